@@ -1,0 +1,120 @@
+// swift-tools-version: 6.2
+// SPDX-License-Identifier: Apache-2.0
+//
+// The arrows between Martlet's modules. They point one way: what is pure (Base, Bits, Condition,
+// Wire, Engine) never sees what touches the world (Store, Ring, Martlet, MartletClient).
+
+import PackageDescription
+
+let common: [SwiftSetting] = [
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+    .enableUpcomingFeature("InternalImportsByDefault"),
+    .treatAllWarnings(as: .error),
+    // liburing.h defines _GNU_SOURCE itself; without this the C types of Glibc and liburing differ
+    // with the order of imports.
+    .define("_GNU_SOURCE"),
+]
+
+/// Modules without pointers prove it: every unsafe use would be a warning, and warnings are errors.
+let memorySafe: [SwiftSetting] = common + [.strictMemorySafety()]
+
+let package = Package(
+    name: "martlet-broker",
+    platforms: [.macOS(.v15)],
+    products: [
+        .library(name: "Martlet", targets: ["Martlet"]),
+        .library(name: "MartletClient", targets: ["MartletClient"]),
+        .executable(name: "martlet", targets: ["martlet"]),
+    ],
+    traits: [
+        .trait(name: "Jemalloc", description: "Replace malloc with jemalloc in the whole process"),
+        .default(enabledTraits: ["Jemalloc"]),
+    ],
+    dependencies: [
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
+        .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
+        .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+        .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
+    ],
+    targets: [
+        .systemLibrary(
+            name: "CLiburing", path: "CModules/CLiburing", pkgConfig: "liburing",
+            providers: [.apt(["liburing-dev"])]),
+        .systemLibrary(
+            name: "CLMDB", path: "CModules/CLMDB", pkgConfig: "lmdb",
+            providers: [.apt(["liblmdb-dev"])]),
+        .systemLibrary(
+            name: "CJemalloc", path: "CModules/CJemalloc", pkgConfig: "jemalloc",
+            providers: [.apt(["libjemalloc-dev"])]),
+        .target(name: "CBitKernels", path: "CModules/CBitKernels"),
+
+        .target(name: "MartletBase", swiftSettings: memorySafe),
+        .target(
+            name: "MartletBits", dependencies: ["MartletBase", "CBitKernels"],
+            swiftSettings: common),
+        .target(
+            name: "MartletCondition", dependencies: ["MartletBase", "MartletBits"],
+            swiftSettings: common),
+        .target(name: "MartletWire", dependencies: ["MartletBase"], swiftSettings: common),
+        .target(
+            name: "MartletEngine",
+            dependencies: ["MartletBase", "MartletBits", "MartletCondition"],
+            swiftSettings: common),
+        .target(
+            name: "MartletStore",
+            dependencies: ["MartletBase", "MartletBits", "MartletCondition", "MartletEngine", "CLMDB"],
+            swiftSettings: common),
+        .target(
+            name: "MartletRing", dependencies: ["MartletBase", "CLiburing"],
+            swiftSettings: common),
+        .target(
+            name: "Martlet",
+            dependencies: [
+                "MartletBase", "MartletBits", "MartletCondition", "MartletWire", "MartletEngine",
+                "MartletStore", "MartletRing",
+                .target(name: "CJemalloc", condition: .when(traits: ["Jemalloc"])),
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: common),
+        .target(
+            name: "MartletClient",
+            dependencies: [
+                "MartletBase", "MartletWire",
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+            ],
+            swiftSettings: memorySafe),
+        .executableTarget(
+            name: "martlet",
+            dependencies: [
+                "Martlet", "MartletClient",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            path: "Sources/MartletCommand",
+            swiftSettings: common),
+
+        .testTarget(
+            name: "MartletBitsTests", dependencies: ["MartletBits"], swiftSettings: common),
+        .testTarget(
+            name: "MartletConditionTests", dependencies: ["MartletCondition"],
+            swiftSettings: common),
+        .testTarget(
+            name: "MartletWireTests", dependencies: ["MartletWire"], swiftSettings: common),
+        .testTarget(
+            name: "MartletRingTests", dependencies: ["MartletRing"], swiftSettings: common),
+        .testTarget(
+            name: "MartletStoreTests", dependencies: ["MartletStore", "MartletEngine"],
+            swiftSettings: common),
+        .testTarget(
+            name: "MartletTests", dependencies: ["Martlet", "MartletClient"],
+            swiftSettings: common),
+        .testTarget(
+            name: "MartletClientTests", dependencies: ["MartletClient"], swiftSettings: common),
+        .testTarget(
+            name: "EndToEndTests", dependencies: ["Martlet", "MartletClient"],
+            swiftSettings: common),
+    ]
+)

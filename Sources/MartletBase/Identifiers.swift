@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The dense numbers behind every name. The outside world speaks of project IDs, tokens and topic
+// names; inside, each is a small integer, so that a set of them is a bitset and a key is a few
+// bytes. Rests on nothing.
+
+/// A project's number inside one broker, dense from 0.
+public struct ProjectNumber: RawRepresentable, Hashable, Sendable, Comparable {
+    public let rawValue: UInt32
+    @inlinable public init(rawValue: UInt32) { self.rawValue = rawValue }
+    @inlinable public init(_ rawValue: UInt32) { self.rawValue = rawValue }
+    @inlinable public static func < (a: Self, b: Self) -> Bool { a.rawValue < b.rawValue }
+}
+
+/// The dense number of an instance inside its project: the unit of every bitset.
+public struct Ordinal: RawRepresentable, Hashable, Sendable, Comparable {
+    public let rawValue: UInt32
+    @inlinable public init(rawValue: UInt32) { self.rawValue = rawValue }
+    @inlinable public init(_ rawValue: UInt32) { self.rawValue = rawValue }
+    @inlinable public static func < (a: Self, b: Self) -> Bool { a.rawValue < b.rawValue }
+}
+
+/// A topic's number inside its project, dense from 0.
+public struct TopicNumber: RawRepresentable, Hashable, Sendable, Comparable {
+    public let rawValue: UInt32
+    @inlinable public init(rawValue: UInt32) { self.rawValue = rawValue }
+    @inlinable public init(_ rawValue: UInt32) { self.rawValue = rawValue }
+    @inlinable public static func < (a: Self, b: Self) -> Bool { a.rawValue < b.rawValue }
+}
+
+/// An app's number inside its project, dense from 0.
+public struct AppNumber: RawRepresentable, Hashable, Sendable, Comparable {
+    public let rawValue: UInt32
+    @inlinable public init(rawValue: UInt32) { self.rawValue = rawValue }
+    @inlinable public init(_ rawValue: UInt32) { self.rawValue = rawValue }
+    @inlinable public static func < (a: Self, b: Self) -> Bool { a.rawValue < b.rawValue }
+}
+
+/// A message's position in its project's order of acceptance, from 1. It is also the stream ID by
+/// which devices acknowledge, so nothing in a delivered frame differs between recipients.
+public struct MessageSequence: RawRepresentable, Hashable, Sendable, Comparable {
+    public let rawValue: UInt64
+    @inlinable public init(rawValue: UInt64) { self.rawValue = rawValue }
+    @inlinable public init(_ rawValue: UInt64) { self.rawValue = rawValue }
+    @inlinable public static func < (a: Self, b: Self) -> Bool { a.rawValue < b.rawValue }
+    /// Before the first message.
+    @inlinable public static var none: MessageSequence { MessageSequence(0) }
+}
+
+/// A moment on the wall clock, in milliseconds since 1970-01-01T00:00:00Z. Pure modules are given
+/// it; only the edges read a clock.
+public struct Instant: RawRepresentable, Hashable, Sendable, Comparable {
+    public let rawValue: Int64
+    @inlinable public init(rawValue: Int64) { self.rawValue = rawValue }
+    @inlinable public init(millisecondsSince1970: Int64) { self.rawValue = millisecondsSince1970 }
+    @inlinable public var millisecondsSince1970: Int64 { rawValue }
+    @inlinable public static func < (a: Self, b: Self) -> Bool { a.rawValue < b.rawValue }
+
+    @inlinable public func advanced(bySeconds seconds: Int64) -> Instant {
+        Instant(millisecondsSince1970: rawValue &+ seconds &* 1000)
+    }
+}
+
+/// The platform of an app, and with it of all its instances.
+public enum Platform: UInt8, Sendable, CaseIterable, Hashable {
+    case android = 1
+    case apple = 2
+    case web = 3
+
+    public var name: String {
+        switch self {
+        case .android: "android"
+        case .apple: "apple"
+        case .web: "web"
+        }
+    }
+
+    public init?(name: some StringProtocol) {
+        switch name {
+        case "android": self = .android
+        case "apple": self = .apple
+        case "web": self = .web
+        default: return nil
+        }
+    }
+}

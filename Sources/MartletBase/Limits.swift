@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every documented limit, once, with the row of the specification that states it. The first group
+// is the behaviour of Firebase Cloud Messaging as its public documentation describes it
+// (Source: Firebase Cloud Messaging documentation, "Topic messaging", "Throttling and quotas",
+// "About FCM messages"); the second bounds Martlet itself: every queue, table and loop has one.
+
+/// Documented limits. Sizes are bytes, times are seconds, unless the name says otherwise.
+public enum Limits {
+    // MARK: Documented limits of the system that Martlet implements
+
+    /// TOP-2: longest topic name, in bytes.
+    public static let topicNameBytesMax = 900
+    /// TOP-3: topics that one instance may subscribe to.
+    public static let topicsPerInstanceMax = 2000
+    /// TOP-4: tokens in one request of topic management.
+    public static let tokensPerTopicRequestMax = 1000
+    /// CON-3: distinct topics in one condition, unless the project raises it.
+    public static let conditionTopicsMax = 5
+    /// MSG-3: payload of a message, in UTF-8 bytes of notification texts and data.
+    public static let payloadBytesMax = 4000
+    /// MSG-3: payload of a message written in the composer, in characters.
+    public static let composerCharactersMax = 1024
+    /// TTL-1: longest and default life of a stored message (28 days).
+    public static let timeToLiveSecondsMax: UInt32 = 2_419_200
+
+    // MARK: Martlet's own bounds
+
+    /// CON-3: what a project may raise its limit of distinct topics to.
+    public static let conditionTopicsCeiling = 64
+    /// CON-6: longest text of a condition, in bytes.
+    public static let conditionBytesMax = 4096
+    /// CON-6: deepest nesting of parentheses and `!`.
+    public static let conditionDepthMax = 64
+    /// REG-1: random bytes in a registration token (192 bits).
+    public static let tokenRandomBytes = 24
+    /// REG-1: random bytes in a device key (256 bits).
+    public static let deviceKeyRandomBytes = 32
+    /// REG-5: random bytes in a server key (256 bits).
+    public static let serverKeyRandomBytes = 32
+    /// REG-1: longest project ID, in bytes (Source: Google Cloud project IDs are 6 to 30
+    /// characters; Martlet takes 1 to 64 of `[a-z0-9-]`).
+    public static let projectIDBytesMax = 64
+    /// REG-1: longest app name (package name or bundle ID), in bytes.
+    public static let appNameBytesMax = 255
+    /// Apps in one project.
+    public static let appsPerProjectMax = 1024
+    /// MSG-2: key-value pairs in a data message.
+    public static let dataEntriesMax = 256
+    /// NET-3: longest frame a device may send, in bytes after the length field.
+    public static let deviceFrameBytesMax = 16 * 1024
+    /// NET-3: longest frame a sender or administrator may send, in bytes after the length field.
+    /// Room for 1000 tokens of 32 characters and a topic name.
+    public static let senderFrameBytesMax = 64 * 1024
+    /// NET-3: longest frame the broker sends, in bytes after the length field.
+    public static let brokerFrameBytesMax = 256 * 1024
+    /// Entries in one page of a list (TOP-9).
+    public static let pageEntriesMax = 1000
+    /// NET-1: Martlet's TCP port.
+    public static let defaultPort = 5228
+    /// NET-2: an idle connection is closed after this many seconds.
+    public static let idleSecondsDefault: UInt32 = 1800
+    /// NET-3: a connection that has not said hello by then is closed.
+    public static let handshakeSecondsDefault: UInt32 = 10
+    /// Topics in one subscribe or unsubscribe request of a device.
+    public static let topicsPerDeviceRequestMax = 100
+}

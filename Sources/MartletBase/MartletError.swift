@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is told to whoever asked for something that cannot be: one error word of the specification,
+// which field or byte is at fault, and a sentence that says what to do. The words and their numbers
+// are part of the wire protocol, so a number is never reused. Rests on nothing.
+
+/// The error words of the specification and their numbers on the wire.
+public enum ErrorWord: UInt16, Sendable, CaseIterable, Hashable {
+    /// A field is missing, malformed, too large or contradicts another.
+    case invalidArgument = 1
+    /// No valid credential was presented: wrong key, revoked key, unknown token.
+    case unauthenticated = 2
+    /// The credential is valid but does not allow this.
+    case permissionDenied = 3
+    /// What was named does not exist.
+    case notFound = 4
+    /// What was to be created exists.
+    case alreadyExists = 5
+    /// The token was valid once and is no longer, or never was.
+    case unregistered = 6
+    /// The token belongs to instances of another sender.
+    case senderIDMismatch = 7
+    /// A quota of one device is used up.
+    case quotaExceeded = 8
+    /// A quota or queue of the project or broker is used up; retry after the delay.
+    case resourceExhausted = 9
+    /// The instance is subscribed to as many topics as are allowed.
+    case tooManyTopics = 10
+    /// The broker cannot serve this now; retry.
+    case unavailable = 11
+    /// The broker is at fault.
+    case `internal` = 12
+    /// The peer broke the wire protocol; the connection closes.
+    case protocolViolation = 13
+    /// Another connection of the same instance took over (NET-4).
+    case replaced = 14
+    /// The peer was silent for too long (NET-2, NET-3).
+    case deadlineExceeded = 15
+
+    /// The word as the specification and the command line spell it.
+    public var name: String {
+        switch self {
+        case .invalidArgument: "INVALID_ARGUMENT"
+        case .unauthenticated: "UNAUTHENTICATED"
+        case .permissionDenied: "PERMISSION_DENIED"
+        case .notFound: "NOT_FOUND"
+        case .alreadyExists: "ALREADY_EXISTS"
+        case .unregistered: "UNREGISTERED"
+        case .senderIDMismatch: "SENDER_ID_MISMATCH"
+        case .quotaExceeded: "QUOTA_EXCEEDED"
+        case .resourceExhausted: "RESOURCE_EXHAUSTED"
+        case .tooManyTopics: "TOO_MANY_TOPICS"
+        case .unavailable: "UNAVAILABLE"
+        case .internal: "INTERNAL"
+        case .protocolViolation: "PROTOCOL_VIOLATION"
+        case .replaced: "REPLACED"
+        case .deadlineExceeded: "DEADLINE_EXCEEDED"
+        }
+    }
+}
+
+/// A refusal: what is wrong, where, and what to do about it.
+public struct MartletError: Error, Sendable, Hashable, CustomStringConvertible {
+    public var word: ErrorWord
+    /// A sentence that says what is wrong and what to do. Never holds a token or a key.
+    public var message: String
+    /// The field at fault (`"topic"`, `"message.data"`), or empty.
+    public var field: String
+    /// Byte offset of the fault inside the field's text, for conditions.
+    public var byteOffset: UInt32?
+    /// When it makes sense to try again, in milliseconds; nil where retrying cannot help.
+    public var retryDelayMilliseconds: UInt32?
+
+    public init(
+        _ word: ErrorWord, _ message: String, field: String = "", byteOffset: UInt32? = nil,
+        retryDelayMilliseconds: UInt32? = nil
+    ) {
+        self.word = word
+        self.message = message
+        self.field = field
+        self.byteOffset = byteOffset
+        self.retryDelayMilliseconds = retryDelayMilliseconds
+    }
+
+    public var description: String {
+        var text = word.name
+        if !field.isEmpty { text += " (\(field)" }
+        if let byteOffset { text += field.isEmpty ? " (byte \(byteOffset)" : ", byte \(byteOffset)" }
+        if !field.isEmpty || byteOffset != nil { text += ")" }
+        text += ": " + message
+        if let retryDelayMilliseconds { text += " Retry after \(retryDelayMilliseconds) ms." }
+        return text
+    }
+}
