@@ -1,2 +1,131 @@
 // SPDX-License-Identifier: Apache-2.0
-#pragma once
+//
+// Kernels over one block of a bitset: 510 words of 64 bits, the unit in which Martlet stores and
+// evaluates sets. Each exists for three instruction levels; a level is chosen once, before main
+// runs, through a table of function pointers (an ifunc would run before the sanitizers are ready).
+// Inputs need an alignment of 8 bytes at most and are never read past word 509, because a block
+// may end where the mapped file ends. Rests on nothing.
+
+#ifndef MARTLET_CBITKERNELS_H
+#define MARTLET_CBITKERNELS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+_Pragma("clang assume_nonnull begin")
+
+/// Words in one block: 32,640 bits, 4080 bytes.
+#define CBK_WORDS 510
+/// Slots that one truth table can have.
+#define CBK_TRUTH_INPUTS_MAX 5
+/// Elements past the last position that `compress` may overwrite.
+#define CBK_COMPRESS_SLACK 32
+
+/// Instruction levels, each containing the ones below it.
+enum {
+    CBK_SCALAR = 0,
+    /// AVX2, BMI2, POPCNT.
+    CBK_AVX2 = 1,
+    /// AVX-512 F, BW, DQ, VL, VBMI2, VPOPCNTDQ (Ice Lake, Zen 4 and later), and AVX2.
+    CBK_AVX512 = 2,
+};
+
+/// The kernels of one level. `dst` may be one of the inputs.
+typedef struct cbk_kernels {
+    int32_t level;
+    void (*and_)(uint64_t *dst, const uint64_t *a, const uint64_t *b);
+    void (*or_)(uint64_t *dst, const uint64_t *a, const uint64_t *b);
+    /// a and not b
+    void (*andnot)(uint64_t *dst, const uint64_t *a, const uint64_t *b);
+    void (*xor_)(uint64_t *dst, const uint64_t *a, const uint64_t *b);
+    uint32_t (*popcount)(const uint64_t *a);
+    uint32_t (*and_popcount)(const uint64_t *a, const uint64_t *b);
+    uint32_t (*andnot_popcount)(const uint64_t *a, const uint64_t *b);
+    /// Any function of `k` (1...5) inputs: bit `i` of `table` is the value where input `s` is bit
+    /// `s` of `i`. `dst` may be NULL. Returns the population count of the result.
+    uint32_t (*truth)(uint64_t *_Nullable dst, const uint64_t *_Nonnull const *_Nonnull inputs, uint32_t k,
+                      uint32_t table);
+    /// Positions of the set bits, ascending. `out` has room for all of them and
+    /// CBK_COMPRESS_SLACK more. Returns how many there are.
+    uint32_t (*compress)(uint16_t *out, const uint64_t *a);
+    /// Handles of the bits set in both `a` and `mine`: the handle of a bit of `mine` stands in
+    /// `handles` at its rank, `prefix[w]` being the rank of the first bit of word `w`. Starts at
+    /// word `*word` and leaves there the word to continue at (CBK_WORDS when done); stops when
+    /// fewer than 64 places are left. Returns how many were written.
+    uint32_t (*select)(uint32_t *out, uint32_t capacity, const uint64_t *a, const uint64_t *mine,
+                       const uint16_t *prefix, const uint32_t *handles, uint32_t *word);
+} cbk_kernels;
+
+/// The kernels of a level, or NULL if this CPU lacks it.
+const cbk_kernels *_Nullable cbk_table(int32_t level);
+
+/// The highest level this CPU has.
+int32_t cbk_best_level(void);
+
+/// The level to use, given the value of the environment variable MARTLET_SIMD (or NULL) and the
+/// highest level of the CPU: a level that the CPU lacks becomes the best it has, a word that is
+/// none of `scalar`, `avx2`, `avx512` is ignored.
+int32_t cbk_choose_level(const char *_Nullable environment, int32_t best);
+
+extern const cbk_kernels *cbk_chosen;
+
+/// The kernels chosen when the process started.
+static inline const cbk_kernels *cbk_current(void) { return cbk_chosen; }
+
+/// Sets the bits of `count` positions (of 2 bytes, any alignment) in `dst`, which has 512 words.
+void cbk_scatter16(uint64_t *dst, const void *_Nullable list, size_t count);
+/// The same for positions of 4 bytes, of which the low 15 bits are taken.
+void cbk_scatter32(uint64_t *dst, const void *_Nullable list, size_t count);
+/// Clears the bits of `count` positions.
+void cbk_clear16(uint64_t *dst, const void *_Nullable list, size_t count);
+void cbk_clear32(uint64_t *dst, const void *_Nullable list, size_t count);
+
+// Calls through a table, spelt as functions so that Swift need not unwrap a function pointer.
+
+static inline void cbk_and(const cbk_kernels *t, uint64_t *dst,
+                           const uint64_t *a, const uint64_t *b) {
+    t->and_(dst, a, b);
+}
+static inline void cbk_or(const cbk_kernels *t, uint64_t *dst,
+                          const uint64_t *a, const uint64_t *b) {
+    t->or_(dst, a, b);
+}
+static inline void cbk_andnot(const cbk_kernels *t, uint64_t *dst,
+                              const uint64_t *a, const uint64_t *b) {
+    t->andnot(dst, a, b);
+}
+static inline void cbk_xor(const cbk_kernels *t, uint64_t *dst,
+                           const uint64_t *a, const uint64_t *b) {
+    t->xor_(dst, a, b);
+}
+static inline uint32_t cbk_popcount(const cbk_kernels *t, const uint64_t *a) {
+    return t->popcount(a);
+}
+static inline uint32_t cbk_and_popcount(const cbk_kernels *t, const uint64_t *a,
+                                        const uint64_t *b) {
+    return t->and_popcount(a, b);
+}
+static inline uint32_t cbk_andnot_popcount(const cbk_kernels *t,
+                                           const uint64_t *a,
+                                           const uint64_t *b) {
+    return t->andnot_popcount(a, b);
+}
+static inline uint32_t cbk_truth(const cbk_kernels *t, uint64_t *_Nullable dst,
+                                 const uint64_t *_Nonnull const *_Nonnull inputs, uint32_t k,
+                                 uint32_t table) {
+    return t->truth(dst, inputs, k, table);
+}
+static inline uint32_t cbk_compress(const cbk_kernels *t, uint16_t *out,
+                                    const uint64_t *a) {
+    return t->compress(out, a);
+}
+static inline uint32_t cbk_select(const cbk_kernels *t, uint32_t *out,
+                                  uint32_t capacity, const uint64_t *a,
+                                  const uint64_t *mine, const uint16_t *prefix,
+                                  const uint32_t *handles, uint32_t *word) {
+    return t->select(out, capacity, a, mine, prefix, handles, word);
+}
+
+_Pragma("clang assume_nonnull end")
+
+#endif
