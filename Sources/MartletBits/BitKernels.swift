@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The C kernels as Swift sees them: one value per instruction level, each call one indirect jump
+// per block. Rests on CBitKernels, which nothing outside this module needs to import.
+
+internal import CBitKernels
+
+/// An instruction level of the kernels.
+public enum SIMDLevel: Int32, Sendable, CaseIterable, Comparable {
+    /// Any CPU; two words at a time.
+    case scalar = 0
+    /// AVX2 with BMI2 and POPCNT.
+    case avx2 = 1
+    /// AVX-512 with VBMI2 and VPOPCNTDQ.
+    case avx512 = 2
+
+    /// The level in use, chosen when the process started.
+    public static var current: SIMDLevel {
+        SIMDLevel(rawValue: cbk_current().pointee.level) ?? .scalar
+    }
+
+    /// The highest level of this CPU.
+    public static var best: SIMDLevel { SIMDLevel(rawValue: cbk_best_level()) ?? .scalar }
+
+    /// The level to use when `MARTLET_SIMD` is `environment` and the CPU has levels up to `best`.
+    /// A level that is lacking becomes the best there is; any other word is ignored.
+    public static func choose(environment: String?, best: SIMDLevel) -> SIMDLevel {
+        SIMDLevel(rawValue: cbk_choose_level(environment, best.rawValue)) ?? .scalar
+    }
+
+    public static func < (a: Self, b: Self) -> Bool { a.rawValue < b.rawValue }
+}
+
+/// The kernels of one level, over blocks of 510 words. `into` may be one of the inputs; pointers
+/// need an alignment of 8 bytes at most.
+package struct BitKernels: @unchecked Sendable {
+    let table: UnsafePointer<cbk_kernels>
+
+    package static var current: BitKernels { BitKernels(table: cbk_current()) }
+
+    init(table: UnsafePointer<cbk_kernels>) { self.table = table }
+
+    /// Nil if this CPU lacks the level.
+    package init?(level: SIMDLevel) {
+        guard let table = cbk_table(level.rawValue) else { return nil }
+        self.table = table
+    }
+
+    package typealias Words = UnsafePointer<UInt64>
+
+    package func and(_ a: Words, _ b: Words, into target: UnsafeMutablePointer<UInt64>) {
+        cbk_and(table, target, a, b)
+    }
+    package func or(_ a: Words, _ b: Words, into target: UnsafeMutablePointer<UInt64>) {
+        cbk_or(table, target, a, b)
+    }
+    /// a and not b
+    package func andNot(_ a: Words, _ b: Words, into target: UnsafeMutablePointer<UInt64>) {
+        cbk_andnot(table, target, a, b)
+    }
+    package func xor(_ a: Words, _ b: Words, into target: UnsafeMutablePointer<UInt64>) {
+        cbk_xor(table, target, a, b)
+    }
+    package func count(_ a: Words) -> Int { Int(cbk_popcount(table, a)) }
+    package func countAnd(_ a: Words, _ b: Words) -> Int { Int(cbk_and_popcount(table, a, b)) }
+    package func countAndNot(_ a: Words, _ b: Words) -> Int {
+        Int(cbk_andnot_popcount(table, a, b))
+    }
+
+    /// The function of `inputs` (1 to 5) whose value, where input `s` is bit `s` of `i`, is bit `i`
+    /// of `truthTable`. Returns how many bits of the result are set; without `into` only counts.
+    package func evaluate(
+        truthTable: UInt32, inputs: UnsafeBufferPointer<Words>,
+        into target: UnsafeMutablePointer<UInt64>?
+    ) -> Int {
+        precondition(
+            (1...Int(CBK_TRUTH_INPUTS_MAX)).contains(inputs.count),
+            "A truth table has 1 to 5 inputs.")
+        return Int(cbk_truth(table, target, inputs.baseAddress!, UInt32(inputs.count), truthTable))
+    }
+
+    /// Positions that `compress` may write past the last one.
+    package static let compressSlack = Int(CBK_COMPRESS_SLACK)
+
+    /// Positions of the set bits, ascending; `target` has room for them and `compressSlack` more.
+    package func compress(_ a: Words, into target: UnsafeMutablePointer<UInt16>) -> Int {
+        Int(cbk_compress(table, target, a))
+    }
+
+    /// Handles of the bits set in both `a` and `mine`; see `cbk_kernels.select`.
+    package func select(
+        _ a: Words, mine: Words, prefix: UnsafePointer<UInt16>, handles: UnsafePointer<UInt32>,
+        into target: UnsafeMutableBufferPointer<UInt32>, word: inout UInt32
+    ) -> Int {
+        Int(
+            cbk_select(
+                table, target.baseAddress!, UInt32(target.count), a, mine, prefix, handles, &word))
+    }
+}
+
+/// Sets the bits of positions of two bytes in a block of 512 words.
+func scatter(_ list: UnsafeBufferPointer<UInt16>, into words: UnsafeMutablePointer<UInt64>) {
+    cbk_scatter16(words, list.baseAddress, list.count)
+}
+
+/// Sets the bits of ordinals of four bytes in a block of 512 words.
+func scatterWide(_ list: UnsafeRawBufferPointer, into words: UnsafeMutablePointer<UInt64>) {
+    cbk_scatter32(words, list.baseAddress, list.count / 4)
+}
+
+/// Clears the bits of positions of two bytes in a block of 512 words.
+func clear(_ list: UnsafeBufferPointer<UInt16>, in words: UnsafeMutablePointer<UInt64>) {
+    cbk_clear16(words, list.baseAddress, list.count)
+}
+
+/// Clears the bits of ordinals of four bytes in a block of 512 words.
+func clearWide(_ list: UnsafeRawBufferPointer, in words: UnsafeMutablePointer<UInt64>) {
+    cbk_clear32(words, list.baseAddress, list.count / 4)
+}

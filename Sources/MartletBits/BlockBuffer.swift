@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A working block: 4096 bytes of its own, aligned to a cache line, in which sets are combined. The
+// bits past 32,640 are always zero. Rests on the kernels.
+
+#if canImport(Glibc)
+    internal import Glibc
+#elseif canImport(Musl)
+    internal import Musl
+#elseif canImport(Darwin)
+    internal import Darwin
+#endif
+
+/// An owned bitmap of one block. New ones are empty.
+public struct BlockBuffer: ~Copyable {
+    /// 512 words, of which 510 are used.
+    public let words: UnsafeMutablePointer<UInt64>
+
+    public init() {
+        let raw = UnsafeMutableRawPointer.allocate(byteCount: 4096, alignment: 64)
+        words = raw.initializeMemory(as: UInt64.self, repeating: 0, count: 512)
+    }
+
+    public init(_ view: BlockView) {
+        self.init()
+        assign(view)
+    }
+
+    deinit { UnsafeMutableRawPointer(words).deallocate() }
+
+    /// This set, borrowed: valid until the buffer changes or goes.
+    @inlinable public var view: BlockView { .bitmap(UnsafePointer(words)) }
+
+    public var count: Int { BitKernels.current.count(words) }
+
+    @inlinable public func contains(bit: Int) -> Bool {
+        words[(bit & 0x7FFF) &>> 6] &>> UInt64(bit & 63) & 1 != 0
+    }
+
+    @inlinable public func forEachBit(_ body: (Int) -> Void) { view.forEachBit(body) }
+
+    // MARK: Changing single bits
+
+    /// Sets a bit; says whether it was clear before.
+    @discardableResult
+    @inlinable public mutating func insert(bit: Int) -> Bool {
+        precondition(bit >= 0 && bit < BlockGeometry.bitsPerBlock, "A block has 32,640 bits.")
+        let mask = 1 as UInt64 &<< UInt64(bit & 63)
+        defer { words[bit &>> 6] |= mask }
+        return words[bit &>> 6] & mask == 0
+    }
+
+    /// Clears a bit; says whether it was set before.
+    @discardableResult
+    @inlinable public mutating func remove(bit: Int) -> Bool {
+        precondition(bit >= 0 && bit < BlockGeometry.bitsPerBlock, "A block has 32,640 bits.")
+        let mask = 1 as UInt64 &<< UInt64(bit & 63)
+        defer { words[bit &>> 6] &= ~mask }
+        return words[bit &>> 6] & mask != 0
+    }
+
+    // MARK: Set algebra
+
+    public mutating func removeAll() { memset(words, 0, BlockGeometry.bytesPerBlock) }
+
+    public mutating func assign(_ view: BlockView) {
+        switch view {
+        case .empty: removeAll()
+        case .full: memset(words, 0xFF, BlockGeometry.bytesPerBlock)
+        case .list(let list):
+            removeAll()
+            scatter(list, into: words)
+            trim()
+        case .wideList(let bytes):
+            removeAll()
+            scatterWide(bytes, into: words)
+            trim()
+        case .bitmap(let other):
+            if UnsafePointer(words) != other {
+                memcpy(words, other, BlockGeometry.bytesPerBlock)
+            }
+        }
+    }
+
+    public mutating func formUnion(_ view: BlockView) {
+        switch view {
+        case .empty: break
+        case .full: assign(.full)
+        case .list(let list):
+            scatter(list, into: words)
+            trim()
+        case .wideList(let bytes):
+            scatterWide(bytes, into: words)
+            trim()
+        case .bitmap(let other): BitKernels.current.or(words, other, into: words)
+        }
+    }
+
+    public mutating func formIntersection(_ view: BlockView) {
+        switch view {
+        case .empty: removeAll()
+        case .full: break
+        case .list, .wideList:
+            // At most a few hundred survive: keep them aside, then start over.
+            withUnsafeTemporaryAllocation(of: UInt16.self, capacity: view.count) { kept in
+                var count = 0
+                view.forEachBit { bit in
+                    if contains(bit: bit) {
+                        kept[count] = UInt16(truncatingIfNeeded: bit)
+                        count += 1
+                    }
+                }
+                removeAll()
+                scatter(UnsafeBufferPointer(rebasing: kept[..<count]), into: words)
+            }
+        case .bitmap(let other): BitKernels.current.and(words, other, into: words)
+        }
+    }
+
+    public mutating func subtract(_ view: BlockView) {
+        switch view {
+        case .empty: break
+        case .full: removeAll()
+        case .list(let list): clear(list, in: words)
+        case .wideList(let bytes): clearWide(bytes, in: words)
+        case .bitmap(let other): BitKernels.current.andNot(words, other, into: words)
+        }
+    }
+
+    public mutating func formSymmetricDifference(_ view: BlockView) {
+        switch view {
+        case .empty: break
+        case .bitmap(let other): BitKernels.current.xor(words, other, into: words)
+        case .full, .list, .wideList:
+            let other = BlockBuffer(view)
+            BitKernels.current.xor(words, other.words, into: words)
+        }
+    }
+
+    /// Lists come from storage; a position that is never issued must not stay in the last words.
+    private func trim() {
+        words[510] = 0
+        words[511] = 0
+    }
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One set inside one block, borrowed from wherever it is stored: the map of LMDB, a blob, or a
+// working buffer. Nothing is copied and nothing owned, so a view is valid only as long as the read
+// transaction or buffer it points into. Rests on the kernels.
+//
+// Alignment: lists need 2 bytes (also wide ones, which are read unaligned), bitmaps 8.
+
+/// A borrowed view of one set in one block.
+public enum BlockView {
+    /// No bit.
+    case empty
+    /// All 32,640 bits.
+    case full
+    /// The set bits, ascending and distinct.
+    case list(UnsafeBufferPointer<UInt16>)
+    /// Ordinals of this block as four little-endian bytes each, ascending and distinct; the low 15
+    /// bits are the bit. This is a slice of a small topic's only row.
+    case wideList(UnsafeRawBufferPointer)
+    /// 510 words.
+    case bitmap(UnsafePointer<UInt64>)
+
+    /// How many bits are set.
+    @inlinable public var count: Int {
+        switch self {
+        case .empty: 0
+        case .full: BlockGeometry.bitsPerBlock
+        case .list(let list): list.count
+        case .wideList(let bytes): bytes.count / 4
+        case .bitmap(let words): Self.count(of: words)
+        }
+    }
+
+    /// How many bits are set, if that is known without looking at all of them.
+    @inlinable public var knownCount: Int? {
+        if case .bitmap = self { return nil }
+        return count
+    }
+
+    /// Whether a given bit is set.
+    @inlinable public func contains(bit: Int) -> Bool {
+        switch self {
+        case .empty: return false
+        case .full: return bit >= 0 && bit < BlockGeometry.bitsPerBlock
+        case .list(let list):
+            let index = Self.lowerBound(list, UInt16(truncatingIfNeeded: bit))
+            return index < list.count && Int(list[index]) == bit
+        case .wideList(let bytes):
+            var low = 0
+            var high = bytes.count / 4
+            while low < high {
+                let middle = (low + high) >> 1
+                if Self.wideBit(bytes, middle) < bit { low = middle + 1 } else { high = middle }
+            }
+            return low < bytes.count / 4 && Self.wideBit(bytes, low) == bit
+        case .bitmap(let words):
+            return words[(bit & 0x7FFF) >> 6] >> UInt64(bit & 63) & 1 != 0
+        }
+    }
+
+    /// Calls `body` with every set bit, ascending.
+    @inlinable public func forEachBit(_ body: (Int) -> Void) {
+        switch self {
+        case .empty: break
+        case .full: for bit in 0..<BlockGeometry.bitsPerBlock { body(bit) }
+        case .list(let list): for bit in list { body(Int(bit)) }
+        case .wideList(let bytes):
+            for index in 0..<bytes.count / 4 { body(Self.wideBit(bytes, index)) }
+        case .bitmap(let words):
+            for index in 0..<BlockGeometry.wordsPerBlock {
+                var word = words[index]
+                while word != 0 {
+                    body(index &<< 6 &+ word.trailingZeroBitCount)
+                    word &= word &- 1
+                }
+            }
+        }
+    }
+
+    /// Writes the positions of the set bits, ascending, and returns how many. `target` has room
+    /// for `count` and 32 more, which may be overwritten.
+    public func writePositions(into target: UnsafeMutablePointer<UInt16>) -> Int {
+        switch self {
+        case .empty: return 0
+        case .full:
+            for bit in 0..<BlockGeometry.bitsPerBlock {
+                target[bit] = UInt16(truncatingIfNeeded: bit)
+            }
+            return BlockGeometry.bitsPerBlock
+        case .list(let list):
+            if let base = list.baseAddress { target.update(from: base, count: list.count) }
+            return list.count
+        case .wideList(let bytes):
+            for index in 0..<bytes.count / 4 {
+                target[index] = UInt16(truncatingIfNeeded: Self.wideBit(bytes, index))
+            }
+            return bytes.count / 4
+        case .bitmap(let words): return BitKernels.current.compress(words, into: target)
+        }
+    }
+
+    /// Makes `buffer` hold this set.
+    @inlinable public func write(into buffer: inout BlockBuffer) { buffer.assign(self) }
+
+    /// How many bits both sets have.
+    public func intersectionCount(with other: BlockView) -> Int {
+        switch (self, other) {
+        case (.empty, _), (_, .empty): return 0
+        case (.full, let view), (let view, .full): return view.count
+        case (.bitmap(let a), .bitmap(let b)): return BitKernels.current.countAnd(a, b)
+        case (.bitmap, _): return other.intersectionCount(with: self)
+        default:
+            // `self` is a list. Merging steps past what a search would have to look for again.
+            guard case .bitmap(let words) = other else { return Self.mergedCount(self, other) }
+            var count = 0
+            forEachBit { count &+= Int(words[$0 &>> 6] &>> UInt64($0 & 63) & 1) }
+            return count
+        }
+    }
+
+    // MARK: Parts
+
+    public static func count(of words: UnsafePointer<UInt64>) -> Int {
+        BitKernels.current.count(words)
+    }
+
+    /// The first index whose element is not below `value`.
+    @inlinable static func lowerBound(_ list: UnsafeBufferPointer<UInt16>, _ value: UInt16) -> Int {
+        var low = 0
+        var high = list.count
+        while low < high {
+            let middle = (low &+ high) &>> 1
+            if list[middle] < value { low = middle &+ 1 } else { high = middle }
+        }
+        return low
+    }
+
+    /// The bit of a wide list's element.
+    @inlinable static func wideBit(_ bytes: UnsafeRawBufferPointer, _ index: Int) -> Int {
+        let raw = bytes.loadUnaligned(fromByteOffset: index &* 4, as: UInt32.self)
+        return Int(UInt32(littleEndian: raw) & BlockGeometry.bitMask)
+    }
+
+    /// Element of a list of either width.
+    @inlinable package func listBit(_ index: Int) -> Int {
+        switch self {
+        case .list(let list): Int(list[index])
+        case .wideList(let bytes): Self.wideBit(bytes, index)
+        default: preconditionFailure("Only lists have elements.")
+        }
+    }
+
+    private static func mergedCount(_ a: BlockView, _ b: BlockView) -> Int {
+        let (aCount, bCount) = (a.count, b.count)
+        var (i, j, count) = (0, 0, 0)
+        while i < aCount, j < bCount {
+            let (x, y) = (a.listBit(i), b.listBit(j))
+            if x == y { count += 1 }
+            if x <= y { i += 1 }
+            if y <= x { j += 1 }
+        }
+        return count
+    }
+}

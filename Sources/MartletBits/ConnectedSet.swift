@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which instances of a project are connected to one loop, and the handle of each one's session.
+// Per block of ordinals there is a bitmap, the rank of every word's first bit, and the handles in
+// the order of the ordinals: the handle of a bit stands at the bit's rank. So meeting a fanout's
+// recipients is an AND of bitmaps, and what survives indexes straight into the sessions' slab: no
+// hashing, no allocation, no reference counting. Rests on the kernels.
+//
+//     block ─► bitmap 510 words │ prefix 510 × UInt16 │ count, capacity ─► handles UInt32[count]
+//
+// Connecting and disconnecting move the handles behind the ordinal (4 bytes each) and adjust the
+// prefixes behind its word: some hundred nanoseconds at ten per cent connected.
+
+public import MartletBase
+
+/// Ordinals with a handle each.
+public struct ConnectedSet: ~Copyable {
+    /// The connected ordinals of one block. Exists while it has any.
+    @usableFromInline
+    struct Block {
+        /// 512 words, of which 510 are used.
+        @usableFromInline let words: UnsafeMutablePointer<UInt64>
+        /// Rank of the first bit of each word.
+        @usableFromInline let prefix: UnsafeMutablePointer<UInt16>
+        @usableFromInline var handles: UnsafeMutablePointer<UInt32>
+        @usableFromInline var count: Int
+        @usableFromInline var capacity: Int
+
+        init() {
+            words = .allocate(capacity: 512)
+            words.initialize(repeating: 0, count: 512)
+            prefix = .allocate(capacity: 512)
+            prefix.initialize(repeating: 0, count: 512)
+            capacity = 8
+            handles = .allocate(capacity: capacity)
+            count = 0
+        }
+
+        func deallocate() {
+            words.deallocate()
+            prefix.deallocate()
+            handles.deallocate()
+        }
+
+        @inlinable func contains(_ bit: Int) -> Bool {
+            words[bit &>> 6] &>> UInt64(bit & 63) & 1 != 0
+        }
+
+        @inlinable func rank(_ bit: Int) -> Int {
+            let below = words[bit &>> 6] & ((1 as UInt64 &<< UInt64(bit & 63)) &- 1)
+            return Int(prefix[bit &>> 6]) &+ below.nonzeroBitCount
+        }
+    }
+
+    /// Index of the block ↦ the block; nil where nobody is connected.
+    @usableFromInline var blocks: UnsafeMutablePointer<UnsafeMutablePointer<Block>?>
+    @usableFromInline var blocksCapacity: Int
+    /// Connected ordinals.
+    public private(set) var count = 0
+
+    public init() {
+        blocks = .allocate(capacity: 1)
+        blocks.initialize(to: nil)
+        blocksCapacity = 1
+    }
+
+    deinit {
+        for index in 0..<blocksCapacity {
+            guard let block = blocks[index] else { continue }
+            block.pointee.deallocate()
+            block.deallocate()
+        }
+        blocks.deallocate()
+    }
+
+    public var isEmpty: Bool { count == 0 }
+
+    // MARK: Changing
+
+    /// Gives an ordinal a handle. Returns the one it had, which is thereby replaced.
+    @discardableResult
+    public mutating func insert(_ ordinal: Ordinal, handle: UInt32) -> UInt32? {
+        precondition(ordinal.isUsable, "The last 128 ordinals of a block are never issued.")
+        let index = Int(ordinal.blockIndex)
+        if index >= blocksCapacity { growDirectory(toFit: index) }
+        if blocks[index] == nil {
+            let new = UnsafeMutablePointer<Block>.allocate(capacity: 1)
+            new.initialize(to: Block())
+            blocks[index] = new
+        }
+        let block = blocks[index]!
+        let bit = ordinal.bitIndex
+        let rank = block.pointee.rank(bit)
+        if block.pointee.contains(bit) {
+            defer { block.pointee.handles[rank] = handle }
+            return block.pointee.handles[rank]
+        }
+        if block.pointee.count == block.pointee.capacity {
+            Self.resizeHandles(&block.pointee, to: block.pointee.capacity * 2)
+        }
+        let at = block.pointee.handles + rank
+        (at + 1).update(from: at, count: block.pointee.count - rank)
+        at.pointee = handle
+        block.pointee.count += 1
+        block.pointee.words[bit >> 6] |= 1 << UInt64(bit & 63)
+        let prefix = block.pointee.prefix
+        for word in (bit >> 6) + 1..<512 { prefix[word] &+= 1 }
+        count += 1
+        return nil
+    }
+
+    /// Takes an ordinal out. Returns the handle it had.
+    @discardableResult
+    public mutating func remove(_ ordinal: Ordinal) -> UInt32? {
+        let index = Int(ordinal.blockIndex)
+        guard index < blocksCapacity, let block = blocks[index] else { return nil }
+        let bit = ordinal.bitIndex
+        guard block.pointee.contains(bit) else { return nil }
+        let at = block.pointee.handles + block.pointee.rank(bit)
+        let handle = at.pointee
+        count -= 1
+        block.pointee.count -= 1
+        if block.pointee.count == 0 {
+            block.pointee.deallocate()
+            block.deallocate()
+            blocks[index] = nil
+            return handle
+        }
+        let behind = block.pointee.count - (at - block.pointee.handles)
+        at.update(from: at + 1, count: behind)
+        block.pointee.words[bit >> 6] &= ~(1 << UInt64(bit & 63))
+        let prefix = block.pointee.prefix
+        for word in (bit >> 6) + 1..<512 { prefix[word] &-= 1 }
+        // A quarter full: halve, so that growing and shrinking do not alternate.
+        if block.pointee.capacity > 32, block.pointee.count * 4 < block.pointee.capacity {
+            Self.resizeHandles(&block.pointee, to: block.pointee.capacity / 2)
+        }
+        return handle
+    }
+
+    // MARK: Asking
+
+    @inlinable public func handle(of ordinal: Ordinal) -> UInt32? {
+        let index = Int(ordinal.blockIndex)
+        guard index < blocksCapacity, let block = blocks[index] else { return nil }
+        let bit = ordinal.bitIndex
+        guard block.pointee.contains(bit) else { return nil }
+        return block.pointee.handles[block.pointee.rank(bit)]
+    }
+
+    @inlinable public func contains(_ ordinal: Ordinal) -> Bool {
+        let index = Int(ordinal.blockIndex)
+        guard index < blocksCapacity, let block = blocks[index] else { return false }
+        return block.pointee.contains(ordinal.bitIndex)
+    }
+
+    /// The connected ordinals of one block as a set: valid until the next change.
+    @inlinable public func view(ofBlock index: UInt32) -> BlockView {
+        guard Int(index) < blocksCapacity, let block = blocks[Int(index)] else { return .empty }
+        return .bitmap(UnsafePointer(block.pointee.words))
+    }
+
+    /// How many ordinals of one block are connected.
+    @inlinable public func count(inBlock index: UInt32) -> Int {
+        guard Int(index) < blocksCapacity, let block = blocks[Int(index)] else { return 0 }
+        return block.pointee.count
+    }
+
+    /// Calls `body` with the handle of every connected ordinal of `view`, in the order of the
+    /// ordinals. `body` must not change this set.
+    @inlinable
+    public func forEachHandle(
+        in index: UInt32, intersecting view: BlockView, _ body: (UInt32) -> Void
+    ) {
+        guard Int(index) < blocksCapacity, let pointer = blocks[Int(index)] else { return }
+        switch view {
+        case .empty: break
+        case .full:
+            let (handles, count) = (pointer.pointee.handles, pointer.pointee.count)
+            for rank in 0..<count { body(handles[rank]) }
+        case .list(let list):
+            for element in list {
+                let bit = Int(element & 0x7FFF)
+                if pointer.pointee.contains(bit) {
+                    body(pointer.pointee.handles[pointer.pointee.rank(bit)])
+                }
+            }
+        case .wideList(let bytes):
+            for element in 0..<bytes.count / 4 {
+                let bit = BlockView.wideBit(bytes, element)
+                if pointer.pointee.contains(bit) {
+                    body(pointer.pointee.handles[pointer.pointee.rank(bit)])
+                }
+            }
+        case .bitmap(let words):
+            // The kernel fills the stack's buffer, 2 KiB at a time.
+            withUnsafeTemporaryAllocation(of: UInt32.self, capacity: Self.handlesPerStep) { found in
+                var word: UInt32 = 0
+                while word < UInt32(truncatingIfNeeded: BlockGeometry.wordsPerBlock) {
+                    let count = Self.select(words, pointer, into: found, word: &word)
+                    for rank in 0..<count { body(found[rank]) }
+                }
+            }
+        }
+    }
+
+    /// Handles that one call of the kernel may find: few enough to stay in the L1 cache beside the
+    /// two bitmaps, enough that calls do not matter.
+    @usableFromInline static var handlesPerStep: Int { 512 }
+
+    @usableFromInline
+    static func select(
+        _ words: UnsafePointer<UInt64>, _ block: UnsafeMutablePointer<Block>,
+        into found: UnsafeMutableBufferPointer<UInt32>, word: inout UInt32
+    ) -> Int {
+        BitKernels.current.select(
+            words, mine: block.pointee.words, prefix: block.pointee.prefix,
+            handles: block.pointee.handles, into: found, word: &word)
+    }
+
+    // MARK: Parts
+
+    private mutating func growDirectory(toFit index: Int) {
+        let capacity = max(index + 1, blocksCapacity * 2)
+        let grown = UnsafeMutablePointer<UnsafeMutablePointer<Block>?>.allocate(capacity: capacity)
+        grown.initialize(repeating: nil, count: capacity)
+        grown.update(from: blocks, count: blocksCapacity)
+        blocks.deallocate()
+        blocks = grown
+        blocksCapacity = capacity
+    }
+
+    private static func resizeHandles(_ block: inout Block, to capacity: Int) {
+        let handles = UnsafeMutablePointer<UInt32>.allocate(capacity: capacity)
+        handles.initialize(from: block.handles, count: block.count)
+        block.handles.deallocate()
+        block.handles = handles
+        block.capacity = capacity
+    }
+}

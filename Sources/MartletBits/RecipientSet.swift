@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The recipients of one fanout, as one immutable run of bytes: what is written to the store once
+// and read by every reconnecting device. A directory says where each block's members are, so that
+// asking for one ordinal touches the directory and one block. Rests on `BlockView`.
+//
+//     offset  size  header (32 bytes)
+//          0     4  magic "MRS1"
+//          4     4  block count
+//          8     8  cardinality: members in all blocks
+//         16     8  bytes in all, this header included; a multiple of 8
+//         24     8  zero
+//                   directory: 16 bytes a block, blocks ascending
+//         +0     4  block
+//         +4     4  members, 1 ... 32,640
+//         +8     4  offset of the members from the start of the header; a multiple of 8
+//        +12     4  form: 0 all members (no bytes), 1 list, 2 bitmap
+//                   members, in the order of the directory
+//                   list: 2 bytes each, ascending, padded with zeros to a multiple of 8
+//                   bitmap: 4080 bytes
+//
+// All numbers are little-endian. Up to 500 members are a list: a quarter of a bitmap's bytes.
+
+/// The bytes of a recipients blob, owned.
+public final class RecipientSet: @unchecked Sendable {
+    /// Never written after `init`, which is why this may be shared between threads.
+    private let storage: UnsafeMutableRawBufferPointer
+
+    /// Takes over bytes that were allocated with `UnsafeMutableRawBufferPointer.allocate`.
+    init(adopting storage: UnsafeMutableRawBufferPointer) { self.storage = storage }
+
+    /// Copies a blob; nil if it is malformed.
+    public convenience init?(copying bytes: UnsafeRawBufferPointer) {
+        let copy = UnsafeMutableRawBufferPointer.allocate(byteCount: bytes.count, alignment: 64)
+        copy.copyMemory(from: bytes)
+        self.init(adopting: copy)
+        guard RecipientSetView(validating: UnsafeRawBufferPointer(copy)) != nil else { return nil }
+    }
+
+    deinit { storage.deallocate() }
+
+    /// The blob, for writing it to the store. Valid as long as this object.
+    public var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(storage) }
+
+    /// Members of the blob. Valid as long as this object.
+    public var view: RecipientSetView { RecipientSetView(trusted: bytes) }
+
+    public var count: UInt64 { view.count }
+
+    /// The set without members.
+    public static let none: RecipientSet = RecipientSetBuilder().finish()
+}
+
+/// The layout's numbers.
+enum RecipientSetLayout {
+    /// "MRS1", little-endian.
+    static let magic: UInt32 = 0x3153_524D
+    static let headerBytes = 32
+    static let entryBytes = 16
+    static let formFull: UInt32 = 0
+    static let formList: UInt32 = 1
+    static let formBitmap: UInt32 = 2
+}

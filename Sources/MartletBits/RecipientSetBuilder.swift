@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Writes a recipients blob block by block, in ascending order, as the evaluator yields them. Rests
+// on the layout described in RecipientSet.swift.
+
+/// Gathers blocks and makes a `RecipientSet` of them.
+public struct RecipientSetBuilder: ~Copyable {
+    private var directory: [(block: UInt32, count: UInt32, offset: UInt32, form: UInt32)] = []
+    /// Payloads so far; offsets count from here until `finish` knows the directory's size.
+    private var payload: UnsafeMutableRawBufferPointer
+    private var payloadBytes = 0
+    /// Members so far.
+    public private(set) var count: UInt64 = 0
+    private let positions: UnsafeMutablePointer<UInt16>
+
+    public init() {
+        payload = .allocate(byteCount: 16 * 1024, alignment: 64)
+        positions = .allocate(capacity: BlockGeometry.listCountMax + BitKernels.compressSlack)
+    }
+
+    deinit {
+        payload.deallocate()
+        positions.deallocate()
+    }
+
+    /// Adds a block. Blocks come in ascending order; one without members is left out.
+    /// - Parameter count: the view's count, which the caller knows already.
+    public mutating func append(block: UInt32, view: BlockView, count members: Int) {
+        guard members > 0 else { return }
+        precondition(
+            block > directory.last?.block ?? 0 || directory.isEmpty,
+            "Blocks are appended in ascending order.")
+        count += UInt64(members)
+        let offset = UInt32(payloadBytes)
+        if members == BlockGeometry.bitsPerBlock {
+            directory.append((block, UInt32(members), offset, RecipientSetLayout.formFull))
+            return
+        }
+        if members <= BlockGeometry.listCountMax {
+            let written = view.writePositions(into: positions)
+            precondition(written == members, "The count given is not the view's.")
+            let bytes = (members * 2 + 7) & ~7
+            let target = reserve(bytes)
+            target.initializeMemory(as: UInt8.self, repeating: 0, count: bytes)
+            target.copyMemory(from: positions, byteCount: members * 2)
+            directory.append((block, UInt32(members), offset, RecipientSetLayout.formList))
+            return
+        }
+        let target = reserve(BlockGeometry.bytesPerBlock)
+        if case .bitmap(let words) = view {
+            target.copyMemory(from: words, byteCount: BlockGeometry.bytesPerBlock)
+        } else {
+            let buffer = BlockBuffer(view)
+            target.copyMemory(from: buffer.words, byteCount: BlockGeometry.bytesPerBlock)
+        }
+        directory.append((block, UInt32(members), offset, RecipientSetLayout.formBitmap))
+    }
+
+    /// The blob of all blocks appended.
+    public consuming func finish() -> RecipientSet {
+        typealias Layout = RecipientSetLayout
+        let head = Layout.headerBytes + directory.count * Layout.entryBytes
+        let total = head + payloadBytes
+        let bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: total, alignment: 64)
+        bytes.storeBytes(of: Layout.magic.littleEndian, toByteOffset: 0, as: UInt32.self)
+        bytes.storeBytes(
+            of: UInt32(directory.count).littleEndian, toByteOffset: 4, as: UInt32.self)
+        bytes.storeBytes(of: count.littleEndian, toByteOffset: 8, as: UInt64.self)
+        bytes.storeBytes(of: UInt64(total).littleEndian, toByteOffset: 16, as: UInt64.self)
+        bytes.storeBytes(of: 0, toByteOffset: 24, as: UInt64.self)
+        var at = Layout.headerBytes
+        for entry in directory {
+            let offset = UInt32(head) + entry.offset
+            bytes.storeBytes(of: entry.block.littleEndian, toByteOffset: at, as: UInt32.self)
+            bytes.storeBytes(of: entry.count.littleEndian, toByteOffset: at + 4, as: UInt32.self)
+            bytes.storeBytes(of: offset.littleEndian, toByteOffset: at + 8, as: UInt32.self)
+            bytes.storeBytes(of: entry.form.littleEndian, toByteOffset: at + 12, as: UInt32.self)
+            at += Layout.entryBytes
+        }
+        if payloadBytes > 0 {
+            (bytes.baseAddress! + head).copyMemory(
+                from: payload.baseAddress!, byteCount: payloadBytes)
+        }
+        return RecipientSet(adopting: bytes)
+    }
+
+    /// Room for `bytes` more at the end of the payload.
+    private mutating func reserve(_ bytes: Int) -> UnsafeMutableRawPointer {
+        if payloadBytes + bytes > payload.count {
+            let grown = UnsafeMutableRawBufferPointer.allocate(
+                byteCount: payload.count * 2 + bytes, alignment: 64)
+            grown.baseAddress!.copyMemory(from: payload.baseAddress!, byteCount: payloadBytes)
+            payload.deallocate()
+            payload = grown
+        }
+        defer { payloadBytes += bytes }
+        return payload.baseAddress! + payloadBytes
+    }
+}

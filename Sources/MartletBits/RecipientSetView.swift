@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reads a recipients blob where it lies, in the map of LMDB or on the heap. The bytes are checked
+// once, when a view is made; past that no read can leave them. Rests on the layout described in
+// RecipientSet.swift.
+
+public import MartletBase
+
+/// The members of a recipients blob, borrowed.
+public struct RecipientSetView {
+    public let bytes: UnsafeRawBufferPointer
+    /// Blocks that have members.
+    public let blockCount: Int
+
+    /// For bytes that this module wrote and nobody else could change.
+    init(trusted bytes: UnsafeRawBufferPointer) {
+        self.bytes = bytes
+        blockCount = Int(
+            UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: 4, as: UInt32.self)))
+    }
+
+    /// Nil unless `bytes` are a whole blob, aligned to 8: magic, sizes, ascending blocks, every
+    /// block's members inside the bytes and as many in all as the header says. That a list is
+    /// sorted is not looked at; an unsorted one answers wrongly but reads nothing outside.
+    public init?(validating bytes: UnsafeRawBufferPointer) {
+        typealias Layout = RecipientSetLayout
+        guard let base = bytes.baseAddress, bytes.count >= Layout.headerBytes,
+            UInt(bitPattern: base) & 7 == 0
+        else { return nil }
+        func word(_ offset: Int) -> UInt32 {
+            UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt32.self))
+        }
+        func longWord(_ offset: Int) -> UInt64 {
+            UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self))
+        }
+        let blocks = Int(word(4))
+        let head = Layout.headerBytes + blocks * Layout.entryBytes
+        guard word(0) == Layout.magic, longWord(16) == UInt64(bytes.count), bytes.count % 8 == 0,
+            longWord(24) == 0, blocks <= Int(BlockGeometry.blockMax) + 1, head <= bytes.count
+        else { return nil }
+        var previous: UInt32?
+        var members: UInt64 = 0
+        for index in 0..<blocks {
+            let entry = Layout.headerBytes + index * Layout.entryBytes
+            let block = word(entry)
+            let count = Int(word(entry + 4))
+            let offset = Int(word(entry + 8))
+            if let previous, block <= previous { return nil }
+            previous = block
+            guard block <= BlockGeometry.blockMax, count > 0, offset >= head, offset % 8 == 0
+            else { return nil }
+            let size: Int
+            switch word(entry + 12) {
+            case Layout.formFull:
+                guard count == BlockGeometry.bitsPerBlock else { return nil }
+                size = 0
+            case Layout.formList:
+                guard count <= BlockGeometry.listCountMax else { return nil }
+                size = count * 2
+            case Layout.formBitmap:
+                guard count <= BlockGeometry.bitsPerBlock else { return nil }
+                size = BlockGeometry.bytesPerBlock
+            default: return nil
+            }
+            guard offset + size <= bytes.count else { return nil }
+            members += UInt64(count)
+        }
+        guard members == longWord(8) else { return nil }
+        self.bytes = bytes
+        blockCount = blocks
+    }
+
+    /// Members of all blocks.
+    public var count: UInt64 {
+        UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: 8, as: UInt64.self))
+    }
+
+    /// The members of the `index`-th block that has any.
+    public func block(at index: Int) -> (block: UInt32, view: BlockView, count: Int) {
+        precondition(index >= 0 && index < blockCount, "The blob has fewer blocks.")
+        let (block, count) = (field(index, 0), Int(field(index, 4)))
+        let members = bytes.baseAddress! + Int(field(index, 8))
+        switch field(index, 12) {
+        case RecipientSetLayout.formFull: return (block, .full, count)
+        case RecipientSetLayout.formList:
+            let list = UnsafeBufferPointer(
+                start: members.assumingMemoryBound(to: UInt16.self), count: count)
+            return (block, .list(list), count)
+        default: return (block, .bitmap(members.assumingMemoryBound(to: UInt64.self)), count)
+        }
+    }
+
+    /// Index of the first block that is not below `block`; `blockCount` if all are.
+    public func index(ofBlockFrom block: UInt32) -> Int {
+        // Large sets have a member in every block, so block b is mostly the b-th.
+        let guess = Int(block)
+        if guess < blockCount, field(guess, 0) == block { return guess }
+        var low = 0
+        var high = min(blockCount, guess)
+        while low < high {
+            let middle = (low + high) >> 1
+            if field(middle, 0) < block { low = middle + 1 } else { high = middle }
+        }
+        return low
+    }
+
+    /// The members in one block.
+    public func view(ofBlock block: UInt32) -> BlockView {
+        let index = index(ofBlockFrom: block)
+        guard index < blockCount, field(index, 0) == block else { return .empty }
+        return self.block(at: index).view
+    }
+
+    public func contains(_ ordinal: Ordinal) -> Bool {
+        view(ofBlock: ordinal.blockIndex).contains(bit: ordinal.bitIndex)
+    }
+
+    /// A number of a directory entry.
+    private func field(_ index: Int, _ offset: Int) -> UInt32 {
+        let at = RecipientSetLayout.headerBytes + index * RecipientSetLayout.entryBytes + offset
+        return UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: at, as: UInt32.self))
+    }
+}
