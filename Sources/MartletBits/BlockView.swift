@@ -162,3 +162,22 @@ public enum BlockView {
         return count
     }
 }
+
+extension BlockView {
+    /// Writes this set as a bitmap to 512 words, of which the last two become zero.
+    package func write(toWords words: UnsafeMutablePointer<UInt64>) {
+        switch self {
+        case .empty: words.update(repeating: 0, count: 512)
+        case .full: words.update(repeating: ~0, count: BlockGeometry.wordsPerBlock)
+        case .list(let list):
+            words.update(repeating: 0, count: BlockGeometry.wordsPerBlock)
+            scatter(list, into: words)
+        case .wideList(let bytes):
+            words.update(repeating: 0, count: BlockGeometry.wordsPerBlock)
+            scatterWide(bytes, into: words)
+        case .bitmap(let other): words.update(from: other, count: BlockGeometry.wordsPerBlock)
+        }
+        words[510] = 0
+        words[511] = 0
+    }
+}

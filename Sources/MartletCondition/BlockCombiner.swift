@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The part of the evaluator that does not depend on the source: which slots are read at all, which
+// of them bound the result, and which of the two ways of combining is taken. Rests on
+// `TableCombiner` and `BytecodeCombiner`.
+
+public import MartletBits
+
+/// Combines one condition's sets, a block at a time.
+@usableFromInline
+struct BlockCombiner: ~Copyable {
+    /// Slots that make a difference.
+    @usableFromInline let active: UnsafeMutablePointer<Int>
+    @usableFromInline let activeCount: Int
+    /// Slots outside of which nothing can match.
+    @usableFromInline let drivers: UnsafeMutablePointer<Int>
+    @usableFromInline let driverCount: Int
+    /// For at most five topics.
+    private var table: TableCombiner?
+    /// For more.
+    private var bytecode: BytecodeCombiner?
+
+    @usableFromInline
+    init(_ condition: Condition) {
+        let activeSlots: [Int]
+        let driverSlots: [Int]
+        if let own = condition.truthTable {
+            let table = condition.selectsWithoutTopics ? own.withinUniverse() : own
+            activeSlots = (0..<table.slotCount).filter { table.depends(on: $0) }
+            driverSlots = activeSlots.filter { table.isNecessary($0) }
+            self.table = TableCombiner(table)
+            bytecode = nil
+        } else {
+            activeSlots = Array(0..<condition.slotCount)
+            driverSlots = condition.program.necessarySlots
+            table = nil
+            bytecode = BytecodeCombiner(condition.program)
+        }
+        activeCount = activeSlots.count
+        active = .allocate(capacity: max(activeCount, 1))
+        for (index, slot) in activeSlots.enumerated() { (active + index).initialize(to: slot) }
+        driverCount = driverSlots.count
+        drivers = .allocate(capacity: max(driverCount, 1))
+        for (index, slot) in driverSlots.enumerated() { (drivers + index).initialize(to: slot) }
+    }
+
+    deinit {
+        active.deallocate()
+        drivers.deallocate()
+    }
+
+    /// The result for one block; `views` has one set per slot. Without `isWriting` only the count
+    /// is good.
+    @usableFromInline
+    mutating func combine(
+        _ views: UnsafePointer<BlockView>, isWriting: Bool
+    ) -> (view: BlockView, count: Int) {
+        if let result = table?.combine(views, isWriting: isWriting) { return result }
+        return bytecode!.combine(views)
+    }
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Combines the sets of one block by bytecode: conditions of more than five topics. A register is a
+// view; where an operand is the answer already (or with an empty set, and with a full one) the
+// register points to the operand and nothing is read. Lists stay lists as long as they are short.
+// Rests on `Program` and `BlockBuffer`.
+
+internal import MartletBits
+
+/// Runs one program, block by block.
+struct BytecodeCombiner: ~Copyable {
+    private let program: Program
+    private let registers: UnsafeMutablePointer<BlockView>
+    /// Memory behind each register, and one buffer more: an instruction writes to the spare buffer,
+    /// because its target may be one of its operands, and then the two change places.
+    private let buffers: UnsafeMutablePointer<BlockBuffer>
+    private let bufferCount: Int
+    private let kernels = BitKernels.current
+
+    init(_ program: Program) {
+        self.program = program
+        registers = .allocate(capacity: program.registerCount)
+        registers.initialize(repeating: .empty, count: program.registerCount)
+        bufferCount = program.registerCount + 1
+        buffers = .allocate(capacity: bufferCount)
+        for index in 0..<bufferCount { (buffers + index).initialize(to: BlockBuffer()) }
+    }
+
+    deinit {
+        registers.deallocate()
+        buffers.deinitialize(count: bufferCount)
+        buffers.deallocate()
+    }
+
+    /// The result for one block.
+    mutating func combine(_ views: UnsafePointer<BlockView>) -> (view: BlockView, count: Int) {
+        let spare = bufferCount - 1
+        for instruction in program.instructions {
+            let left = operand(instruction.left, views)
+            let right = operand(instruction.right, views)
+            let result =
+                switch instruction.operation {
+                case .and: and(left, right, spare)
+                case .or: or(left, right, spare)
+                case .andNot: andNot(left, right, spare)
+                }
+            registers[instruction.target] = result.view
+            if result.isWritten { swap(&buffers[instruction.target], &buffers[spare]) }
+        }
+        let view = operand(program.result, views)
+        let count = view.count
+        return (count == 0 ? .empty : view, count)
+    }
+
+    /// A view, and whether it lies in the spare buffer.
+    private typealias Result = (view: BlockView, isWritten: Bool)
+
+    private func operand(
+        _ operand: Program.Operand, _ views: UnsafePointer<BlockView>
+    ) -> BlockView {
+        switch operand {
+        case .slot(let slot): views[slot]
+        case .register(let register): registers[register]
+        }
+    }
+
+    // MARK: Operations
+
+    private mutating func and(_ a: BlockView, _ b: BlockView, _ spare: Int) -> Result {
+        switch (a, b) {
+        case (.empty, _), (_, .empty): return (.empty, false)
+        case (.full, let view), (let view, .full): return (view, false)
+        case (.bitmap(let x), .bitmap(let y)):
+            kernels.and(x, y, into: buffers[spare].words)
+            return (buffers[spare].view, true)
+        case (.bitmap, _): return filter(b, by: a, keeping: true, spare)
+        case (_, .bitmap): return filter(a, by: b, keeping: true, spare)
+        default:
+            return a.count <= b.count
+                ? filter(a, by: b, keeping: true, spare)
+                : filter(b, by: a, keeping: true, spare)
+        }
+    }
+
+    private mutating func or(_ a: BlockView, _ b: BlockView, _ spare: Int) -> Result {
+        switch (a, b) {
+        case (.full, _), (_, .full): return (.full, false)
+        case (.empty, let view), (let view, .empty): return (view, false)
+        case (.bitmap(let x), .bitmap(let y)):
+            kernels.or(x, y, into: buffers[spare].words)
+            return (buffers[spare].view, true)
+        case (.bitmap, let list), (let list, .bitmap):
+            if case .bitmap = a { buffers[spare].assign(a) } else { buffers[spare].assign(b) }
+            buffers[spare].formUnion(list)
+            return (buffers[spare].view, true)
+        default:
+            if a.count + b.count <= Tuning.registerListMax { return merge(a, b, spare) }
+            buffers[spare].assign(a)
+            buffers[spare].formUnion(b)
+            return (buffers[spare].view, true)
+        }
+    }
+
+    private mutating func andNot(_ a: BlockView, _ b: BlockView, _ spare: Int) -> Result {
+        switch (a, b) {
+        case (.empty, _), (_, .full): return (.empty, false)
+        case (_, .empty): return (a, false)
+        case (.list, _), (.wideList, _): return filter(a, by: b, keeping: false, spare)
+        case (.bitmap(let x), .bitmap(let y)):
+            kernels.andNot(x, y, into: buffers[spare].words)
+            return (buffers[spare].view, true)
+        default:
+            buffers[spare].assign(a)
+            buffers[spare].subtract(b)
+            return (buffers[spare].view, true)
+        }
+    }
+
+    // MARK: Lists
+
+    /// The elements of a list that are (or are not) in another set.
+    private mutating func filter(
+        _ list: BlockView, by other: BlockView, keeping: Bool, _ spare: Int
+    ) -> Result {
+        // A list has at most 32,640 elements, but only short ones fit a register as a list.
+        guard list.count <= Self.listRoom else {
+            buffers[spare].assign(list)
+            if keeping {
+                buffers[spare].formIntersection(other)
+            } else {
+                buffers[spare].subtract(other)
+            }
+            return (buffers[spare].view, true)
+        }
+        let target = UnsafeMutableRawPointer(buffers[spare].words)
+        var count = 0
+        if case .bitmap(let words) = other {
+            list.forEachBit { bit in
+                target.storeBytes(
+                    of: UInt16(truncatingIfNeeded: bit), toByteOffset: count &* 2, as: UInt16.self)
+                let isMember = words[bit &>> 6] &>> UInt64(bit & 63) & 1 != 0
+                count &+= isMember == keeping ? 1 : 0
+            }
+        } else {
+            let end = other.count
+            var at = 0
+            list.forEachBit { bit in
+                while at < end, other.listBit(at) < bit { at &+= 1 }
+                let isMember = at < end && other.listBit(at) == bit
+                target.storeBytes(
+                    of: UInt16(truncatingIfNeeded: bit), toByteOffset: count &* 2, as: UInt16.self)
+                count &+= isMember == keeping ? 1 : 0
+            }
+        }
+        return listed(count, spare)
+    }
+
+    private mutating func merge(_ a: BlockView, _ b: BlockView, _ spare: Int) -> Result {
+        let target = UnsafeMutableRawPointer(buffers[spare].words)
+        let (aCount, bCount) = (a.count, b.count)
+        var (i, j, count) = (0, 0, 0)
+        while i < aCount || j < bCount {
+            let x = i < aCount ? a.listBit(i) : Int.max
+            let y = j < bCount ? b.listBit(j) : Int.max
+            target.storeBytes(
+                of: UInt16(truncatingIfNeeded: min(x, y)), toByteOffset: count &* 2,
+                as: UInt16.self)
+            count &+= 1
+            i &+= x <= y ? 1 : 0
+            j &+= y <= x ? 1 : 0
+        }
+        return listed(count, spare)
+    }
+
+    private func listed(_ count: Int, _ spare: Int) -> Result {
+        guard count > 0 else { return (.empty, false) }
+        let start = UnsafeRawPointer(buffers[spare].words).assumingMemoryBound(to: UInt16.self)
+        return (.list(UnsafeBufferPointer(start: start, count: count)), true)
+    }
+
+    /// Positions that fit a buffer's 4096 bytes, one place being written past the last kept.
+    private static let listRoom = 2040
+}

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Tokens to tree, by the rule of the specification: parentheses first, then strictly left to
+// right, `&&` and `||` alike; `!` binds to what follows it. With one precedence there is nothing to
+// climb: at every depth of parentheses the parser keeps what stands to the left and the operator
+// waiting for its right side. The depths are an array, not the call stack, so that no text can
+// exhaust it. (Source: Firebase Cloud Messaging documentation, "Send messages to topics": "FCM first
+// evaluates any conditions in parentheses, and then evaluates the expression from left to right".)
+// Rests on `Lexer`.
+
+internal import MartletBase
+
+/// Parses one condition.
+struct Parser {
+    /// What one pair of parentheses, or the whole text, holds so far.
+    private struct Level {
+        /// Offset of the `(`; 0 for the whole text.
+        var start: Int
+        /// What stands to the left, once there is something.
+        var left: Int?
+        /// The operator that waits for its right side.
+        var waiting: Token?
+        /// The `!` that wait for what they bind to, outermost first.
+        var nots: [Token] = []
+    }
+
+    private var lexer: Lexer
+    private let topicsMax: Int
+    private var nodes: [SyntaxTree.Node] = []
+    private var topics: [TopicName] = []
+    private var slots: [ArraySlice<UInt8>: Int] = [:]
+    private var levels = [Level(start: 0)]
+    /// Open parentheses and waiting `!` together.
+    private var depth = 0
+
+    private init(_ bytes: [UInt8], topicsMax: Int) {
+        lexer = Lexer(bytes)
+        self.topicsMax = topicsMax
+    }
+
+    /// The tree of a condition's bytes.
+    static func parse(_ bytes: [UInt8], topicsMax: Int) throws(MartletError) -> SyntaxTree {
+        guard bytes.count <= Limits.conditionBytesMax else {
+            throw Lexer.fault(
+                Limits.conditionBytesMax,
+                "The condition has \(bytes.count) bytes; at most \(Limits.conditionBytesMax)"
+                    + " are allowed.")
+        }
+        let ceiling = min(max(topicsMax, 1), Limits.conditionTopicsCeiling)
+        var parser = Parser(bytes, topicsMax: ceiling)
+        return try parser.parse()
+    }
+
+    private mutating func parse() throws(MartletError) -> SyntaxTree {
+        while true {
+            if wantsOperand {
+                try operand()
+            } else if try afterOperand() {
+                return SyntaxTree(nodes: nodes, topics: topics)
+            }
+        }
+    }
+
+    /// Whether a term, `!` or `(` must come next, and not an operator, `)` or the end.
+    private var wantsOperand: Bool {
+        levels[levels.count - 1].left == nil || levels[levels.count - 1].waiting != nil
+    }
+
+    // MARK: Where an operand must stand
+
+    private mutating func operand() throws(MartletError) {
+        let token = try lexer.next()
+        switch token.kind {
+        case .name(let name): try term(token, name)
+        case .open:
+            try deepen(token)
+            levels.append(Level(start: token.range.lowerBound))
+        case .not:
+            try deepen(token)
+            levels[levels.count - 1].nots.append(token)
+        case .close:
+            if let waiting = danglingOperator { throw danglingFault(waiting) }
+            if levels.count == 1 { throw unopened(token) }
+            throw Lexer.fault(
+                token.range.lowerBound, "These parentheses are empty; write 'NAME' in topics.")
+        case .and, .or:
+            throw Lexer.fault(
+                token.range.lowerBound,
+                "There is nothing to the left of \(spelling(token)); write 'NAME' in topics.")
+        case .keywordIn, .keywordTopics:
+            throw Lexer.fault(
+                token.range.lowerBound,
+                "A term begins with the topic name in single quotes: 'NAME' in topics.")
+        case .end:
+            if let waiting = danglingOperator { throw danglingFault(waiting) }
+            if levels.count > 1 { throw unclosed() }
+            throw Lexer.fault(
+                token.range.lowerBound, "The condition is empty; write 'NAME' in topics.")
+        }
+    }
+
+    /// `in topics` after a name.
+    private mutating func term(_ token: Token, _ name: Range<Int>) throws(MartletError) {
+        let keyword = try lexer.next()
+        guard keyword.kind == .keywordIn else {
+            throw Lexer.fault(
+                keyword.range.lowerBound, "After a topic name comes \"in topics\".")
+        }
+        let topicsKeyword = try lexer.next()
+        guard topicsKeyword.kind == .keywordTopics else {
+            throw Lexer.fault(topicsKeyword.range.lowerBound, "After \"in\" comes \"topics\".")
+        }
+        let slot = try slot(of: name)
+        let range = token.range.lowerBound..<topicsKeyword.range.upperBound
+        nodes.append(
+            SyntaxTree.Node(
+                kind: .topic(slot: slot), byteRange: range, isParenthesized: false,
+                operatorRange: range))
+        complete(nodes.count - 1)
+    }
+
+    private mutating func slot(of name: Range<Int>) throws(MartletError) -> Int {
+        let key = lexer.bytes[name]
+        if let slot = slots[key] { return slot }
+        guard topics.count < topicsMax else {
+            let advice =
+                topicsMax < Limits.conditionTopicsCeiling
+                ? "raise the project's limit (up to \(Limits.conditionTopicsCeiling)) or split it."
+                : "split it."
+            throw Lexer.fault(
+                name.lowerBound - 1,
+                "The condition names more than \(topicsMax) distinct topics, the limit here; "
+                    + advice)
+        }
+        let topic = try TopicName(validating: String(decoding: key, as: UTF8.self))
+        slots[key] = topics.count
+        topics.append(topic)
+        return topics.count - 1
+    }
+
+    /// An operand is whole: the waiting `!` take it, then the waiting operator.
+    private mutating func complete(_ operand: Int) {
+        let level = levels.count - 1
+        var operand = operand
+        while let not = levels[level].nots.popLast() {
+            depth -= 1
+            nodes.append(
+                SyntaxTree.Node(
+                    kind: .not(operand),
+                    byteRange: not.range.lowerBound..<nodes[operand].byteRange.upperBound,
+                    isParenthesized: false, operatorRange: not.range))
+            operand = nodes.count - 1
+        }
+        if let left = levels[level].left, let token = levels[level].waiting {
+            nodes.append(
+                SyntaxTree.Node(
+                    kind: token.kind == .and ? .and(left, operand) : .or(left, operand),
+                    byteRange: nodes[left].byteRange
+                        .lowerBound..<nodes[operand].byteRange.upperBound,
+                    isParenthesized: false, operatorRange: token.range))
+            operand = nodes.count - 1
+        }
+        levels[level].left = operand
+        levels[level].waiting = nil
+    }
+
+    // MARK: Where an operand has ended
+
+    /// True at the end of the condition.
+    private mutating func afterOperand() throws(MartletError) -> Bool {
+        let token = try lexer.next()
+        switch token.kind {
+        case .and, .or: levels[levels.count - 1].waiting = token
+        case .close:
+            guard levels.count > 1, let level = levels.popLast(), let inner = level.left else {
+                throw unopened(token)
+            }
+            depth -= 1
+            nodes[inner].byteRange = level.start..<token.range.upperBound
+            nodes[inner].isParenthesized = true
+            complete(inner)
+        case .end:
+            guard levels.count == 1 else { throw unclosed() }
+            return true
+        case .open, .not, .name:
+            throw Lexer.fault(
+                token.range.lowerBound, "Between two terms comes && or ||.")
+        case .keywordIn, .keywordTopics:
+            throw Lexer.fault(
+                token.range.lowerBound, "After a term comes &&, ||, ) or the end.")
+        }
+        return false
+    }
+
+    // MARK: Faults
+
+    private mutating func deepen(_ token: Token) throws(MartletError) {
+        guard depth < Limits.conditionDepthMax else {
+            throw Lexer.fault(
+                token.range.lowerBound,
+                "Parentheses and ! are nested deeper than \(Limits.conditionDepthMax).")
+        }
+        depth += 1
+    }
+
+    /// The last operator read that has nothing to its right.
+    private var danglingOperator: Token? {
+        levels[levels.count - 1].nots.last ?? levels[levels.count - 1].waiting
+    }
+
+    private func danglingFault(_ token: Token) -> MartletError {
+        Lexer.fault(
+            token.range.lowerBound,
+            "There is nothing to the right of \(spelling(token)); write 'NAME' in topics.")
+    }
+
+    private func unopened(_ token: Token) -> MartletError {
+        Lexer.fault(token.range.lowerBound, "This ) closes nothing; remove it or open a (.")
+    }
+
+    private func unclosed() -> MartletError {
+        Lexer.fault(levels[levels.count - 1].start, "This ( is never closed; add a ).")
+    }
+
+    private func spelling(_ token: Token) -> String {
+        switch token.kind {
+        case .and: "&&"
+        case .or: "||"
+        default: "!"
+        }
+    }
+}

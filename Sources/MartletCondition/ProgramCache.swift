@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CON-7: equal conditions share a compiled program. A sender repeats a handful of texts, so a small
+// table keyed by the text, with the least recently used one leaving at the bound, spares nearly all
+// parsing. Refused texts are not kept: they would let anybody empty the cache. Rests on `Condition`.
+
+public import MartletBase
+
+/// Compiled conditions by text and limit, bounded.
+public struct ProgramCache: Sendable {
+    /// Conditions kept by default. At 4 KiB of text and a few times that for tree and code, the
+    /// worst case is some 30 MB; ordinary conditions are a hundredth of it.
+    public static let capacityDefault = 1024
+
+    private struct Key: Hashable {
+        /// Bytes and not characters: strings of different bytes can be equal (the Kelvin sign and
+        /// the letter K), and only one of the two is a condition.
+        var text: [UInt8]
+        var topicsMax: Int
+    }
+
+    /// Entries form a ring in order of use; index 0 is its fixed point, with the most recently used
+    /// entry after it and the least recently used before it.
+    private struct Entry {
+        var key: Key
+        var condition: Condition?
+        var next: Int
+        var previous: Int
+    }
+
+    public let capacity: Int
+    private var entries: [Entry]
+    private var indices: [Key: Int] = [:]
+    /// Lookups answered from the cache, and all others.
+    public private(set) var hitCount: UInt64 = 0
+    public private(set) var missCount: UInt64 = 0
+
+    public init(capacity: Int = ProgramCache.capacityDefault) {
+        precondition(capacity > 0, "A cache holds at least one condition.")
+        self.capacity = capacity
+        let fixedPoint = Key(text: [], topicsMax: 0)
+        entries = [Entry(key: fixedPoint, condition: nil, next: 0, previous: 0)]
+    }
+
+    /// Conditions kept.
+    public var count: Int { indices.count }
+
+    /// The condition of a text, compiled now or earlier.
+    public mutating func condition(
+        parsing text: String, topicsMax: Int = Limits.conditionTopicsMax
+    ) throws(MartletError) -> Condition {
+        // A text over the limit is never a key: hashing it would cost more than refusing it.
+        guard text.utf8.count <= Limits.conditionBytesMax else {
+            return try Condition(parsing: text, topicsMax: topicsMax)
+        }
+        let key = Key(text: Array(text.utf8), topicsMax: topicsMax)
+        if let index = indices[key], let condition = entries[index].condition {
+            hitCount += 1
+            unlink(index)
+            link(index)
+            return condition
+        }
+        missCount += 1
+        let condition = try Condition(parsing: text, topicsMax: topicsMax)
+        let index: Int
+        if indices.count < capacity {
+            index = entries.count
+            entries.append(Entry(key: key, condition: condition, next: 0, previous: 0))
+        } else {
+            index = entries[0].previous
+            unlink(index)
+            indices[entries[index].key] = nil
+            entries[index].key = key
+            entries[index].condition = condition
+        }
+        indices[key] = index
+        link(index)
+        return condition
+    }
+
+    private mutating func unlink(_ index: Int) {
+        let (next, previous) = (entries[index].next, entries[index].previous)
+        entries[previous].next = next
+        entries[next].previous = previous
+    }
+
+    /// Makes an entry the most recently used.
+    private mutating func link(_ index: Int) {
+        let first = entries[0].next
+        entries[index].next = first
+        entries[index].previous = 0
+        entries[first].previous = index
+        entries[0].next = index
+    }
+}

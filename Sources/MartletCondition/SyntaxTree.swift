@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a condition says. The nodes lie in one array, operands before what uses them and the root
+// last, so that everything computed over a tree is a loop from front to back and no text, however
+// deep, can exhaust the stack. Rests on `TopicName`.
+
+public import MartletBase
+
+/// A parsed condition: nodes in an array, the root last.
+public struct SyntaxTree: Sendable, Hashable {
+    /// What a node is; operands are indices of earlier nodes.
+    public enum Kind: Sendable, Hashable {
+        /// `'NAME' in topics`; the slot is an index into the condition's topics.
+        case topic(slot: Int)
+        case not(Int)
+        case and(Int, Int)
+        case or(Int, Int)
+    }
+
+    public struct Node: Sendable, Hashable {
+        public var kind: Kind
+        /// The node's bytes in the text, with its parentheses if it has any.
+        public var byteRange: Range<Int>
+        /// Whether the text has parentheses around this node.
+        public var isParenthesized: Bool
+        /// The bytes of the operator; of the whole term for a topic.
+        public var operatorRange: Range<Int>
+    }
+
+    public private(set) var nodes: [Node]
+    /// Distinct topics in the order of their first mention; a slot is an index into this.
+    public let topics: [TopicName]
+
+    /// A tree has at least one node; each node's operands come before it.
+    init(nodes: [Node], topics: [TopicName]) {
+        precondition(!nodes.isEmpty, "A condition has at least one term.")
+        self.nodes = nodes
+        self.topics = topics
+    }
+
+    public var rootIndex: Int { nodes.count - 1 }
+    public var root: Node { nodes[rootIndex] }
+
+    /// Nodes that are not terms: how much the tree computes.
+    public var operatorCount: Int {
+        nodes.reduce(into: 0) { if case .topic = $1.kind {} else { $0 += 1 } }
+    }
+
+    /// A value for every node, from the values of its operands.
+    func fold<Value>(
+        topic: (Int) -> Value, not: (Value) -> Value, and: (Value, Value) -> Value,
+        or: (Value, Value) -> Value
+    ) -> [Value] {
+        var values: [Value] = []
+        values.reserveCapacity(nodes.count)
+        for node in nodes {
+            switch node.kind {
+            case .topic(let slot): values.append(topic(slot))
+            case .not(let operand): values.append(not(values[operand]))
+            case .and(let left, let right): values.append(and(values[left], values[right]))
+            case .or(let left, let right): values.append(or(values[left], values[right]))
+            }
+        }
+        return values
+    }
+
+    /// Whether an instance subscribed to exactly the topics for which `isSubscribed` is true
+    /// matches.
+    public func matches(_ isSubscribed: (_ slot: Int) -> Bool) -> Bool {
+        fold(topic: isSubscribed, not: { !$0 }, and: { $0 && $1 }, or: { $0 || $1 })[rootIndex]
+    }
+
+    /// The tree under one node, as a tree of its own with its own slots. Byte ranges stay those of
+    /// the whole text.
+    public func subtree(at index: Int) -> SyntaxTree {
+        // Marks what is reachable, from the back: operands always lie before their operator.
+        var isUsed = [Bool](repeating: false, count: index + 1)
+        isUsed[index] = true
+        for at in stride(from: index, through: 0, by: -1) where isUsed[at] {
+            switch nodes[at].kind {
+            case .topic: break
+            case .not(let operand): isUsed[operand] = true
+            case .and(let left, let right), .or(let left, let right):
+                isUsed[left] = true
+                isUsed[right] = true
+            }
+        }
+        var moved = [Int](repeating: 0, count: index + 1)
+        var slots: [Int: Int] = [:]
+        var kept: [Node] = []
+        var keptTopics: [TopicName] = []
+        for at in 0...index where isUsed[at] {
+            var node = nodes[at]
+            switch node.kind {
+            case .topic(let slot):
+                if slots[slot] == nil {
+                    slots[slot] = keptTopics.count
+                    keptTopics.append(topics[slot])
+                }
+                node.kind = .topic(slot: slots[slot]!)
+            case .not(let operand): node.kind = .not(moved[operand])
+            case .and(let left, let right): node.kind = .and(moved[left], moved[right])
+            case .or(let left, let right): node.kind = .or(moved[left], moved[right])
+            }
+            moved[at] = kept.count
+            kept.append(node)
+        }
+        return SyntaxTree(nodes: kept, topics: keptTopics)
+    }
+}
+
+extension SyntaxTree: CustomStringConvertible {
+    /// The condition in normal form: one blank around operators, and parentheses around every
+    /// operand that has an operator of its own, so that nobody need know the order of evaluation.
+    /// A chain of one and the same operator stays a chain. Parsing it gives the same selection.
+    public var description: String { descriptions[rootIndex] }
+
+    /// The normal form of every node.
+    var descriptions: [String] {
+        var texts: [String] = []
+        texts.reserveCapacity(nodes.count)
+        for node in nodes {
+            switch node.kind {
+            case .topic(let slot): texts.append("'\(topics[slot])' in topics")
+            case .not(let operand):
+                if case .not = nodes[operand].kind {
+                    texts.append("!" + texts[operand])
+                } else {
+                    texts.append("!(" + texts[operand] + ")")
+                }
+            case .and(let left, let right):
+                texts.append(operand(left, texts, "&&") + " && " + operand(right, texts, nil))
+            case .or(let left, let right):
+                texts.append(operand(left, texts, "||") + " || " + operand(right, texts, nil))
+            }
+        }
+        return texts
+    }
+
+    private func operand(_ index: Int, _ texts: [String], _ chain: String?) -> String {
+        switch nodes[index].kind {
+        case .topic, .not: texts[index]
+        case .and: chain == "&&" ? texts[index] : "(" + texts[index] + ")"
+        case .or: chain == "||" ? texts[index] : "(" + texts[index] + ")"
+        }
+    }
+}

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Combines the sets of one block by truth table: conditions of at most five topics, which with the
+// universe makes six inputs. What is done goes by the containers, not by the bits:
+//
+// 1. A slot that is empty or full in this block is a constant; the table folds and the slot is gone,
+//    and with it every slot that no longer makes a difference. There are at most 3^6 foldings, each
+//    computed when first met.
+// 2. Nothing left: the block is empty or full. One slot left, taken as it is: its view is the
+//    answer and no word is read or written.
+// 3. A list outside of which nothing can match: its elements are looked up in the other sets.
+// 4. Few elements, all in lists: they are merged.
+// 5. Otherwise lists are scattered into bitmaps and the fused kernel reads every word once.
+//
+// Rests on `TruthTable` and the kernels.
+
+internal import MartletBits
+
+/// Evaluates one truth table, block by block.
+struct TableCombiner: ~Copyable {
+    /// The table, with the universe as its last slot if it is read.
+    private let table: TruthTable
+    /// Foldings met so far, by the base-3 number of the slots' states.
+    private let foldings: UnsafeMutablePointer<Folding>
+    private let foldingCount: Int
+    /// One buffer per input for scattered lists, and one for the result; made when first needed.
+    private let buffers: UnsafeMutablePointer<UnsafeMutablePointer<UInt64>?>
+    private let list: UnsafeMutablePointer<UInt16>
+    private let kernels = BitKernels.current
+
+    /// What remains of the table when the constant slots are known.
+    private struct Folding {
+        /// Table over the live slots, in ascending order.
+        var bits: UInt64 = 0
+        /// Slots that still make a difference.
+        var live: UInt8 = 0
+        var isKnown = false
+    }
+
+    private static let inputsMax = 6
+    private static let resultBuffer = 6
+
+    init(_ table: TruthTable) {
+        self.table = table
+        var count = 1
+        for _ in 0..<table.slotCount { count *= 3 }
+        foldingCount = count
+        foldings = .allocate(capacity: count)
+        foldings.initialize(repeating: Folding(), count: count)
+        buffers = .allocate(capacity: Self.inputsMax + 1)
+        buffers.initialize(repeating: nil, count: Self.inputsMax + 1)
+        list = .allocate(capacity: BlockGeometry.bitsPerBlock)
+    }
+
+    deinit {
+        foldings.deallocate()
+        for index in 0...Self.inputsMax { buffers[index]?.deallocate() }
+        buffers.deallocate()
+        list.deallocate()
+    }
+
+    /// The result for one block. Without `isWriting` the view is meaningless; only the count is.
+    mutating func combine(
+        _ views: UnsafePointer<BlockView>, isWriting: Bool
+    ) -> (view: BlockView, count: Int) {
+        var code = 0
+        var place = 1
+        for slot in 0..<table.slotCount {
+            switch views[slot] {
+            case .empty: break
+            case .full: code &+= place
+            default: code &+= 2 &* place
+            }
+            place &*= 3
+        }
+        if !foldings[code].isKnown { foldings[code] = fold(views) }
+        let folding = foldings[code]
+
+        var live = folding.live
+        switch live.nonzeroBitCount {
+        case 0:
+            return folding.bits & 1 != 0 ? (.full, BlockGeometry.bitsPerBlock) : (.empty, 0)
+        case 1 where folding.bits == 0b10:
+            let view = views[live.trailingZeroBitCount]
+            return (view, view.count)
+        case let inputCount:
+            return withUnsafeTemporaryAllocation(of: BlockView.self, capacity: inputCount) {
+                inputs in
+                for index in 0..<inputCount {
+                    inputs[index] = views[live.trailingZeroBitCount]
+                    live &= live &- 1
+                }
+                return combine(
+                    UnsafeBufferPointer(inputs), folding.bits, isWriting: isWriting)
+            }
+        }
+    }
+
+    // MARK: Folding
+
+    private func fold(_ views: UnsafePointer<BlockView>) -> Folding {
+        var folded = table
+        var live: UInt8 = 0
+        // From the last slot, so that the numbers of those not yet looked at stay.
+        for slot in stride(from: table.slotCount - 1, through: 0, by: -1) {
+            switch views[slot] {
+            case .empty: folded = folded.fixing(slot, to: false)
+            case .full: folded = folded.fixing(slot, to: true)
+            default: live |= 1 << UInt8(slot)
+            }
+        }
+        // Slots that make no difference any more; again from the last.
+        let slots = (0..<table.slotCount).filter { live >> UInt8($0) & 1 != 0 }
+        for index in stride(from: slots.count - 1, through: 0, by: -1)
+        where !folded.depends(on: index) {
+            folded = folded.fixing(index, to: false)
+            live &= ~(1 << UInt8(slots[index]))
+        }
+        return Folding(bits: folded.wideBits, live: live, isKnown: true)
+    }
+
+    // MARK: Live inputs
+
+    private mutating func combine(
+        _ inputs: UnsafeBufferPointer<BlockView>, _ bits: UInt64, isWriting: Bool
+    ) -> (view: BlockView, count: Int) {
+        // The shortest list outside of which nothing can match, and how long all lists are.
+        var driver: Int?
+        var elements = 0
+        var listCount = 0
+        for index in 0..<inputs.count {
+            guard let count = inputs[index].knownCount else { continue }
+            listCount += 1
+            elements += count
+            guard bits & ~TruthTable.patterns[index] & TruthTable.mask(inputs.count) == 0 else {
+                continue
+            }
+            if driver == nil || count < inputs[driver!].count { driver = index }
+        }
+        if let driver {
+            let lookups = inputs[driver].count &* (inputs.count &- 1)
+            if lookups &+ elements <= Tuning.lookupsMax {
+                return filter(inputs, bits, driver: driver)
+            }
+        }
+        if listCount == inputs.count, bits & 1 == 0, elements <= Tuning.mergedElementsMax {
+            return merge(inputs, bits)
+        }
+        return evaluate(inputs, bits, isWriting: isWriting)
+    }
+
+    /// Looks the elements of one list up in all other sets.
+    private mutating func filter(
+        _ inputs: UnsafeBufferPointer<BlockView>, _ bits: UInt64, driver: Int
+    ) -> (view: BlockView, count: Int) {
+        let source = inputs[driver]
+        let members = source.count
+        return withUnsafeTemporaryAllocation(of: Int.self, capacity: Self.inputsMax) { at in
+            at.initialize(repeating: 0)
+            var count = 0
+            for element in 0..<members {
+                let bit = source.listBit(element)
+                var assignment = 0 as UInt64
+                for index in 0..<inputs.count {
+                    let isMember: Bool
+                    if case .bitmap(let words) = inputs[index] {
+                        isMember = words[bit &>> 6] &>> UInt64(bit & 63) & 1 != 0
+                    } else if index == driver {
+                        isMember = true
+                    } else {
+                        // Both lists ascend, so each is walked once.
+                        let other = inputs[index]
+                        let end = other.knownCount ?? 0
+                        while at[index] < end, other.listBit(at[index]) < bit { at[index] &+= 1 }
+                        isMember = at[index] < end && other.listBit(at[index]) == bit
+                    }
+                    assignment |= (isMember ? 1 : 0) &<< UInt64(index)
+                }
+                list[count] = UInt16(truncatingIfNeeded: bit)
+                count &+= Int(bits &>> assignment & 1)
+            }
+            return (listed(count), count)
+        }
+    }
+
+    /// Walks all lists together.
+    private mutating func merge(
+        _ inputs: UnsafeBufferPointer<BlockView>, _ bits: UInt64
+    ) -> (view: BlockView, count: Int) {
+        withUnsafeTemporaryAllocation(of: (at: Int, bit: Int).self, capacity: inputs.count) {
+            heads in
+            for index in 0..<inputs.count { heads[index] = (0, inputs[index].listBit(0)) }
+            var count = 0
+            while true {
+                var lowest = Int.max
+                for index in 0..<inputs.count { lowest = min(lowest, heads[index].bit) }
+                guard lowest < Int.max else { break }
+                var assignment = 0 as UInt64
+                for index in 0..<inputs.count where heads[index].bit == lowest {
+                    assignment |= 1 &<< UInt64(index)
+                    let next = heads[index].at &+ 1
+                    let end = inputs[index].knownCount ?? 0
+                    heads[index] = (next, next < end ? inputs[index].listBit(next) : Int.max)
+                }
+                list[count] = UInt16(truncatingIfNeeded: lowest)
+                count &+= Int(bits &>> assignment & 1)
+            }
+            return (listed(count), count)
+        }
+    }
+
+    /// The fused kernel over bitmaps.
+    private mutating func evaluate(
+        _ inputs: UnsafeBufferPointer<BlockView>, _ bits: UInt64, isWriting: Bool
+    ) -> (view: BlockView, count: Int) {
+        withUnsafeTemporaryAllocation(
+            of: UnsafePointer<UInt64>.self, capacity: inputs.count
+        ) { words in
+            for index in 0..<inputs.count {
+                if case .bitmap(let bitmap) = inputs[index] {
+                    words[index] = bitmap
+                } else {
+                    let buffer = buffer(index)
+                    inputs[index].write(toWords: buffer)
+                    words[index] = UnsafePointer(buffer)
+                }
+            }
+            let isSplit = inputs.count > TruthTable.slotsMax
+            let target = isWriting || isSplit ? buffer(Self.resultBuffer) : nil
+            if !isSplit {
+                let count = kernels.evaluate(
+                    truthTable: UInt32(truncatingIfNeeded: bits),
+                    inputs: UnsafeBufferPointer(words), into: target)
+                return (bitmap(target, count), count)
+            }
+            // The sixth input is the universe: nothing outside of it matches.
+            let five = UnsafeBufferPointer(rebasing: words[..<TruthTable.slotsMax])
+            let universe = words[TruthTable.slotsMax]
+            let result = target!
+            _ = kernels.evaluate(
+                truthTable: UInt32(truncatingIfNeeded: bits >> 32), inputs: five, into: result)
+            kernels.and(result, universe, into: result)
+            let count = kernels.count(result)
+            return (bitmap(result, count), count)
+        }
+    }
+
+    // MARK: Parts
+
+    private func listed(_ count: Int) -> BlockView {
+        count == 0 ? .empty : .list(UnsafeBufferPointer(start: list, count: count))
+    }
+
+    private func bitmap(_ words: UnsafeMutablePointer<UInt64>?, _ count: Int) -> BlockView {
+        guard let words, count > 0 else { return .empty }
+        return .bitmap(UnsafePointer(words))
+    }
+
+    private mutating func buffer(_ index: Int) -> UnsafeMutablePointer<UInt64> {
+        if let buffer = buffers[index] { return buffer }
+        let raw = UnsafeMutableRawPointer.allocate(byteCount: 4096, alignment: 64)
+        let buffer = raw.initializeMemory(as: UInt64.self, repeating: 0, count: 512)
+        buffers[index] = buffer
+        return buffer
+    }
+}
