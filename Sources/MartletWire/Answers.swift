@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The answers to questions about conditions: counts (CON-8) and explanations (CON-9). Rests on
+// `WireReader` and `WireWriter`.
+
+public import MartletBase
+
+/// 0x25: exact counts of the instances that match a condition.
+public struct AudienceResult: WireFrame {
+    /// The share of one app.
+    public struct AppCount: Sendable, Hashable {
+        public var appName: String
+        public var platform: Platform
+        public var count: UInt64
+
+        public init(appName: String, platform: Platform, count: UInt64) {
+            self.appName = appName
+            self.platform = platform
+            self.count = count
+        }
+    }
+
+    public var correlation: UInt32
+    public var total: UInt64
+    public var android: UInt64
+    public var apple: UInt64
+    public var web: UInt64
+    public var apps: [AppCount]
+
+    public init(
+        correlation: UInt32, total: UInt64, android: UInt64, apple: UInt64, web: UInt64,
+        apps: [AppCount]
+    ) {
+        self.correlation = correlation
+        self.total = total
+        self.android = android
+        self.apple = apple
+        self.web = web
+        self.apps = apps
+    }
+
+    public var type: FrameType { .audienceResult }
+
+    public init(from reader: inout WireReader) throws(WireError) {
+        correlation = try reader.correlation()
+        total = try reader.u64()
+        android = try reader.u64()
+        apple = try reader.u64()
+        web = try reader.u64()
+        apps = try reader.list(entryBytesMin: 11) { (reader) throws(WireError) in
+            AppCount(
+                appName: try reader.string(), platform: try reader.choice("platform"),
+                count: try reader.u64())
+        }
+    }
+
+    public func encodeBody(into writer: inout WireWriter) {
+        writer.u32(correlation)
+        writer.u64(total)
+        writer.u64(android)
+        writer.u64(apple)
+        writer.u64(web)
+        writer.list(apps) { (writer, app) in
+            writer.string(app.appName)
+            writer.u8(app.platform.rawValue)
+            writer.u64(app.count)
+        }
+    }
+}
+
+/// 0x27: how a condition is understood and evaluated.
+public struct Explanation: WireFrame {
+    /// A part of the condition, by its byte range in the text, and how many instances match it.
+    public struct Part: Sendable, Hashable {
+        public var start: UInt32
+        public var end: UInt32
+        public var count: UInt64
+
+        public init(start: UInt32, end: UInt32, count: UInt64) {
+            self.start = start
+            self.end = end
+            self.count = count
+        }
+    }
+
+    /// Something that is allowed but probably not meant.
+    public struct Advice: Sendable, Hashable {
+        public var byteOffset: UInt32
+        public var text: String
+
+        public init(byteOffset: UInt32, text: String) {
+            self.byteOffset = byteOffset
+            self.text = text
+        }
+    }
+
+    public var correlation: UInt32
+    public var tree: String
+    public var bytecode: String
+    public var parts: [Part]
+    public var advice: [Advice]
+
+    public init(
+        correlation: UInt32, tree: String, bytecode: String, parts: [Part], advice: [Advice]
+    ) {
+        self.correlation = correlation
+        self.tree = tree
+        self.bytecode = bytecode
+        self.parts = parts
+        self.advice = advice
+    }
+
+    public var type: FrameType { .explanation }
+
+    public init(from reader: inout WireReader) throws(WireError) {
+        correlation = try reader.correlation()
+        tree = try reader.string()
+        bytecode = try reader.string()
+        parts = try reader.list(entryBytesMin: 16) { (reader) throws(WireError) in
+            Part(start: try reader.u32(), end: try reader.u32(), count: try reader.u64())
+        }
+        advice = try reader.list(entryBytesMin: 6) { (reader) throws(WireError) in
+            Advice(byteOffset: try reader.u32(), text: try reader.string())
+        }
+    }
+
+    public func encodeBody(into writer: inout WireWriter) {
+        writer.u32(correlation)
+        writer.string(tree)
+        writer.string(bytecode)
+        writer.list(parts) { (writer, part) in
+            writer.u32(part.start)
+            writer.u32(part.end)
+            writer.u64(part.count)
+        }
+        writer.list(advice) { (writer, advice) in
+            writer.u32(advice.byteOffset)
+            writer.string(advice.text)
+        }
+    }
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every frame that goes from the broker to a client, as one value. Rests on the typed frames.
+
+/// Everything the broker may send.
+public enum BrokerFrame: Sendable, Hashable {
+    case welcome(Welcome)
+    case ping(Ping)
+    case pong(Pong)
+    case error(ErrorFrame)
+    case draining(Draining)
+    case done(Done)
+    case deliver(Deliver)
+    case topicResult(TopicResult)
+    case accepted(Accepted)
+    case audienceResult(AudienceResult)
+    case explanation(Explanation)
+    case topicPage(TopicPage)
+    case tokenPage(TokenPage)
+    case project(ProjectResult)
+    case projectPage(ProjectPage)
+    case key(KeyResult)
+    case keyPage(KeyPage)
+
+    public var type: FrameType {
+        switch self {
+        case .welcome(let frame): frame.type
+        case .ping(let frame): frame.type
+        case .pong(let frame): frame.type
+        case .error(let frame): frame.type
+        case .draining(let frame): frame.type
+        case .done(let frame): frame.type
+        case .deliver(let frame): frame.type
+        case .topicResult(let frame): frame.type
+        case .accepted(let frame): frame.type
+        case .audienceResult(let frame): frame.type
+        case .explanation(let frame): frame.type
+        case .topicPage(let frame): frame.type
+        case .tokenPage(let frame): frame.type
+        case .project(let frame): frame.type
+        case .projectPage(let frame): frame.type
+        case .key(let frame): frame.type
+        case .keyPage(let frame): frame.type
+        }
+    }
+
+    /// The number that ties an answer to its request; nil for frames that carry none.
+    public var correlation: UInt32? {
+        switch self {
+        case .welcome, .ping, .pong, .draining, .deliver: nil
+        case .error(let frame): frame.correlation
+        case .done(let frame): frame.correlation
+        case .topicResult(let frame): frame.correlation
+        case .accepted(let frame): frame.correlation
+        case .audienceResult(let frame): frame.correlation
+        case .explanation(let frame): frame.correlation
+        case .topicPage(let frame): frame.correlation
+        case .tokenPage(let frame): frame.correlation
+        case .project(let frame): frame.correlation
+        case .projectPage(let frame): frame.correlation
+        case .key(let frame): frame.correlation
+        case .keyPage(let frame): frame.correlation
+        }
+    }
+
+    /// Length, type and body.
+    public func encode(into writer: inout WireWriter) {
+        switch self {
+        case .welcome(let frame): frame.encode(into: &writer)
+        case .ping(let frame): frame.encode(into: &writer)
+        case .pong(let frame): frame.encode(into: &writer)
+        case .error(let frame): frame.encode(into: &writer)
+        case .draining(let frame): frame.encode(into: &writer)
+        case .done(let frame): frame.encode(into: &writer)
+        case .deliver(let frame): frame.encode(into: &writer)
+        case .topicResult(let frame): frame.encode(into: &writer)
+        case .accepted(let frame): frame.encode(into: &writer)
+        case .audienceResult(let frame): frame.encode(into: &writer)
+        case .explanation(let frame): frame.encode(into: &writer)
+        case .topicPage(let frame): frame.encode(into: &writer)
+        case .tokenPage(let frame): frame.encode(into: &writer)
+        case .project(let frame): frame.encode(into: &writer)
+        case .projectPage(let frame): frame.encode(into: &writer)
+        case .key(let frame): frame.encode(into: &writer)
+        case .keyPage(let frame): frame.encode(into: &writer)
+        }
+    }
+
+    /// The frame of this number, if it is one that the broker sends and its body is used up exactly.
+    public static func decode(
+        type number: UInt8, body: UnsafeRawBufferPointer
+    ) throws(WireError) -> Self {
+        guard let type = FrameType(rawValue: number) else { throw .unknownFrameType(number) }
+        var reader = WireReader(body)
+        let frame = try decode(type, from: &reader)
+        try reader.finish()
+        return frame
+    }
+
+    /// The same, for callers without pointers.
+    public static func decode(type number: UInt8, body: RawSpan) throws(WireError) -> Self {
+        try body.withUnsafeBytes { (bytes) throws(WireError) in
+            try decode(type: number, body: bytes)
+        }
+    }
+
+    private static func decode(
+        _ type: FrameType, from reader: inout WireReader
+    ) throws(WireError) -> Self {
+        switch type {
+        case .welcome: .welcome(try Welcome(from: &reader))
+        case .ping: .ping(try Ping(from: &reader))
+        case .pong: .pong(try Pong(from: &reader))
+        case .error: .error(try ErrorFrame(from: &reader))
+        case .draining: .draining(try Draining(from: &reader))
+        case .done: .done(try Done(from: &reader))
+        case .deliver: .deliver(try Deliver(from: &reader))
+        case .topicResult: .topicResult(try TopicResult(from: &reader))
+        case .accepted: .accepted(try Accepted(from: &reader))
+        case .audienceResult: .audienceResult(try AudienceResult(from: &reader))
+        case .explanation: .explanation(try Explanation(from: &reader))
+        case .topicPage: .topicPage(try TopicPage(from: &reader))
+        case .tokenPage: .tokenPage(try TokenPage(from: &reader))
+        case .project: .project(try ProjectResult(from: &reader))
+        case .projectPage: .projectPage(try ProjectPage(from: &reader))
+        case .key: .key(try KeyResult(from: &reader))
+        case .keyPage: .keyPage(try KeyPage(from: &reader))
+        case .hello, .acknowledge, .subscribe, .unsubscribe, .unregister, .send, .changeTopic,
+            .audience, .explain, .listTopics, .listSubscribers, .listInstanceTopics, .createProject,
+            .listProjects, .createKey, .revokeKey, .listKeys:
+            throw .unexpectedFrame(type)
+        }
+    }
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every frame that goes from a client to the broker, as one value. Which of them a connection's role
+// allows, and when, is the broker's to judge. Rests on the typed frames.
+
+/// Everything a client may send.
+public enum ClientFrame: Sendable, Hashable {
+    case hello(Hello)
+    case ping(Ping)
+    case pong(Pong)
+    case acknowledge(Acknowledge)
+    case deviceTopics(DeviceTopicsRequest)
+    case unregister(UnregisterRequest)
+    case send(SendRequest)
+    case changeTopic(ChangeTopicRequest)
+    case condition(ConditionQuestion)
+    case listTopics(ListTopicsRequest)
+    case listSubscribers(ListSubscribersRequest)
+    case listInstanceTopics(ListInstanceTopicsRequest)
+    case createProject(CreateProjectRequest)
+    case listProjects(ListProjectsRequest)
+    case createKey(CreateKeyRequest)
+    case revokeKey(RevokeKeyRequest)
+    case listKeys(ListKeysRequest)
+
+    public var type: FrameType {
+        switch self {
+        case .hello(let frame): frame.type
+        case .ping(let frame): frame.type
+        case .pong(let frame): frame.type
+        case .acknowledge(let frame): frame.type
+        case .deviceTopics(let frame): frame.type
+        case .unregister(let frame): frame.type
+        case .send(let frame): frame.type
+        case .changeTopic(let frame): frame.type
+        case .condition(let frame): frame.type
+        case .listTopics(let frame): frame.type
+        case .listSubscribers(let frame): frame.type
+        case .listInstanceTopics(let frame): frame.type
+        case .createProject(let frame): frame.type
+        case .listProjects(let frame): frame.type
+        case .createKey(let frame): frame.type
+        case .revokeKey(let frame): frame.type
+        case .listKeys(let frame): frame.type
+        }
+    }
+
+    /// The number that ties an answer to its request; nil for frames that carry none.
+    public var correlation: UInt32? {
+        switch self {
+        case .hello, .ping, .pong, .acknowledge: nil
+        case .deviceTopics(let frame): frame.correlation
+        case .unregister(let frame): frame.correlation
+        case .send(let frame): frame.correlation
+        case .changeTopic(let frame): frame.correlation
+        case .condition(let frame): frame.correlation
+        case .listTopics(let frame): frame.correlation
+        case .listSubscribers(let frame): frame.correlation
+        case .listInstanceTopics(let frame): frame.correlation
+        case .createProject(let frame): frame.correlation
+        case .listProjects(let frame): frame.correlation
+        case .createKey(let frame): frame.correlation
+        case .revokeKey(let frame): frame.correlation
+        case .listKeys(let frame): frame.correlation
+        }
+    }
+
+    /// Length, type and body.
+    public func encode(into writer: inout WireWriter) {
+        switch self {
+        case .hello(let frame): frame.encode(into: &writer)
+        case .ping(let frame): frame.encode(into: &writer)
+        case .pong(let frame): frame.encode(into: &writer)
+        case .acknowledge(let frame): frame.encode(into: &writer)
+        case .deviceTopics(let frame): frame.encode(into: &writer)
+        case .unregister(let frame): frame.encode(into: &writer)
+        case .send(let frame): frame.encode(into: &writer)
+        case .changeTopic(let frame): frame.encode(into: &writer)
+        case .condition(let frame): frame.encode(into: &writer)
+        case .listTopics(let frame): frame.encode(into: &writer)
+        case .listSubscribers(let frame): frame.encode(into: &writer)
+        case .listInstanceTopics(let frame): frame.encode(into: &writer)
+        case .createProject(let frame): frame.encode(into: &writer)
+        case .listProjects(let frame): frame.encode(into: &writer)
+        case .createKey(let frame): frame.encode(into: &writer)
+        case .revokeKey(let frame): frame.encode(into: &writer)
+        case .listKeys(let frame): frame.encode(into: &writer)
+        }
+    }
+
+    /// The frame of this number, if it is one that a client sends and its body is used up exactly.
+    public static func decode(
+        type number: UInt8, body: UnsafeRawBufferPointer
+    ) throws(WireError) -> Self {
+        guard let type = FrameType(rawValue: number) else { throw .unknownFrameType(number) }
+        var reader = WireReader(body)
+        let frame = try decode(type, from: &reader)
+        try reader.finish()
+        return frame
+    }
+
+    /// The same, for callers without pointers.
+    public static func decode(type number: UInt8, body: RawSpan) throws(WireError) -> Self {
+        try body.withUnsafeBytes { (bytes) throws(WireError) in
+            try decode(type: number, body: bytes)
+        }
+    }
+
+    private static func decode(
+        _ type: FrameType, from reader: inout WireReader
+    ) throws(WireError) -> Self {
+        switch type {
+        case .hello: .hello(try Hello(from: &reader))
+        case .ping: .ping(try Ping(from: &reader))
+        case .pong: .pong(try Pong(from: &reader))
+        case .acknowledge: .acknowledge(try Acknowledge(from: &reader))
+        case .subscribe:
+            .deviceTopics(try DeviceTopicsRequest(operation: .subscribe, from: &reader))
+        case .unsubscribe:
+            .deviceTopics(try DeviceTopicsRequest(operation: .unsubscribe, from: &reader))
+        case .unregister: .unregister(try UnregisterRequest(from: &reader))
+        case .send: .send(try SendRequest(from: &reader))
+        case .changeTopic: .changeTopic(try ChangeTopicRequest(from: &reader))
+        case .audience: .condition(try ConditionQuestion(kind: .audience, from: &reader))
+        case .explain: .condition(try ConditionQuestion(kind: .explain, from: &reader))
+        case .listTopics: .listTopics(try ListTopicsRequest(from: &reader))
+        case .listSubscribers: .listSubscribers(try ListSubscribersRequest(from: &reader))
+        case .listInstanceTopics: .listInstanceTopics(try ListInstanceTopicsRequest(from: &reader))
+        case .createProject: .createProject(try CreateProjectRequest(from: &reader))
+        case .listProjects: .listProjects(try ListProjectsRequest(from: &reader))
+        case .createKey: .createKey(try CreateKeyRequest(from: &reader))
+        case .revokeKey: .revokeKey(try RevokeKeyRequest(from: &reader))
+        case .listKeys: .listKeys(try ListKeysRequest(from: &reader))
+        case .welcome, .error, .draining, .done, .deliver, .accepted, .topicResult, .audienceResult,
+            .explanation, .topicPage, .tokenPage, .project, .projectPage, .key, .keyPage:
+            throw .unexpectedFrame(type)
+        }
+    }
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A refusal on the wire. It carries a `MartletError` field by field, so that what the broker throws
+// is what the client's caller catches. Rests on `MartletError`.
+
+public import MartletBase
+
+/// 0x05. Correlation 0 speaks of the connection itself, which closes after it.
+public struct ErrorFrame: WireFrame {
+    public var correlation: UInt32
+    public var error: MartletError
+
+    public init(correlation: UInt32, error: MartletError) {
+        self.correlation = correlation
+        self.error = error
+    }
+
+    public var type: FrameType { .error }
+
+    public init(from reader: inout WireReader) throws(WireError) {
+        correlation = try reader.u32()
+        let word = try reader.errorWord()
+        let retryDelay = try reader.optionalU32()
+        let byteOffset = try reader.optionalU32()
+        let field = try reader.string()
+        let message = try reader.string()
+        error = MartletError(
+            word, message, field: field, byteOffset: byteOffset,
+            retryDelayMilliseconds: retryDelay)
+    }
+
+    public func encodeBody(into writer: inout WireWriter) {
+        writer.u32(correlation)
+        writer.u16(error.word.rawValue)
+        writer.optionalU32(error.retryDelayMilliseconds)
+        writer.optionalU32(error.byteOffset)
+        writer.string(error.field)
+        writer.string(error.message)
+    }
+}
+
+extension WireReader {
+    /// An error word by its number.
+    mutating func errorWord() throws(WireError) -> ErrorWord {
+        let value = try u16()
+        guard let word = ErrorWord(rawValue: value) else {
+            throw .unknownValue(field: "error word", value: UInt64(value))
+        }
+        return word
+    }
+}

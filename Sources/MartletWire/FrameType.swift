@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The numbers of the frames, and of the roles a connection can have, as the document WireProtocol
+// lists them. Part of the protocol: a number is never reused. Rests on `Limits`.
+
+import MartletBase
+
+/// The byte after the length field of every frame.
+public enum FrameType: UInt8, Sendable, CaseIterable, Hashable {
+    case hello = 0x01
+    case welcome = 0x02
+    case ping = 0x03
+    case pong = 0x04
+    case error = 0x05
+    case draining = 0x06
+    case done = 0x07
+
+    case deliver = 0x10
+    case acknowledge = 0x11
+    case subscribe = 0x12
+    case unsubscribe = 0x13
+    case unregister = 0x14
+
+    case send = 0x20
+    case accepted = 0x21
+    case changeTopic = 0x22
+    case topicResult = 0x23
+    case audience = 0x24
+    case audienceResult = 0x25
+    case explain = 0x26
+    case explanation = 0x27
+    case listTopics = 0x28
+    case topicPage = 0x29
+    case listSubscribers = 0x2A
+    case tokenPage = 0x2B
+    case listInstanceTopics = 0x2C
+
+    case createProject = 0x30
+    case project = 0x31
+    case listProjects = 0x32
+    case projectPage = 0x33
+    case createKey = 0x34
+    case key = 0x35
+    case revokeKey = 0x36
+    case listKeys = 0x37
+    case keyPage = 0x38
+}
+
+/// Who the client says it is in HELLO, and who the broker takes it for in WELCOME.
+public enum ConnectionRole: UInt8, Sendable, CaseIterable, Hashable {
+    /// An instance that proves itself by its device key.
+    case device = 1
+    /// An app server of one project.
+    case sender = 2
+    /// An instance that has no token yet. Only in HELLO; it is a device from WELCOME on.
+    case newDevice = 3
+    /// Whoever holds the administrator key; of one project, or of none.
+    case administrator = 4
+
+    /// NET-3: the longest frame the broker takes from this role, in bytes after the length field.
+    public var frameBytesMax: Int {
+        switch self {
+        case .device, .newDevice: Limits.deviceFrameBytesMax
+        case .sender, .administrator: Limits.senderFrameBytesMax
+        }
+    }
+}
+
+/// What a change of subscriptions does.
+public enum TopicOperation: UInt8, Sendable, CaseIterable, Hashable {
+    case subscribe = 1
+    case unsubscribe = 2
+}
+
+/// The kinds of target a message can have, as SEND and DELIVER number them.
+public enum TargetKind: UInt8, Sendable, CaseIterable, Hashable {
+    case token = 1
+    case topic = 2
+    case condition = 3
+}
+
+/// How urgent a message is.
+public enum MessagePriority: UInt8, Sendable, CaseIterable, Hashable {
+    /// May wait until the device wakes.
+    case normal = 1
+    /// At once, even to a dozing device.
+    case high = 2
+}
+
+/// The fixed numbers of version 1 of the protocol.
+public enum WireVersion {
+    /// The version this codec speaks.
+    public static let current: UInt8 = 1
+    /// `MRTL`, the first bytes of HELLO's body, read as a little-endian integer.
+    public static let magic: UInt32 = 0x4C54_524D
+    /// "Retrying cannot help" and "no byte offset" in ERROR, "the default" in SEND.
+    public static let absent: UInt32 = .max
+    /// Bytes of a frame's length field.
+    public static let lengthBytes = 4
+    /// Bit 63 of a stream ID: the message is not stored and must not be acknowledged.
+    public static let notStoredBit: UInt64 = 1 << 63
+}

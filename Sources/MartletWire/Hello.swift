@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a connection opens: the client says who it is and proves it, the broker answers with what it
+// takes the client for and the bounds of the connection. Rests on `WireReader` and `WireWriter`.
+
+public import MartletBase
+
+/// 0x01, the first frame of every connection.
+public enum Hello: WireFrame {
+    /// `receivedThrough` acknowledges every message up to that stream ID; 0 acknowledges none.
+    case device(projectID: String, token: String, deviceKey: String, receivedThrough: UInt64)
+    case sender(projectID: String, serverKey: String)
+    /// Asks for a token and a device key, which WELCOME brings.
+    case newDevice(projectID: String, appName: String, platform: Platform)
+    /// An empty project ID is a connection without project.
+    case administrator(administratorKey: String, projectID: String)
+
+    public var type: FrameType { .hello }
+
+    public var role: ConnectionRole {
+        switch self {
+        case .device: .device
+        case .sender: .sender
+        case .newDevice: .newDevice
+        case .administrator: .administrator
+        }
+    }
+
+    /// The version is judged before anything that follows it: a later version may differ there.
+    public init(from reader: inout WireReader) throws(WireError) {
+        let magic = try reader.u32()
+        guard magic == WireVersion.magic else { throw .wrongMagic(magic) }
+        let version = try reader.u8()
+        guard version == WireVersion.current else { throw .unsupportedVersion(version) }
+        let role: ConnectionRole = try reader.choice("role")
+        switch role {
+        case .device:
+            self = .device(
+                projectID: try reader.string(), token: try reader.string(),
+                deviceKey: try reader.string(), receivedThrough: try reader.u64())
+        case .sender:
+            self = .sender(projectID: try reader.string(), serverKey: try reader.string())
+        case .newDevice:
+            self = .newDevice(
+                projectID: try reader.string(), appName: try reader.string(),
+                platform: try reader.choice("platform"))
+        case .administrator:
+            self = .administrator(
+                administratorKey: try reader.string(), projectID: try reader.string())
+        }
+    }
+
+    public func encodeBody(into writer: inout WireWriter) {
+        writer.u32(WireVersion.magic)
+        writer.u8(WireVersion.current)
+        writer.u8(role.rawValue)
+        switch self {
+        case .device(let projectID, let token, let deviceKey, let receivedThrough):
+            writer.string(projectID)
+            writer.string(token)
+            writer.string(deviceKey)
+            writer.u64(receivedThrough)
+        case .sender(let projectID, let serverKey):
+            writer.string(projectID)
+            writer.string(serverKey)
+        case .newDevice(let projectID, let appName, let platform):
+            writer.string(projectID)
+            writer.string(appName)
+            writer.u8(platform.rawValue)
+        case .administrator(let administratorKey, let projectID):
+            writer.string(administratorKey)
+            writer.string(projectID)
+        }
+    }
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Pages of the lists of TOP-9. A page may hold fewer entries than were asked for: whoever fills one
+// stops where the frame would pass `Limits.brokerFrameBytesMax`, which is why entries tell their
+// size. Rests on `WireReader` and `WireWriter`.
+
+/// 0x29: topics with the count of their subscribers, in order of name.
+public struct TopicPage: WireFrame {
+    public struct Entry: Sendable, Hashable {
+        public var name: String
+        public var subscribers: UInt64
+
+        public init(name: String, subscribers: UInt64) {
+            self.name = name
+            self.subscribers = subscribers
+        }
+
+        /// Its bytes in the frame.
+        public var byteCount: Int { 10 + name.utf8.count }
+    }
+
+    public var correlation: UInt32
+    /// Whether there are topics after the last one of this page.
+    public var hasMore: Bool
+    public var topics: [Entry]
+
+    public init(correlation: UInt32, hasMore: Bool, topics: [Entry]) {
+        self.correlation = correlation
+        self.hasMore = hasMore
+        self.topics = topics
+    }
+
+    public var type: FrameType { .topicPage }
+
+    public init(from reader: inout WireReader) throws(WireError) {
+        correlation = try reader.correlation()
+        hasMore = try reader.flag("more")
+        topics = try reader.list(entryBytesMin: 10) { (reader) throws(WireError) in
+            Entry(name: try reader.string(), subscribers: try reader.u64())
+        }
+    }
+
+    public func encodeBody(into writer: inout WireWriter) {
+        writer.u32(correlation)
+        writer.flag(hasMore)
+        writer.list(topics) { (writer, topic) in
+            writer.string(topic.name)
+            writer.u64(topic.subscribers)
+        }
+    }
+}
+
+/// 0x2B: tokens subscribed to a topic.
+public struct TokenPage: WireFrame {
+    public var correlation: UInt32
+    /// Subscribers of the topic in all.
+    public var total: UInt64
+    /// What to ask the next page with; empty at the end.
+    public var nextCursor: String
+    public var tokens: [String]
+
+    public init(correlation: UInt32, total: UInt64, nextCursor: String, tokens: [String]) {
+        self.correlation = correlation
+        self.total = total
+        self.nextCursor = nextCursor
+        self.tokens = tokens
+    }
+
+    public var type: FrameType { .tokenPage }
+
+    public init(from reader: inout WireReader) throws(WireError) {
+        correlation = try reader.correlation()
+        total = try reader.u64()
+        nextCursor = try reader.string()
+        tokens = try reader.strings()
+    }
+
+    public func encodeBody(into writer: inout WireWriter) {
+        writer.u32(correlation)
+        writer.u64(total)
+        writer.string(nextCursor)
+        writer.strings(tokens)
+    }
+}

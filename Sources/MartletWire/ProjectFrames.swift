@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// An administrator's requests about projects and their answers. Rests on `WireReader` and
+// `WireWriter`.
+
+/// A project as an administrator sees it.
+public struct ProjectRecord: Sendable, Hashable {
+    public var projectID: String
+    public var senderID: UInt64
+    /// CON-3: distinct topics that a condition of this project may name.
+    public var conditionTopicsMax: UInt8
+    public var instances: UInt64
+    public var topics: UInt64
+
+    public init(
+        projectID: String, senderID: UInt64, conditionTopicsMax: UInt8, instances: UInt64,
+        topics: UInt64
+    ) {
+        self.projectID = projectID
+        self.senderID = senderID
+        self.conditionTopicsMax = conditionTopicsMax
+        self.instances = instances
+        self.topics = topics
+    }
+
+    init(from reader: inout WireReader) throws(WireError) {
+        projectID = try reader.string()
+        senderID = try reader.u64()
+        conditionTopicsMax = try reader.u8()
+        instances = try reader.u64()
+        topics = try reader.u64()
+    }
+
+    func encode(into writer: inout WireWriter) {
+        writer.string(projectID)
+        writer.u64(senderID)
+        writer.u8(conditionTopicsMax)
+        writer.u64(instances)
+        writer.u64(topics)
+    }
+}
+
+/// 0x30.
+public struct CreateProjectRequest: WireFrame {
+    public var correlation: UInt32
+    public var projectID: String
+    /// 0 is the default, 5.
+    public var conditionTopicsMax: UInt8
+
+    public init(correlation: UInt32, projectID: String, conditionTopicsMax: UInt8 = 0) {
+        self.correlation = correlation
+        self.projectID = projectID
+        self.conditionTopicsMax = conditionTopicsMax
+    }
+
+    public var type: FrameType { .createProject }
+
+    public init(from reader: inout WireReader) throws(WireError) {
+        correlation = try reader.correlation()
+        projectID = try reader.string()
+        conditionTopicsMax = try reader.u8()
+    }
+
+    public func encodeBody(into writer: inout WireWriter) {
+        writer.u32(correlation)
+        writer.string(projectID)
+        writer.u8(conditionTopicsMax)
+    }
+}
+
+/// 0x31: the answer to CREATE_PROJECT.
+public struct ProjectResult: WireFrame {
+    public var correlation: UInt32
+    public var project: ProjectRecord
+
+    public init(correlation: UInt32, project: ProjectRecord) {
+        self.correlation = correlation
+        self.project = project
+    }
+
+    public var type: FrameType { .project }
+
+    public init(from reader: inout WireReader) throws(WireError) {
+        correlation = try reader.correlation()
+        project = try ProjectRecord(from: &reader)
+    }
+
+    public func encodeBody(into writer: inout WireWriter) {
+        writer.u32(correlation)
+        project.encode(into: &writer)
+    }
+}
+
+/// 0x32: projects after an ID, in order.
+public struct ListProjectsRequest: WireFrame {
+    public var correlation: UInt32
+    public var after: String
+    public var limit: UInt16
+
+    public init(correlation: UInt32, after: String, limit: UInt16) {
+        self.correlation = correlation
+        self.after = after
+        self.limit = limit
+    }
+
+    public var type: FrameType { .listProjects }
+
+    public init(from reader: inout WireReader) throws(WireError) {
+        correlation = try reader.correlation()
+        after = try reader.string()
+        limit = try reader.u16()
+    }
+
+    public func encodeBody(into writer: inout WireWriter) {
+        writer.u32(correlation)
+        writer.string(after)
+        writer.u16(limit)
+    }
+}
+
+/// 0x33.
+public struct ProjectPage: WireFrame {
+    public var correlation: UInt32
+    public var hasMore: Bool
+    public var projects: [ProjectRecord]
+
+    public init(correlation: UInt32, hasMore: Bool, projects: [ProjectRecord]) {
+        self.correlation = correlation
+        self.hasMore = hasMore
+        self.projects = projects
+    }
+
+    public var type: FrameType { .projectPage }
+
+    public init(from reader: inout WireReader) throws(WireError) {
+        correlation = try reader.correlation()
+        hasMore = try reader.flag("more")
+        projects = try reader.list(entryBytesMin: 27) { (reader) throws(WireError) in
+            try ProjectRecord(from: &reader)
+        }
+    }
+
+    public func encodeBody(into writer: inout WireWriter) {
+        writer.u32(correlation)
+        writer.flag(hasMore)
+        writer.list(projects) { (writer, project) in project.encode(into: &writer) }
+    }
+}

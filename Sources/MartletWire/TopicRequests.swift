@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Changes of subscriptions, by the device itself or by a sender for up to 1000 devices, and their
+// common answer. How many entries are allowed is the broker's to say: the codec takes what the frame
+// holds. Rests on `WireReader` and `WireWriter`.
+
+public import MartletBase
+
+/// 0x12 and 0x13: a device changes its own subscriptions.
+public struct DeviceTopicsRequest: WireFrame {
+    public var operation: TopicOperation
+    public var correlation: UInt32
+    /// Names, with or without `/topics/`.
+    public var topics: [String]
+
+    public init(operation: TopicOperation, correlation: UInt32, topics: [String]) {
+        self.operation = operation
+        self.correlation = correlation
+        self.topics = topics
+    }
+
+    public var type: FrameType { operation == .subscribe ? .subscribe : .unsubscribe }
+
+    public init(operation: TopicOperation, from reader: inout WireReader) throws(WireError) {
+        self.operation = operation
+        correlation = try reader.correlation()
+        topics = try reader.strings()
+    }
+
+    public func encodeBody(into writer: inout WireWriter) {
+        writer.u32(correlation)
+        writer.strings(topics)
+    }
+}
+
+/// 0x14: the device's token becomes invalid. Answered by DONE, then the connection closes.
+public struct UnregisterRequest: WireFrame {
+    public var correlation: UInt32
+    public init(correlation: UInt32) { self.correlation = correlation }
+    public var type: FrameType { .unregister }
+    public init(from reader: inout WireReader) throws(WireError) {
+        correlation = try reader.correlation()
+    }
+    public func encodeBody(into writer: inout WireWriter) { writer.u32(correlation) }
+}
+
+/// 0x22: TOP-4, a sender changes the subscriptions of many devices to one topic.
+public struct ChangeTopicRequest: WireFrame {
+    public var correlation: UInt32
+    public var operation: TopicOperation
+    public var topic: String
+    public var tokens: [String]
+
+    public init(
+        correlation: UInt32, operation: TopicOperation, topic: String, tokens: [String]
+    ) {
+        self.correlation = correlation
+        self.operation = operation
+        self.topic = topic
+        self.tokens = tokens
+    }
+
+    public var type: FrameType { .changeTopic }
+
+    public init(from reader: inout WireReader) throws(WireError) {
+        correlation = try reader.correlation()
+        operation = try reader.choice("operation")
+        topic = try reader.string()
+        tokens = try reader.strings()
+    }
+
+    public func encodeBody(into writer: inout WireWriter) {
+        writer.u32(correlation)
+        writer.u8(operation.rawValue)
+        writer.string(topic)
+        writer.strings(tokens)
+    }
+}
+
+/// 0x23: how many entries of a request succeeded, and why each of the others did not.
+public struct TopicResult: WireFrame {
+    /// An entry of the request's list that was refused.
+    public struct Failure: Sendable, Hashable {
+        /// Its index in the request's list.
+        public var index: UInt16
+        public var word: ErrorWord
+
+        public init(index: UInt16, word: ErrorWord) {
+            self.index = index
+            self.word = word
+        }
+    }
+
+    public var correlation: UInt32
+    public var successes: UInt16
+    public var failures: [Failure]
+
+    public init(correlation: UInt32, successes: UInt16, failures: [Failure] = []) {
+        self.correlation = correlation
+        self.successes = successes
+        self.failures = failures
+    }
+
+    public var type: FrameType { .topicResult }
+
+    public init(from reader: inout WireReader) throws(WireError) {
+        correlation = try reader.correlation()
+        successes = try reader.u16()
+        failures = try reader.list(entryBytesMin: 4) { (reader) throws(WireError) in
+            Failure(index: try reader.u16(), word: try reader.errorWord())
+        }
+    }
+
+    public func encodeBody(into writer: inout WireWriter) {
+        writer.u32(correlation)
+        writer.u16(successes)
+        writer.list(failures) { (writer, failure) in
+            writer.u16(failure.index)
+            writer.u16(failure.word.rawValue)
+        }
+    }
+}
