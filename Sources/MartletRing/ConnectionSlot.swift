@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the transport knows of one connection, 8 bytes in a table indexed by direct descriptor.
+//
+//     free ──accepted──► open ──close()──► closing ──nothing in flight──► close queued ──► free
+//
+// Invariant: the direct descriptor is closed only when neither a receive, a send nor a shutdown is
+// in flight. Closing it under an armed multishot receive would leak the socket without a completion.
+// Rests on nothing.
+
+struct ConnectionSlot {
+    /// Which occupant of the index this is; counts up when it is freed.
+    var generation: UInt32 = 0
+    var state: State = []
+
+    static let generationMask: UInt32 = 0xFF_FFFF
+
+    struct State: OptionSet {
+        let rawValue: UInt8
+        /// A connection is here. Ends with the completion of its close.
+        static let open = State(rawValue: 1)
+        /// A multishot receive is in flight. Ends with its last completion.
+        static let receiving = State(rawValue: 2)
+        /// The loop wants bytes: a receive that ends for a passing reason is armed again.
+        static let receiveWanted = State(rawValue: 4)
+        /// The stream of bytes has ended; never armed again.
+        static let receiveEnded = State(rawValue: 8)
+        /// A send is in flight.
+        static let sending = State(rawValue: 16)
+        /// `close` was called; the loop hears only of its send and of the end.
+        static let closing = State(rawValue: 32)
+        /// A shutdown is in flight.
+        static let shuttingDown = State(rawValue: 64)
+        /// The close of the descriptor is in flight; nothing else is.
+        static let closeQueued = State(rawValue: 128)
+
+        static let inFlight: State = [.receiving, .sending, .shuttingDown]
+    }
+
+    /// Forgets the occupant.
+    mutating func free() {
+        generation = (generation &+ 1) & Self.generationMask
+        state = []
+    }
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A TCP socket that listens. Opened with ordinary calls, since this happens once: every loop opens
+// its own on the same port (SO_REUSEPORT) and the kernel spreads connections over them. Options set
+// here are inherited by accepted sockets, so none costs a call per connection. Rests on RingError.
+
+internal import Glibc
+
+struct ListeningSocket: ~Copyable {
+    let descriptor: Int32
+    let port: UInt16
+
+    /// Connections that wait for accept; the kernel clamps it to net.core.somaxconn (4096).
+    static let backlog: Int32 = 4096
+
+    init(address: String, port: UInt16, sendBytes: Int?) throws(RingError) {
+        func fail(_ operation: String) -> RingError {
+            RingError.listening(operation, errno: errno, address: address, port: port)
+        }
+        var storage = try SocketAddress(address: address, port: port)
+        let descriptor = socket(
+            storage.family, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        guard descriptor >= 0 else { throw fail("socket") }
+        var isOpen = false
+        defer { if !isOpen { Glibc.close(descriptor) } }
+
+        func set(_ level: Int32, _ option: Int32, _ value: Int32) -> Bool {
+            var value = value
+            return setsockopt(
+                descriptor, level, option, &value, socklen_t(MemoryLayout<Int32>.size))
+                == 0
+        }
+        guard set(SOL_SOCKET, SO_REUSEADDR, 1), set(SOL_SOCKET, SO_REUSEPORT, 1),
+            // Frames are gathered before they are sent: waiting for more only delays them.
+            set(Int32(IPPROTO_TCP), TCP_NODELAY, 1)
+        else { throw fail("setsockopt") }
+        if let sendBytes {
+            guard set(SOL_SOCKET, SO_SNDBUF, Int32(sendBytes)) else { throw fail("setsockopt") }
+        }
+        // So that :: and 0.0.0.0 can both be listened on, each by its own socket.
+        if storage.family == AF_INET6 {
+            guard set(Int32(IPPROTO_IPV6), IPV6_V6ONLY, 1) else {
+                throw fail("setsockopt")
+            }
+        }
+        guard storage.withPointer({ bind(descriptor, $0, $1) }) == 0 else { throw fail("bind") }
+        guard Glibc.listen(descriptor, Self.backlog) == 0 else { throw fail("listen") }
+        guard storage.withPointer({ getsockname(descriptor, $0, &$1) }) == 0 else {
+            throw fail("getsockname")
+        }
+        isOpen = true
+        self.descriptor = descriptor
+        self.port = storage.port
+    }
+
+    /// Hands the descriptor over to the caller, who closes it.
+    consuming func take() -> Int32 {
+        let descriptor = descriptor
+        discard self
+        return descriptor
+    }
+
+    deinit { Glibc.close(descriptor) }
+}
+
+/// An IPv4 or IPv6 address with a port, in the kernel's form.
+struct SocketAddress {
+    private var storage = sockaddr_storage()
+    private var bytes: socklen_t
+
+    var family: Int32 { Int32(storage.ss_family) }
+
+    init(address: String, port: UInt16) throws(RingError) {
+        var v4 = in_addr()
+        var v6 = in6_addr()
+        if inet_pton(AF_INET, address, &v4) == 1 {
+            bytes = socklen_t(MemoryLayout<sockaddr_in>.size)
+            withUnsafeMutableBytes(of: &storage) { raw in
+                raw.storeBytes(
+                    of: sockaddr_in(
+                        sin_family: sa_family_t(AF_INET), sin_port: port.bigEndian, sin_addr: v4,
+                        sin_zero: (0, 0, 0, 0, 0, 0, 0, 0)), as: sockaddr_in.self)
+            }
+        } else if inet_pton(AF_INET6, address, &v6) == 1 {
+            bytes = socklen_t(MemoryLayout<sockaddr_in6>.size)
+            withUnsafeMutableBytes(of: &storage) { raw in
+                raw.storeBytes(
+                    of: sockaddr_in6(
+                        sin6_family: sa_family_t(AF_INET6), sin6_port: port.bigEndian,
+                        sin6_flowinfo: 0, sin6_addr: v6, sin6_scope_id: 0),
+                    as: sockaddr_in6.self)
+            }
+        } else {
+            throw .badAddress(address)
+        }
+    }
+
+    /// The port, in both families at the same place.
+    var port: UInt16 {
+        withUnsafeBytes(of: storage) {
+            UInt16(bigEndian: $0.load(fromByteOffset: 2, as: UInt16.self))
+        }
+    }
+
+    mutating func withPointer<R>(
+        _ body: (UnsafeMutablePointer<sockaddr>, inout socklen_t) -> R
+    ) -> R {
+        var bytes = bytes
+        return withUnsafeMutableBytes(of: &storage) { raw in
+            body(raw.baseAddress!.assumingMemoryBound(to: sockaddr.self), &bytes)
+        }
+    }
+}

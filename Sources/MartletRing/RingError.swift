@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Why a ring or a listener could not be had, in words that say what to change: these sentences are
+// what an operator reads when the broker does not start, most often inside a container. The mapping
+// from the kernel's numbers is pure, so that it is tested without such a kernel. Rests on nothing.
+
+internal import Glibc
+
+/// What the kernel refused, with what explains it.
+public enum RingError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// The kernel lacks what this transport is built on.
+    case kernelTooOld(missing: String)
+    /// io_uring is switched off or filtered away.
+    case denied(errno: Int32)
+    /// The kernel could not get memory.
+    case outOfMemory(operation: String)
+    /// A limit of open descriptors was reached.
+    case descriptorsExhausted(operation: String)
+    /// Another process listens there.
+    case addressInUse(address: String, port: UInt16)
+    /// No interface of this machine has the address.
+    case addressUnavailable(address: String, port: UInt16)
+    /// The process may not take the port.
+    case portDenied(address: String, port: UInt16)
+    /// The text is not an IP address.
+    case badAddress(String)
+    /// The configuration contradicts itself or the kernel's bounds.
+    case badConfiguration(String)
+    /// The ring was used by a thread other than the one that created it.
+    case wrongThread
+    /// The kernel had no memory to keep completions and lost some: the ring's state is unknown.
+    case completionsLost
+    /// Anything else.
+    case system(operation: String, errno: Int32)
+
+    public var description: String {
+        switch self {
+        case .kernelTooOld(let missing):
+            "The kernel lacks \(missing). Martlet needs Linux 6.1 or newer with CONFIG_IO_URING."
+        case .denied(let errno):
+            """
+            The kernel denies io_uring (\(Self.name(errno))). Either the sysctl \
+            kernel.io_uring_disabled is not 0: set it to 0. Or a container's seccomp profile filters \
+            it, as Docker's default does: run the container with --security-opt \
+            seccomp=unconfined, or with a profile that allows io_uring_setup, io_uring_enter and \
+            io_uring_register.
+            """
+        case .outOfMemory(let operation):
+            """
+            \(operation): the kernel has no memory for it. Raise the container's memory limit or \
+            RLIMIT_MEMLOCK (ulimit -l), or configure smaller rings and buffers.
+            """
+        case .descriptorsExhausted(let operation):
+            """
+            \(operation): too many open descriptors. Raise RLIMIT_NOFILE (ulimit -n, LimitNOFILE= in \
+            systemd) or the sysctl fs.file-max.
+            """
+        case .addressInUse(let address, let port):
+            """
+            \(address) port \(port) is in use by another process. Stop it or choose another port.
+            """
+        case .addressUnavailable(let address, let port):
+            """
+            No network interface here has the address \(address) (port \(port)). Listen on one that \
+            this machine has, or on 0.0.0.0 or :: for all.
+            """
+        case .portDenied(let address, let port):
+            """
+            \(address) port \(port): permission denied. Ports below 1024 need CAP_NET_BIND_SERVICE; \
+            choose a higher port.
+            """
+        case .badAddress(let text):
+            "\"\(text)\" is not an IPv4 or IPv6 address. Give one in numbers, like 0.0.0.0 or ::1."
+        case .badConfiguration(let sentence):
+            sentence
+        case .wrongThread:
+            "The ring belongs to another thread. Create and use a transport on one thread."
+        case .completionsLost:
+            "The kernel ran out of memory and lost completions. The ring cannot go on; restart it."
+        case .system(let operation, let errno):
+            "\(operation) failed: \(Self.name(errno))."
+        }
+    }
+
+    /// What an error of creating or registering with a ring means.
+    public static func setup(_ operation: String, errno: Int32) -> RingError {
+        switch errno {
+        case EPERM, EACCES: .denied(errno: errno)
+        case ENOSYS: .kernelTooOld(missing: "io_uring (\(operation): \(name(errno)))")
+        case EINVAL: .kernelTooOld(missing: "what \(operation) asks for (\(name(errno)))")
+        case ENOMEM: .outOfMemory(operation: operation)
+        case EMFILE, ENFILE: .descriptorsExhausted(operation: operation)
+        default: .system(operation: operation, errno: errno)
+        }
+    }
+
+    /// What an error of entering a ring means.
+    public static func entering(errno: Int32) -> RingError {
+        switch errno {
+        case EEXIST: .wrongThread
+        case EBADR: .completionsLost
+        case EPERM, EACCES: .denied(errno: errno)
+        default: .system(operation: "io_uring_enter", errno: errno)
+        }
+    }
+
+    /// What an error of opening a listening socket means.
+    public static func listening(
+        _ operation: String, errno: Int32, address: String, port: UInt16
+    ) -> RingError {
+        switch errno {
+        case EADDRINUSE: .addressInUse(address: address, port: port)
+        case EADDRNOTAVAIL: .addressUnavailable(address: address, port: port)
+        case EACCES, EPERM: .portDenied(address: address, port: port)
+        case EMFILE, ENFILE: .descriptorsExhausted(operation: operation)
+        case ENOMEM, ENOBUFS: .outOfMemory(operation: operation)
+        case EAFNOSUPPORT: .addressUnavailable(address: address, port: port)
+        default: .system(operation: operation, errno: errno)
+        }
+    }
+
+    private static func name(_ errno: Int32) -> String {
+        "\(String(cString: strerror(errno))), errno \(errno)"
+    }
+}

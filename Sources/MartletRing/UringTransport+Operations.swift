@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a loop asks of a connection, turned into entries of the submission ring. Nothing here enters
+// the kernel unless the ring is full. Cancels name the operation by its user data, which the kernel
+// finds by hash; by descriptor it would walk all armed operations of the ring. Rests on Ring.
+
+internal import CLiburing
+public import Glibc
+
+extension UringTransport {
+    /// The slot of a connection that may be operated on, or nil.
+    @inline(__always)
+    private func liveSlot(_ connection: ConnectionID) -> UnsafeMutablePointer<ConnectionSlot>? {
+        guard Int(connection.index) < connectionsMax else { return nil }
+        let slot = memory.slots.baseAddress! + Int(connection.index)
+        guard slot.pointee.generation == connection.generation,
+            slot.pointee.state.isSuperset(of: .open), slot.pointee.state.isDisjoint(with: .closing)
+        else { return nil }
+        return slot
+    }
+
+    public mutating func send(_ connection: ConnectionID, _ bytes: UnsafeRawBufferPointer) {
+        guard let slot = liveSlot(connection) else { return }
+        beginSend(slot)
+        let entry = ring.nextSubmission()
+        // The kernel counts in 31 bits; a longer send is a short one.
+        io_uring_prep_send(
+            entry, Int32(bitPattern: connection.index), bytes.baseAddress,
+            min(bytes.count, Int(Int32.max)), Int32(MSG_NOSIGNAL))
+        entry.pointee.flags = Kernel.fixedFile
+        entry.pointee.user_data = Operation.send.userData(connection)
+    }
+
+    public mutating func send(_ connection: ConnectionID, vectors: UnsafeBufferPointer<iovec>) {
+        guard let slot = liveSlot(connection) else { return }
+        precondition(vectors.count <= Kernel.vectorsMax, "the kernel gathers 1024 vectors at most")
+        beginSend(slot)
+        let entry = ring.nextSubmission()
+        let header = memory.messageHeaders.baseAddress! + ring.place(of: entry)
+        header.pointee.msg_iov = UnsafeMutablePointer(mutating: vectors.baseAddress)
+        header.pointee.msg_iovlen = vectors.count
+        io_uring_prep_sendmsg(
+            entry, Int32(bitPattern: connection.index), header, UInt32(MSG_NOSIGNAL))
+        entry.pointee.flags = Kernel.fixedFile
+        entry.pointee.user_data = Operation.send.userData(connection)
+    }
+
+    @inline(__always)
+    private func beginSend(_ slot: UnsafeMutablePointer<ConnectionSlot>) {
+        precondition(
+            slot.pointee.state.isDisjoint(with: .sending),
+            "a send of this connection is in flight; gather and send after `.sent`")
+        slot.pointee.state.insert(.sending)
+    }
+
+    public mutating func pauseReceive(_ connection: ConnectionID) {
+        guard let slot = liveSlot(connection), slot.pointee.state.contains(.receiveWanted) else {
+            return
+        }
+        slot.pointee.state.remove(.receiveWanted)
+        if slot.pointee.state.contains(.receiving) { cancel(.receive, of: connection) }
+    }
+
+    public mutating func resumeReceive(_ connection: ConnectionID) {
+        guard let slot = liveSlot(connection) else { return }
+        slot.pointee.state.insert(.receiveWanted)
+        // If the cancelled one has not completed yet, its completion arms the next.
+        armReceiveIfWanted(connection, slot)
+    }
+
+    public mutating func close(_ connection: ConnectionID) {
+        guard let slot = liveSlot(connection) else { return }
+        slot.pointee.state.insert(.closing)
+        slot.pointee.state.remove(.receiveWanted)
+        if isShutdownNeeded {
+            slot.pointee.state.insert(.shuttingDown)
+            let entry = ring.nextSubmission()
+            io_uring_prep_shutdown(
+                entry, Int32(bitPattern: connection.index), Int32(SHUT_RDWR))
+            entry.pointee.flags = Kernel.fixedFile
+            entry.pointee.user_data = Operation.shutdown.userData(connection)
+        }
+        if slot.pointee.state.contains(.receiving) { cancel(.receive, of: connection) }
+        if slot.pointee.state.contains(.sending) { cancel(.send, of: connection) }
+        closeIfQuiet(connection, slot)
+    }
+
+    // MARK: Steps shared with completions
+
+    /// Arms a multishot receive unless one is in flight, none is wanted, or the stream has ended.
+    mutating func armReceiveIfWanted(
+        _ connection: ConnectionID, _ slot: UnsafeMutablePointer<ConnectionSlot>
+    ) {
+        guard slot.pointee.state.contains(.receiveWanted),
+            slot.pointee.state.isDisjoint(with: [.receiving, .receiveEnded])
+        else { return }
+        slot.pointee.state.insert(.receiving)
+        let entry = ring.nextSubmission()
+        io_uring_prep_recv_multishot(entry, Int32(bitPattern: connection.index), nil, 0, 0)
+        entry.pointee.flags = Kernel.fixedFile | Kernel.bufferSelect
+        entry.pointee.buf_group = Kernel.receiveBufferGroup
+        entry.pointee.user_data = Operation.receive.userData(connection)
+    }
+
+    /// Closes the descriptor of a closing connection once nothing else of it is in flight.
+    mutating func closeIfQuiet(
+        _ connection: ConnectionID, _ slot: UnsafeMutablePointer<ConnectionSlot>
+    ) {
+        guard slot.pointee.state.contains(.closing),
+            slot.pointee.state.isDisjoint(with: .inFlight)
+        else { return }
+        slot.pointee.state.insert(.closeQueued)
+        let entry = ring.nextSubmission()
+        io_uring_prep_close_direct(entry, connection.index)
+        entry.pointee.user_data = Operation.close.userData(connection)
+    }
+
+    private mutating func cancel(_ operation: Operation, of connection: ConnectionID) {
+        let entry = ring.nextSubmission()
+        io_uring_prep_cancel64(entry, operation.userData(connection), 0)
+        entry.pointee.flags = Kernel.skipSuccess
+        entry.pointee.user_data = Operation.cancel.userData(connection)
+    }
+}

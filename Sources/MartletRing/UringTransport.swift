@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The transport on io_uring. Connections are direct descriptors: entries of a table inside the ring,
+// which cost no descriptor of the process and whose numbers are the connections' indices. Each has a
+// multishot receive armed from its first moment; the loop only ever hears of bytes. It is a
+// non-copyable struct over tables allocated at creation: no operation and no completion allocates,
+// counts a reference or passes a dynamic exclusivity check.
+//
+// Its methods are ordinary functions, not inlinable ones: a generic loop of another module, once
+// specialised, calls them directly, which costs 1 ns beside an operation's microseconds, and
+// liburing stays out of this module's interface. Rests on Ring, ReceiveBuffers, ConnectionSlot.
+
+internal import CLiburing
+internal import Glibc
+
+/// Connections over one io_uring, for one thread: the one that creates it.
+public struct UringTransport: ~Copyable, Transport {
+    // Order matters for destruction: the ring ends before the memory that it was given.
+    var ring: Ring
+    var buffers: ReceiveBuffers
+    let memory: TransportMemory
+    let event: EventDescriptor
+    let configuration: UringConfiguration
+
+    /// How many connections there can be: the configured number, or less where the limit of open
+    /// descriptors (RLIMIT_NOFILE) or the kernel's own (1,048,576 a ring) is lower.
+    public let connectionsMax: Int
+    public internal(set) var connectionCount = 0
+
+    /// The buffer under the last `.received`, given back at the next `nextEvent()`; -1 for none.
+    var heldBuffer: Int32 = -1
+    /// An index whose `.accepted` is to be told next; see `completedAccept`.
+    var acceptedNext: UInt32 = .max
+    var listeners: [Listener] = []
+    var isAcceptFailing = false
+    var isAcceptRetryArmed = false
+
+    /// Whether closing begins with a shutdown. Before Linux 6.13 a closed direct descriptor keeps
+    /// its socket while any older operation of the ring is in flight (idle receives are!), so the
+    /// peer would not see the end; newer kernels save the hop to a kernel worker.
+    package var isShutdownNeeded: Bool
+
+    /// Creates the ring, on the thread that will use it.
+    public init(configuration: UringConfiguration) throws(RingError) {
+        if let fault = configuration.fault { throw .badConfiguration(fault) }
+        let ring = try Ring(
+            submissionEntries: configuration.submissionEntries,
+            completionEntries: configuration.completionEntries)
+        let connectionsMax = min(
+            configuration.connectionsMax, Kernel.fixedFilesMax,
+            Self.raiseDescriptorLimit(to: configuration.connectionsMax))
+        let registered = ring.withControl {
+            io_uring_register_files_sparse($0, UInt32(connectionsMax))
+        }
+        guard registered == 0 else {
+            throw RingError.setup(
+                "registering \(connectionsMax) direct descriptors", errno: -registered)
+        }
+        let buffers = try ReceiveBuffers(
+            ring: ring, count: configuration.receiveBufferCount,
+            bufferBytes: configuration.receiveBufferBytes)
+        let event = try EventDescriptor()
+
+        memory = TransportMemory(
+            connectionsMax: connectionsMax, submissionEntries: ring.submissionCapacity)
+        isShutdownNeeded = ring.features & Kernel.featureReadWriteAttributes == 0
+        self.ring = ring
+        self.buffers = buffers
+        self.event = event
+        self.configuration = configuration
+        self.connectionsMax = connectionsMax
+        armWaker()
+    }
+
+    deinit {
+        for listener in listeners where listener.state != .closed {
+            Glibc.close(listener.descriptor)
+        }
+        // Whatever is in flight ends here and touches no memory any more; the end of the ring alone
+        // would only begin that.
+        var everything = io_uring_sync_cancel_reg()
+        everything.fd = -1
+        everything.flags = IORING_ASYNC_CANCEL_ANY | IORING_ASYNC_CANCEL_ALL
+        everything.timeout.tv_sec = 1
+        ring.withControl {
+            _ = io_uring_register_sync_cancel($0, &everything)
+            _ = io_uring_unregister_buf_ring($0, Int32(Kernel.receiveBufferGroup))
+        }
+        memory.deallocate()
+    }
+
+    // MARK: The turn of a loop
+
+    public mutating func submitAndWait(timeoutMilliseconds: Int?) throws(RingError) {
+        try ring.enter(timeoutMilliseconds: timeoutMilliseconds)
+    }
+
+    public mutating func nextEvent() -> TransportEvent? {
+        if heldBuffer >= 0 {
+            buffers.giveBack(UInt16(truncatingIfNeeded: heldBuffer))
+            heldBuffer = -1
+        }
+        if acceptedNext != .max {
+            defer { acceptedNext = .max }
+            return occupy(acceptedNext)
+        }
+        while let completion = ring.nextCompletion() {
+            if let event = handle(completion) { return event }
+        }
+        return nil
+    }
+
+    // MARK: Waking
+
+    /// Wakes this transport from any thread.
+    public var waker: RingWaker { RingWaker(event: event) }
+
+    /// Where other rings send their wakes.
+    public var address: RingAddress {
+        RingAddress(ringDescriptor: ring.descriptor, eventDescriptor: event.descriptor)
+    }
+
+    /// Wakes another transport with a value, together with the next submission.
+    ///
+    /// Should the kernel lack the memory for the message, the other is woken through its eventfd
+    /// with the lower half of the value: the wake is never lost. One to a transport that has ended
+    /// is dropped.
+    public mutating func wake(_ other: RingAddress, value: UInt64) {
+        let low = UInt32(truncatingIfNeeded: value)
+        let entry = ring.nextSubmission()
+        io_uring_prep_msg_ring(
+            entry, other.ringDescriptor, low,
+            Operation.message.userData(index: UInt32(truncatingIfNeeded: value >> 32)), 0)
+        entry.pointee.flags = Kernel.skipSuccess
+        entry.pointee.user_data = Operation.messageFailed.userData(
+            generation: UInt32(bitPattern: other.eventDescriptor), index: low)
+    }
+
+    mutating func armWaker() {
+        let entry = ring.nextSubmission()
+        io_uring_prep_read(entry, event.descriptor, memory.wakeValue, 8, 0)
+        entry.pointee.user_data = Operation.waker.userData()
+    }
+
+    /// The limit of open descriptors, raised as far as the process may if less than wanted.
+    private static func raiseDescriptorLimit(to wanted: Int) -> Int {
+        var limit = rlimit()
+        guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else {
+            return 1024
+        }
+        if limit.rlim_cur < UInt(wanted), limit.rlim_cur < limit.rlim_max {
+            var raised = limit
+            raised.rlim_cur = min(UInt(wanted), limit.rlim_max)
+            if setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &raised) == 0 {
+                limit = raised
+            }
+        }
+        return Int(clamping: limit.rlim_cur)
+    }
+}
