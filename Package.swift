@@ -11,10 +11,11 @@ let common: [SwiftSetting] = [
     .enableUpcomingFeature("MemberImportVisibility"),
     .enableUpcomingFeature("InternalImportsByDefault"),
     .treatAllWarnings(as: .error),
-    // liburing.h defines _GNU_SOURCE itself; without this the C types of Glibc and liburing differ
-    // with the order of imports.
-    .define("_GNU_SOURCE"),
 ]
+
+/// liburing.h defines this itself; where it were not defined everywhere, the C types of Glibc, LMDB
+/// and liburing would differ with the order of imports.
+let gnuSource: [CSetting] = [.define("_GNU_SOURCE")]
 
 /// Modules without pointers prove it: every unsafe use would be a warning, and warnings are errors.
 let memorySafe: [SwiftSetting] = common + [.strictMemorySafety()]
@@ -49,25 +50,28 @@ let package = Package(
             providers: [.apt(["libjemalloc-dev"])]),
         .target(name: "CBitKernels", path: "CModules/CBitKernels"),
 
-        .target(name: "MartletBase", swiftSettings: memorySafe),
+        .target(name: "MartletBase", cSettings: gnuSource, swiftSettings: memorySafe),
         .target(
             name: "MartletBits", dependencies: ["MartletBase", "CBitKernels"],
-            swiftSettings: common),
+            cSettings: gnuSource, swiftSettings: common),
         .target(
             name: "MartletCondition", dependencies: ["MartletBase", "MartletBits"],
-            swiftSettings: common),
-        .target(name: "MartletWire", dependencies: ["MartletBase"], swiftSettings: common),
+            cSettings: gnuSource, swiftSettings: common),
+        .target(name: "MartletWire", dependencies: ["MartletBase"], cSettings: gnuSource, swiftSettings: common),
         .target(
             name: "MartletEngine",
             dependencies: ["MartletBase", "MartletBits", "MartletCondition"],
-            swiftSettings: common),
+            cSettings: gnuSource, swiftSettings: common),
         .target(
             name: "MartletStore",
-            dependencies: ["MartletBase", "MartletBits", "MartletCondition", "MartletEngine", "CLMDB"],
-            swiftSettings: common),
+            dependencies: [
+                "MartletBase", "MartletBits", "MartletCondition", "MartletEngine", "CLMDB",
+                .product(name: "Crypto", package: "swift-crypto"),
+            ],
+            cSettings: gnuSource, swiftSettings: common),
         .target(
             name: "MartletRing", dependencies: ["MartletBase", "CLiburing"],
-            swiftSettings: common),
+            cSettings: gnuSource, swiftSettings: common),
         .target(
             name: "Martlet",
             dependencies: [
@@ -77,7 +81,7 @@ let package = Package(
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
             ],
-            swiftSettings: common),
+            cSettings: gnuSource, swiftSettings: common),
         .target(
             name: "MartletClient",
             dependencies: [
@@ -85,7 +89,7 @@ let package = Package(
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
             ],
-            swiftSettings: memorySafe),
+            cSettings: gnuSource, swiftSettings: memorySafe),
         .executableTarget(
             name: "martlet",
             dependencies: [
@@ -94,27 +98,27 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
             ],
             path: "Sources/MartletCommand",
-            swiftSettings: common),
+            cSettings: gnuSource, swiftSettings: common),
 
         .testTarget(
-            name: "MartletBitsTests", dependencies: ["MartletBits"], swiftSettings: common),
+            name: "MartletBitsTests", dependencies: ["MartletBits"], cSettings: gnuSource, swiftSettings: common),
         .testTarget(
             name: "MartletConditionTests", dependencies: ["MartletCondition"],
-            swiftSettings: common),
+            cSettings: gnuSource, swiftSettings: common),
         .testTarget(
-            name: "MartletWireTests", dependencies: ["MartletWire"], swiftSettings: common),
+            name: "MartletWireTests", dependencies: ["MartletWire"], cSettings: gnuSource, swiftSettings: common),
         .testTarget(
-            name: "MartletRingTests", dependencies: ["MartletRing"], swiftSettings: common),
+            name: "MartletRingTests", dependencies: ["MartletRing"], cSettings: gnuSource, swiftSettings: common),
         .testTarget(
             name: "MartletStoreTests", dependencies: ["MartletStore", "MartletEngine"],
-            swiftSettings: common),
+            cSettings: gnuSource, swiftSettings: common),
         .testTarget(
             name: "MartletTests", dependencies: ["Martlet", "MartletClient"],
-            swiftSettings: common),
+            cSettings: gnuSource, swiftSettings: common),
         .testTarget(
-            name: "MartletClientTests", dependencies: ["MartletClient"], swiftSettings: common),
+            name: "MartletClientTests", dependencies: ["MartletClient"], cSettings: gnuSource, swiftSettings: common),
         .testTarget(
             name: "EndToEndTests", dependencies: ["Martlet", "MartletClient"],
-            swiftSettings: common),
+            cSettings: gnuSource, swiftSettings: common),
     ]
 )

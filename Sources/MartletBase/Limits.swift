@@ -43,6 +43,8 @@ public enum Limits {
     public static let projectIDBytesMax = 64
     /// REG-1: longest app name (package name or bundle ID), in bytes.
     public static let appNameBytesMax = 255
+    /// Longest name of a server key, in bytes.
+    public static let keyNameBytesMax = 200
     /// Apps in one project.
     public static let appsPerProjectMax = 1024
     /// MSG-2: key-value pairs in a data message.

@@ -12,8 +12,9 @@ public struct RecipientSetView {
     /// Blocks that have members.
     public let blockCount: Int
 
-    /// For bytes that this module wrote and nobody else could change.
-    init(trusted bytes: UnsafeRawBufferPointer) {
+    /// For bytes that `RecipientSetBuilder` wrote and nobody else could change. Aligned to 8 where
+    /// they have bitmaps, to 2 otherwise.
+    public init(trusted bytes: UnsafeRawBufferPointer) {
         self.bytes = bytes
         blockCount = Int(
             UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: 4, as: UInt32.self)))

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The opaque values that the outside world holds: registration tokens, and the digests under which
+// secrets are kept. Both are fixed-size values without allocation. Random bytes come from the edge;
+// nothing here makes any. Rests on `Limits`.
+
+/// A registration token (REG-1): 24 random bytes, 32 characters of URL-safe base64 in text.
+/// It addresses an instance; knowing it never lets one act as the instance.
+public struct Token: Hashable, Sendable {
+    public let words: (UInt64, UInt64, UInt64)
+
+    /// Bytes 0–7, 8–15 and 16–23, each little-endian.
+    public init(words: (UInt64, UInt64, UInt64)) { self.words = words }
+
+    /// nil unless the text is 32 characters of `[A-Za-z0-9_-]`.
+    public init?(text: some StringProtocol) {
+        guard let bytes = Base64URL.decode(text), bytes.count == Limits.tokenRandomBytes else {
+            return nil
+        }
+        self.init(bytes: bytes)
+    }
+
+    /// `bytes` has 24 elements.
+    public init(bytes: [UInt8]) {
+        precondition(bytes.count == Limits.tokenRandomBytes, "A token has 24 bytes.")
+        func word(_ at: Int) -> UInt64 {
+            (0..<8).reduce(0) { $0 | UInt64(bytes[at + $1]) << (8 * UInt64($1)) }
+        }
+        words = (word(0), word(8), word(16))
+    }
+
+    public var bytes: [UInt8] {
+        var out: [UInt8] = []
+        out.reserveCapacity(Limits.tokenRandomBytes)
+        for word in [words.0, words.1, words.2] {
+            for shift in 0..<8 { out.append(UInt8(truncatingIfNeeded: word >> (8 * UInt64(shift)))) }
+        }
+        return out
+    }
+
+    public var text: String { Base64URL.encode(bytes) }
+
+    public static func == (a: Token, b: Token) -> Bool { a.words == b.words }
+    public func hash(into hasher: inout Hasher) {
+        hasher.combine(words.0)
+        hasher.combine(words.1)
+        hasher.combine(words.2)
+    }
+}
+
+/// The SHA-256 of a secret: the only form in which one is stored (REG-5).
+public struct SecretDigest: Sendable {
+    public let bytes: [UInt8]
+
+    /// `bytes` has 32 elements.
+    public init(bytes: [UInt8]) {
+        precondition(bytes.count == 32, "A SHA-256 digest has 32 bytes.")
+        self.bytes = bytes
+    }
+
+    /// Takes the same time wherever the first difference stands, so that an attacker learns nothing
+    /// from the time of a refusal.
+    public func matches(_ other: SecretDigest) -> Bool {
+        var difference: UInt8 = 0
+        for index in 0..<32 { difference |= bytes[index] ^ other.bytes[index] }
+        return difference == 0
+    }
+}
+
+/// URL-safe base64 without padding (Source: RFC 4648 §5).
+public enum Base64URL {
+    private static let alphabet = [UInt8](
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
+
+    public static func encode(_ bytes: [UInt8]) -> String {
+        var out: [UInt8] = []
+        out.reserveCapacity((bytes.count * 4 + 2) / 3)
+        var index = 0
+        while index < bytes.count {
+            let rest = bytes.count - index
+            let group =
+                UInt32(bytes[index]) << 16 | (rest > 1 ? UInt32(bytes[index + 1]) << 8 : 0)
+                | (rest > 2 ? UInt32(bytes[index + 2]) : 0)
+            out.append(alphabet[Int(group >> 18)])
+            out.append(alphabet[Int(group >> 12 & 63)])
+            if rest > 1 { out.append(alphabet[Int(group >> 6 & 63)]) }
+            if rest > 2 { out.append(alphabet[Int(group & 63)]) }
+            index += 3
+        }
+        return String(decoding: out, as: UTF8.self)
+    }
+
+    /// nil where a character is outside the alphabet, the length is impossible, or unused bits are
+    /// set (so that every value has exactly one text).
+    public static func decode(_ text: some StringProtocol) -> [UInt8]? {
+        var out: [UInt8] = []
+        out.reserveCapacity(text.utf8.count * 3 / 4)
+        var bits: UInt32 = 0
+        var bitCount = 0
+        for character in text.utf8 {
+            let value: UInt32
+            switch character {
+            case UInt8(ascii: "A")...UInt8(ascii: "Z"): value = UInt32(character) - 65
+            case UInt8(ascii: "a")...UInt8(ascii: "z"): value = UInt32(character) - 71
+            case UInt8(ascii: "0")...UInt8(ascii: "9"): value = UInt32(character) + 4
+            case UInt8(ascii: "-"): value = 62
+            case UInt8(ascii: "_"): value = 63
+            default: return nil
+            }
+            bits = bits << 6 | value
+            bitCount += 6
+            if bitCount >= 8 {
+                bitCount -= 8
+                out.append(UInt8(truncatingIfNeeded: bits >> UInt32(bitCount)))
+                bits &= (1 << UInt32(bitCount)) - 1
+            }
+        }
+        guard bitCount < 6, bits == 0 else { return nil }
+        return out
+    }
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where encoded frames lie while somebody still has to be sent them. A frame is written once, behind
+// the one before it, and everybody it is for refers to it: fanouts to the same instances are then one
+// run of bytes for each of them, and leave in one send without being copied. Chunks are counted, not
+// collected: a chunk is used again when the last reference to it is gone. Rests on nothing.
+
+/// Chunks of frames with reference counts. Not thread-safe: one per loop.
+struct FrameArena: ~Copyable {
+    /// A chunk holds at least one of the longest frames. Larger chunks pin more memory for a slow
+    /// consumer; smaller ones break runs of frames apart.
+    static let bytesPerChunk = 256 * 1024
+
+    struct Chunk {
+        var base: UnsafeMutableRawPointer
+        var references: UInt32
+    }
+
+    private var chunks: UnsafeMutablePointer<Chunk>
+    private var chunkCapacity: Int
+    private var chunkCount = 0
+    private var free: [UInt32] = []
+    /// Chunk numbers whose memory went back to the allocator.
+    private var releasedNumbers: [UInt32] = []
+    private(set) var current: UInt32
+    /// Bytes written in the current chunk.
+    private(set) var used = 0
+
+    /// Free chunks that are kept for later; more go back to the allocator.
+    private static let freeChunksMax = 16
+
+    init() {
+        chunkCapacity = 64
+        chunks = .allocate(capacity: chunkCapacity)
+        current = 0
+        current = takeChunk()
+    }
+
+    deinit {
+        let released = Set(releasedNumbers)
+        for index in 0..<chunkCount where !released.contains(UInt32(index)) {
+            chunks[index].base.deallocate()
+        }
+        chunks.deallocate()
+    }
+
+    /// Bytes held for frames, whether in use or kept for later.
+    var byteCount: Int { (chunkCount - releasedNumbers.count) * Self.bytesPerChunk }
+
+    /// Room for `count` bytes, to be written at once and then taken by `take`.
+    mutating func reserve(_ count: Int) -> UnsafeMutableRawBufferPointer {
+        precondition(count <= Self.bytesPerChunk, "A frame fits into a chunk.")
+        if used + count > Self.bytesPerChunk {
+            let full = current
+            current = takeChunk()
+            used = 0
+            release(full)
+        }
+        return UnsafeMutableRawBufferPointer(
+            start: chunks[Int(current)].base + used, count: count)
+    }
+
+    /// Makes the first `count` bytes of what was reserved a frame. Whoever keeps the reference
+    /// retains it.
+    mutating func take(_ count: Int) -> FrameReference {
+        defer { used += count }
+        return FrameReference(chunk: current, offset: UInt32(used), length: UInt32(count))
+    }
+
+    @inline(__always)
+    func retain(_ chunk: UInt32) { chunks[Int(chunk)].references &+= 1 }
+
+    @inline(__always)
+    mutating func release(_ chunk: UInt32) {
+        chunks[Int(chunk)].references &-= 1
+        if chunks[Int(chunk)].references == 0 { recycle(chunk) }
+    }
+
+    @inline(__always)
+    func base(_ chunk: UInt32) -> UnsafeMutableRawPointer { chunks[Int(chunk)].base }
+
+    private mutating func recycle(_ chunk: UInt32) {
+        if free.count < Self.freeChunksMax {
+            free.append(chunk)
+        } else {
+            chunks[Int(chunk)].base.deallocate()
+            releasedNumbers.append(chunk)
+        }
+    }
+
+    /// A chunk with one reference: being the current one.
+    private mutating func takeChunk() -> UInt32 {
+        if let index = free.popLast() {
+            chunks[Int(index)].references = 1
+            return index
+        }
+        let fresh = Chunk(
+            base: .allocate(byteCount: Self.bytesPerChunk, alignment: 64), references: 1)
+        if let number = releasedNumbers.popLast() {
+            chunks[Int(number)] = fresh
+            return number
+        }
+        if chunkCount == chunkCapacity {
+            let grown = UnsafeMutablePointer<Chunk>.allocate(capacity: chunkCapacity * 2)
+            grown.moveInitialize(from: chunks, count: chunkCount)
+            chunks.deallocate()
+            chunks = grown
+            chunkCapacity *= 2
+        }
+        (chunks + chunkCount).initialize(to: fresh)
+        chunkCount += 1
+        return UInt32(chunkCount - 1)
+    }
+}
+
+/// An encoded frame, or a run of them, in the arena.
+struct FrameReference {
+    var chunk: UInt32
+    var offset: UInt32
+    var length: UInt32
+}

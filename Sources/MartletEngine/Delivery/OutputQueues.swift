@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What waits to be sent, per session: a chain of references into the arena, from one table of
+// segments. A frame that lies right behind the last one queued only makes that segment longer, so a
+// run of frames for the same sessions costs each of them one segment and one send. An idle session
+// holds no segment. Queues are bounded; past the bound nothing is queued and the session is said to
+// be behind. Rests on FrameArena.
+//
+//   session ─► head ─► segment ─► segment ─► tail          segment = chunk, offset, length, next
+//              └ in flight: the first `inFlightBytes` ┘
+
+import Glibc
+
+/// Bounds of one session's queue, and where they came from.
+public enum OutputBounds {
+    /// Bytes queued for one session. Several socket buffers' worth; a reader that is further behind
+    /// reads from its mailbox instead.
+    public static let bytesPerSessionMax = 256 * 1024
+    /// Segments of one session: separate sends that can gather into one.
+    public static let segmentsPerSessionMax = 64
+    /// Vectors in one send. The kernel copies the vector of each send, so more gain nothing.
+    public static let vectorsPerSend = 64
+    /// Bytes that one step of catching up reads from the mailbox.
+    public static let catchUpBytes = 64 * 1024
+    /// Bytes of frames that a loop holds before it closes the connection that has been stuck longest.
+    public static let arenaBytesMax = 128 << 20
+}
+
+struct Segment {
+    var chunk: UInt32
+    var offset: UInt32
+    var length: UInt32
+    /// The next segment of the same session, or of the free list.
+    var next: UInt32
+}
+
+extension UInt32 {
+    /// No segment, no session.
+    @inline(__always) static var nothing: UInt32 { .max }
+}
+
+/// Queues of all sessions of one loop.
+struct OutputQueues: ~Copyable {
+    var arena = FrameArena()
+    private var segments: UnsafeMutablePointer<Segment>
+    private var segmentCapacity: Int
+    private var freeSegment: UInt32
+    private let sessions: UnsafeMutablePointer<Session>
+    /// Sessions that have something to send and no send in flight, each once.
+    private var ready: SessionRing
+
+    init(sessions: UnsafeMutablePointer<Session>, capacity: Int) {
+        self.sessions = sessions
+        ready = SessionRing(capacity: capacity)
+        segmentCapacity = 1024
+        segments = .allocate(capacity: segmentCapacity)
+        freeSegment = .nothing
+        addFree(from: 0, to: segmentCapacity)
+    }
+
+    deinit { segments.deallocate() }
+
+    enum Queueing {
+        case queued
+        /// The queue is at its bound; nothing was queued.
+        case full
+    }
+
+    /// Queues a frame of the arena for a session.
+    @inline(__always)
+    mutating func append(_ frame: FrameReference, to index: UInt32) -> Queueing {
+        let session = sessions + Int(index)
+        let bytes = session.pointee.queuedBytes &+ frame.length
+        if session.pointee.tail != .nothing {
+            let tail = segments + Int(session.pointee.tail)
+            if tail.pointee.chunk == frame.chunk,
+                tail.pointee.offset &+ tail.pointee.length == frame.offset,
+                bytes <= UInt32(OutputBounds.bytesPerSessionMax)
+            {
+                tail.pointee.length &+= frame.length
+                session.pointee.queuedBytes = bytes
+                return .queued
+            }
+        }
+        return appendSegment(frame, to: index)
+    }
+
+    private mutating func appendSegment(
+        _ frame: FrameReference, to index: UInt32
+    ) -> Queueing {
+        let session = sessions + Int(index)
+        let bytes = Int(session.pointee.queuedBytes) + Int(frame.length)
+        // One frame is always taken, however long.
+        guard session.pointee.segmentCount == 0
+            || (bytes <= OutputBounds.bytesPerSessionMax
+                && session.pointee.segmentCount < OutputBounds.segmentsPerSessionMax)
+        else { return .full }
+        if freeSegment == .nothing { growSegments() }
+        let number = freeSegment
+        freeSegment = segments[Int(number)].next
+        segments[Int(number)] = Segment(
+            chunk: frame.chunk, offset: frame.offset, length: frame.length, next: .nothing)
+        arena.retain(frame.chunk)
+        if session.pointee.tail == .nothing {
+            session.pointee.head = number
+        } else {
+            segments[Int(session.pointee.tail)].next = number
+        }
+        session.pointee.tail = number
+        session.pointee.segmentCount += 1
+        session.pointee.queuedBytes = UInt32(bytes)
+        markReady(index)
+        return .queued
+    }
+
+    private mutating func markReady(_ index: UInt32) {
+        let session = sessions + Int(index)
+        guard session.pointee.inFlightBytes == 0, session.pointee.queuedBytes > 0,
+            !session.pointee.flags.contains(.ready)
+        else { return }
+        session.pointee.flags.insert(.ready)
+        ready.append(index)
+    }
+
+    /// The next session that has something to send.
+    mutating func nextReady() -> UInt32? {
+        while let index = ready.popFirst() {
+            sessions[Int(index)].flags.remove(.ready)
+            // It may have been closed meanwhile.
+            if sessions[Int(index)].queuedBytes > 0, sessions[Int(index)].inFlightBytes == 0 {
+                return index
+            }
+        }
+        return nil
+    }
+
+    /// Writes what a session has to send into `vectors` and marks it as in flight.
+    mutating func gather(
+        _ index: UInt32, into vectors: UnsafeMutableBufferPointer<iovec>
+    ) -> Int {
+        let session = sessions + Int(index)
+        var count = 0
+        var bytes: UInt32 = 0
+        var number = session.pointee.head
+        while number != .nothing, count < vectors.count {
+            let segment = segments[Int(number)]
+            vectors[count] = iovec(
+                iov_base: arena.base(segment.chunk) + Int(segment.offset),
+                iov_len: Int(segment.length))
+            bytes += segment.length
+            count += 1
+            number = segment.next
+        }
+        session.pointee.inFlightBytes = bytes
+        return count
+    }
+
+    /// The send in flight ended after `byteCount` bytes; what is left is ready again.
+    mutating func sent(_ index: UInt32, byteCount: Int) {
+        let session = sessions + Int(index)
+        precondition(
+            byteCount <= Int(session.pointee.inFlightBytes), "No more is sent than was in flight.")
+        session.pointee.inFlightBytes = 0
+        drop(index, byteCount: UInt32(byteCount))
+        markReady(index)
+    }
+
+    /// Forgets everything queued for a session whose send, if any, has ended.
+    mutating func clear(_ index: UInt32) {
+        sessions[Int(index)].inFlightBytes = 0
+        drop(index, byteCount: sessions[Int(index)].queuedBytes)
+    }
+
+    private mutating func drop(_ index: UInt32, byteCount: UInt32) {
+        let session = sessions + Int(index)
+        session.pointee.queuedBytes -= byteCount
+        var left = byteCount
+        while left > 0 {
+            let number = session.pointee.head
+            let segment = segments + Int(number)
+            if segment.pointee.length > left {
+                segment.pointee.offset += left
+                segment.pointee.length -= left
+                return
+            }
+            left -= segment.pointee.length
+            session.pointee.head = segment.pointee.next
+            if session.pointee.head == .nothing { session.pointee.tail = .nothing }
+            session.pointee.segmentCount -= 1
+            arena.release(segment.pointee.chunk)
+            segment.pointee.next = freeSegment
+            freeSegment = number
+        }
+    }
+
+    private mutating func growSegments() {
+        let grown = UnsafeMutablePointer<Segment>.allocate(capacity: segmentCapacity * 2)
+        grown.moveInitialize(from: segments, count: segmentCapacity)
+        segments.deallocate()
+        segments = grown
+        addFree(from: segmentCapacity, to: segmentCapacity * 2)
+        segmentCapacity *= 2
+    }
+
+    private mutating func addFree(from: Int, to: Int) {
+        for number in (from..<to).reversed() {
+            (segments + number).initialize(
+                to: Segment(chunk: 0, offset: 0, length: 0, next: freeSegment))
+            freeSegment = UInt32(number)
+        }
+    }
+}
+
+/// Session numbers in order, at most one entry per number (a flag in the session sees to that and
+/// outlives the session's end), so that it never has to grow.
+struct SessionRing: ~Copyable {
+    private let slots: UnsafeMutablePointer<UInt32>
+    private let capacity: Int
+    private var first = 0
+    private(set) var count = 0
+
+    init(capacity: Int) {
+        self.capacity = capacity
+        slots = .allocate(capacity: capacity)
+    }
+
+    deinit { slots.deallocate() }
+
+    mutating func append(_ index: UInt32) {
+        precondition(count < capacity, "Every session stands in the ring once.")
+        var at = first + count
+        if at >= capacity { at -= capacity }
+        slots[at] = index
+        count += 1
+    }
+
+    mutating func popFirst() -> UInt32? {
+        guard count > 0 else { return nil }
+        let index = slots[first]
+        first += 1
+        if first == capacity { first = 0 }
+        count -= 1
+        return index
+    }
+}

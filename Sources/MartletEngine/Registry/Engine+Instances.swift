@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Instances come and go (REG-1, REG-3). An ordinal is used again as soon as its holder has left:
+// no set has it any more, and the new holder's watermark starts at the project's last message, so
+// recipients' bits of older messages, which are never rewritten, mean nothing to it.
+// Rests on Storage.
+
+import MartletBase
+import MartletBits
+
+extension Engine {
+    func register(
+        _ new: NewInstance, now: Instant, in storage: borrowing some StorageWriter & ~Copyable
+    ) throws(StorageError) -> Outcome {
+        guard var project = try storage.project(id: new.project) else {
+            return .refused(.noProject(new.project))
+        }
+        let allowed = new.app.utf8.allSatisfy { TopicName.isAllowed($0) }
+        guard allowed, (1...Limits.appNameBytesMax).contains(new.app.utf8.count) else {
+            return .refused(
+                MartletError(
+                    .invalidArgument,
+                    """
+                    An app's name is its package name or bundle ID: 1 to \(Limits.appNameBytesMax) \
+                    characters of [a-zA-Z0-9-_.~%].
+                    """, field: "app"))
+        }
+        let app: App
+        if let known = try storage.app(named: new.app, on: new.platform, in: project.number) {
+            app = known
+        } else {
+            guard project.nextApp.rawValue < UInt32(Limits.appsPerProjectMax) else {
+                return .refused(
+                    MartletError(
+                        .resourceExhausted,
+                        "The project has \(Limits.appsPerProjectMax) apps; no more are allowed.",
+                        field: "app"))
+            }
+            app = App(number: project.nextApp, platform: new.platform, name: new.app)
+            project.nextApp = AppNumber(project.nextApp.rawValue + 1)
+            try storage.put(app, in: project.number)
+        }
+        let ordinal: Ordinal
+        if let free = try storage.takeFree(.ordinal, in: project.number) {
+            ordinal = Ordinal(free)
+        } else {
+            ordinal = project.nextOrdinal
+            guard let next = Ordinal.next(after: ordinal) else {
+                return .refused(
+                    MartletError(
+                        .resourceExhausted, "The project has as many instances as ordinals.",
+                        field: "project"))
+            }
+            project.nextOrdinal = next
+        }
+        project.instanceCount += 1
+        let instance = Instance(
+            project: project.number, ordinal: ordinal, token: new.token, keyDigest: new.keyDigest,
+            app: app.number, platform: app.platform, registered: now)
+        try storage.insert(instance)
+        try storage.acknowledge(
+            through: project.lastSequence, single: [], for: ordinal, in: project.number)
+        for set in Self.standingSets(of: instance) {
+            _ = try storage.add([ordinal.rawValue], to: set, in: project.number)
+        }
+        try storage.put(project, isNew: false)
+        return .registered(instance, project)
+    }
+
+    func unregister(
+        _ ordinal: Ordinal, in number: ProjectNumber,
+        _ storage: borrowing some StorageWriter & ~Copyable
+    ) throws(StorageError) -> Outcome {
+        guard var project = try storage.project(number),
+            let instance = try storage.instance(ordinal, in: number)
+        else {
+            return .refused(
+                MartletError(.unregistered, "The instance is not registered.", field: "token"))
+        }
+        for topicNumber in try storage.topicNumbers(of: ordinal, in: number) {
+            guard let topic = try storage.topic(TopicNumber(topicNumber), in: number) else {
+                continue
+            }
+            try leave(topic, [ordinal.rawValue], &project, storage)
+        }
+        try storage.setTopicNumbers([], of: ordinal, in: number)
+        for set in Self.standingSets(of: instance) {
+            _ = try storage.remove([ordinal.rawValue], from: set, in: number)
+        }
+        try storage.remove(instance)
+        try storage.putFree(ordinal.rawValue, .ordinal, in: number)
+        project.instanceCount -= 1
+        try storage.put(project, isNew: false)
+        return .unregistered(project: number, ordinal: ordinal)
+    }
+
+    /// The sets that an instance is in from registration to unregistration.
+    static func standingSets(of instance: Instance) -> [InstanceSet] {
+        [.everyone, .platform(instance.platform), .app(instance.app)]
+    }
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Projects and server keys (REG-5). Secrets reach this file only as digests.
+// Rests on Storage.
+
+import MartletBase
+
+extension Engine {
+    func createProject(
+        id: String, senderID: UInt64, conditionTopicsMax: Int,
+        in storage: borrowing some StorageWriter & ~Copyable
+    ) throws(StorageError) -> Outcome {
+        let allowed = id.utf8.allSatisfy { byte in
+            (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte)
+                || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) || byte == UInt8(ascii: "-")
+        }
+        guard allowed, (1...Limits.projectIDBytesMax).contains(id.utf8.count) else {
+            return .refused(
+                MartletError(
+                    .invalidArgument,
+                    "A project ID has 1 to \(Limits.projectIDBytesMax) characters of [a-z0-9-].",
+                    field: "project"))
+        }
+        let topicsMax = conditionTopicsMax == 0 ? Limits.conditionTopicsMax : conditionTopicsMax
+        guard (1...Limits.conditionTopicsCeiling).contains(topicsMax) else {
+            return .refused(
+                MartletError(
+                    .invalidArgument,
+                    "A project may allow 1 to \(Limits.conditionTopicsCeiling) topics in a condition.",
+                    field: "topics per condition"))
+        }
+        guard try storage.project(id: id) == nil else {
+            return .refused(
+                MartletError(
+                    .alreadyExists, "A project with this ID exists; choose another ID.",
+                    field: "project"))
+        }
+        let project = Project(
+            number: try storage.nextProjectNumber(), id: id, senderID: senderID,
+            conditionTopicsMax: topicsMax)
+        try storage.put(project, isNew: true)
+        return .project(project)
+    }
+
+    func createKey(
+        _ key: NewKey, projectID: String, now: Instant,
+        in storage: borrowing some StorageWriter & ~Copyable
+    ) throws(StorageError) -> Outcome {
+        guard let project = try storage.project(id: projectID) else {
+            return .refused(.noProject(projectID))
+        }
+        guard key.name.utf8.count <= Limits.keyNameBytesMax else {
+            return .refused(
+                MartletError(
+                    .invalidArgument, "A key's name has at most \(Limits.keyNameBytesMax) bytes.",
+                    field: "name"))
+        }
+        let stored = ServerKey(
+            id: key.id, project: project.number, name: key.name, digest: key.digest, created: now,
+            isRevoked: false)
+        try storage.put(stored)
+        return .key(stored)
+    }
+
+    func revokeKey(
+        id: String, projectID: String, in storage: borrowing some StorageWriter & ~Copyable
+    ) throws(StorageError) -> Outcome {
+        guard let project = try storage.project(id: projectID) else {
+            return .refused(.noProject(projectID))
+        }
+        guard var key = try storage.serverKey(id: id), key.project == project.number else {
+            return .refused(
+                MartletError(
+                    .notFound, "The project has no such key; 'martlet key list' shows its keys.",
+                    field: "key"))
+        }
+        key.isRevoked = true
+        try storage.put(key)
+        return .key(key)
+    }
+}

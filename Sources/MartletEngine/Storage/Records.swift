@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the engine keeps, as values: projects, keys, apps, instances, topics, messages. How they lie
+// on disk is the store's affair. Rests on MartletBase.
+
+public import MartletBase
+
+/// A tenant and its counters.
+public struct Project: Sendable, Hashable {
+    public var number: ProjectNumber
+    public var id: String
+    /// The numeric sender ID (REG-5).
+    public var senderID: UInt64
+    /// CON-3: distinct topics allowed in one condition.
+    public var conditionTopicsMax: Int
+    /// The sequence of the last accepted stored message.
+    public var lastSequence: MessageSequence
+    public var instanceCount: UInt64
+    public var topicCount: UInt64
+    /// The first ordinal never issued so far.
+    public var nextOrdinal: Ordinal
+    public var nextTopic: TopicNumber
+    public var nextApp: AppNumber
+
+    public init(
+        number: ProjectNumber, id: String, senderID: UInt64, conditionTopicsMax: Int,
+        lastSequence: MessageSequence = .none, instanceCount: UInt64 = 0, topicCount: UInt64 = 0,
+        nextOrdinal: Ordinal = Ordinal(0), nextTopic: TopicNumber = TopicNumber(0),
+        nextApp: AppNumber = AppNumber(0)
+    ) {
+        self.number = number
+        self.id = id
+        self.senderID = senderID
+        self.conditionTopicsMax = conditionTopicsMax
+        self.lastSequence = lastSequence
+        self.instanceCount = instanceCount
+        self.topicCount = topicCount
+        self.nextOrdinal = nextOrdinal
+        self.nextTopic = nextTopic
+        self.nextApp = nextApp
+    }
+}
+
+/// A server key (REG-5). The secret itself is told once and never kept.
+public struct ServerKey: Sendable {
+    public var id: String
+    public var project: ProjectNumber
+    public var name: String
+    public var digest: SecretDigest
+    public var created: Instant
+    public var isRevoked: Bool
+
+    public init(
+        id: String, project: ProjectNumber, name: String, digest: SecretDigest, created: Instant,
+        isRevoked: Bool
+    ) {
+        self.id = id
+        self.project = project
+        self.name = name
+        self.digest = digest
+        self.created = created
+        self.isRevoked = isRevoked
+    }
+}
+
+/// An application of a project: one name on one platform.
+public struct App: Sendable, Hashable {
+    public var number: AppNumber
+    public var platform: Platform
+    public var name: String
+
+    public init(number: AppNumber, platform: Platform, name: String) {
+        self.number = number
+        self.platform = platform
+        self.name = name
+    }
+}
+
+/// One installed copy of an app.
+public struct Instance: Sendable {
+    public var project: ProjectNumber
+    public var ordinal: Ordinal
+    public var token: Token
+    public var keyDigest: SecretDigest
+    public var app: AppNumber
+    public var platform: Platform
+    public var registered: Instant
+
+    public init(
+        project: ProjectNumber, ordinal: Ordinal, token: Token, keyDigest: SecretDigest,
+        app: AppNumber, platform: Platform, registered: Instant
+    ) {
+        self.project = project
+        self.ordinal = ordinal
+        self.token = token
+        self.keyDigest = keyDigest
+        self.app = app
+        self.platform = platform
+        self.registered = registered
+    }
+}
+
+/// A topic that somebody is subscribed to.
+public struct Topic: Sendable, Hashable {
+    public var number: TopicNumber
+    public var name: TopicName
+    public var subscriberCount: UInt64
+
+    public init(number: TopicNumber, name: TopicName, subscriberCount: UInt64) {
+        self.number = number
+        self.name = name
+        self.subscriberCount = subscriberCount
+    }
+}
+
+/// A set of instances of one project that the store keeps as blocks of bits.
+public enum InstanceSet: Sendable, Hashable {
+    case topic(TopicNumber)
+    /// Every registered instance: what `!` is relative to (CON-4).
+    case everyone
+    case platform(Platform)
+    case app(AppNumber)
+}
+
+/// What a message was sent to, as devices are told.
+public enum TargetKind: UInt8, Sendable {
+    case token = 1
+    case topic = 2
+    case condition = 3
+}
+
+/// Priority of a message (PRI-1).
+public enum Priority: UInt8, Sendable {
+    case normal = 1
+    case high = 2
+}
+
+/// What is the same for every recipient of a message.
+public struct MessageHeader: Sendable, Hashable {
+    public var sequence: MessageSequence
+    public var accepted: Instant
+    public var expires: Instant
+    public var kind: TargetKind
+    public var priority: Priority
+    /// `/topics/NAME`, or the sender ID in decimal.
+    public var from: String
+
+    public init(
+        sequence: MessageSequence, accepted: Instant, expires: Instant, kind: TargetKind,
+        priority: Priority, from: String
+    ) {
+        self.sequence = sequence
+        self.accepted = accepted
+        self.expires = expires
+        self.kind = kind
+        self.priority = priority
+        self.from = from
+    }
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Subscriptions (TOP-1 … TOP-7). Two indexes are kept in one transaction: the topic's set of
+// ordinals, and the instance's list of topics, which decides whether something changes at all.
+// Per request each set is rewritten once, whatever the number of tokens. Rests on Storage.
+
+import MartletBase
+import MartletBits
+
+extension Engine {
+    /// TOP-5: one instance, several topics.
+    func changeTopics(
+        of ordinal: Ordinal, in number: ProjectNumber, _ change: TopicChange, names: [String],
+        _ storage: borrowing some StorageWriter & ~Copyable
+    ) throws(StorageError) -> Outcome {
+        guard (1...Limits.topicsPerDeviceRequestMax).contains(names.count) else {
+            return .refused(
+                MartletError(
+                    .invalidArgument,
+                    "A request names 1 to \(Limits.topicsPerDeviceRequestMax) topics.",
+                    field: "topics"))
+        }
+        guard var project = try storage.project(number),
+            try storage.instance(ordinal, in: number) != nil
+        else {
+            return .refused(
+                MartletError(.unregistered, "The instance is not registered.", field: "token"))
+        }
+        var numbers = try storage.topicNumbers(of: ordinal, in: number)
+        var result = TopicResult(successCount: 0, failures: [])
+        for (index, text) in names.enumerated() {
+            let name: TopicName
+            do { name = try TopicName(validating: text) } catch {
+                result.failures.append(.init(index: index, word: error.word))
+                continue
+            }
+            let topic = try storage.topic(named: name, in: number)
+            let isSubscribed = topic.map { numbers.containsSorted($0.number.rawValue) } ?? false
+            switch change {
+            case .subscribe where !isSubscribed:
+                guard numbers.count < Limits.topicsPerInstanceMax else {
+                    result.failures.append(.init(index: index, word: .tooManyTopics))
+                    continue
+                }
+                let joined = try join(name, topic, [ordinal.rawValue], &project, storage)
+                numbers.insertSorted(joined.rawValue)
+            case .unsubscribe where isSubscribed:
+                if let topic {
+                    try leave(topic, [ordinal.rawValue], &project, storage)
+                    numbers.removeSorted(topic.number.rawValue)
+                }
+            case .subscribe, .unsubscribe:
+                break
+            }
+            result.successCount += 1
+        }
+        try storage.setTopicNumbers(numbers, of: ordinal, in: number)
+        try storage.put(project, isNew: false)
+        return .topicResult(result)
+    }
+
+    /// TOP-4: one topic, up to 1000 tokens.
+    func changeTopic(
+        _ text: String, in number: ProjectNumber, _ change: TopicChange, tokens: [String],
+        _ storage: borrowing some StorageWriter & ~Copyable
+    ) throws(StorageError) -> Outcome {
+        guard (1...Limits.tokensPerTopicRequestMax).contains(tokens.count) else {
+            return .refused(
+                MartletError(
+                    .invalidArgument,
+                    """
+                    A request names 1 to \(Limits.tokensPerTopicRequestMax) tokens; this one names \
+                    \(tokens.count). Split it.
+                    """, field: "tokens"))
+        }
+        let name: TopicName
+        do { name = try TopicName(validating: text) } catch { return .refused(error) }
+        guard var project = try storage.project(number) else { return .refused(.noProject("")) }
+
+        var topic = try storage.topic(named: name, in: number)
+        var result = TopicResult(successCount: 0, failures: [])
+        var changed: [UInt32] = []
+        for (index, tokenText) in tokens.enumerated() {
+            guard let token = Token(text: tokenText) else {
+                result.failures.append(.init(index: index, word: .invalidArgument))
+                continue
+            }
+            guard let place = try storage.locate(token), place.project == number else {
+                result.failures.append(.init(index: index, word: .notFound))
+                continue
+            }
+            var numbers = try storage.topicNumbers(of: place.ordinal, in: number)
+            let isSubscribed = topic.map { numbers.containsSorted($0.number.rawValue) } ?? false
+            switch change {
+            case .subscribe where !isSubscribed:
+                guard numbers.count < Limits.topicsPerInstanceMax else {
+                    result.failures.append(.init(index: index, word: .tooManyTopics))
+                    continue
+                }
+                let known: Topic
+                if let topic {
+                    known = topic
+                } else {
+                    known = try create(name, &project, storage)
+                    topic = known
+                }
+                numbers.insertSorted(known.number.rawValue)
+                try storage.setTopicNumbers(numbers, of: place.ordinal, in: number)
+                changed.append(place.ordinal.rawValue)
+            case .unsubscribe where isSubscribed:
+                if let topic { numbers.removeSorted(topic.number.rawValue) }
+                try storage.setTopicNumbers(numbers, of: place.ordinal, in: number)
+                changed.append(place.ordinal.rawValue)
+            case .subscribe, .unsubscribe:
+                break
+            }
+            result.successCount += 1
+        }
+        if let topic, !changed.isEmpty {
+            changed.sort()
+            switch change {
+            case .subscribe: _ = try join(name, topic, changed, &project, storage)
+            case .unsubscribe: try leave(topic, changed, &project, storage)
+            }
+            try storage.put(project, isNew: false)
+        }
+        return .topicResult(result)
+    }
+
+    private func create(
+        _ name: TopicName, _ project: inout Project,
+        _ storage: borrowing some StorageWriter & ~Copyable
+    ) throws(StorageError) -> Topic {
+        let number: TopicNumber
+        if let free = try storage.takeFree(.topic, in: project.number) {
+            number = TopicNumber(free)
+        } else {
+            number = project.nextTopic
+            project.nextTopic = TopicNumber(number.rawValue + 1)
+        }
+        project.topicCount += 1
+        let topic = Topic(number: number, name: name, subscriberCount: 0)
+        try storage.put(topic, in: project.number, isNew: true)
+        return topic
+    }
+
+    /// `ordinals` is sorted and none of them is subscribed. A topic exists from its first
+    /// subscriber on (TOP-1).
+    private func join(
+        _ name: TopicName, _ known: Topic?, _ ordinals: [UInt32], _ project: inout Project,
+        _ storage: borrowing some StorageWriter & ~Copyable
+    ) throws(StorageError) -> TopicNumber {
+        var topic: Topic
+        if let known { topic = known } else { topic = try create(name, &project, storage) }
+        let added = try storage.add(ordinals, to: .topic(topic.number), in: project.number)
+        topic.subscriberCount += UInt64(added)
+        try storage.put(topic, in: project.number, isNew: false)
+        return topic.number
+    }
+
+    /// `ordinals` is sorted and all of them are subscribed. A topic ends with its last subscriber;
+    /// no list holds its number then, so it is free at once.
+    func leave(
+        _ known: Topic, _ ordinals: [UInt32], _ project: inout Project,
+        _ storage: borrowing some StorageWriter & ~Copyable
+    ) throws(StorageError) {
+        var topic = known
+        let removed = try storage.remove(ordinals, from: .topic(topic.number), in: project.number)
+        topic.subscriberCount -= min(topic.subscriberCount, UInt64(removed))
+        if topic.subscriberCount == 0 {
+            try storage.remove(topic, in: project.number)
+            try storage.putFree(topic.number.rawValue, .topic, in: project.number)
+            project.topicCount -= 1
+        } else {
+            try storage.put(topic, in: project.number, isNew: false)
+        }
+    }
+}
+
+extension [UInt32] {
+    /// First index whose element is not below `value`.
+    func lowerBound(_ value: UInt32) -> Int {
+        var low = 0
+        var high = count
+        while low < high {
+            let middle = (low + high) / 2
+            if self[middle] < value { low = middle + 1 } else { high = middle }
+        }
+        return low
+    }
+
+    func containsSorted(_ value: UInt32) -> Bool {
+        let at = lowerBound(value)
+        return at < count && self[at] == value
+    }
+
+    mutating func insertSorted(_ value: UInt32) {
+        let at = lowerBound(value)
+        if at == count || self[at] != value { insert(value, at: at) }
+    }
+
+    mutating func removeSorted(_ value: UInt32) {
+        let at = lowerBound(value)
+        if at < count, self[at] == value { remove(at: at) }
+    }
+}

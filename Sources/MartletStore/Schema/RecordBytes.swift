@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How records become bytes: little-endian, fixed fields first, text last. The store reads only what
+// it wrote, but a disk can lie: a record that is too short reads as an error, never past its end.
+// Rests on nothing but the standard library.
+
+import MartletEngine
+
+/// Appends fields to a record.
+struct RecordWriter {
+    var bytes: [UInt8] = []
+
+    mutating func append<T: FixedWidthInteger>(_ value: T) {
+        withUnsafeBytes(of: value.littleEndian) { bytes.append(contentsOf: $0) }
+    }
+
+    /// With a u16 length before it.
+    mutating func append(text: String) {
+        append(UInt16(text.utf8.count))
+        bytes.append(contentsOf: text.utf8)
+    }
+}
+
+/// Takes fields from a record, in the order in which they were appended.
+struct RecordReader {
+    private let bytes: UnsafeRawBufferPointer
+    private(set) var offset = 0
+    private let table: Table
+
+    init(_ bytes: UnsafeRawBufferPointer, of table: Table) {
+        self.bytes = bytes
+        self.table = table
+    }
+
+    mutating func read<T: FixedWidthInteger>(_ type: T.Type) throws(StorageError) -> T {
+        let size = MemoryLayout<T>.size
+        guard bytes.count - offset >= size else { throw damaged() }
+        defer { offset += size }
+        return bytes.loadLittleEndian(type, at: offset)
+    }
+
+    mutating func bytes(_ count: Int) throws(StorageError) -> UnsafeRawBufferPointer {
+        guard bytes.count - offset >= count else { throw damaged() }
+        defer { offset += count }
+        return UnsafeRawBufferPointer(rebasing: bytes[offset..<(offset + count)])
+    }
+
+    mutating func text() throws(StorageError) -> String {
+        let count = Int(try read(UInt16.self))
+        return String(decoding: try bytes(count), as: UTF8.self)
+    }
+
+    mutating func rest() -> UnsafeRawBufferPointer {
+        defer { offset = bytes.count }
+        return UnsafeRawBufferPointer(rebasing: bytes[offset...])
+    }
+
+    func damaged() -> StorageError {
+        StorageError(
+            operation: "read \(table.name)", code: 0,
+            text: "a record is damaged (at byte \(offset) of \(bytes.count)); run 'martlet check'",
+            isFull: false)
+    }
+}
+
+extension UnsafeRawBufferPointer {
+    /// LMDB aligns values to two bytes only.
+    func loadLittleEndian<T: FixedWidthInteger>(_ type: T.Type, at offset: Int) -> T {
+        T(littleEndian: loadUnaligned(fromByteOffset: offset, as: type))
+    }
+
+    func loadBigEndian<T: FixedWidthInteger>(_ type: T.Type, at offset: Int) -> T {
+        T(bigEndian: loadUnaligned(fromByteOffset: offset, as: type))
+    }
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The store's public face: open a folder, read a snapshot on any thread, write on one. A transaction
+// is ~Copyable and lives for one call, so nothing borrowed from the map can outlive it, and no
+// reader can pin old pages for long. Rests on Environment.
+
+public import MartletEngine
+
+/// Where and how large a store begins.
+public struct StoreConfiguration: Sendable {
+    /// The data folder; made when it is missing, its parent not.
+    public var folder: String
+    /// Address space to begin with. The file grows with what is in it, and the map doubles when it
+    /// is full, so this is no limit.
+    public var mapBytes: Int
+
+    public init(folder: String, mapBytes: Int = 1 << 30) {
+        self.folder = folder
+        self.mapBytes = mapBytes
+    }
+}
+
+/// An open data folder.
+public final class Store: Sendable {
+    private let environment: Environment
+
+    /// - Throws: `StoreOpenError` or `StorageError`.
+    public init(_ configuration: StoreConfiguration) throws {
+        environment = try Environment(
+            folder: configuration.folder, mapBytes: configuration.mapBytes)
+    }
+
+    /// Runs `body` on one snapshot of what is committed now. Keep it short: an open snapshot keeps
+    /// the pages that later commits replace.
+    public func read<Result, Failure: Error>(
+        _ body: (borrowing Transaction) throws(Failure) -> Result
+    ) throws -> Result {
+        let raw = try environment.beginRead()
+        defer { environment.endRead(raw) }
+        return try body(Transaction(raw))
+    }
+
+    /// Runs `body` in the one writing transaction and makes it durable. When `body` throws, nothing
+    /// of it remains. When the map is full it is doubled and `body` runs again from the start.
+    public func write<Result>(
+        _ body: (borrowing Transaction) throws(StorageError) -> Result
+    ) throws(StorageError) -> Result {
+        while true {
+            let raw = try environment.beginWrite()
+            let result: Result
+            do throws(StorageError) {
+                result = try body(Transaction(raw))
+            } catch {
+                environment.abort(raw)
+                guard error.isFull else { throw error }
+                try environment.grow()
+                continue
+            }
+            do throws(StorageError) {
+                try environment.commit(raw)
+                return result
+            } catch {
+                guard error.isFull else { throw error }
+                try environment.grow()
+            }
+        }
+    }
+
+    /// Bytes of address space, and bytes of file in use.
+    public var size: (map: Int, used: Int) { environment.size }
+}
+
+/// One snapshot, or the one writing transaction.
+public struct Transaction: ~Copyable {
+    let raw: RawTransaction
+
+    init(_ raw: RawTransaction) { self.raw = raw }
+}

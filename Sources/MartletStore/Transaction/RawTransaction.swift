@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The few calls of LMDB that the store is made of, with Swift's types. Bytes that come back are
+// borrowed from the map: they live until the next write or the transaction's end, so whoever wants
+// to keep or to change them copies first. A key returned by a cursor is never handed back to a put,
+// which corrupts the tree (measured with LMDB 0.9.24). Rests on CLMDB.
+
+internal import CLMDB
+import MartletBase
+import MartletEngine
+
+/// An open transaction of either kind. Trivial on purpose: owners stand in `Environment` and `Store`.
+struct RawTransaction {
+    let transaction: OpaquePointer
+    let handles: [MDB_dbi]
+
+    func get(_ table: Table, _ key: Key) throws(StorageError) -> UnsafeRawBufferPointer? {
+        var value = MDB_val()
+        let code = key.withValue { found in
+            mdb_get(transaction, handles[table.rawValue], &found, &value)
+        }
+        if code == MDB_NOTFOUND { return nil }
+        try check(code, "get \(table.name)")
+        return UnsafeRawBufferPointer(value)
+    }
+
+    func put(_ table: Table, _ key: Key, _ bytes: [UInt8]) throws(StorageError) {
+        let code: Int32 = bytes.withUnsafeBytes { self.code(ofPut: table, key, $0) }
+        try check(code, "put \(table.name)")
+    }
+
+    /// `bytes` must not lie in the map.
+    func put(_ table: Table, _ key: Key, _ bytes: UnsafeRawBufferPointer) throws(StorageError) {
+        try check(code(ofPut: table, key, bytes), "put \(table.name)")
+    }
+
+    private func code(ofPut table: Table, _ key: Key, _ bytes: UnsafeRawBufferPointer) -> Int32 {
+        var value = MDB_val(
+            mv_size: bytes.count, mv_data: UnsafeMutableRawPointer(mutating: bytes.baseAddress))
+        return key.withValue { found in
+            mdb_put(transaction, handles[table.rawValue], &found, &value, 0)
+        }
+    }
+
+    /// Returns whether there was something to delete.
+    @discardableResult
+    func delete(_ table: Table, _ key: Key) throws(StorageError) -> Bool {
+        let code = key.withValue { found in
+            mdb_del(transaction, handles[table.rawValue], &found, nil)
+        }
+        if code == MDB_NOTFOUND { return false }
+        try check(code, "delete \(table.name)")
+        return true
+    }
+
+    /// Entries of a whole table.
+    func entryCount(_ table: Table) -> Int {
+        var statistics = MDB_stat()
+        mdb_stat(transaction, handles[table.rawValue], &statistics)
+        return statistics.ms_entries
+    }
+}
+
+/// A position in a table.
+struct Cursor: ~Copyable {
+    private let cursor: OpaquePointer
+    private let table: Table
+
+    init(_ raw: RawTransaction, _ table: Table) throws(StorageError) {
+        var opened: OpaquePointer?
+        try check(
+            mdb_cursor_open(raw.transaction, raw.handles[table.rawValue], &opened),
+            "cursor \(table.name)")
+        cursor = opened!
+        self.table = table
+    }
+
+    deinit { mdb_cursor_close(cursor) }
+
+    typealias Entry = (key: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer)
+
+    /// The first entry whose key is not below `key`.
+    borrowing func seek(_ key: Key) throws(StorageError) -> Entry? {
+        var value = MDB_val()
+        var found = MDB_val()
+        let code = key.withValue { sought in
+            found = sought
+            return mdb_cursor_get(cursor, &found, &value, MDB_SET_RANGE)
+        }
+        return try entry(code, found, value)
+    }
+
+    borrowing func next() throws(StorageError) -> Entry? {
+        var found = MDB_val()
+        var value = MDB_val()
+        let code = mdb_cursor_get(cursor, &found, &value, MDB_NEXT)
+        return try entry(code, found, value)
+    }
+
+    private borrowing func entry(
+        _ code: Int32, _ key: MDB_val, _ value: MDB_val
+    ) throws(StorageError) -> Entry? {
+        if code == MDB_NOTFOUND { return nil }
+        try check(code, "read \(table.name)")
+        return (UnsafeRawBufferPointer(key), UnsafeRawBufferPointer(value))
+    }
+}
+
+extension Key {
+    /// The key as LMDB wants it, for the time of one call.
+    func withValue(_ body: (inout MDB_val) -> Int32) -> Int32 {
+        bytes.withUnsafeBytes { buffer in
+            var value = MDB_val(
+                mv_size: buffer.count, mv_data: UnsafeMutableRawPointer(mutating: buffer.baseAddress))
+            return body(&value)
+        }
+    }
+
+    /// Whether `other` begins with this key.
+    func isPrefix(of other: UnsafeRawBufferPointer) -> Bool {
+        other.count >= bytes.count && bytes.elementsEqual(other.prefix(bytes.count))
+    }
+}
+
+extension UnsafeRawBufferPointer {
+    init(_ value: MDB_val) { self.init(start: value.mv_data, count: value.mv_size) }
+}

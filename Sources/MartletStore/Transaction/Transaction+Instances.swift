@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Instances, their tokens, and numbers that can be used again. Rests on Schema.
+
+public import MartletBase
+public import MartletEngine
+
+extension Transaction {
+    public borrowing func locate(
+        _ token: Token
+    ) throws(StorageError) -> (project: ProjectNumber, ordinal: Ordinal)? {
+        guard let found = try raw.get(.tokens, Key(bytes: token.bytes)) else { return nil }
+        var reader = RecordReader(found, of: .tokens)
+        let project = ProjectNumber(try reader.read(UInt32.self))
+        return (project, Ordinal(try reader.read(UInt32.self)))
+    }
+
+    public borrowing func instance(
+        _ ordinal: Ordinal, in project: ProjectNumber
+    ) throws(StorageError) -> Instance? {
+        guard let found = try raw.get(.instances, .ordinal(ordinal, in: project)) else {
+            return nil
+        }
+        var reader = RecordReader(found, of: .instances)
+        let token = Token(bytes: Array(try reader.bytes(Limits.tokenRandomBytes)))
+        let digest = SecretDigest(bytes: Array(try reader.bytes(32)))
+        let registered = Instant(millisecondsSince1970: try reader.read(Int64.self))
+        let app = AppNumber(try reader.read(UInt32.self))
+        guard let platform = Platform(rawValue: UInt8(truncatingIfNeeded: try reader.read(UInt32.self)))
+        else { throw reader.damaged() }
+        return Instance(
+            project: project, ordinal: ordinal, token: token, keyDigest: digest, app: app,
+            platform: platform, registered: registered)
+    }
+
+    public borrowing func insert(_ instance: Instance) throws(StorageError) {
+        var writer = RecordWriter()
+        writer.bytes += instance.token.bytes
+        writer.bytes += instance.keyDigest.bytes
+        writer.append(instance.registered.millisecondsSince1970)
+        writer.append(instance.app.rawValue)
+        writer.append(UInt32(instance.platform.rawValue))
+        try raw.put(.instances, .ordinal(instance.ordinal, in: instance.project), writer.bytes)
+        var place = RecordWriter()
+        place.append(instance.project.rawValue)
+        place.append(instance.ordinal.rawValue)
+        try raw.put(.tokens, Key(bytes: instance.token.bytes), place.bytes)
+    }
+
+    public borrowing func remove(_ instance: Instance) throws(StorageError) {
+        let key = Key.ordinal(instance.ordinal, in: instance.project)
+        try raw.delete(.tokens, Key(bytes: instance.token.bytes))
+        try raw.delete(.instances, key)
+        try raw.delete(.watermarks, key)
+        try deleteAll(.inbox, under: key)
+        try deleteAll(.acknowledged, under: key)
+    }
+
+    /// Deletes every row whose key begins with `prefix`.
+    borrowing func deleteAll(_ table: Table, under prefix: Key) throws(StorageError) {
+        for key in try keys(table, under: prefix) { try raw.delete(table, key) }
+    }
+
+    /// Copies of the keys that begin with `prefix`.
+    borrowing func keys(_ table: Table, under prefix: Key) throws(StorageError) -> [Key] {
+        let cursor = try Cursor(raw, table)
+        var found = try cursor.seek(prefix)
+        var keys: [Key] = []
+        while let entry = found, prefix.isPrefix(of: entry.key) {
+            keys.append(Key(bytes: Array(entry.key)))
+            found = try cursor.next()
+        }
+        return keys
+    }
+
+    // MARK: Free numbers
+
+    public borrowing func takeFree(
+        _ kind: FreeNumberKind, in project: ProjectNumber
+    ) throws(StorageError) -> UInt32? {
+        let prefix = Key.free(kind, in: project)
+        let key: Key
+        let number: UInt32
+        do {
+            let cursor = try Cursor(raw, .free)
+            guard let entry = try cursor.seek(prefix), prefix.isPrefix(of: entry.key),
+                entry.key.count == prefix.bytes.count + 4
+            else { return nil }
+            key = Key(bytes: Array(entry.key))
+            number = entry.key.loadBigEndian(UInt32.self, at: prefix.bytes.count)
+        }
+        try raw.delete(.free, key)
+        return number
+    }
+
+    public borrowing func putFree(
+        _ number: UInt32, _ kind: FreeNumberKind, in project: ProjectNumber
+    ) throws(StorageError) {
+        var key = Key.free(kind, in: project)
+        key.append(number)
+        try raw.put(.free, key, [])
+    }
+}

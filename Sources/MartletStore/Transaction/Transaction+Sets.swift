@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sets of instances as blocks (the forms are drawn in Schema.swift), and their changes: the ordinals
+// of one request are merged into each block they touch in one go, so a block is read and written
+// once per request, whatever their number. Rests on Schema and MartletBits.
+
+public import MartletBase
+import MartletBits
+public import MartletEngine
+
+extension Transaction {
+    public borrowing func add(
+        _ ordinals: [UInt32], to set: InstanceSet, in project: ProjectNumber
+    ) throws(StorageError) -> Int {
+        let number = SetKey.number(of: set)
+        guard SetKey.isTopic(number) else {
+            return try changeBlocks(ordinals, of: number, in: project, adding: true)
+        }
+        let smallKey = Key.block(SetKey.smallTopicBlock, of: number, in: project)
+        let small = try raw.get(.sets, smallKey)
+        if small == nil, try hasBlocks(number, in: project) {
+            return try changeBlocks(ordinals, of: number, in: project, adding: true)
+        }
+        let before = (small?.count ?? 0) / 4
+        let merged = PackedList.inserting(
+            small ?? UnsafeRawBufferPointer(start: nil, count: 0), sorted: ordinals)
+        let after = merged.count / 4
+        if after <= SetKey.smallTopicMembersMax {
+            try raw.put(.sets, smallKey, merged)
+        } else {
+            try raw.delete(.sets, smallKey)
+            let all = merged.withUnsafeBytes { bytes in
+                (0..<after).map { bytes.loadLittleEndian(UInt32.self, at: $0 * 4) }
+            }
+            _ = try changeBlocks(all, of: number, in: project, adding: true)
+        }
+        return after - before
+    }
+
+    public borrowing func remove(
+        _ ordinals: [UInt32], from set: InstanceSet, in project: ProjectNumber
+    ) throws(StorageError) -> Int {
+        let number = SetKey.number(of: set)
+        if SetKey.isTopic(number) {
+            let smallKey = Key.block(SetKey.smallTopicBlock, of: number, in: project)
+            if let small = try raw.get(.sets, smallKey) {
+                let before = small.count / 4
+                let remaining = PackedList.removing(small, sorted: ordinals)
+                if remaining.isEmpty {
+                    try raw.delete(.sets, smallKey)
+                } else {
+                    try raw.put(.sets, smallKey, remaining)
+                }
+                return before - remaining.count / 4
+            }
+        }
+        return try changeBlocks(ordinals, of: number, in: project, adding: false)
+    }
+
+    private borrowing func hasBlocks(
+        _ set: UInt32, in project: ProjectNumber
+    ) throws(StorageError) -> Bool {
+        var prefix = Key(project)
+        prefix.append(set)
+        let cursor = try Cursor(raw, .sets)
+        guard let entry = try cursor.seek(prefix) else { return false }
+        return prefix.isPrefix(of: entry.key)
+    }
+
+    /// Returns how many memberships changed.
+    private borrowing func changeBlocks(
+        _ ordinals: [UInt32], of set: UInt32, in project: ProjectNumber, adding: Bool
+    ) throws(StorageError) -> Int {
+        var changed = 0
+        var start = 0
+        while start < ordinals.count {
+            let block = ordinals[start] >> BlockGeometry.strideShift
+            var end = start + 1
+            while end < ordinals.count, ordinals[end] >> BlockGeometry.strideShift == block {
+                end += 1
+            }
+            let bits = ordinals[start..<end].map { UInt16($0 & BlockGeometry.bitMask) }
+            changed += try change(
+                bits, of: Key.block(block, of: set, in: project), adding: adding)
+            start = end
+        }
+        return changed
+    }
+
+    private borrowing func change(
+        _ bits: [UInt16], of key: Key, adding: Bool
+    ) throws(StorageError) -> Int {
+        let found = try raw.get(.sets, key) ?? UnsafeRawBufferPointer(start: nil, count: 0)
+        if found.count != BlockGeometry.bytesPerBlock {
+            let before = found.count / 2
+            let list =
+                adding
+                ? PackedList.inserting(found, sorted: bits)
+                : PackedList.removing(found, sorted: bits)
+            let after = list.count / 2
+            if after == 0 {
+                try raw.delete(.sets, key)
+            } else if after <= SetKey.listMembersMax {
+                try raw.put(.sets, key, list)
+            } else {
+                var block = BlockBuffer()
+                list.withUnsafeBytes { block.assign(.list($0.bindMemory(to: UInt16.self))) }
+                try raw.put(.sets, key, block.bytes)
+            }
+            return abs(after - before)
+        }
+        var block = BlockBuffer(.storedBitmap(found))
+        var changed = 0
+        for bit in bits {
+            let differs = adding ? block.insert(bit: Int(bit)) : block.remove(bit: Int(bit))
+            if differs { changed += 1 }
+        }
+        if changed == 0 { return 0 }
+        let count = adding ? Int.max : block.count
+        if count == 0 {
+            try raw.delete(.sets, key)
+        } else if count <= SetKey.listMembersMax / 2 {
+            // Half of the bound, so that one instance that comes and goes does not flip the form.
+            var list: [UInt16] = []
+            list.reserveCapacity(count)
+            block.forEachBit { list.append(UInt16($0)) }
+            try raw.put(.sets, key, PackedList.bytes(of: list))
+        } else {
+            try raw.put(.sets, key, block.bytes)
+        }
+        return changed
+    }
+
+    public borrowing func blocks(
+        of sets: [InstanceSet], in project: ProjectNumber
+    ) throws(StorageError) -> StoredBlocks {
+        var slots: [StoredBlocks.Slot] = []
+        for set in sets {
+            let number = SetKey.number(of: set)
+            var prefix = Key(project)
+            prefix.append(number)
+            let smallKey = Key.block(SetKey.smallTopicBlock, of: number, in: project)
+            if SetKey.isTopic(number), let small = try raw.get(.sets, smallKey) {
+                slots.append(StoredBlocks.Slot(small: small))
+            } else {
+                slots.append(StoredBlocks.Slot(try BlockCursor(raw, prefix: prefix)))
+            }
+        }
+        return StoredBlocks(slots: slots)
+    }
+}
+
+extension BlockView {
+    /// The view of a value of 4080 bytes: on an overflow page of its own, so aligned to 16 bytes.
+    static func storedBitmap(_ bytes: UnsafeRawBufferPointer) -> BlockView {
+        .bitmap(bytes.baseAddress!.assumingMemoryBound(to: UInt64.self))
+    }
+
+    /// The view of one block's value in the table of sets.
+    static func stored(_ bytes: UnsafeRawBufferPointer) -> BlockView {
+        if bytes.count == BlockGeometry.bytesPerBlock { return storedBitmap(bytes) }
+        return .list(
+            UnsafeBufferPointer(
+                start: bytes.baseAddress?.assumingMemoryBound(to: UInt16.self),
+                count: bytes.count / 2))
+    }
+}
+
+extension BlockBuffer {
+    /// The bitmap as the store keeps it.
+    var bytes: UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(start: words, count: BlockGeometry.bytesPerBlock)
+    }
+}
