@@ -13,10 +13,6 @@ let common: [SwiftSetting] = [
     .treatAllWarnings(as: .error),
 ]
 
-/// liburing.h defines this itself; where it were not defined everywhere, the C types of Glibc, LMDB
-/// and liburing would differ with the order of imports.
-let gnuSource: [CSetting] = [.define("_GNU_SOURCE")]
-
 /// Modules without pointers prove it: every unsafe use would be a warning, and warnings are errors.
 let memorySafe: [SwiftSetting] = common + [.strictMemorySafety()]
 
@@ -50,28 +46,28 @@ let package = Package(
             providers: [.apt(["libjemalloc-dev"])]),
         .target(name: "CBitKernels", path: "CModules/CBitKernels"),
 
-        .target(name: "MartletBase", cSettings: gnuSource, swiftSettings: memorySafe),
+        .target(name: "MartletBase", swiftSettings: memorySafe),
         .target(
             name: "MartletBits", dependencies: ["MartletBase", "CBitKernels"],
-            cSettings: gnuSource, swiftSettings: common),
+            swiftSettings: common),
         .target(
             name: "MartletCondition", dependencies: ["MartletBase", "MartletBits"],
-            cSettings: gnuSource, swiftSettings: common),
-        .target(name: "MartletWire", dependencies: ["MartletBase"], cSettings: gnuSource, swiftSettings: common),
+            swiftSettings: common),
+        .target(name: "MartletWire", dependencies: ["MartletBase"], swiftSettings: common),
         .target(
             name: "MartletEngine",
             dependencies: ["MartletBase", "MartletBits", "MartletCondition"],
-            cSettings: gnuSource, swiftSettings: common),
+            swiftSettings: common),
         .target(
             name: "MartletStore",
             dependencies: [
                 "MartletBase", "MartletBits", "MartletCondition", "MartletEngine", "CLMDB",
                 .product(name: "Crypto", package: "swift-crypto"),
             ],
-            cSettings: gnuSource, swiftSettings: common),
+            swiftSettings: common),
         .target(
             name: "MartletRing", dependencies: ["MartletBase", "CLiburing"],
-            cSettings: gnuSource, swiftSettings: common),
+            swiftSettings: common),
         .target(
             name: "Martlet",
             dependencies: [
@@ -81,7 +77,7 @@ let package = Package(
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
             ],
-            cSettings: gnuSource, swiftSettings: common),
+            swiftSettings: common),
         .target(
             name: "MartletClient",
             dependencies: [
@@ -89,7 +85,7 @@ let package = Package(
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
             ],
-            cSettings: gnuSource, swiftSettings: memorySafe),
+            swiftSettings: memorySafe),
         .executableTarget(
             name: "martlet",
             dependencies: [
@@ -98,27 +94,27 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
             ],
             path: "Sources/MartletCommand",
-            cSettings: gnuSource, swiftSettings: common),
+            swiftSettings: common),
 
         .testTarget(
-            name: "MartletBitsTests", dependencies: ["MartletBits"], cSettings: gnuSource, swiftSettings: common),
+            name: "MartletBitsTests", dependencies: ["MartletBits"], swiftSettings: common),
         .testTarget(
             name: "MartletConditionTests", dependencies: ["MartletCondition"],
-            cSettings: gnuSource, swiftSettings: common),
+            swiftSettings: common),
         .testTarget(
-            name: "MartletWireTests", dependencies: ["MartletWire"], cSettings: gnuSource, swiftSettings: common),
+            name: "MartletWireTests", dependencies: ["MartletWire"], swiftSettings: common),
         .testTarget(
-            name: "MartletRingTests", dependencies: ["MartletRing"], cSettings: gnuSource, swiftSettings: common),
+            name: "MartletRingTests", dependencies: ["MartletRing"], swiftSettings: common),
         .testTarget(
             name: "MartletStoreTests", dependencies: ["MartletStore", "MartletEngine"],
-            cSettings: gnuSource, swiftSettings: common),
+            swiftSettings: common),
         .testTarget(
             name: "MartletTests", dependencies: ["Martlet", "MartletClient"],
-            cSettings: gnuSource, swiftSettings: common),
+            swiftSettings: common),
         .testTarget(
-            name: "MartletClientTests", dependencies: ["MartletClient"], cSettings: gnuSource, swiftSettings: common),
+            name: "MartletClientTests", dependencies: ["MartletClient"], swiftSettings: common),
         .testTarget(
             name: "EndToEndTests", dependencies: ["Martlet", "MartletClient"],
-            cSettings: gnuSource, swiftSettings: common),
+            swiftSettings: common),
     ]
 )

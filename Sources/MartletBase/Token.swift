@@ -20,6 +20,16 @@ public struct Token: Hashable, Sendable {
         self.init(bytes: bytes)
     }
 
+    /// The same, with an error that says what a token looks like.
+    public init(validating text: some StringProtocol) throws(MartletError) {
+        guard let token = Token(text: text) else {
+            throw MartletError(
+                .invalidArgument,
+                "This is not a registration token: 32 characters of [A-Za-z0-9_-].", field: "token")
+        }
+        self = token
+    }
+
     /// `bytes` has 24 elements.
     public init(bytes: [UInt8]) {
         precondition(bytes.count == Limits.tokenRandomBytes, "A token has 24 bytes.")

@@ -6,9 +6,10 @@
 
 public import MartletBits
 
-/// Combines one condition's sets, a block at a time.
+/// Combines one condition's sets, a block at a time. A class, because inlinable code of the
+/// evaluator must not see how its storage is destroyed; it is called once per block.
 @usableFromInline
-struct BlockCombiner: ~Copyable {
+final class BlockCombiner {
     /// Slots that make a difference.
     @usableFromInline let active: UnsafeMutablePointer<Int>
     @usableFromInline let activeCount: Int
@@ -52,7 +53,7 @@ struct BlockCombiner: ~Copyable {
     /// The result for one block; `views` has one set per slot. Without `isWriting` only the count
     /// is good.
     @usableFromInline
-    mutating func combine(
+    func combine(
         _ views: UnsafePointer<BlockView>, isWriting: Bool
     ) -> (view: BlockView, count: Int) {
         if let result = table?.combine(views, isWriting: isWriting) { return result }

@@ -45,15 +45,40 @@ struct BytecodeCombiner: ~Copyable {
                 case .andNot: andNot(left, right, spare)
                 }
             registers[instruction.target] = result.view
-            if result.isWritten { swap(&buffers[instruction.target], &buffers[spare]) }
+            own(result.origin, of: instruction, spare)
         }
         let view = operand(program.result, views)
         let count = view.count
         return (count == 0 ? .empty : view, count)
     }
 
-    /// A view, and whether it lies in the spare buffer.
-    private typealias Result = (view: BlockView, isWritten: Bool)
+    /// Where the memory of a result is.
+    private enum Origin {
+        /// It has none.
+        case nothing
+        /// The result is the left operand.
+        case left
+        /// The result is the right operand.
+        case right
+        /// It was written to the spare buffer.
+        case spare
+    }
+
+    private typealias Result = (view: BlockView, origin: Origin)
+
+    /// Keeps the invariant that a register's view lies in the memory of a slot or in the buffer of
+    /// that register: the result's buffer becomes the target's. The target's former buffer is free,
+    /// as the target was or was one of the operands, which nobody reads again.
+    private mutating func own(_ origin: Origin, of instruction: Program.Instruction, _ spare: Int) {
+        let buffer: Int
+        switch (origin, instruction.left, instruction.right) {
+        case (.spare, _, _): buffer = spare
+        case (.left, .register(let register), _): buffer = register
+        case (.right, _, .register(let register)): buffer = register
+        default: return
+        }
+        if buffer != instruction.target { swap(&buffers[buffer], &buffers[instruction.target]) }
+    }
 
     private func operand(
         _ operand: Program.Operand, _ views: UnsafePointer<BlockView>
@@ -68,11 +93,12 @@ struct BytecodeCombiner: ~Copyable {
 
     private mutating func and(_ a: BlockView, _ b: BlockView, _ spare: Int) -> Result {
         switch (a, b) {
-        case (.empty, _), (_, .empty): return (.empty, false)
-        case (.full, let view), (let view, .full): return (view, false)
+        case (.empty, _), (_, .empty): return (.empty, .nothing)
+        case (.full, _): return (b, .right)
+        case (_, .full): return (a, .left)
         case (.bitmap(let x), .bitmap(let y)):
             kernels.and(x, y, into: buffers[spare].words)
-            return (buffers[spare].view, true)
+            return (buffers[spare].view, .spare)
         case (.bitmap, _): return filter(b, by: a, keeping: true, spare)
         case (_, .bitmap): return filter(a, by: b, keeping: true, spare)
         default:
@@ -84,35 +110,36 @@ struct BytecodeCombiner: ~Copyable {
 
     private mutating func or(_ a: BlockView, _ b: BlockView, _ spare: Int) -> Result {
         switch (a, b) {
-        case (.full, _), (_, .full): return (.full, false)
-        case (.empty, let view), (let view, .empty): return (view, false)
+        case (.full, _), (_, .full): return (.full, .nothing)
+        case (.empty, _): return (b, .right)
+        case (_, .empty): return (a, .left)
         case (.bitmap(let x), .bitmap(let y)):
             kernels.or(x, y, into: buffers[spare].words)
-            return (buffers[spare].view, true)
+            return (buffers[spare].view, .spare)
         case (.bitmap, let list), (let list, .bitmap):
             if case .bitmap = a { buffers[spare].assign(a) } else { buffers[spare].assign(b) }
             buffers[spare].formUnion(list)
-            return (buffers[spare].view, true)
+            return (buffers[spare].view, .spare)
         default:
             if a.count + b.count <= Tuning.registerListMax { return merge(a, b, spare) }
             buffers[spare].assign(a)
             buffers[spare].formUnion(b)
-            return (buffers[spare].view, true)
+            return (buffers[spare].view, .spare)
         }
     }
 
     private mutating func andNot(_ a: BlockView, _ b: BlockView, _ spare: Int) -> Result {
         switch (a, b) {
-        case (.empty, _), (_, .full): return (.empty, false)
-        case (_, .empty): return (a, false)
+        case (.empty, _), (_, .full): return (.empty, .nothing)
+        case (_, .empty): return (a, .left)
         case (.list, _), (.wideList, _): return filter(a, by: b, keeping: false, spare)
         case (.bitmap(let x), .bitmap(let y)):
             kernels.andNot(x, y, into: buffers[spare].words)
-            return (buffers[spare].view, true)
+            return (buffers[spare].view, .spare)
         default:
             buffers[spare].assign(a)
             buffers[spare].subtract(b)
-            return (buffers[spare].view, true)
+            return (buffers[spare].view, .spare)
         }
     }
 
@@ -130,7 +157,7 @@ struct BytecodeCombiner: ~Copyable {
             } else {
                 buffers[spare].subtract(other)
             }
-            return (buffers[spare].view, true)
+            return (buffers[spare].view, .spare)
         }
         let target = UnsafeMutableRawPointer(buffers[spare].words)
         var count = 0
@@ -173,9 +200,9 @@ struct BytecodeCombiner: ~Copyable {
     }
 
     private func listed(_ count: Int, _ spare: Int) -> Result {
-        guard count > 0 else { return (.empty, false) }
+        guard count > 0 else { return (.empty, .nothing) }
         let start = UnsafeRawPointer(buffers[spare].words).assumingMemoryBound(to: UInt16.self)
-        return (.list(UnsafeBufferPointer(start: start, count: count)), true)
+        return (.list(UnsafeBufferPointer(start: start, count: count)), .spare)
     }
 
     /// Positions that fit a buffer's 4096 bytes, one place being written past the last kept.

@@ -14,7 +14,7 @@ public import MartletBits
 /// Evaluates one condition over one source, once from the first block to the last.
 public struct ConditionEvaluator<Source: BlockSource & ~Copyable>: ~Copyable {
     @usableFromInline var source: Source
-    @usableFromInline var combiner: BlockCombiner
+    @usableFromInline let combiner: BlockCombiner
     /// Where each slot's cursor stands: -1 before the first block, `Int.max` past the last.
     @usableFromInline let heads: UnsafeMutablePointer<Int>
     @usableFromInline let headViews: UnsafeMutablePointer<BlockView>

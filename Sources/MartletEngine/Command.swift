@@ -15,17 +15,11 @@ public enum Command: Sendable {
     case unregister(project: ProjectNumber, ordinal: Ordinal)
     /// A device changes its own subscriptions (TOP-5).
     case changeTopics(
-        project: ProjectNumber, ordinal: Ordinal, change: TopicChange, topics: [String])
+        project: ProjectNumber, ordinal: Ordinal, change: TopicOperation, topics: [String])
     /// A sender changes one topic for many tokens (TOP-4).
-    case changeTopic(project: ProjectNumber, topic: String, change: TopicChange, tokens: [String])
-    case send(project: ProjectNumber, message: OutgoingMessage)
+    case changeTopic(project: ProjectNumber, topic: String, change: TopicOperation, tokens: [String])
+    case send(project: ProjectNumber, message: SendCommand)
     case acknowledge([Acknowledgement])
-}
-
-/// Direction of a topic change.
-public enum TopicChange: UInt8, Sendable {
-    case subscribe = 1
-    case unsubscribe = 2
 }
 
 /// A server key to be: ID, name and digest, made at the edge.
@@ -61,12 +55,12 @@ public struct NewInstance: Sendable {
 }
 
 /// A message to be sent. The body is a valid message in wire form; the engine looks no further.
-public struct OutgoingMessage: Sendable {
+public struct SendCommand: Sendable {
     public var target: Target
     public var body: [UInt8]
     /// nil: the default, 28 days (TTL-1).
     public var timeToLiveSeconds: UInt32?
-    public var priority: Priority
+    public var priority: MessagePriority
     /// MSG-7: check everything, send nothing.
     public var validateOnly: Bool
 
@@ -79,7 +73,7 @@ public struct OutgoingMessage: Sendable {
 
     public init(
         target: Target, body: [UInt8], timeToLiveSeconds: UInt32? = nil,
-        priority: Priority = .normal, validateOnly: Bool = false
+        priority: MessagePriority = .normal, validateOnly: Bool = false
     ) {
         self.target = target
         self.body = body
@@ -114,14 +108,14 @@ public enum Outcome: Sendable {
     case done
     case registered(Instance, Project)
     case unregistered(project: ProjectNumber, ordinal: Ordinal)
-    case topicResult(TopicResult)
+    case topicsChanged(TopicChangeResult)
     /// `fanout` is nil where nobody is to be reached or nothing was to be sent.
     case accepted(Acceptance, fanout: Fanout?)
     case refused(MartletError)
 }
 
 /// TOP-4: how a topic request went, item by item.
-public struct TopicResult: Sendable, Hashable {
+public struct TopicChangeResult: Sendable, Hashable {
     public struct Failure: Sendable, Hashable {
         public var index: Int
         public var word: ErrorWord

@@ -86,4 +86,14 @@ public protocol Transport: ~Copyable {
 
     /// Connections told by `.accepted` and not yet by `.closed`.
     var connectionCount: Int { get }
+
+    /// Where other transports send their wakes.
+    var address: RingAddress { get }
+
+    /// Wakes another transport with a value, together with the next submission.
+    mutating func wake(_ other: RingAddress, value: UInt64)
+
+    /// Listens on an address and accepts connections from then on.
+    /// - Returns: the port, which matters where 0 was asked for.
+    mutating func listen(address: String, port: UInt16) throws(RingError) -> UInt16
 }

@@ -3,6 +3,8 @@
 // Every frame that goes from a client to the broker, as one value. Which of them a connection's role
 // allows, and when, is the broker's to judge. Rests on the typed frames.
 
+import MartletBase
+
 /// Everything a client may send.
 public enum ClientFrame: Sendable, Hashable {
     case hello(Hello)

@@ -66,27 +66,6 @@ public enum ConnectionRole: UInt8, Sendable, CaseIterable, Hashable {
     }
 }
 
-/// What a change of subscriptions does.
-public enum TopicOperation: UInt8, Sendable, CaseIterable, Hashable {
-    case subscribe = 1
-    case unsubscribe = 2
-}
-
-/// The kinds of target a message can have, as SEND and DELIVER number them.
-public enum TargetKind: UInt8, Sendable, CaseIterable, Hashable {
-    case token = 1
-    case topic = 2
-    case condition = 3
-}
-
-/// How urgent a message is.
-public enum MessagePriority: UInt8, Sendable, CaseIterable, Hashable {
-    /// May wait until the device wakes.
-    case normal = 1
-    /// At once, even to a dozing device.
-    case high = 2
-}
-
 /// The fixed numbers of version 1 of the protocol.
 public enum WireVersion {
     /// The version this codec speaks.

@@ -3,6 +3,8 @@
 // What somebody asks the broker to send, before it has a place on any wire: shared by the embedding
 // interface and the client library. Rests on `Message`.
 
+public import MartletBase
+
 /// MSG-1: the one target of a message.
 public enum MessageTarget: Sendable, Hashable {
     /// One instance, by its registration token.

@@ -3,6 +3,8 @@
 // SEND and its answer. The message stays raw bytes here: the broker validates them in place and
 // passes them on as they are. Rests on `MessageTarget`.
 
+public import MartletBase
+
 /// 0x20: a sender's request to send one message.
 public struct SendRequest: WireFrame {
     public var correlation: UInt32

@@ -50,23 +50,27 @@ public struct Delivery: ~Copyable {
 
     /// The session is a device's from now on and behind: it gets what is in its mailbox first.
     /// - Parameters:
-    ///   - acknowledgedThrough: what the instance is known to have taken.
+    ///   - acknowledgedThrough: the instance's watermark in the store.
+    ///   - receivedThrough: what the device says it has taken; it counts as an acknowledgement.
     /// - Returns: the session of the same instance that it replaces, still open.
     public mutating func attach(
         _ index: UInt32, project: ProjectNumber, ordinal: Ordinal,
-        acknowledgedThrough: MessageSequence, connectionNumber: UInt64
+        acknowledgedThrough: MessageSequence, receivedThrough: MessageSequence,
+        connectionNumber: UInt64
     ) -> UInt32? {
         let session = sessions + Int(index)
+        let through = max(acknowledgedThrough, receivedThrough).rawValue
         session.pointee.project = project
         session.pointee.ordinal = ordinal
-        session.pointee.deliveredThrough = acknowledgedThrough.rawValue
-        session.pointee.highestDelivered = acknowledgedThrough.rawValue
+        session.pointee.deliveredThrough = through
+        session.pointee.highestDelivered = through
         session.pointee.acknowledgedThrough = acknowledgedThrough.rawValue
         session.pointee.connectionNumber = connectionNumber
         session.pointee.flags.formUnion([.device, .behind])
         queueCatchUp(index)
         let replaced = projects[project].pointee.connected.insert(ordinal, handle: index)
         if let replaced { detach(replaced) }
+        _ = acknowledge(index, through: through, single: [])
         return replaced
     }
 
@@ -148,6 +152,38 @@ public struct Delivery: ~Copyable {
         output.arena.retain(frame.chunk)
         projects.enqueue(fanout, frame)
         counters.fanoutsStarted += 1
+    }
+
+    /// Fanouts in progress here, past which `postpone` is called instead of `enqueue`.
+    public static let fanoutsInProgressMax = 4096
+
+    /// Too much is in progress here: whoever the stored message is for reads it from its mailbox.
+    /// Messages that are not stored are dropped. Memory stays bounded whatever is sent.
+    public mutating func postpone(_ fanout: Fanout) {
+        guard let project = projects.find(fanout.project) else { return }
+        guard fanout.header.sequence.isStored else {
+            counters.dropped &+= 1
+            return
+        }
+        // What is in progress passes these sessions by from now on; they find it in the mailbox.
+        switch fanout.recipients {
+        case .one(let ordinal):
+            if let index = project.pointee.connected.handle(of: ordinal) { fallBehind(index) }
+        case .many(let recipients):
+            let view = recipients.view
+            for at in 0..<view.blockCount {
+                let block = view.block(at: at)
+                project.pointee.connected.forEachHandle(
+                    in: block.block, intersecting: block.view
+                ) { fallBehind($0) }
+            }
+        }
+    }
+
+    private mutating func fallBehind(_ index: UInt32) {
+        sessions[Int(index)].flags.insert(.behind)
+        counters.fellBehind &+= 1
+        if sessions[Int(index)].queuedBytes == 0 { queueCatchUp(index) }
     }
 
     /// A fanout that concerns nobody here still moves its project on.

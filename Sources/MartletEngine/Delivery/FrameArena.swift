@@ -9,7 +9,7 @@
 struct FrameArena: ~Copyable {
     /// A chunk holds at least one of the longest frames. Larger chunks pin more memory for a slow
     /// consumer; smaller ones break runs of frames apart.
-    static let bytesPerChunk = 256 * 1024
+    static let bytesPerChunk = 256 * 1024 + 4096
 
     struct Chunk {
         var base: UnsafeMutableRawPointer

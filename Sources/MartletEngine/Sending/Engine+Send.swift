@@ -15,7 +15,7 @@ extension Engine {
     }
 
     mutating func send(
-        _ message: OutgoingMessage, in number: ProjectNumber, now: Instant,
+        _ message: SendCommand, in number: ProjectNumber, now: Instant,
         _ storage: borrowing some StorageWriter & ~Copyable
     ) throws(StorageError) -> Outcome {
         guard var project = try storage.project(number) else { return .refused(.noProject("")) }
@@ -88,11 +88,7 @@ extension Engine {
     private func recipient(
         _ text: String, in number: ProjectNumber, _ storage: borrowing some StorageReader & ~Copyable
     ) throws -> Ordinal {
-        guard let token = Token(text: text) else {
-            throw MartletError(
-                .invalidArgument, "This is not a registration token: 32 characters of [A-Za-z0-9_-].",
-                field: "token")
-        }
+        let token = try Token(validating: text)
         guard let place = try storage.locate(token) else {
             throw MartletError(
                 .unregistered, "The token is not registered; drop it from your records.",

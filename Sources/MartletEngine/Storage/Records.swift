@@ -122,32 +122,19 @@ public enum InstanceSet: Sendable, Hashable {
     case app(AppNumber)
 }
 
-/// What a message was sent to, as devices are told.
-public enum TargetKind: UInt8, Sendable {
-    case token = 1
-    case topic = 2
-    case condition = 3
-}
-
-/// Priority of a message (PRI-1).
-public enum Priority: UInt8, Sendable {
-    case normal = 1
-    case high = 2
-}
-
 /// What is the same for every recipient of a message.
 public struct MessageHeader: Sendable, Hashable {
     public var sequence: MessageSequence
     public var accepted: Instant
     public var expires: Instant
     public var kind: TargetKind
-    public var priority: Priority
+    public var priority: MessagePriority
     /// `/topics/NAME`, or the sender ID in decimal.
     public var from: String
 
     public init(
         sequence: MessageSequence, accepted: Instant, expires: Instant, kind: TargetKind,
-        priority: Priority, from: String
+        priority: MessagePriority, from: String
     ) {
         self.sequence = sequence
         self.accepted = accepted

@@ -10,7 +10,7 @@ import MartletBits
 extension Engine {
     /// TOP-5: one instance, several topics.
     func changeTopics(
-        of ordinal: Ordinal, in number: ProjectNumber, _ change: TopicChange, names: [String],
+        of ordinal: Ordinal, in number: ProjectNumber, _ change: TopicOperation, names: [String],
         _ storage: borrowing some StorageWriter & ~Copyable
     ) throws(StorageError) -> Outcome {
         guard (1...Limits.topicsPerDeviceRequestMax).contains(names.count) else {
@@ -27,7 +27,7 @@ extension Engine {
                 MartletError(.unregistered, "The instance is not registered.", field: "token"))
         }
         var numbers = try storage.topicNumbers(of: ordinal, in: number)
-        var result = TopicResult(successCount: 0, failures: [])
+        var result = TopicChangeResult(successCount: 0, failures: [])
         for (index, text) in names.enumerated() {
             let name: TopicName
             do { name = try TopicName(validating: text) } catch {
@@ -56,12 +56,12 @@ extension Engine {
         }
         try storage.setTopicNumbers(numbers, of: ordinal, in: number)
         try storage.put(project, isNew: false)
-        return .topicResult(result)
+        return .topicsChanged(result)
     }
 
     /// TOP-4: one topic, up to 1000 tokens.
     func changeTopic(
-        _ text: String, in number: ProjectNumber, _ change: TopicChange, tokens: [String],
+        _ text: String, in number: ProjectNumber, _ change: TopicOperation, tokens: [String],
         _ storage: borrowing some StorageWriter & ~Copyable
     ) throws(StorageError) -> Outcome {
         guard (1...Limits.tokensPerTopicRequestMax).contains(tokens.count) else {
@@ -78,7 +78,7 @@ extension Engine {
         guard var project = try storage.project(number) else { return .refused(.noProject("")) }
 
         var topic = try storage.topic(named: name, in: number)
-        var result = TopicResult(successCount: 0, failures: [])
+        var result = TopicChangeResult(successCount: 0, failures: [])
         var changed: [UInt32] = []
         for (index, tokenText) in tokens.enumerated() {
             guard let token = Token(text: tokenText) else {
@@ -124,7 +124,7 @@ extension Engine {
             }
             try storage.put(project, isNew: false)
         }
-        return .topicResult(result)
+        return .topicsChanged(result)
     }
 
     private func create(

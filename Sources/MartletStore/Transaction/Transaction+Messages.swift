@@ -132,7 +132,7 @@ extension Transaction {
         let expires = Instant(millisecondsSince1970: try reader.read(Int64.self))
         _ = try reader.read(UInt64.self)
         guard let kind = TargetKind(rawValue: try reader.read(UInt8.self)),
-            let priority = Priority(rawValue: try reader.read(UInt8.self))
+            let priority = MessagePriority(rawValue: try reader.read(UInt8.self))
         else { throw reader.damaged() }
         _ = try reader.read(UInt16.self)
         let from = try reader.text()

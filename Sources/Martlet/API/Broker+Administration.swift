@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Projects, server keys, instances. Rests on Broker.
+
+import MartletEngine
+import MartletStore
+
+extension Broker {
+    // MARK: Projects
+
+    /// Makes a project.
+    /// - Parameters:
+    ///   - id: 1 to 64 characters of `[a-z0-9-]`.
+    ///   - conditionTopicsMax: CON-3: distinct topics in one condition, 1 to 64.
+    /// - Throws: `ALREADY_EXISTS`, `INVALID_ARGUMENT`.
+    public func createProject(
+        _ id: String, conditionTopicsMax: Int = Limits.conditionTopicsMax
+    ) async throws(MartletError) -> ProjectSummary {
+        let outcome = try await perform(
+            .createProject(
+                id: id, senderID: Credentials.senderID(), conditionTopicsMax: conditionTopicsMax))
+        guard case .project(let project) = outcome else { throw .unexpected }
+        return ProjectSummary(project)
+    }
+
+    /// In the order of their IDs.
+    /// - Parameters:
+    ///   - after: the `next` of the page before.
+    ///   - limit: 1 to 1000 entries.
+    public func projects(
+        after: String = "", limit: Int = 100
+    ) throws(MartletError) -> ListPage<ProjectSummary> {
+        let page = try ask { try Listing.projects(after: after, limit: limit, $0) }
+        return ListPage(
+            entries: page.entries.map { ProjectSummary($0) },
+            next: page.hasMore ? page.entries.last?.id : nil)
+    }
+
+    /// - Throws: `NOT_FOUND`.
+    public func project(_ id: String) throws(MartletError) -> ProjectSummary {
+        ProjectSummary(try ask { try Authentication.project(id: id, in: $0) })
+    }
+
+    func number(of id: String) throws(MartletError) -> ProjectNumber {
+        try ask { try Authentication.project(id: id, in: $0) }.number
+    }
+
+    // MARK: Server keys (REG-5)
+
+    /// Makes a server key for a project. Its text is returned this once.
+    /// - Throws: `NOT_FOUND`, `INVALID_ARGUMENT`.
+    public func createServerKey(
+        named name: String, in project: String
+    ) async throws(MartletError) -> NewServerKey {
+        let key = Credentials.serverKey()
+        _ = try await perform(
+            .createKey(
+                project: project,
+                key: NewKey(id: key.id, name: name, digest: Credentials.digest(key.text))))
+        return NewServerKey(id: key.id, text: key.text)
+    }
+
+    /// Connections that were opened with the key go on; new ones are refused.
+    /// - Throws: `NOT_FOUND`.
+    public func revokeServerKey(_ id: String, in project: String) async throws(MartletError) {
+        _ = try await perform(.revokeKey(project: project, keyID: id))
+    }
+
+    /// All keys of a project, revoked ones too.
+    public func serverKeys(in project: String) throws(MartletError) -> [ServerKeySummary] {
+        let keys = try ask {
+            try $0.serverKeys(of: try Authentication.project(id: project, in: $0).number)
+        }
+        return keys.map {
+            ServerKeySummary(
+                id: $0.id, name: $0.name, created: $0.created, isRevoked: $0.isRevoked)
+        }
+    }
+
+    // MARK: Instances (REG-1, REG-3)
+
+    /// Registers an instance of an app. The app exists from its first instance on.
+    /// - Parameter app: package name or bundle ID, 1 to 255 bytes of `[a-zA-Z0-9-_.~%]`.
+    /// - Throws: `NOT_FOUND` for the project, `INVALID_ARGUMENT`.
+    public func register(
+        app: String, platform: Platform, in project: String
+    ) async throws(MartletError) -> InstanceCredentials {
+        let deviceKey = Credentials.deviceKey()
+        let outcome = try await perform(
+            .register(
+                NewInstance(
+                    project: project, app: app, platform: platform, token: Credentials.token(),
+                    keyDigest: Credentials.digest(deviceKey))))
+        guard case .registered(let instance, _) = outcome else { throw .unexpected }
+        return InstanceCredentials(token: instance.token.text, deviceKey: deviceKey)
+    }
+
+    /// Forgets an instance: its subscriptions, its mailbox, its token.
+    /// - Throws: `NOT_FOUND` for a token that is not registered in the project.
+    public func unregister(_ token: String, in project: String) async throws(MartletError) {
+        let number = try number(of: project)
+        let ordinal = try ask { try Listing.locate(token, in: number, $0) }
+        _ = try await perform(.unregister(project: number, ordinal: ordinal))
+    }
+}
+
+extension MartletError {
+    static var unexpected: MartletError {
+        MartletError(.internal, "The engine answered something else than was asked.")
+    }
+}

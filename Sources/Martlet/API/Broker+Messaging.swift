@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Subscriptions, sends, and questions about both. Rests on Broker.
+
+import MartletEngine
+
+extension Broker {
+    // MARK: Topics
+
+    /// Subscribes up to 1000 tokens to a topic (TOP-4). The topic exists from then on.
+    /// - Throws: `INVALID_ARGUMENT` for a bad name or count, `NOT_FOUND` for the project; what is
+    ///   wrong with single tokens is in the result.
+    public func subscribe(
+        _ tokens: [String], to topic: String, in project: String
+    ) async throws(MartletError) -> TopicChangeSummary {
+        try await change(.subscribe, tokens, topic, project)
+    }
+
+    /// The reverse. A token that is not subscribed counts as a success (TOP-7).
+    public func unsubscribe(
+        _ tokens: [String], from topic: String, in project: String
+    ) async throws(MartletError) -> TopicChangeSummary {
+        try await change(.unsubscribe, tokens, topic, project)
+    }
+
+    private func change(
+        _ operation: TopicOperation, _ tokens: [String], _ topic: String, _ project: String
+    ) async throws(MartletError) -> TopicChangeSummary {
+        let number = try number(of: project)
+        let outcome = try await perform(
+            .changeTopic(project: number, topic: topic, change: operation, tokens: tokens))
+        guard case .topicsChanged(let result) = outcome else { throw .unexpected }
+        return TopicChangeSummary(
+            successCount: result.successCount,
+            failures: result.failures.map { .init(index: $0.index, word: $0.word) })
+    }
+
+    /// A project's topics with their subscribers' counts, in the order of their names (TOP-9).
+    /// - Parameters:
+    ///   - after: the `next` of the page before.
+    ///   - limit: 1 to 1000 entries.
+    public func topics(
+        in project: String, after: String = "", limit: Int = 100
+    ) throws(MartletError) -> ListPage<TopicSummary> {
+        let number = try number(of: project)
+        return ListPage(
+            try ask { try Listing.topics(in: number, after: after, limit: limit, $0) })
+    }
+
+    /// The topics that one instance is subscribed to, in the order of their names (TOP-9).
+    public func topics(
+        of token: String, in project: String, after: String = "", limit: Int = 100
+    ) throws(MartletError) -> ListPage<TopicSummary> {
+        let number = try number(of: project)
+        return ListPage(
+            try ask {
+                try Listing.topics(
+                    of: try Listing.locate(token, in: number, $0), in: number, after: after,
+                    limit: limit, $0)
+            })
+    }
+
+    /// Tokens of a topic's subscribers, in pages (TOP-9). How many there are in all is in `topics`.
+    public func subscribers(
+        of topic: String, in project: String, after: String = "", limit: Int = 100
+    ) throws(MartletError) -> ListPage<String> {
+        let number = try number(of: project)
+        let name = try TopicName(validating: topic)
+        guard let start = after.isEmpty ? 0 : UInt32(after) else {
+            throw MartletError(
+                .invalidArgument, "The cursor is not one that a page ended with.", field: "after")
+        }
+        let page = try ask {
+            try Listing.subscribers(
+                of: name, in: number, from: Ordinal(start), limit: limit, $0)
+        }
+        return ListPage(
+            entries: page.tokens.map(\.text), next: page.next.map { String($0.rawValue) })
+    }
+
+    // MARK: Sending
+
+    /// Accepts a message: on return it is on disk, and on its way to whoever is connected (MSG-6).
+    /// - Throws: `INVALID_ARGUMENT`, `UNREGISTERED`, `SENDER_ID_MISMATCH`, `NOT_FOUND` for the
+    ///   project, `UNAVAILABLE` with a retry delay.
+    public func send(
+        _ message: OutgoingMessage, in project: String
+    ) async throws(MartletError) -> SendReceipt {
+        let number = try number(of: project)
+        let body = try message.message.encoded()
+        _ = try Message.validate(body)
+        let outcome = try await perform(
+            .send(
+                project: number,
+                message: SendCommand(
+                    target: SendCommand.Target(message.target), body: body,
+                    timeToLiveSeconds: message.timeToLiveSeconds,
+                    priority: message.priority ?? .normal, validateOnly: message.validateOnly)))
+        guard case .accepted(let acceptance, _) = outcome else { throw .unexpected }
+        return SendReceipt(
+            messageID: message.validateOnly
+                ? nil : "projects/\(project)/messages/\(acceptance.messageNumber)",
+            recipientCount: acceptance.recipientCount)
+    }
+
+    // MARK: Conditions
+
+    /// CON-8: exactly how many instances a condition selects now, without a send.
+    /// - Throws: `INVALID_ARGUMENT` with the byte offset of the fault, `NOT_FOUND` for the project.
+    public func audience(
+        of condition: String, in project: String
+    ) throws(MartletError) -> AudienceSummary {
+        let number = try number(of: project)
+        return AudienceSummary(try ask { try Audience(of: condition, in: number, $0) })
+    }
+
+    /// CON-9: how a condition is read and what each part of it selects.
+    public func explain(
+        _ condition: String, in project: String
+    ) throws(MartletError) -> ConditionExplanation {
+        let number = try number(of: project)
+        return ConditionExplanation(try ask { try Audience.explain(condition, in: number, $0) })
+    }
+}
+
+extension ListPage where Element == TopicSummary {
+    init(_ page: Listing.Page<Topic>) {
+        self.init(
+            entries: page.entries.map {
+                TopicSummary(name: $0.name.text, subscriberCount: $0.subscriberCount)
+            },
+            next: page.hasMore ? page.entries.last?.name.text : nil)
+    }
+}

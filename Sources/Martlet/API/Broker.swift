@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The embedding API (EMB-1): a broker on a folder. Several may run in one process; there is no global
+// state. Changes go through the committer and return when they are on disk; questions read a snapshot
+// on the caller's thread. Rests on everything.
+
+import Glibc
+import Logging
+import MartletEngine
+import MartletRing
+import MartletStore
+import Synchronization
+
+/// A running broker.
+///
+/// ```swift
+/// let broker = try await Broker.open(BrokerConfiguration(folder: "data"))
+/// _ = try await broker.createProject("tides")
+/// let device = try await broker.register(app: "com.example.tides", platform: .android, in: "tides")
+/// _ = try await broker.subscribe([device.token], to: "weather", in: "tides")
+/// let message = Message(notification: .init(title: "Storm"))
+/// let receipt = try await broker.send(OutgoingMessage(to: .topic("weather"), message), in: "tides")
+/// try await broker.close()
+/// ```
+public final class Broker: Sendable {
+    let store: Store
+    let committer: Committer
+    let clock: @Sendable () -> Instant
+    private let configuration: BrokerConfiguration
+    private let loops: [RunningLoop]
+    private let isClosed = Atomic(false)
+
+    /// The port that clients connect to; nil without an address.
+    public let port: UInt16?
+    /// What administrators authenticate with on the wire; also in `admin.key` in the data folder.
+    public let administratorKey: String
+
+    struct RunningLoop: Sendable {
+        let handle: LoopHandle
+        let thread: SystemThread
+        let metrics: LoopMetrics
+    }
+
+    /// Opens the folder and, where the configuration has an address, listens.
+    ///
+    /// - Throws: `StoreOpenError` for a folder that is in use, damaged or of a newer format;
+    ///   `RingError` where io_uring or the address is not to be had. Each says what to change.
+    public static func open(_ configuration: BrokerConfiguration) async throws -> Broker {
+        try Broker(configuration)
+    }
+
+    private init(_ configuration: BrokerConfiguration) throws {
+        self.configuration = configuration
+        let clock = configuration.clock ?? { SystemClock.now() }
+        self.clock = clock
+        store = try Store(
+            StoreConfiguration(folder: configuration.folder, mapBytes: configuration.mapBytes))
+        administratorKey = try DataFolder.administratorKey(in: configuration.folder)
+        committer = Committer(store: store, clock: clock, logger: configuration.logger)
+        try committer.start()
+        var started: [RunningLoop] = []
+        do {
+            port = try Self.startLoops(
+                configuration, store, committer, clock, administratorKey, &started)
+        } catch {
+            Self.stop(started)
+            committer.stop()
+            throw error
+        }
+        loops = started
+        if let port, let host = configuration.address?.host {
+            try DataFolder.writeAddress(host: host, port: port, in: configuration.folder)
+        }
+    }
+
+    private static func startLoops(
+        _ configuration: BrokerConfiguration, _ store: Store, _ committer: Committer,
+        _ clock: @escaping @Sendable () -> Instant, _ administratorKey: String,
+        _ started: inout [RunningLoop]
+    ) throws -> UInt16? {
+        guard var address = configuration.address, let committerAddress = committer.address else {
+            return nil
+        }
+        let count =
+            configuration.loopCount > 0
+            ? configuration.loopCount : max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN)))
+        let numbers = ConnectionNumbers()
+        let peers = Peers()
+        let digest = Credentials.digest(administratorKey)
+        for number in 0..<count {
+            let context = LoopContext(
+                number: number, store: store, committer: committer,
+                committerAddress: committerAddress, clock: clock, configuration: configuration,
+                administratorKey: digest, connectionNumbers: numbers,
+                inbox: Inbox(capacity: .max), metrics: LoopMetrics(), peers: peers,
+                logger: configuration.logger)
+            let startup = Startup<(LoopHandle, UInt16)>()
+            let listenAddress = address
+            let thread = SystemThread(name: "martlet-loop-\(number)") {
+                var ring = UringConfiguration()
+                ring.connectionsMax = configuration.connectionsPerLoopMax
+                do {
+                    var transport = try UringTransport(configuration: ring)
+                    let port = try transport.listen(
+                        address: listenAddress.host, port: listenAddress.port)
+                    let handle = LoopHandle(
+                        inbox: context.inbox, address: transport.address, waker: transport.waker)
+                    let connectionsMax = transport.connectionsMax
+                    var loop = Loop(
+                        context: context, transport: transport, connectionsMax: connectionsMax)
+                    startup.tell(.success((handle, port)))
+                    loop.run()
+                } catch {
+                    startup.tell(.failure(error))
+                }
+            }
+            do {
+                let (handle, port) = try startup.wait()
+                // The first loop may have chosen the port; the others share it.
+                address.port = port
+                started.append(
+                    RunningLoop(handle: handle, thread: thread, metrics: context.metrics))
+                committer.add(handle)
+            } catch {
+                thread.join()
+                throw error
+            }
+        }
+        peers.set(started.map(\.handle))
+        return address.port
+    }
+
+    private static func stop(_ loops: [RunningLoop]) {
+        for loop in loops {
+            _ = loop.handle.inbox.push([.drain])
+            loop.handle.waker.wake()
+        }
+        for loop in loops { loop.thread.join() }
+    }
+
+    /// NET-5: tells peers to drain, finishes what was accepted, and ends. Nothing accepted is lost.
+    /// Calls that come later are refused.
+    public func close() async throws {
+        guard !isClosed.exchange(true, ordering: .acquiringAndReleasing) else { return }
+        let (loops, committer, folder) = (loops, committer, configuration.folder)
+        await withCheckedContinuation { continuation in
+            // Joining threads blocks, which a task must not.
+            _ = SystemThread(name: "martlet-close") {
+                Self.stop(loops)
+                committer.stop()
+                DataFolder.removeAddress(in: folder)
+                continuation.resume()
+            }
+        }
+    }
+
+    /// Applies a command and returns when it is durable.
+    func perform(_ command: Command) async throws(MartletError) -> Outcome {
+        let outcome = await withCheckedContinuation { continuation in
+            let request = Request(
+                command: command, reply: .caller { continuation.resume(returning: $0) })
+            switch committer.inbox.push([request]) {
+            case .taken(let mustWake): if mustWake { committer.wake() }
+            case .full:
+                continuation.resume(
+                    returning: .refused(
+                        MartletError(
+                            .unavailable, "The broker has more to write than it can; try again.",
+                            retryDelayMilliseconds: 200)))
+            case .closed:
+                continuation.resume(
+                    returning: .refused(MartletError(.unavailable, "The broker is closed.")))
+            }
+        }
+        if case .refused(let error) = outcome { throw error }
+        return outcome
+    }
+
+    /// Answers a question from a snapshot.
+    func ask<Answer>(
+        _ question: (borrowing Transaction) throws -> Answer
+    ) throws(MartletError) -> Answer {
+        do {
+            return try store.read { (transaction) throws in try question(transaction) }
+        } catch let error as MartletError {
+            throw error
+        } catch {
+            throw MartletError(.unavailable, "The store cannot be read now (\(error)).")
+        }
+    }
+
+    /// What the broker does at this moment.
+    public var statistics: BrokerStatistics {
+        var result = BrokerStatistics()
+        for loop in loops {
+            result.connectionCount += loop.metrics.connections.load(ordering: .relaxed)
+            result.deliveredCount += loop.metrics.delivered.load(ordering: .relaxed)
+            result.acknowledgedCount += loop.metrics.acknowledged.load(ordering: .relaxed)
+            result.fellBehindCount += loop.metrics.fellBehind.load(ordering: .relaxed)
+            result.sendCallCount += loop.metrics.sends.load(ordering: .relaxed)
+            result.protocolViolationCount += loop.metrics.protocolViolations.load(
+                ordering: .relaxed)
+            result.acceptFailureCount += loop.metrics.acceptFailures.load(ordering: .relaxed)
+        }
+        result.storeBytesUsed = store.size.used
+        return result
+    }
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the calls of `Broker` answer. Plain values. Rests on MartletBase.
+
+public import MartletBase
+import MartletCondition
+import MartletEngine
+
+/// A project as it is now.
+public struct ProjectSummary: Sendable, Hashable {
+    public var id: String
+    /// The numeric sender ID (REG-5), 12 digits.
+    public var senderID: UInt64
+    /// CON-3: distinct topics allowed in one condition.
+    public var conditionTopicsMax: Int
+    public var instanceCount: UInt64
+    public var topicCount: UInt64
+
+    init(_ project: Project) {
+        id = project.id
+        senderID = project.senderID
+        conditionTopicsMax = project.conditionTopicsMax
+        instanceCount = project.instanceCount
+        topicCount = project.topicCount
+    }
+}
+
+/// A new server key. The text is told this once and kept nowhere.
+public struct NewServerKey: Sendable, Hashable {
+    public var id: String
+    public var text: String
+}
+
+/// A server key without its secret.
+public struct ServerKeySummary: Sendable, Hashable {
+    public var id: String
+    public var name: String
+    public var created: Instant
+    public var isRevoked: Bool
+}
+
+/// What a new instance needs to connect (REG-1). The device key is told this once.
+public struct InstanceCredentials: Sendable, Hashable {
+    public var token: String
+    public var deviceKey: String
+}
+
+/// How a change of subscriptions went (TOP-4).
+public struct TopicChangeSummary: Sendable, Hashable {
+    public struct Failure: Sendable, Hashable {
+        /// In the request's list.
+        public var index: Int
+        public var word: ErrorWord
+    }
+
+    public var successCount: Int
+    public var failures: [Failure]
+}
+
+/// An accepted message (MSG-6).
+public struct SendReceipt: Sendable, Hashable {
+    /// `projects/PROJECT/messages/NUMBER`; nil after `validateOnly`.
+    public var messageID: String?
+    /// Instances that the message was accepted for.
+    public var recipientCount: UInt64
+}
+
+/// A topic and its subscribers (TOP-9).
+public struct TopicSummary: Sendable, Hashable {
+    public var name: String
+    public var subscriberCount: UInt64
+}
+
+/// One page of a list.
+public struct ListPage<Element: Sendable>: Sendable {
+    public var entries: [Element]
+    /// What to ask for the next page with; nil at the end.
+    public var next: String?
+}
+
+/// CON-8: exactly how many instances a condition selects.
+public struct AudienceSummary: Sendable, Hashable {
+    public struct AppCount: Sendable, Hashable {
+        public var app: String
+        public var platform: Platform
+        public var count: UInt64
+    }
+
+    public var total: UInt64
+    public var perPlatform: [Platform: UInt64]
+    public var perApp: [AppCount]
+
+    init(_ audience: Audience) {
+        total = audience.total
+        perPlatform = audience.perPlatform
+        perApp = audience.perApp.map {
+            AppCount(app: $0.app.name, platform: $0.app.platform, count: $0.count)
+        }
+    }
+}
+
+/// CON-9: a condition taken apart.
+public struct ConditionExplanation: Sendable, Hashable {
+    public struct Part: Sendable, Hashable {
+        /// The sub-expression in normal form.
+        public var text: String
+        /// Its bytes in the condition.
+        public var byteRange: Range<Int>
+        public var depth: Int
+        /// Instances it selects.
+        public var count: UInt64
+    }
+
+    public struct Advice: Sendable, Hashable {
+        public var byteOffset: UInt32
+        public var message: String
+    }
+
+    public var normalForm: String
+    /// From the whole condition down.
+    public var parts: [Part]
+    public var bytecode: [String]
+    public var advice: [Advice]
+
+    init(_ explanation: MartletCondition.Explanation) {
+        normalForm = explanation.normalForm
+        parts = explanation.parts.map {
+            Part(text: $0.text, byteRange: $0.byteRange, depth: $0.depth, count: $0.count)
+        }
+        bytecode = explanation.bytecode
+        advice = explanation.lints.map {
+            Advice(byteOffset: $0.byteOffset, message: $0.message)
+        }
+    }
+}
+
+/// What a broker does at this moment, and did since it was opened.
+public struct BrokerStatistics: Sendable, Hashable {
+    public var connectionCount = 0
+    public var deliveredCount: UInt64 = 0
+    public var acknowledgedCount: UInt64 = 0
+    /// How often a session could not keep up and went on from its mailbox (FAN-6).
+    public var fellBehindCount: UInt64 = 0
+    public var sendCallCount: UInt64 = 0
+    /// Connections that were ended for breaking the protocol (NET-3).
+    public var protocolViolationCount: UInt64 = 0
+    /// Times that no connection could be accepted.
+    public var acceptFailureCount: UInt64 = 0
+    public var storeBytesUsed = 0
+}

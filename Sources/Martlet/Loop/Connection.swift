@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One connection as its loop sees it: who it is and in what phase, beside the session that delivery
+// keeps under the same number. Rests on MartletWire's splitter.
+
+import MartletBase
+import MartletEngine
+import MartletRing
+import MartletWire
+
+/// Who a connection belongs to.
+enum Principal {
+    case nobody
+    case device(ProjectNumber, Ordinal)
+    case sender(ProjectNumber)
+    /// With the project it acts for, if it named one.
+    case administrator(ProjectNumber?)
+}
+
+/// The loop's part of a connection. An idle one holds no memory besides this.
+struct Connection: ~Copyable {
+    enum Phase {
+        /// Nothing heard yet. Can transition to: registering, open, closing.
+        case hello
+        /// Waits for the committer to register it. Can transition to: open, closing.
+        case registering
+        /// Can transition to: finishing, closing.
+        case open
+        /// The peer has sent everything; its answers are still sent. Can transition to: closing.
+        case finishing
+        /// Nothing more is read; what is queued is still sent. Can transition to: closed.
+        case closing
+        /// Handed to the transport to close; its number may not be used.
+        case closed
+    }
+
+    let id: ConnectionID
+    var splitter: FrameSplitter
+    var phase: Phase = .hello
+    var principal: Principal = .nobody
+    var isPaused = false
+    /// Requests that are not answered yet.
+    var outstanding: UInt16 = 0
+    /// Seconds of the loop's clock.
+    var phaseBegan: UInt32
+    var heard: UInt32
+    var sendBegan: UInt32 = 0
+
+    /// Requests past which a connection is not read from until answers have left.
+    static let outstandingMax: UInt16 = 1024
+    static let outstandingToResume: UInt16 = 512
+    /// How long a closing connection may take to read its last frame.
+    static let closingSecondsMax: UInt32 = 5
+    /// How long one send may take: a peer that reads nothing for so long is gone.
+    static let sendSecondsMax: UInt32 = 120
+
+    init(id: ConnectionID, now: UInt32) {
+        self.id = id
+        splitter = FrameSplitter(frameBytesMax: Limits.deviceFrameBytesMax)
+        phaseBegan = now
+        heard = now
+    }
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A message's DELIVER frame: written once per message and loop, whoever it is for. The one place
+// where the engine's header meets the wire's. Rests on MartletWire.
+
+import MartletEngine
+import MartletWire
+
+/// Encodes DELIVER frames.
+enum DeliveryFrame {
+    static func byteCount(_ header: MessageHeader, bodyBytes: Int) -> Int {
+        DeliverHeader.byteCount(fromBytes: header.from.utf8.count, bodyBytes: bodyBytes)
+    }
+
+    static func write(
+        _ header: MessageHeader, _ body: UnsafeRawBufferPointer,
+        into target: UnsafeMutableRawBufferPointer
+    ) {
+        var from = header.from
+        from.withUTF8 { from in
+            _ = DeliverHeader.write(
+                streamID: header.sequence.rawValue, accepted: header.accepted,
+                expires: header.expires, kind: header.kind, priority: header.priority,
+                from: UnsafeRawBufferPointer(from), body: body, into: target)
+        }
+    }
+}

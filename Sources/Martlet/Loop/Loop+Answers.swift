@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a loop tells its peers: what came of their commands, and answers to questions, which are read
+// from a snapshot on this thread. Rests on the engine's queries and MartletWire.
+
+import MartletBase
+import MartletCondition
+import MartletEngine
+import MartletRing
+import MartletStore
+import MartletWire
+
+extension Loop where Kernel: ~Copyable {
+    // MARK: Messages of other threads
+
+    mutating func handle(_ message: LoopMessage) {
+        switch message {
+        case .fanout(let fanout): begin(fanout)
+        case .outcome(let id, let context, let outcome):
+            guard let connection = connection(id) else { return }
+            connection.pointee.outstanding -= 1
+            answer(connection, context, outcome)
+            if connection.pointee.isPaused,
+                connection.pointee.outstanding <= Connection.outstandingToResume
+            {
+                connection.pointee.isPaused = false
+                if connection.pointee.phase.isReading { transport.resumeReceive(id) }
+            }
+            closeIfDone(connection)
+        case .connected(let project, let ordinal, let number):
+            guard let mine = delivery.session(of: ordinal, in: project),
+                mine.connectionNumber < number
+            else { return }
+            replace(connections + Int(mine.index))
+        case .disconnect(let project, let ordinal):
+            guard let mine = delivery.session(of: ordinal, in: project) else { return }
+            let connection = connections + Int(mine.index)
+            delivery.detach(mine.index)
+            connection.pointee.phase = .finishing
+            connection.pointee.phaseBegan = lastTick
+            transport.pauseReceive(connection.pointee.id)
+            closeIfDone(connection)
+        case .drain: beginDraining()
+        }
+    }
+
+    private mutating func answer(
+        _ connection: UnsafeMutablePointer<Connection>, _ context: RequestContext,
+        _ outcome: Outcome
+    ) {
+        let correlation = context.correlation
+        switch outcome {
+        case .refused(let error):
+            if case .registration = context.purpose {
+                fail(connection, error)
+            } else {
+                send(.error(ErrorFrame(correlation: correlation, error: error)), to: connection)
+            }
+        case .registered(let instance, let project):
+            guard case .registration(let deviceKey) = context.purpose,
+                connection.pointee.phase == .registering
+            else { return }
+            welcomeDevice(
+                connection, project: project, ordinal: instance.ordinal,
+                acknowledgedThrough: project.lastSequence, receivedThrough: .none,
+                token: instance.token.text, deviceKey: deviceKey)
+        case .project(let project):
+            send(
+                .project(ProjectResult(correlation: correlation, project: ProjectRecord(project))),
+                to: connection)
+        case .key(let key):
+            if case .keyCreation(let serverKey) = context.purpose {
+                send(
+                    .key(KeyResult(correlation: correlation, keyID: key.id, serverKey: serverKey)),
+                    to: connection)
+            } else {
+                send(.done(Done(correlation: correlation)), to: connection)
+            }
+        case .done, .unregistered:
+            send(.done(Done(correlation: correlation)), to: connection)
+        case .topicsChanged(let result):
+            let failures = result.failures.map {
+                TopicResult.Failure(index: UInt16($0.index), word: $0.word)
+            }
+            send(
+                .topicResult(
+                    TopicResult(
+                        correlation: correlation, successes: UInt16(result.successCount),
+                        failures: failures)), to: connection)
+        case .accepted(let acceptance, _):
+            send(
+                .accepted(
+                    Accepted(
+                        correlation: correlation, messageNumber: acceptance.messageNumber,
+                        recipients: acceptance.recipientCount)), to: connection)
+        }
+    }
+
+    /// Queues a frame. A peer that lets its answers pile up is disconnected.
+    mutating func send(_ frame: BrokerFrame, to connection: UnsafeMutablePointer<Connection>) {
+        let bytes = writer.encode(frame)
+        let target = delivery.reserve(bytes.count)
+        target.copyBytes(from: bytes)
+        if !delivery.send(bytes.count, to: connection.pointee.id.index) { close(connection) }
+    }
+
+    // MARK: Questions
+
+    mutating func answer(
+        _ frame: ClientFrame, _ connection: UnsafeMutablePointer<Connection>
+    ) throws {
+        let answer: BrokerFrame
+        switch frame {
+        case .condition(let question):
+            answer = try self.answer(question, try senderProject(connection))
+        case .listTopics(let question):
+            let project = try senderProject(connection)
+            let page = try context.store.read { (transaction) throws in
+                try Listing.topics(
+                    in: project, after: question.after, limit: Int(question.limit), transaction)
+            }
+            answer = .topicPage(TopicPage(correlation: question.correlation, page))
+        case .listInstanceTopics(let question):
+            answer = try self.answer(question, connection)
+        case .listSubscribers(let question):
+            answer = try self.answer(question, try senderProject(connection))
+        case .listProjects(let question):
+            try checkAdministrator(connection)
+            let page = try context.store.read { (transaction) throws in
+                try Listing.projects(
+                    after: question.after, limit: Int(question.limit), transaction)
+            }
+            answer = .projectPage(
+                ProjectPage(
+                    correlation: question.correlation, hasMore: page.hasMore,
+                    projects: page.entries.map { ProjectRecord($0) }))
+        case .listKeys(let question):
+            try checkAdministrator(connection)
+            let keys = try context.store.read { (transaction) throws in
+                let project = try Authentication.project(id: question.projectID, in: transaction)
+                return try transaction.serverKeys(of: project.number)
+            }
+            answer = .keyPage(
+                KeyPage(
+                    correlation: question.correlation,
+                    keys: keys.map {
+                        KeyPage.Entry(
+                            keyID: $0.id, name: $0.name, created: $0.created,
+                            isRevoked: $0.isRevoked)
+                    }))
+        default: preconditionFailure("Only questions are answered from a snapshot.")
+        }
+        send(answer, to: connection)
+    }
+
+    private func answer(
+        _ question: ConditionQuestion, _ project: ProjectNumber
+    ) throws -> BrokerFrame {
+        switch question.kind {
+        case .audience:
+            let audience = try context.store.read { (transaction) throws in
+                try Audience(of: question.condition, in: project, transaction)
+            }
+            return .audienceResult(
+                AudienceResult(
+                    correlation: question.correlation, total: audience.total,
+                    android: audience.perPlatform[.android] ?? 0,
+                    apple: audience.perPlatform[.apple] ?? 0,
+                    web: audience.perPlatform[.web] ?? 0,
+                    apps: audience.perApp.map {
+                        AudienceResult.AppCount(
+                            appName: $0.app.name, platform: $0.app.platform, count: $0.count)
+                    }))
+        case .explain:
+            let explanation = try context.store.read { (transaction) throws in
+                try Audience.explain(question.condition, in: project, transaction)
+            }
+            return .explanation(
+                MartletWire.Explanation(
+                    correlation: question.correlation, tree: explanation.treeText,
+                    bytecode: explanation.bytecode.joined(separator: "\n"),
+                    parts: explanation.parts.map {
+                        MartletWire.Explanation.Part(
+                            start: UInt32($0.byteRange.lowerBound),
+                            end: UInt32($0.byteRange.upperBound), count: $0.count)
+                    },
+                    advice: explanation.lints.map {
+                        MartletWire.Explanation.Advice(
+                            byteOffset: $0.byteOffset, text: $0.message)
+                    }))
+        }
+    }
+
+    private func answer(
+        _ question: ListInstanceTopicsRequest, _ connection: UnsafeMutablePointer<Connection>
+    ) throws -> BrokerFrame {
+        let isOwn = question.token.isEmpty
+        let project: ProjectNumber
+        var own: Ordinal?
+        if case .device(let number, let ordinal) = connection.pointee.principal, isOwn {
+            project = number
+            own = ordinal
+        } else {
+            project = try senderProject(connection)
+        }
+        let page = try context.store.read { (transaction) throws in
+            let ordinal = try own ?? Listing.locate(question.token, in: project, transaction)
+            return try Listing.topics(
+                of: ordinal, in: project, after: question.after, limit: Int(question.limit),
+                transaction)
+        }
+        return .topicPage(TopicPage(correlation: question.correlation, page))
+    }
+
+    private func answer(
+        _ question: ListSubscribersRequest, _ project: ProjectNumber
+    ) throws -> BrokerFrame {
+        let name = try TopicName(validating: question.topic)
+        var start = Ordinal(0)
+        if !question.cursor.isEmpty {
+            guard let value = UInt32(question.cursor) else {
+                throw MartletError(
+                    .invalidArgument, "The cursor is not one that a page ended with.",
+                    field: "cursor")
+            }
+            start = Ordinal(value)
+        }
+        let page = try context.store.read { (transaction) throws in
+            try Listing.subscribers(
+                of: name, in: project, from: start, limit: Int(question.limit), transaction)
+        }
+        return .tokenPage(
+            TokenPage(
+                correlation: question.correlation, total: page.total,
+                nextCursor: page.next.map { String($0.rawValue) } ?? "",
+                tokens: page.tokens.map(\.text)))
+    }
+}
+
+extension ProjectRecord {
+    init(_ project: Project) {
+        self.init(
+            projectID: project.id, senderID: project.senderID,
+            conditionTopicsMax: UInt8(project.conditionTopicsMax),
+            instances: project.instanceCount, topics: project.topicCount)
+    }
+}
+
+extension TopicPage {
+    init(correlation: UInt32, _ page: Listing.Page<Topic>) {
+        self.init(
+            correlation: correlation, hasMore: page.hasMore,
+            topics: page.entries.map {
+                Entry(name: $0.name.text, subscribers: $0.subscriberCount)
+            })
+    }
+}
+
+extension MartletCondition.Explanation {
+    /// The sub-expressions, indented by depth, each with its cardinality.
+    var treeText: String {
+        parts.map { part in
+            String(repeating: "  ", count: part.depth) + "\(part.label)  \(part.count)"
+        }.joined(separator: "\n")
+    }
+}

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the kernel tells a loop: connections come, bytes come, sends end, connections end. And what
+// the passing of time means for them. Rests on Loop.
+
+import Glibc
+import Logging
+import MartletBase
+import MartletEngine
+import MartletRing
+import MartletWire
+import Synchronization
+
+extension Loop where Kernel: ~Copyable {
+    mutating func handle(_ event: TransportEvent) {
+        switch event {
+        case .accepted(let id): accepted(id)
+        case .received(let id, let bytes): received(id, bytes)
+        case .sent(let id, let byteCount, let errno): sent(id, byteCount, errno)
+        case .receiveEnded(let id, let errno): receiveEnded(id, errno)
+        case .closed(let id): closed(id)
+        case .woken: break
+        case .acceptFailed(let errno):
+            context.metrics.acceptFailures.add(1, ordering: .relaxed)
+            context.logger.warning(
+                "no connection can be accepted for now",
+                metadata: [
+                    "error": "\(String(cString: strerror(errno)))",
+                    "connections": "\(transport.connectionCount)",
+                ])
+        }
+    }
+
+    private mutating func accepted(_ id: ConnectionID) {
+        let index = Int(id.index)
+        precondition(index < connectionsMax && !isOccupied[index], "A number is given out once.")
+        (connections + index).initialize(to: Connection(id: id, now: lastTick))
+        isOccupied[index] = true
+        highestIndex = max(highestIndex, index)
+        delivery.open(id.index)
+    }
+
+    /// The connection, unless it is gone or being closed.
+    func connection(_ id: ConnectionID) -> UnsafeMutablePointer<Connection>? {
+        let index = Int(id.index)
+        guard isOccupied[index], connections[index].id == id, connections[index].phase != .closed
+        else { return nil }
+        return connections + index
+    }
+
+    private mutating func received(_ id: ConnectionID, _ bytes: UnsafeRawBufferPointer) {
+        guard let connection = connection(id) else { return }
+        connection.pointee.heard = lastTick
+        var chunk = bytes
+        do {
+            while connection.pointee.phase.isReading,
+                let frame = try connection.pointee.splitter.next(from: &chunk)
+            {
+                try handle(
+                    try ClientFrame.decode(type: frame.type, body: frame.body), of: connection)
+            }
+        } catch let error as WireError {
+            fail(connection, error.martletError)
+        } catch let error as MartletError {
+            fail(connection, error)
+        } catch {
+            context.logger.error("a frame could not be served", metadata: ["error": "\(error)"])
+            fail(connection, MartletError(.internal, "The broker could not serve this frame."))
+        }
+        if connection.pointee.outstanding >= Connection.outstandingMax,
+            !connection.pointee.isPaused
+        {
+            connection.pointee.isPaused = true
+            transport.pauseReceive(id)
+        }
+    }
+
+    private mutating func sent(_ id: ConnectionID, _ byteCount: Int, _ errno: Int32) {
+        delivery.sent(id.index, byteCount: byteCount)
+        guard let connection = connection(id) else { return }
+        if errno != 0 {
+            close(connection)
+        } else {
+            closeIfDone(connection)
+        }
+    }
+
+    private mutating func receiveEnded(_ id: ConnectionID, _ errno: Int32) {
+        guard let connection = connection(id) else { return }
+        guard errno == 0, connection.pointee.phase == .open else {
+            close(connection)
+            return
+        }
+        // Who has sent everything may still wait for answers, but takes no messages any more.
+        connection.pointee.phase = .finishing
+        connection.pointee.phaseBegan = lastTick
+        delivery.detach(id.index)
+        closeIfDone(connection)
+    }
+
+    private mutating func closed(_ id: ConnectionID) {
+        let index = Int(id.index)
+        guard isOccupied[index] else { return }
+        delivery.close(id.index)
+        (connections + index).deinitialize(count: 1)
+        isOccupied[index] = false
+        while highestIndex >= 0, !isOccupied[highestIndex] { highestIndex -= 1 }
+    }
+
+    // MARK: Ending connections
+
+    /// Tells the peer what is wrong and ends the connection once it has been told.
+    mutating func fail(_ connection: UnsafeMutablePointer<Connection>, _ error: MartletError) {
+        guard connection.pointee.phase.isAlive else { return }
+        if error.word == .protocolViolation {
+            context.metrics.protocolViolations.add(1, ordering: .relaxed)
+        }
+        delivery.detach(connection.pointee.id.index)
+        connection.pointee.phase = .closing
+        connection.pointee.phaseBegan = lastTick
+        transport.pauseReceive(connection.pointee.id)
+        send(.error(ErrorFrame(correlation: 0, error: error)), to: connection)
+        closeIfDone(connection)
+    }
+
+    /// Ends a connection that has nothing left to be sent.
+    mutating func closeIfDone(_ connection: UnsafeMutablePointer<Connection>) {
+        guard delivery.queuedBytes(connection.pointee.id.index) == 0 else { return }
+        switch connection.pointee.phase {
+        case .closing: close(connection)
+        case .finishing where connection.pointee.outstanding == 0: close(connection)
+        default: break
+        }
+    }
+
+    mutating func close(_ connection: UnsafeMutablePointer<Connection>) {
+        guard connection.pointee.phase != .closed else { return }
+        connection.pointee.phase = .closed
+        delivery.detach(connection.pointee.id.index)
+        transport.close(connection.pointee.id)
+    }
+
+    // MARK: Time
+
+    /// Once a second: deadlines of handshakes, of silence, of sends that do not end.
+    mutating func tick(_ now: UInt32) {
+        let configuration = context.configuration
+        guard highestIndex >= 0 else { return }
+        for index in 0...highestIndex where isOccupied[index] {
+            let connection = connections + index
+            let inPhase = now &- connection.pointee.phaseBegan
+            if delivery.isSending(UInt32(index)),
+                now &- connection.pointee.sendBegan > Connection.sendSecondsMax
+            {
+                close(connection)
+                continue
+            }
+            switch connection.pointee.phase {
+            case .hello where inPhase >= configuration.handshakeSeconds:
+                fail(
+                    connection,
+                    MartletError(
+                        .deadlineExceeded,
+                        "No HELLO within \(configuration.handshakeSeconds) seconds."))
+            case .open where now &- connection.pointee.heard >= configuration.idleSeconds:
+                fail(
+                    connection,
+                    MartletError(
+                        .deadlineExceeded,
+                        "Nothing was heard for \(configuration.idleSeconds) seconds; send PING."))
+            case .closing, .finishing:
+                if inPhase >= Connection.closingSecondsMax { close(connection) }
+            default: break
+            }
+        }
+        if delivery.frameBytes >= OutputBounds.arenaBytesMax { closeMostStuck() }
+    }
+
+    /// Frees the frames that the slowest of all readers holds on to.
+    private mutating func closeMostStuck() {
+        var oldest: Int?
+        for index in 0...highestIndex
+        where isOccupied[index] && delivery.isSending(UInt32(index))
+            && connections[index].phase != .closed
+        {
+            if let known = oldest, connections[known].sendBegan <= connections[index].sendBegan {
+                continue
+            }
+            oldest = index
+        }
+        guard let oldest else { return }
+        context.logger.warning("a reader that stopped was disconnected to free memory")
+        close(connections + oldest)
+    }
+
+    // MARK: Draining
+
+    mutating func beginDraining() {
+        isDraining = true
+        drainBegan = seconds
+        transport.stopAccepting()
+        guard highestIndex >= 0 else { return }
+        let delay = context.configuration.reconnectDelayMilliseconds
+        for index in 0...highestIndex where isOccupied[index] {
+            let connection = connections + index
+            guard connection.pointee.phase.isAlive else { continue }
+            send(.draining(Draining(reconnectDelayMilliseconds: delay)), to: connection)
+        }
+    }
+
+    /// Whether nothing is left to be told to anybody, or it has taken too long.
+    mutating func isDrained(_ now: UInt32) -> Bool {
+        guard highestIndex >= 0 else { return true }
+        let isLate = now &- drainBegan >= Connection.closingSecondsMax
+        var isEmpty = true
+        for index in 0...highestIndex where isOccupied[index] {
+            isEmpty = false
+            let connection = connections + index
+            if isLate
+                || (connection.pointee.outstanding == 0
+                    && delivery.queuedBytes(UInt32(index)) == 0)
+            {
+                close(connection)
+            }
+        }
+        return isEmpty || now &- drainBegan >= 2 * Connection.closingSecondsMax
+    }
+}
+
+extension Connection.Phase {
+    /// Whether frames of the peer are taken.
+    var isReading: Bool {
+        switch self {
+        case .hello, .registering, .open: true
+        case .finishing, .closing, .closed: false
+        }
+    }
+
+    /// Whether the peer can be told something.
+    var isAlive: Bool {
+        switch self {
+        case .hello, .registering, .open, .finishing: true
+        case .closing, .closed: false
+        }
+    }
+}

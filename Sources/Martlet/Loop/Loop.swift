@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One loop: a thread with its ring, its connections and its part of every fanout. A turn takes what
+// the kernel and the other threads have for it, works through some blocks of fanouts, and hands
+// everything that is to be sent to the kernel in one call. It owns its state alone, as a ~Copyable
+// value on its own stack, so nothing on the way of a message is locked, counted or checked for
+// exclusive access. Rests on Delivery and on the transport's interface.
+
+import Glibc
+import Logging
+import MartletBase
+import MartletEngine
+import MartletRing
+import MartletStore
+import Synchronization
+
+/// What all loops of a broker share.
+struct LoopContext: Sendable {
+    let number: Int
+    let store: Store
+    let committer: Committer
+    let committerAddress: RingAddress
+    let clock: @Sendable () -> Instant
+    let configuration: BrokerConfiguration
+    let administratorKey: SecretDigest
+    let connectionNumbers: ConnectionNumbers
+    let inbox: Inbox<LoopMessage>
+    let metrics: LoopMetrics
+    let peers: Peers
+    let logger: Logger
+}
+
+/// Numbers every connection of a broker, over all its loops.
+final class ConnectionNumbers: Sendable {
+    private let last = Atomic<UInt64>(0)
+    func next() -> UInt64 { last.add(1, ordering: .relaxed).newValue }
+}
+
+/// The other loops, known once all have started.
+final class Peers: Sendable {
+    private let handles = Mutex<[LoopHandle]>([])
+    func set(_ loops: [LoopHandle]) { handles.withLock { $0 = loops } }
+    var all: [LoopHandle] { handles.withLock { $0 } }
+}
+
+/// One loop's state.
+struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
+    /// Messages handed out in one turn before the kernel is given its sends.
+    static var deliveriesPerTurn: Int { 16_384 }
+    /// Sessions that are read for from their mailbox in one turn.
+    static var catchUpsPerTurn: Int { 256 }
+    /// How long acknowledgements gather before the committer is told: losing them in a crash costs
+    /// one more delivery, which the device drops.
+    static var acknowledgeMilliseconds: Int64 { 50 }
+
+    let context: LoopContext
+    var transport: Kernel
+    var delivery: Delivery
+    let connections: UnsafeMutablePointer<Connection>
+    let connectionsMax: Int
+    /// Which numbers hold a connection.
+    let isOccupied: UnsafeMutablePointer<Bool>
+    var highestIndex = -1
+    /// Requests for the committer, handed over once a turn.
+    var requests: [Request] = []
+    var writer = FrameWriter()
+    /// Vectors of the sends since the last submission; the kernel reads them then.
+    let vectors: UnsafeMutableBufferPointer<iovec>
+    var vectorsUsed = 0
+    let began: Int64
+    var lastTick: UInt32 = 0
+    var lastAcknowledged: Int64 = 0
+    var isDraining = false
+    var drainBegan: UInt32 = 0
+
+    init(context: LoopContext, transport: consuming Kernel, connectionsMax: Int) {
+        self.context = context
+        self.transport = transport
+        self.connectionsMax = connectionsMax
+        delivery = Delivery(capacity: connectionsMax)
+        connections = .allocate(capacity: connectionsMax)
+        isOccupied = .allocate(capacity: connectionsMax)
+        isOccupied.initialize(repeating: false, count: connectionsMax)
+        vectors = .allocate(capacity: OutputBounds.vectorsPerSend * 256)
+        began = SystemClock.monotonicMilliseconds()
+    }
+
+    deinit {
+        for index in 0..<connectionsMax where isOccupied[index] {
+            (connections + index).deinitialize(count: 1)
+        }
+        connections.deallocate()
+        isOccupied.deallocate()
+        vectors.deallocate()
+    }
+
+    /// Seconds since the loop began.
+    var seconds: UInt32 { UInt32((SystemClock.monotonicMilliseconds() - began) / 1000) }
+
+    /// Turns until the loop was told to drain and has.
+    mutating func run() {
+        while true {
+            submitAndWait(waitMilliseconds())
+            while let event = transport.nextEvent() { handle(event) }
+            for message in context.inbox.drain() { handle(message) }
+            handOverRequests()
+            let isBusy = delivery.step(budget: Self.deliveriesPerTurn)
+            catchUp()
+            sendReady()
+            handOverAcknowledgements()
+            let now = seconds
+            if now != lastTick {
+                lastTick = now
+                tick(now)
+            }
+            context.metrics.record(delivery.counters, connections: transport.connectionCount)
+            if isDraining, !isBusy, isDrained(now) { return }
+        }
+    }
+
+    private func waitMilliseconds() -> Int {
+        if delivery.fanoutCount > 0 || delivery.hasBehind { return 0 }
+        if delivery.hasAcknowledgements { return Int(Self.acknowledgeMilliseconds) }
+        return isDraining ? 20 : 1000
+    }
+
+    // MARK: Fanouts
+
+    mutating func begin(_ fanout: Fanout) {
+        guard delivery.concerns(fanout) else {
+            delivery.skip(fanout)
+            return
+        }
+        guard delivery.fanoutCount < Delivery.fanoutsInProgressMax,
+            delivery.frameBytes < OutputBounds.arenaBytesMax
+        else {
+            delivery.postpone(fanout)
+            return
+        }
+        let count = fanout.body.withUnsafeBytes { body in
+            encodeDelivery(fanout.header, body)
+        }
+        delivery.enqueue(fanout, byteCount: count)
+    }
+
+    /// Writes a DELIVER frame into what it reserves and returns its size.
+    private mutating func encodeDelivery(
+        _ header: MessageHeader, _ body: UnsafeRawBufferPointer
+    ) -> Int {
+        let count = DeliveryFrame.byteCount(header, bodyBytes: body.count)
+        DeliveryFrame.write(header, body, into: delivery.reserve(count))
+        return count
+    }
+
+    /// Reads mailboxes for sessions that are behind.
+    private mutating func catchUp() {
+        guard delivery.hasBehind else { return }
+        let now = context.clock()
+        let store = context.store
+        do {
+            try store.read { (transaction) throws in
+                var left = Self.catchUpsPerTurn
+                while left > 0, let session = delivery.nextBehind() {
+                    left -= 1
+                    do {
+                        let last = try transaction.project(session.project)?.lastSequence ?? .none
+                        let isEnd = try transaction.forEachPending(
+                            for: session.ordinal, in: session.project, after: session.after,
+                            now: now
+                        ) { message in
+                            let count = encodeDelivery(message.header, message.body)
+                            return delivery.catchUp(
+                                session.index, message.header.sequence, byteCount: count)
+                        }
+                        if isEnd { delivery.caughtUp(session.index, through: last) }
+                    } catch {
+                        delivery.catchUpLater(session.index)
+                        throw error
+                    }
+                }
+            }
+        } catch {
+            context.logger.error("a mailbox could not be read", metadata: ["error": "\(error)"])
+        }
+    }
+
+    // MARK: Sending
+
+    /// Starts one send for each session that has something to send.
+    private mutating func sendReady() {
+        while let index = delivery.nextReady() {
+            let connection = connections + Int(index)
+            guard isOccupied[Int(index)], connection.pointee.phase != .closed else { continue }
+            if vectorsUsed + OutputBounds.vectorsPerSend > vectors.count { submitAndWait(0) }
+            let free = UnsafeMutableBufferPointer(
+                rebasing: vectors[vectorsUsed..<(vectorsUsed + OutputBounds.vectorsPerSend)])
+            let count = delivery.gather(index, into: free)
+            connection.pointee.sendBegan = lastTick
+            if count == 1 {
+                transport.send(
+                    connection.pointee.id,
+                    UnsafeRawBufferPointer(start: free[0].iov_base, count: free[0].iov_len))
+            } else {
+                vectorsUsed += count
+                transport.send(
+                    connection.pointee.id, vectors: UnsafeBufferPointer(rebasing: free[..<count]))
+            }
+        }
+    }
+
+    private mutating func submitAndWait(_ timeoutMilliseconds: Int) {
+        do { try transport.submitAndWait(timeoutMilliseconds: timeoutMilliseconds) } catch {
+            context.logger.error("a loop's ring failed", metadata: ["error": "\(error)"])
+            usleep(100_000)
+        }
+        vectorsUsed = 0
+    }
+
+    // MARK: Handing over
+
+    private mutating func handOverRequests() {
+        guard !requests.isEmpty else { return }
+        var batch: [Request] = []
+        swap(&batch, &requests)
+        switch context.committer.inbox.push(batch) {
+        case .taken(let mustWake):
+            if mustWake { transport.wake(context.committerAddress, value: 1) }
+        case .full, .closed:
+            let refusal = MartletError(
+                .unavailable, "The broker has more to write than it can; try again.",
+                retryDelayMilliseconds: 200)
+            for request in batch {
+                guard case .connection(_, let id, let context) = request.reply else { continue }
+                handle(.outcome(id, context, .refused(refusal)))
+            }
+        }
+    }
+
+    private mutating func handOverAcknowledgements() {
+        guard delivery.hasAcknowledgements else { return }
+        let now = SystemClock.monotonicMilliseconds()
+        guard now - lastAcknowledged >= Self.acknowledgeMilliseconds || isDraining else { return }
+        lastAcknowledged = now
+        requests.append(
+            Request(command: .acknowledge(delivery.takeAcknowledgements()), reply: .nobody))
+        handOverRequests()
+    }
+}

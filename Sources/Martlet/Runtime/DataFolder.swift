@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The small files beside the store: the administrator key, readable by the owner alone, and the
+// address at which a running broker listens, so that commands on the same machine find it.
+// Rests on POSIX files.
+
+import Glibc
+import MartletBase
+import MartletStore
+
+/// Files of a data folder.
+enum DataFolder {
+    /// Reads the administrator key, or makes one.
+    static func administratorKey(in folder: String) throws -> String {
+        let path = folder + "/admin.key"
+        if let key = read(path), !key.isEmpty { return key }
+        let key = Credentials.deviceKey()
+        try write(key, to: path)
+        return key
+    }
+
+    static func writeAddress(host: String, port: UInt16, in folder: String) throws {
+        try write("\(host) \(port)", to: folder + "/serve.address")
+    }
+
+    static func removeAddress(in folder: String) { unlink(folder + "/serve.address") }
+
+    static func read(_ path: String) -> String? {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { return nil }
+        defer { close(descriptor) }
+        var bytes = [UInt8](repeating: 0, count: 4096)
+        let count = Glibc.read(descriptor, &bytes, bytes.count)
+        guard count >= 0 else { return nil }
+        var text = String(decoding: bytes.prefix(count), as: UTF8.self)
+        while text.last?.isWhitespace == true { text.removeLast() }
+        return text
+    }
+
+    /// Whole or not at all, also in a crash.
+    private static func write(_ text: String, to path: String) throws {
+        let temporary = path + ".new"
+        let descriptor = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else {
+            throw StoreOpenError.folder(path, text: String(cString: strerror(errno)))
+        }
+        let bytes = Array((text + "\n").utf8)
+        let written = Glibc.write(descriptor, bytes, bytes.count)
+        let synced = fsync(descriptor)
+        close(descriptor)
+        guard written == bytes.count, synced == 0, rename(temporary, path) == 0 else {
+            throw StoreOpenError.folder(path, text: String(cString: strerror(errno)))
+        }
+    }
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a loop counted, readable from any thread. A loop writes its own numbers once a turn; nothing
+// is counted per delivery. Rests on Synchronization.
+
+import MartletEngine
+import Synchronization
+
+/// One loop's counters.
+final class LoopMetrics: Sendable {
+    let connections = Atomic<Int>(0)
+    let fanouts = Atomic<UInt64>(0)
+    let delivered = Atomic<UInt64>(0)
+    let fellBehind = Atomic<UInt64>(0)
+    let acknowledged = Atomic<UInt64>(0)
+    let sends = Atomic<UInt64>(0)
+    let protocolViolations = Atomic<UInt64>(0)
+    let acceptFailures = Atomic<UInt64>(0)
+
+    func record(_ counters: DeliveryCounters, connections count: Int) {
+        connections.store(count, ordering: .relaxed)
+        fanouts.store(counters.fanoutsStarted, ordering: .relaxed)
+        delivered.store(counters.delivered, ordering: .relaxed)
+        fellBehind.store(counters.fellBehind, ordering: .relaxed)
+        acknowledged.store(counters.acknowledged, ordering: .relaxed)
+        sends.store(counters.sends, ordering: .relaxed)
+    }
+}

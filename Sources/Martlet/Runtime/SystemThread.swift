@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A thread of the operating system: loops and the committer own one each, since a ring belongs to
+// the thread that made it. Rests on pthreads.
+
+import Glibc
+import MartletBase
+
+/// A running thread.
+final class SystemThread: @unchecked Sendable {
+    private let handle: pthread_t
+
+    private final class Body {
+        let name: String
+        let run: @Sendable () -> Void
+
+        init(name: String, run: @escaping @Sendable () -> Void) {
+            self.name = name
+            self.run = run
+        }
+
+        /// Glibc's own call for this is an extension that Swift does not see.
+        func showName() {
+            let descriptor = open("/proc/thread-self/comm", O_WRONLY | O_CLOEXEC)
+            guard descriptor >= 0 else { return }
+            _ = Array(name.utf8).withUnsafeBytes { write(descriptor, $0.baseAddress, $0.count) }
+            close(descriptor)
+        }
+    }
+
+    /// - Parameter name: at most 15 bytes; shown by `top -H` and debuggers.
+    init(name: String, _ run: @escaping @Sendable () -> Void) {
+        let body = Unmanaged.passRetained(Body(name: name, run: run))
+        var created: pthread_t = 0
+        let code = pthread_create(
+            &created, nil,
+            { argument in
+                let body = Unmanaged<Body>.fromOpaque(argument!).takeRetainedValue()
+                body.showName()
+                body.run()
+                return nil
+            }, body.toOpaque())
+        precondition(code == 0, "The system has no thread left: \(String(cString: strerror(code))).")
+        handle = created
+    }
+
+    /// Waits for the end of the thread. Called once.
+    func join() { pthread_join(handle, nil) }
+}
+
+/// What a starting thread tells the one that started it.
+final class Startup<Value: Sendable>: @unchecked Sendable {
+    private let done = UnsafeMutablePointer<sem_t>.allocate(capacity: 1)
+    private var result: Result<Value, any Error>?
+
+    init() { sem_init(done, 0, 0) }
+
+    deinit {
+        sem_destroy(done)
+        done.deallocate()
+    }
+
+    func tell(_ result: Result<Value, any Error>) {
+        self.result = result
+        sem_post(done)
+    }
+
+    func wait() throws -> Value {
+        while sem_wait(done) != 0 {}
+        return try result!.get()
+    }
+}
+
+/// The system's clocks, read only at the edges.
+enum SystemClock {
+    static func now() -> Instant {
+        var time = timespec()
+        clock_gettime(CLOCK_REALTIME, &time)
+        return Instant(
+            millisecondsSince1970: Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000)
+    }
+
+    /// Milliseconds that only rise, for timeouts.
+    static func monotonicMilliseconds() -> Int64 {
+        var time = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &time)
+        return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
+    }
+}

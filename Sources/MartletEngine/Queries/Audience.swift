@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CON-8 and CON-9: how many instances a condition selects, and why. The same evaluation as a send's,
+// on a snapshot, and nothing is sent. Rests on Storage and MartletCondition.
+
+public import MartletBase
+import MartletBits
+public import MartletCondition
+
+/// Exact counts of a condition's instances.
+public struct Audience: Sendable, Hashable {
+    public struct AppCount: Sendable, Hashable {
+        public var app: App
+        public var count: UInt64
+    }
+
+    public var total: UInt64 = 0
+    public var perPlatform: [Platform: UInt64] = [:]
+    /// Apps with at least one instance in the audience.
+    public var perApp: [AppCount] = []
+
+    /// - Throws: `MartletError` for a bad condition, `StorageError`.
+    public init(
+        of text: String, in number: ProjectNumber,
+        _ storage: borrowing some StorageReader & ~Copyable
+    ) throws {
+        let project = try Self.project(number, storage)
+        let condition = try Condition(parsing: text, topicsMax: project.conditionTopicsMax)
+        var apps: [App] = []
+        for app in 0..<project.nextApp.rawValue {
+            if let app = try storage.app(AppNumber(app), in: number) { apps.append(app) }
+        }
+        let slots = try Engine.slots(of: condition, in: number, storage)
+        var evaluator = ConditionEvaluator(
+            condition, source: try storage.blocks(of: slots, in: number))
+        var appBlocks = try storage.blocks(of: apps.map { .app($0.number) }, in: number)
+        var counts = [UInt64](repeating: 0, count: apps.count)
+        while let result = evaluator.next() {
+            total += UInt64(result.count)
+            // An instance has one app, and with it one platform: the apps' counts sum up to all.
+            var left = result.count
+            for index in apps.indices where left > 0 {
+                guard let next = appBlocks.nextBlock(slot: index, from: result.block),
+                    next.block == result.block
+                else { continue }
+                let found = next.view.intersectionCount(with: result.view)
+                counts[index] += UInt64(found)
+                left -= found
+            }
+        }
+        for (app, count) in zip(apps, counts) where count > 0 {
+            perPlatform[app.platform, default: 0] += count
+            perApp.append(AppCount(app: app, count: count))
+        }
+    }
+
+    private static func project(
+        _ number: ProjectNumber, _ storage: borrowing some StorageReader & ~Copyable
+    ) throws -> Project {
+        guard let project = try storage.project(number) else { throw MartletError.noProject("") }
+        return project
+    }
+
+    /// A condition taken apart, with the cardinality of each part.
+    public static func explain(
+        _ text: String, in number: ProjectNumber,
+        _ storage: borrowing some StorageReader & ~Copyable
+    ) throws -> Explanation {
+        let project = try project(number, storage)
+        let condition = try Condition(parsing: text, topicsMax: project.conditionTopicsMax)
+        var known: Set<TopicName> = []
+        for name in condition.topics where try storage.topic(named: name, in: number) != nil {
+            known.insert(name)
+        }
+        // Counted here, since a closure cannot hold on to a borrowed snapshot.
+        var counts: [String: UInt64] = [:]
+        for index in condition.syntaxTree.nodes.indices {
+            let part = condition.part(at: index)
+            guard counts[part.text] == nil else { continue }
+            counts[part.text] = try count(part, in: number, storage)
+        }
+        counts[condition.text] = try count(condition, in: number, storage)
+        return Explanation(
+            of: condition, isKnown: { known.contains($0) }, count: { counts[$0.text] ?? 0 })
+    }
+
+    private static func count(
+        _ condition: Condition, in number: ProjectNumber,
+        _ storage: borrowing some StorageReader & ~Copyable
+    ) throws(StorageError) -> UInt64 {
+        let slots = try Engine.slots(of: condition, in: number, storage)
+        var evaluator = ConditionEvaluator(
+            condition, source: try storage.blocks(of: slots, in: number))
+        return evaluator.count()
+    }
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Who is who (REG-2, REG-5): the caller has hashed the secret, this compares digests in constant
+// time. Rests on Storage.
+
+public import MartletBase
+
+/// Checks credentials against a snapshot.
+public enum Authentication {
+    /// A server key in text is `ID.SECRET`; `digest` is that of the whole text.
+    public static func sender(
+        projectID: String, keyID: String, digest: SecretDigest,
+        in storage: borrowing some StorageReader & ~Copyable
+    ) throws -> Project {
+        guard let key = try storage.serverKey(id: keyID), key.digest.matches(digest),
+            let project = try storage.project(key.project), project.id == projectID
+        else {
+            throw MartletError(
+                .unauthenticated,
+                "The server key is not one of this project's; 'martlet key create' makes one.",
+                field: "server key")
+        }
+        guard !key.isRevoked else {
+            throw MartletError(
+                .unauthenticated, "The server key was revoked; use another.", field: "server key")
+        }
+        return project
+    }
+
+    public static func device(
+        projectID: String, token text: String, digest: SecretDigest,
+        in storage: borrowing some StorageReader & ~Copyable
+    ) throws -> (project: Project, instance: Instance, watermark: MessageSequence) {
+        guard let project = try storage.project(id: projectID) else {
+            throw MartletError.noProject(projectID)
+        }
+        let token = try Token(validating: text)
+        guard let place = try storage.locate(token), place.project == project.number,
+            let instance = try storage.instance(place.ordinal, in: place.project)
+        else {
+            throw MartletError(
+                .unregistered, "The token is not registered in this project; register again.",
+                field: "token")
+        }
+        guard instance.keyDigest.matches(digest) else {
+            throw MartletError(
+                .unauthenticated, "The device key is not this token's.", field: "device key")
+        }
+        let watermark = try storage.watermark(of: place.ordinal, in: place.project)
+        return (project, instance, watermark)
+    }
+
+    public static func project(
+        id: String, in storage: borrowing some StorageReader & ~Copyable
+    ) throws -> Project {
+        guard let project = try storage.project(id: id) else { throw MartletError.noProject(id) }
+        return project
+    }
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// TOP-9: lists in pages. A page is one snapshot; the next begins after the last entry of this one,
+// so what changes in between is seen or not, but nothing is told twice. Rests on Storage.
+
+public import MartletBase
+import MartletBits
+import MartletCondition
+
+/// Pages of lists.
+public enum Listing {
+    /// One page and whether there is more behind it.
+    public struct Page<Element: Sendable>: Sendable {
+        public var entries: [Element]
+        public var hasMore: Bool
+
+        public init(entries: [Element], hasMore: Bool) {
+            self.entries = entries
+            self.hasMore = hasMore
+        }
+    }
+
+    static func check(_ limit: Int) throws(MartletError) {
+        guard (1...Limits.pageEntriesMax).contains(limit) else {
+            throw MartletError(
+                .invalidArgument, "A page has 1 to \(Limits.pageEntriesMax) entries.", field: "limit")
+        }
+    }
+
+    /// Keeps a page of texts below what one frame may carry.
+    static let bytesPerPageMax = 192 * 1024
+
+    public static func projects(
+        after id: String, limit: Int, _ storage: borrowing some StorageReader & ~Copyable
+    ) throws -> Page<Project> {
+        try check(limit)
+        var found = try storage.projects(after: id, limit: limit + 1)
+        let hasMore = found.count > limit
+        if hasMore { found.removeLast() }
+        return Page(entries: found, hasMore: hasMore)
+    }
+
+    public static func topics(
+        in project: ProjectNumber, after name: String, limit: Int,
+        _ storage: borrowing some StorageReader & ~Copyable
+    ) throws -> Page<Topic> {
+        try check(limit)
+        return cut(
+            try storage.topics(in: project, after: name, limit: limit + 1), limit: limit)
+    }
+
+    /// In the order of their names.
+    public static func topics(
+        of ordinal: Ordinal, in project: ProjectNumber, after name: String, limit: Int,
+        _ storage: borrowing some StorageReader & ~Copyable
+    ) throws -> Page<Topic> {
+        try check(limit)
+        var all: [Topic] = []
+        for number in try storage.topicNumbers(of: ordinal, in: project) {
+            if let topic = try storage.topic(TopicNumber(number), in: project) { all.append(topic) }
+        }
+        all.sort { $0.name.text.utf8.lexicographicallyPrecedes($1.name.text.utf8) }
+        let rest = all.drop { !name.utf8.lexicographicallyPrecedes($0.name.text.utf8) }
+        return cut(Array(name.isEmpty ? all[...] : rest), limit: limit)
+    }
+
+    private static func cut(_ topics: [Topic], limit: Int) -> Page<Topic> {
+        var bytes = 0
+        var entries: [Topic] = []
+        for topic in topics {
+            bytes += topic.name.text.utf8.count + 10
+            guard entries.count < limit, bytes <= bytesPerPageMax else { break }
+            entries.append(topic)
+        }
+        return Page(entries: entries, hasMore: entries.count < topics.count)
+    }
+
+    /// Tokens of a topic's subscribers, in the order of their ordinals.
+    public struct Subscribers: Sendable {
+        public var total: UInt64
+        public var tokens: [Token]
+        /// Where the next page begins; nil at the end.
+        public var next: Ordinal?
+    }
+
+    public static func subscribers(
+        of name: TopicName, in project: ProjectNumber, from start: Ordinal, limit: Int,
+        _ storage: borrowing some StorageReader & ~Copyable
+    ) throws -> Subscribers {
+        try check(limit)
+        guard let topic = try storage.topic(named: name, in: project) else {
+            return Subscribers(total: 0, tokens: [], next: nil)
+        }
+        var blocks = try storage.blocks(of: [.topic(topic.number)], in: project)
+        var ordinals: [Ordinal] = []
+        var from = start.blockIndex
+        while ordinals.count <= limit, let next = blocks.nextBlock(slot: 0, from: from) {
+            next.view.forEachBit { bit in
+                let ordinal = Ordinal(block: next.block, bit: bit)
+                if ordinal >= start, ordinals.count <= limit { ordinals.append(ordinal) }
+            }
+            from = next.block + 1
+        }
+        let following = ordinals.count > limit ? ordinals.removeLast() : nil
+        var tokens: [Token] = []
+        for ordinal in ordinals {
+            if let instance = try storage.instance(ordinal, in: project) {
+                tokens.append(instance.token)
+            }
+        }
+        return Subscribers(total: topic.subscriberCount, tokens: tokens, next: following)
+    }
+
+    /// Where a token's instance is, for lists about it.
+    public static func locate(
+        _ text: String, in project: ProjectNumber,
+        _ storage: borrowing some StorageReader & ~Copyable
+    ) throws -> Ordinal {
+        let token = try Token(validating: text)
+        guard let place = try storage.locate(token), place.project == project else {
+            throw MartletError(
+                .notFound, "The token is not registered in this project.", field: "token")
+        }
+        return place.ordinal
+    }
+}
