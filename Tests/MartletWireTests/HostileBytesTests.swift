@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// NET-3: whatever bytes come, decoding throws one of its typed errors or returns a value that says
+// exactly these bytes. It never traps and never takes a part for the whole.
+
+import MartletBase
+import MartletWire
+import Testing
+
+@Suite struct HostileBytesTests {
+    @Test(
+        "NET-3 every truncation of every vector is refused", arguments: vectorValues.keys.sorted())
+    func truncations(name: String) throws {
+        let bytes = try Vectors.bytes(name)
+        let value = try #require(vectorValues[name])
+        for count in 0..<(bytes.count - 5) {
+            let body = Array(bytes[5..<(5 + count)])
+            do {
+                let shorter = try value.decodeSame(type: bytes[4], body: body)
+                // The message of SEND and DELIVER is the rest of the frame, whatever its length.
+                #expect([FrameType.send.rawValue, FrameType.deliver.rawValue].contains(bytes[4]))
+                #expect(Array(shorter.encoded[5...]) == body)
+            } catch {
+                guard case .truncated(let needed, let available) = error else {
+                    Issue.record("\(name) cut to \(count) bytes: \(error)")
+                    continue
+                }
+                #expect(needed > available)
+                #expect(error.martletError.word == .protocolViolation)
+            }
+        }
+    }
+
+    @Test("NET-3 a byte after the last field is refused", arguments: vectorValues.keys.sorted())
+    func trailing(name: String) throws {
+        let bytes = try Vectors.bytes(name)
+        let value = try #require(vectorValues[name])
+        guard ![FrameType.send.rawValue, FrameType.deliver.rawValue].contains(bytes[4]) else {
+            return
+        }
+        #expect(throws: WireError.trailingBytes(count: 1)) {
+            try value.decodeSame(type: bytes[4], body: Array(bytes[5...]) + [0])
+        }
+    }
+
+    @Test("NET-3 any byte changed to any other never traps, and what is accepted says those bytes")
+    func flips() throws {
+        for (name, value) in vectorValues {
+            var bytes = try Vectors.bytes(name)
+            for index in 4..<bytes.count {
+                let original = bytes[index]
+                for change in 1...255 as ClosedRange<UInt8> {
+                    bytes[index] = original ^ change
+                    check(bytes, like: value, name)
+                }
+                bytes[index] = original
+            }
+        }
+    }
+
+    private func check(_ bytes: [UInt8], like value: AnyFrame, _ name: String) {
+        let body = Array(bytes[5...])
+        guard let frame = try? value.decodeSame(type: bytes[4], body: body) else { return }
+        if frame.encoded != bytes { Issue.record("\(name): \(bytes) decodes as \(frame)") }
+        switch frame {
+        case .client(.send(let send)):
+            _ = try? Message.validate(send.message)
+            _ = try? Message(decoding: send.message, unknownTags: .skip)
+        case .broker(.deliver(let deliver)):
+            _ = try? Message.validate(deliver.message)
+            _ = try? Message(decoding: deliver.message, unknownTags: .skip)
+        default: break
+        }
+    }
+
+    @Test("NET-3 random bytes of any type never trap")
+    func randomBytes() {
+        var random = SeededGenerator(state: 5228)
+        for _ in 0..<200_000 {
+            let type = UInt8.random(in: 0...0x40, using: &random)
+            let count = Int.random(in: 0...48, using: &random)
+            // Small numbers make counts that nearly fit.
+            let body = (0..<count).map { _ in
+                UInt8.random(in: 0...(Bool.random(using: &random) ? 4 : 255), using: &random)
+            }
+            _ = try? ClientFrame.decode(type: type, body: body.span.bytes)
+            _ = try? BrokerFrame.decode(type: type, body: body.span.bytes)
+            _ = try? Message.validate(body)
+            _ = try? Message(decoding: body, unknownTags: .skip)
+        }
+    }
+
+    /// type | body | error
+    static let faults: [(UInt8, [UInt8], WireError)] = [
+        (0x00, [], .unknownFrameType(0)),
+        (0x08, [], .unknownFrameType(8)),
+        (0x15, [], .unknownFrameType(0x15)),
+        (0xFF, [], .unknownFrameType(0xFF)),
+        (0x02, [], .unexpectedFrame(.welcome)),
+        (0x10, [], .unexpectedFrame(.deliver)),
+        (0x14, [0, 0, 0, 0], .zeroCorrelation),
+        (0x01, [0x47, 0x45, 0x54, 0x20], .wrongMagic(0x2054_4547)),
+        (0x01, [0x4D, 0x52, 0x54, 0x4C, 2, 9, 9], .unsupportedVersion(2)),
+        (0x01, [0x4D, 0x52, 0x54, 0x4C, 1, 5], .unknownValue(field: "role", value: 5)),
+        (0x01, [0x4D, 0x52, 0x54, 0x4C, 1, 2, 1, 0, 0xFF], .invalidUTF8(byteOffset: 6)),
+        (0x20, [1, 0, 0, 0, 2], .unknownValue(field: "flags", value: 2)),
+        (0x20, [1, 0, 0, 0, 0, 4], .unknownValue(field: "target kind", value: 4)),
+        (0x22, [1, 0, 0, 0, 3], .unknownValue(field: "operation", value: 3)),
+        (
+            0x12, [1, 0, 0, 0, 0xFF, 0xFF, 0, 0],
+            .truncated(neededBytes: 131_070, availableBytes: 2)
+        ),
+    ]
+
+    @Test("NET-3 each fault has its own error", arguments: 0..<15)
+    func fault(row: Int) {
+        let (type, body, expected) = Self.faults[row]
+        #expect(throws: expected) { try ClientFrame.decode(type: type, body: body.span.bytes) }
+    }
+
+    @Test("NET-1 another version is an INVALID_ARGUMENT that names the version spoken")
+    func version() {
+        let error = WireError.unsupportedVersion(2).martletError
+        #expect(error.word == .invalidArgument)
+        #expect(error.message.contains("use version 1"))
+    }
+
+    @Test("NET-1 counts beyond the documented limits are well-formed and left to the broker")
+    func counts() throws {
+        for count in [0, 101, 1001] {
+            let request = ClientFrame.deviceTopics(
+                DeviceTopicsRequest(
+                    operation: .subscribe, correlation: 1,
+                    topics: Array(repeating: "a", count: count)))
+            let bytes = AnyFrame.client(request).encoded
+            let body = Array(bytes[5...])
+            #expect(try ClientFrame.decode(type: bytes[4], body: body.span.bytes) == request)
+        }
+    }
+
+    @Test("NET-1 a text too long for its count is cut at a whole character and reported")
+    func clipped() throws {
+        var writer = WireWriter()
+        let text = String(repeating: "⚓", count: 30_000)
+        ErrorFrame(correlation: 1, error: MartletError(.internal, text)).encode(into: &writer)
+        #expect(writer.isClipped)
+        let body = Array(writer.bytes[5...])
+        let frame = try BrokerFrame.decode(type: writer.bytes[4], body: body.span.bytes)
+        guard case .error(let error) = frame else {
+            Issue.record("\(frame)")
+            return
+        }
+        #expect(error.error.message == String(repeating: "⚓", count: 21_845))
+        writer.reset()
+        #expect(!writer.isClipped && writer.bytes.isEmpty)
+    }
+}

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// NET-1: the codec says what the document says. Each golden vector is decoded to a value written
+// here by hand, and the value encodes to the vector's bytes.
+
+import MartletBase
+import MartletWire
+import Testing
+
+private let now = Instant(millisecondsSince1970: 1_760_000_000_000)
+
+private func message(_ message: Message) -> [UInt8] {
+    var writer = WireWriter()
+    message.encode(into: &writer)
+    return writer.bytes
+}
+
+private func welcome(
+    _ role: ConnectionRole, frameBytesMax: UInt32, through: UInt64 = 0, token: String = "",
+    deviceKey: String = ""
+) -> AnyFrame {
+    .broker(
+        .welcome(
+            Welcome(
+                role: role, idleSeconds: 1800, frameBytesMax: frameBytesMax, now: now,
+                senderID: 100_200_300, acknowledgedThrough: through, token: token,
+                deviceKey: deviceKey)))
+}
+
+private let project = ProjectRecord(
+    projectID: "tides", senderID: 100_200_300, conditionTopicsMax: 10, instances: 0, topics: 0)
+
+private let opening: [String: AnyFrame] = [
+    "hello-device": .client(
+        .hello(
+            .device(
+                projectID: "tides", token: "tok-7", deviceKey: "dev-secret", receivedThrough: 41))),
+    "hello-sender": .client(.hello(.sender(projectID: "tides", serverKey: "srv-secret"))),
+    "hello-new-device": .client(
+        .hello(
+            .newDevice(projectID: "tides", appName: "com.example.tides", platform: .apple))),
+    "hello-administrator": .client(
+        .hello(.administrator(administratorKey: "adm-secret", projectID: ""))),
+    "hello-administrator-of-project": .client(
+        .hello(.administrator(administratorKey: "adm-secret", projectID: "tides"))),
+    "welcome-device": welcome(.device, frameBytesMax: 16_384, through: 41),
+    "welcome-new-device": welcome(
+        .device, frameBytesMax: 16_384, token: "tok-7", deviceKey: "dev-secret"),
+    "welcome-sender": welcome(.sender, frameBytesMax: 65_536),
+    "ping": .client(.ping(Ping(value: 0x0102_0304_0506_0708))),
+    "pong": .broker(.pong(Pong(value: 0x0102_0304_0506_0708))),
+    "error-condition": .broker(
+        .error(
+            ErrorFrame(
+                correlation: 9,
+                error: MartletError(
+                    .invalidArgument, "Write && or ||.", field: "condition", byteOffset: 17)))),
+    "error-connection": .broker(
+        .error(
+            ErrorFrame(
+                correlation: 0,
+                error: MartletError(
+                    .unavailable, "The broker is full.", retryDelayMilliseconds: 2500)))),
+    "draining": .broker(.draining(Draining(reconnectDelayMilliseconds: 5000))),
+    "done": .broker(.done(Done(correlation: 9))),
+]
+
+private let devices: [String: AnyFrame] = [
+    "deliver-topic": .broker(
+        .deliver(
+            Deliver(
+                streamID: 42, accepted: now, expires: now.advanced(bySeconds: 2_419_200),
+                kind: .topic, priority: .high, from: "/topics/high-water",
+                message: message(
+                    Message(
+                        notification: .init(
+                            title: "High water", body: "18:04 ⚓",
+                            image: "https://example.com/a.png"),
+                        data: ["station": "Husum", "cm": "412"]))))),
+    "deliver-not-stored": .broker(
+        .deliver(
+            Deliver(
+                streamID: 1 << 63 | 43, accepted: now, expires: now, kind: .condition,
+                priority: .normal, from: "100200300", message: message(Message(data: ["k": ""]))))),
+    "deliver-empty": .broker(
+        .deliver(
+            Deliver(
+                streamID: 44, accepted: Instant(millisecondsSince1970: -1),
+                expires: Instant(millisecondsSince1970: 0), kind: .token, priority: .normal,
+                from: "100200300", message: []))),
+    "ack": .client(.acknowledge(Acknowledge(through: 42, streamIDs: [44, 47]))),
+    "ack-through": .client(.acknowledge(Acknowledge(through: 42))),
+    "subscribe": .client(
+        .deviceTopics(
+            DeviceTopicsRequest(
+                operation: .subscribe, correlation: 1, topics: ["high-water", "/topics/storm"]))),
+    "unsubscribe": .client(
+        .deviceTopics(
+            DeviceTopicsRequest(operation: .unsubscribe, correlation: 2, topics: ["storm"]))),
+    "unregister": .client(.unregister(UnregisterRequest(correlation: 3))),
+]
+
+private let senders: [String: AnyFrame] = [
+    "send-condition": .client(
+        .send(
+            SendRequest(
+                correlation: 7, target: .condition("'a' in topics && !('b' in topics)"),
+                message: message(Message(data: ["k": "v"])), timeToLiveSeconds: 3600,
+                priority: .high))),
+    "send-validate-only": .client(
+        .send(
+            SendRequest(
+                correlation: 8, target: .token("tok-7"),
+                message: message(Message(notification: .init(title: "Hi"))), validateOnly: true))),
+    "send-empty": .client(
+        .send(
+            SendRequest(
+                correlation: .max, target: .topic("storm"), message: [], timeToLiveSeconds: 0,
+                priority: .normal))),
+    "accepted": .broker(
+        .accepted(Accepted(correlation: 7, messageNumber: 42, recipients: 10_000_000))),
+    "change-topic": .client(
+        .changeTopic(
+            ChangeTopicRequest(
+                correlation: 10, operation: .subscribe, topic: "storm", tokens: ["tok-7", "tok-8"]))
+    ),
+    "change-topic-unsubscribe": .client(
+        .changeTopic(
+            ChangeTopicRequest(
+                correlation: 11, operation: .unsubscribe, topic: "storm", tokens: ["tok-7"]))),
+    "topic-result": .broker(
+        .topicResult(
+            TopicResult(
+                correlation: 10, successes: 1,
+                failures: [.init(index: 1, word: .tooManyTopics), .init(index: 3, word: .notFound)])
+        )
+    ),
+    "audience": .client(
+        .condition(
+            ConditionQuestion(kind: .audience, correlation: 12, condition: "'a' in topics"))),
+    "audience-result": .broker(
+        .audienceResult(
+            AudienceResult(
+                correlation: 12, total: 3, android: 2, apple: 1, web: 0,
+                apps: [
+                    .init(appName: "com.example.tides", platform: .android, count: 2),
+                    .init(appName: "com.example.tides", platform: .apple, count: 1),
+                ]))),
+    "explain": .client(
+        .condition(ConditionQuestion(kind: .explain, correlation: 13, condition: "'a' in topics"))),
+    "explanation": .broker(
+        .explanation(
+            Explanation(
+                correlation: 13, tree: "topic a", bytecode: "load 0",
+                parts: [.init(start: 0, end: 13, count: 3)],
+                advice: [.init(byteOffset: 1, text: "Nobody subscribes to a.")]))),
+    "list-topics": .client(
+        .listTopics(ListTopicsRequest(correlation: 14, after: "", limit: 100))),
+    "topic-page": .broker(
+        .topicPage(
+            TopicPage(
+                correlation: 14, hasMore: true,
+                topics: [
+                    .init(name: "high-water", subscribers: 12),
+                    .init(name: "storm", subscribers: 3_000_000_000_000),
+                ]))),
+    "list-subscribers": .client(
+        .listSubscribers(
+            ListSubscribersRequest(correlation: 15, topic: "storm", cursor: "c1", limit: 2))),
+    "token-page": .broker(
+        .tokenPage(
+            TokenPage(correlation: 15, total: 5, nextCursor: "c2", tokens: ["tok-7", "tok-8"]))),
+    "list-instance-topics": .client(
+        .listInstanceTopics(
+            ListInstanceTopicsRequest(correlation: 16, token: "", after: "high-water", limit: 1000))
+    ),
+]
+
+private let administrators: [String: AnyFrame] = [
+    "create-project": .client(
+        .createProject(
+            CreateProjectRequest(correlation: 17, projectID: "tides", conditionTopicsMax: 10))),
+    "project": .broker(.project(ProjectResult(correlation: 17, project: project))),
+    "list-projects": .client(
+        .listProjects(ListProjectsRequest(correlation: 18, after: "a", limit: 50))),
+    "project-page": .broker(
+        .projectPage(
+            ProjectPage(
+                correlation: 18, hasMore: false,
+                projects: [
+                    ProjectRecord(
+                        projectID: "tides", senderID: 100_200_300, conditionTopicsMax: 10,
+                        instances: 7, topics: 2)
+                ]))),
+    "create-key": .client(
+        .createKey(CreateKeyRequest(correlation: 19, projectID: "tides", name: "büro"))),
+    "key": .broker(.key(KeyResult(correlation: 19, keyID: "k1", serverKey: "srv-secret"))),
+    "revoke-key": .client(
+        .revokeKey(RevokeKeyRequest(correlation: 20, projectID: "tides", keyID: "k1"))),
+    "list-keys": .client(.listKeys(ListKeysRequest(correlation: 21, projectID: "tides"))),
+    "key-page": .broker(
+        .keyPage(
+            KeyPage(
+                correlation: 21,
+                keys: [.init(keyID: "k1", name: "büro", created: now, isRevoked: true)]))),
+]
+
+/// Every vector's file name and value.
+let vectorValues: [String: AnyFrame] = opening.merging(devices) { a, _ in a }
+    .merging(senders) { a, _ in a }.merging(administrators) { a, _ in a }
+
+@Suite struct VectorTests {
+    @Test("NET-1 every vector has a value here, and every value a vector")
+    func complete() {
+        #expect(Vectors.names == vectorValues.keys.sorted())
+    }
+
+    @Test("NET-1 every type of frame is shown by a vector")
+    func everyType() {
+        let shown = Set(vectorValues.values.map { $0.encoded[4] })
+        #expect(shown == Set(FrameType.allCases.map(\.rawValue)))
+    }
+
+    @Test("NET-1 a vector decodes to its value", arguments: vectorValues.keys.sorted())
+    func decodes(name: String) throws {
+        let bytes = try Vectors.bytes(name)
+        let value = try #require(vectorValues[name])
+        let length = bytes[0..<4].reversed().reduce(0) { $0 << 8 | Int($1) }
+        #expect(length == bytes.count - 4)
+        #expect(try value.decodeSame(type: bytes[4], body: Array(bytes[5...])) == value)
+    }
+
+    @Test("NET-1 a value encodes to its vector's bytes", arguments: vectorValues.keys.sorted())
+    func encodes(name: String) throws {
+        let value = try #require(vectorValues[name])
+        #expect(try value.encoded == Vectors.bytes(name))
+    }
+
+    @Test("NET-1 DELIVER written straight into memory is the vector, byte for byte")
+    func deliverHeader() throws {
+        for name in ["deliver-topic", "deliver-not-stored", "deliver-empty"] {
+            let vector = try Vectors.bytes(name)
+            guard case .broker(.deliver(let deliver)) = vectorValues[name] else { continue }
+            let from = Array(deliver.from.utf8)
+            let count = DeliverHeader.byteCount(
+                fromBytes: from.count, bodyBytes: deliver.message.count)
+            #expect(count == vector.count)
+            var memory = [UInt8](repeating: 0xEE, count: count + 1)
+            memory.withUnsafeMutableBytes { memory in
+                from.withUnsafeBytes { from in
+                    deliver.message.withUnsafeBytes { body in
+                        let written = DeliverHeader.write(
+                            streamID: 7, accepted: deliver.accepted, expires: deliver.expires,
+                            kind: deliver.kind, priority: deliver.priority, from: from, body: body,
+                            into: memory)
+                        #expect(written == count)
+                    }
+                }
+                DeliverHeader.setStreamID(deliver.streamID, in: memory)
+            }
+            #expect(memory == vector + [0xEE])
+        }
+    }
+}

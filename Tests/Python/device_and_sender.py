@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One round through a broker with the Python client: register, subscribe, send to a condition,
+receive, acknowledge, reconnect, unregister. Exits 0 when all of it went as the document says, else 1
+with a sentence that tells the step.
+
+    python3 device_and_sender.py --host 127.0.0.1 --port 5228 --project tides --server-key KEY
+"""
+
+import argparse
+import os
+import sys
+
+import martlet
+
+
+class Wrong(Exception):
+    """The broker did something else than the document says."""
+
+
+def expect(condition, sentence):
+    if not condition:
+        raise Wrong(sentence)
+
+
+def round_trip(options, say):
+    say("a device registers")
+    device = martlet.Device(options.host, options.port, options.project, app=options.app)
+    expect(device.welcome["role"] == 1, "a new device is not welcomed as a device")
+    expect(device.token and device.device_key, "WELCOME brings no credentials")
+
+    mark = os.urandom(6).hex()
+    topic, other = f"python-{mark}", f"python-{mark}-other"
+    say(f"it subscribes to {topic}")
+    result = device.subscribe("/topics/" + topic)
+    expect((result["successes"], result["failures"]) == (1, []), f"SUBSCRIBE: {result}")
+
+    say("a sender sends to a condition")
+    sender = martlet.Sender(options.host, options.port, options.project, options.server_key)
+    condition = f"'{topic}' in topics && !('{other}' in topics)"
+    audience = sender.audience(condition)
+    expect(audience["total"] == 1, f"the audience is {audience['total']}, not 1")
+    content = martlet.message(title="High water", body="at 18:04 ⚓", data={"mark": mark})
+    accepted = sender.send_message("condition", condition, content, priority=2)
+    expect(accepted["recipients"] == 1, f"accepted for {accepted['recipients']} instances, not 1")
+
+    say("the device receives the message")
+    deliver, shown = device.next_message()
+    expect(shown["title"] == "High water" and shown["data"] == {"mark": mark}, f"it got {shown}")
+    expect(deliver["message"] == content, "the message is not byte for byte the same")
+    expect(deliver["stream ID"] == accepted["message number"], "another stream ID than accepted")
+    expect(deliver["from"] == str(sender.welcome["sender ID"]), f"from is {deliver['from']}")
+    expect(deliver["target kind"] == 3 and deliver["priority"] == 2, "another kind or priority")
+    expect(deliver["accepted"] < deliver["expires"], "it expires before it was accepted")
+
+    say("it acknowledges and reconnects; the message does not come again")
+    device.acknowledge(deliver["stream ID"])
+    device.ping()
+    device.close()
+    second = sender.send_message("topic", topic, martlet.message(data={"second": mark}))
+    device = martlet.Device(options.host, options.port, options.project, token=device.token,
+                            device_key=device.device_key)
+    deliver, shown = device.next_message()
+    expect(deliver["stream ID"] == second["message number"], "an acknowledged message came again")
+    expect(deliver["from"] == "/topics/" + topic, f"from is {deliver['from']}")
+    device.acknowledge(deliver["stream ID"])
+
+    say("what is malformed is refused")
+    try:
+        sender.send_message("condition", f"'{topic}' in", martlet.message(data={"a": "b"}))
+        raise Wrong("a bad condition is accepted")
+    except martlet.MartletError as error:
+        expect(error.word == "INVALID_ARGUMENT", f"a bad condition is answered by {error}")
+
+    say("it unregisters, and its token is invalid")
+    device.unregister()
+    device.close()
+    try:
+        sender.send_message("token", device.token, martlet.message(data={"a": "b"}))
+        raise Wrong("a send to an unregistered token is accepted")
+    except martlet.MartletError as error:
+        expect(error.word == "UNREGISTERED", f"an unregistered token is answered by {error}")
+    sender.close()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=martlet.DEFAULT_PORT)
+    parser.add_argument("--project", required=True)
+    parser.add_argument("--server-key", required=True)
+    parser.add_argument("--app", default="com.example.python")
+    parser.add_argument("--quiet", action="store_true")
+    options = parser.parse_args()
+    step = ["connecting"]
+
+    def say(sentence):
+        step[0] = sentence
+        if not options.quiet:
+            print(sentence)
+
+    try:
+        round_trip(options, say)
+    except (Wrong, martlet.MartletError, martlet.ProtocolViolation, OSError) as error:
+        print(f"failed where {step[0]}: {type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+    print("all as the document says")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,411 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Martlet's wire protocol for Python, from its document alone.
+
+Every frame is a list of fields, written down once in FRAMES as the document lists them; one walker
+reads and one writes them. `Device` and `Sender` are small blocking clients on top. Nothing but the
+standard library is used, and nothing of the Swift code was looked at: where the two disagree, one of
+them or the document is wrong.
+"""
+
+import socket
+import struct
+import time
+
+VERSION = 1
+DEFAULT_PORT = 5228
+ABSENT = 0xFFFFFFFF
+NOT_STORED = 1 << 63
+BROKER_FRAME_BYTES_MAX = 262_144
+
+ROLES = {1: "device", 2: "sender", 3: "new device", 4: "administrator"}
+PLATFORMS = {1: "android", 2: "apple", 3: "web"}
+TARGETS = {1: "token", 2: "topic", 3: "condition"}
+WORDS = {
+    1: "INVALID_ARGUMENT", 2: "UNAUTHENTICATED", 3: "PERMISSION_DENIED", 4: "NOT_FOUND",
+    5: "ALREADY_EXISTS", 6: "UNREGISTERED", 7: "SENDER_ID_MISMATCH", 8: "QUOTA_EXCEEDED",
+    9: "RESOURCE_EXHAUSTED", 10: "TOO_MANY_TOPICS", 11: "UNAVAILABLE", 12: "INTERNAL",
+    13: "PROTOCOL_VIOLATION", 14: "REPLACED", 15: "DEADLINE_EXCEEDED",
+}
+
+INTEGERS = {"u8": "<B", "u16": "<H", "u32": "<I", "u64": "<Q", "i64": "<q"}
+C = ("correlation", "u32")
+A_PROJECT = [("ID", "str"), ("sender ID", "u64"), ("topics per condition", "u8"),
+             ("instances", "u64"), ("topics", "u64")]
+HELLO_BY_ROLE = {
+    1: [("project ID", "str"), ("token", "str"), ("device key", "str"), ("received-through", "u64")],
+    2: [("project ID", "str"), ("server key", "str")],
+    3: [("project ID", "str"), ("app name", "str"), ("platform", "u8", PLATFORMS)],
+    4: [("administrator key", "str"), ("project ID", "str")],
+}
+
+# (number, name, fields). A field is (name, type) or (name, type, allowed values); a type is an
+# integer, "str", "rest", "magic", "hello", or a list of fields, which stands for `u16 n · n × (…)`.
+FRAMES = [
+    (0x01, "HELLO", [("magic", "magic"), ("version", "u8", {1: "1"}), ("role", "u8", ROLES),
+                     ("by role", "hello")]),
+    (0x02, "WELCOME", [("version", "u8", {1: "1"}), ("role", "u8", {1: "", 2: "", 4: ""}),
+                       ("idle seconds", "u32"), ("frame bytes", "u32"), ("now", "i64"),
+                       ("sender ID", "u64"), ("acknowledged-through", "u64"), ("token", "str"),
+                       ("device key", "str")]),
+    (0x03, "PING", [("value", "u64")]),
+    (0x04, "PONG", [("value", "u64")]),
+    (0x05, "ERROR", [("correlation", "u32 or 0"), ("word", "u16", WORDS), ("retry delay", "u32"),
+                     ("byte offset", "u32"), ("field", "str"), ("message", "str")]),
+    (0x06, "DRAINING", [("reconnect delay", "u32")]),
+    (0x07, "DONE", [C]),
+    (0x10, "DELIVER", [("stream ID", "u64"), ("accepted", "i64"), ("expires", "i64"),
+                       ("target kind", "u8", TARGETS), ("priority", "u8", {1: "", 2: ""}),
+                       ("from", "str"), ("message", "rest")]),
+    (0x11, "ACK", [("through", "u64"), ("stream IDs", [("stream ID", "u64")])]),
+    (0x12, "SUBSCRIBE", [C, ("topics", [("topic", "str")])]),
+    (0x13, "UNSUBSCRIBE", [C, ("topics", [("topic", "str")])]),
+    (0x14, "UNREGISTER", [C]),
+    (0x20, "SEND", [C, ("flags", "u8", {0: "", 1: "validate only"}),
+                    ("target kind", "u8", TARGETS), ("target", "str"), ("time to live", "u32"),
+                    ("priority", "u8", {0: "", 1: "", 2: ""}), ("message", "rest")]),
+    (0x21, "ACCEPTED", [C, ("message number", "u64"), ("recipients", "u64")]),
+    (0x22, "CHANGE_TOPIC", [C, ("operation", "u8", {1: "", 2: ""}), ("topic", "str"),
+                            ("tokens", [("token", "str")])]),
+    (0x23, "TOPIC_RESULT", [C, ("successes", "u16"),
+                            ("failures", [("index", "u16"), ("word", "u16", WORDS)])]),
+    (0x24, "AUDIENCE", [C, ("condition", "str")]),
+    (0x25, "AUDIENCE_RESULT", [C, ("total", "u64"), ("android", "u64"), ("apple", "u64"),
+                               ("web", "u64"),
+                               ("apps", [("app", "str"), ("platform", "u8", PLATFORMS),
+                                         ("count", "u64")])]),
+    (0x26, "EXPLAIN", [C, ("condition", "str")]),
+    (0x27, "EXPLANATION", [C, ("tree", "str"), ("bytecode", "str"),
+                           ("parts", [("start", "u32"), ("end", "u32"), ("count", "u64")]),
+                           ("advice", [("offset", "u32"), ("text", "str")])]),
+    (0x28, "LIST_TOPICS", [C, ("after", "str"), ("limit", "u16")]),
+    (0x29, "TOPIC_PAGE", [C, ("more", "u8", {0: "", 1: ""}),
+                          ("topics", [("name", "str"), ("subscribers", "u64")])]),
+    (0x2A, "LIST_SUBSCRIBERS", [C, ("topic", "str"), ("cursor", "str"), ("limit", "u16")]),
+    (0x2B, "TOKEN_PAGE", [C, ("total", "u64"), ("next cursor", "str"),
+                          ("tokens", [("token", "str")])]),
+    (0x2C, "LIST_INSTANCE_TOPICS", [C, ("token", "str"), ("after", "str"), ("limit", "u16")]),
+    (0x30, "CREATE_PROJECT", [C, ("project ID", "str"), ("topics per condition", "u8")]),
+    (0x31, "PROJECT", [C] + A_PROJECT),
+    (0x32, "LIST_PROJECTS", [C, ("after", "str"), ("limit", "u16")]),
+    (0x33, "PROJECT_PAGE", [C, ("more", "u8", {0: "", 1: ""}), ("projects", A_PROJECT)]),
+    (0x34, "CREATE_KEY", [C, ("project ID", "str"), ("name", "str")]),
+    (0x35, "KEY", [C, ("key ID", "str"), ("server key", "str")]),
+    (0x36, "REVOKE_KEY", [C, ("project ID", "str"), ("key ID", "str")]),
+    (0x37, "LIST_KEYS", [C, ("project ID", "str")]),
+    (0x38, "KEY_PAGE", [C, ("keys", [("key ID", "str"), ("name", "str"), ("created", "i64"),
+                                     ("revoked", "u8", {0: "", 1: ""})])]),
+]
+NAMES = {number: name for number, name, _ in FRAMES}
+NUMBERS = {name: number for number, name, _ in FRAMES}
+FIELDS = {name: fields for _, name, fields in FRAMES}
+
+
+class ProtocolViolation(Exception):
+    """Bytes that are not a frame of the protocol."""
+
+
+class MartletError(Exception):
+    """An ERROR frame."""
+
+    def __init__(self, values):
+        self.word = WORDS[values["word"]]
+        delay = values["retry delay"]
+        self.retry_seconds = None if delay == ABSENT else delay / 1000
+        self.field = values["field"]
+        super().__init__(f"{self.word} {self.field}: {values['message']}")
+
+
+class Walker:
+    """Reads a body field by field and notes what each field's bytes were."""
+
+    def __init__(self, body):
+        self.body, self.offset, self.notes = body, 0, []
+
+    def take(self, count):
+        if self.offset + count > len(self.body):
+            raise ProtocolViolation(f"{count} bytes needed, {len(self.body) - self.offset} left")
+        self.offset += count
+        return self.body[self.offset - count:self.offset]
+
+    def integer(self, kind, name, allowed=None):
+        raw = self.take(struct.calcsize(INTEGERS[kind]))
+        value = struct.unpack(INTEGERS[kind], raw)[0]
+        if allowed is not None and value not in allowed:
+            raise ProtocolViolation(f"{name} has the unknown value {value}")
+        self.notes.append((raw, name, str(value)))
+        return value
+
+    def text(self, name):
+        start = self.offset
+        count = struct.unpack("<H", self.take(2))[0]
+        try:
+            value = self.take(count).decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise ProtocolViolation(f"{name} is not UTF-8") from error
+        self.notes.append((self.body[start:self.offset], name, repr(value)))
+        return value
+
+    def fields(self, fields, prefix=""):
+        values = {}
+        for name, kind, *allowed in fields:
+            path = prefix + name
+            allowed = allowed[0] if allowed else None
+            if isinstance(kind, list):
+                count = self.integer("u16", path)
+                values[name] = [self.fields(kind, f"{path}[{i}] ") for i in range(count)]
+            elif kind == "str":
+                values[name] = self.text(path)
+            elif kind == "magic":
+                raw = self.take(4)
+                if raw != b"MRTL":
+                    raise ProtocolViolation("the magic is not MRTL")
+                self.notes.append((raw, path, "MRTL"))
+                values[name] = raw
+            elif kind == "hello":
+                values.update(self.fields(HELLO_BY_ROLE[values["role"]], prefix))
+            elif kind == "rest":
+                values[name] = self.take(len(self.body) - self.offset)
+                self.message_notes(values[name])
+            elif kind == "u32 or 0":
+                values[name] = self.integer("u32", path)
+            else:
+                values[name] = self.integer(kind, path, allowed)
+                if name == "correlation" and values[name] == 0:
+                    raise ProtocolViolation("correlation 0")
+        return values
+
+    def message_notes(self, raw):
+        """One note for each field of a message, so that vectors can be read by hand."""
+        for tag, content in message_fields(raw):
+            whole = struct.pack("<BH", tag, len(content)) + content
+            names = {1: "title", 2: "body", 3: "image"}
+            if tag == 4:
+                key, value = data_entry(content)
+                self.notes.append((whole, "data", f"{key!r} -> {value!r}"))
+            else:
+                self.notes.append((whole, names.get(tag, f"tag {tag}"), repr(content.decode())))
+
+
+def write_fields(fields, values):
+    out = b""
+    for name, kind, *_ in fields:
+        value = values if kind == "hello" else values.get(name)
+        if isinstance(kind, list):
+            out += struct.pack("<H", len(value))
+            out += b"".join(write_fields(kind, entry) for entry in value)
+        elif kind == "str":
+            raw = value.encode("utf-8")
+            out += struct.pack("<H", len(raw)) + raw
+        elif kind == "magic":
+            out += b"MRTL"
+        elif kind == "hello":
+            out += write_fields(HELLO_BY_ROLE[values["role"]], values)
+        elif kind == "rest":
+            out += value
+        else:
+            out += struct.pack(INTEGERS[kind.split()[0]], value)
+    return out
+
+
+def encode(frame_name, /, **values):
+    """A whole frame. Field names are the document's, with `_` for blanks and hyphens."""
+    body = write_fields(FIELDS[frame_name], _spelled(FIELDS[frame_name], values))
+    return struct.pack("<IB", 1 + len(body), NUMBERS[frame_name]) + body
+
+
+def _spelled(fields, values):
+    names = {name for name, *_ in fields}
+    for extra in HELLO_BY_ROLE.values():
+        names |= {name for name, *_ in extra}
+    spelled = {name.replace(" ", "_").replace("-", "_"): name for name in names}
+    return {spelled.get(key, key): value for key, value in values.items()}
+
+
+def decode(frame):
+    """(name, values, notes) of one whole frame that must be used up exactly."""
+    if len(frame) < 5 or struct.unpack("<I", frame[:4])[0] != len(frame) - 4:
+        raise ProtocolViolation("the length does not fit the frame")
+    number = frame[4]
+    if number not in NAMES:
+        raise ProtocolViolation(f"no frame has the number {number}")
+    walker = Walker(frame[5:])
+    values = walker.fields(FIELDS[NAMES[number]])
+    if walker.offset != len(walker.body):
+        raise ProtocolViolation(f"{len(walker.body) - walker.offset} bytes left over")
+    return NAMES[number], values, walker.notes
+
+
+# Messages
+
+
+def message(title=None, body=None, image=None, data=None):
+    out = b""
+    for tag, text in ((1, title), (2, body), (3, image)):
+        if text is not None:
+            raw = text.encode("utf-8")
+            out += struct.pack("<BH", tag, len(raw)) + raw
+    for key, value in (data or {}).items():
+        raw = key.encode("utf-8")
+        raw = struct.pack("<H", len(raw)) + raw + value.encode("utf-8")
+        out += struct.pack("<BH", 4, len(raw)) + raw
+    return out
+
+
+def message_fields(raw):
+    fields, offset, last = [], 0, 0
+    while offset < len(raw):
+        if offset + 3 > len(raw):
+            raise ProtocolViolation("the message ends inside a field's head")
+        tag, count = struct.unpack_from("<BH", raw, offset)
+        if offset + 3 + count > len(raw):
+            raise ProtocolViolation("the message ends inside a field")
+        if tag < last or (tag == last and tag < 4):
+            raise ProtocolViolation(f"tag {tag} is out of order")
+        fields.append((tag, raw[offset + 3:offset + 3 + count]))
+        offset, last = offset + 3 + count, tag
+    return fields
+
+
+def data_entry(content):
+    if len(content) < 2 or 2 + struct.unpack("<H", content[:2])[0] > len(content):
+        raise ProtocolViolation("a data entry ends inside its key")
+    end = 2 + struct.unpack("<H", content[:2])[0]
+    return content[2:end].decode("utf-8"), content[end:].decode("utf-8")
+
+
+def read_message(raw):
+    """As a device does: tags it does not know are skipped."""
+    shown = {"title": None, "body": None, "image": None, "data": {}}
+    for tag, content in message_fields(raw):
+        if tag == 4:
+            key, value = data_entry(content)
+            shown["data"][key] = value
+        elif tag in (1, 2, 3):
+            shown[("title", "body", "image")[tag - 1]] = content.decode("utf-8")
+    return shown
+
+
+# Connections
+
+
+class Connection:
+    """One connection after HELLO and WELCOME; answers PING by itself."""
+
+    def __init__(self, host, port, timeout=10.0, **hello):
+        self.socket = socket.create_connection((host, port), timeout=timeout)
+        self.timeout, self.buffer, self.delivered, self.correlation = timeout, b"", [], 0
+        self.send("HELLO", version=VERSION, **hello)
+        name, self.welcome = self.receive()
+        if name == "ERROR":
+            raise MartletError(self.welcome)
+        if name != "WELCOME":
+            raise ProtocolViolation(f"WELCOME expected, {name} received")
+
+    def close(self):
+        self.socket.close()
+
+    def send(self, frame_name, /, **values):
+        self.socket.sendall(encode(frame_name, **values))
+
+    def receive(self):
+        """The next frame that is neither PING nor DRAINING."""
+        deadline = time.monotonic() + self.timeout
+        while True:
+            while len(self.buffer) < 4 or len(self.buffer) < 4 + self._length():
+                self.socket.settimeout(max(0.001, deadline - time.monotonic()))
+                received = self.socket.recv(65536)
+                if not received:
+                    raise ConnectionError("the broker closed the connection")
+                self.buffer += received
+            count = 4 + self._length()
+            frame, self.buffer = self.buffer[:count], self.buffer[count:]
+            name, values, _ = decode(frame)
+            if name == "PING":
+                self.send("PONG", value=values["value"])
+            elif name != "DRAINING":
+                return name, values
+
+    def _length(self):
+        length = struct.unpack("<I", self.buffer[:4])[0]
+        if not 1 <= length <= BROKER_FRAME_BYTES_MAX:
+            raise ProtocolViolation(f"a frame of {length} bytes")
+        return length
+
+    def request(self, frame_name, /, **values):
+        """Sends a request and waits for its answer; messages that come meanwhile are kept."""
+        self.correlation += 1
+        self.send(frame_name, correlation=self.correlation, **values)
+        while True:
+            answer, content = self.receive()
+            if answer == "DELIVER":
+                self.delivered.append(content)
+            elif answer == "ERROR" and content["correlation"] in (0, self.correlation):
+                raise MartletError(content)
+            elif content.get("correlation") == self.correlation:
+                return answer, content
+
+    def ping(self, value=1):
+        """Returns when the broker has seen everything that was sent before."""
+        self.send("PING", value=value)
+        while True:
+            name, content = self.receive()
+            if name == "PONG" and content["value"] == value:
+                return
+            if name == "DELIVER":
+                self.delivered.append(content)
+            elif name == "ERROR":
+                raise MartletError(content)
+
+
+class Device(Connection):
+    """A device: registers itself when it is given no token."""
+
+    def __init__(self, host, port, project, app="com.example.python", platform=1, token=None,
+                 device_key=None, received_through=0, timeout=10.0):
+        if token is None:
+            super().__init__(host, port, timeout, role=3, project_ID=project, app_name=app,
+                             platform=platform)
+            self.token, self.device_key = self.welcome["token"], self.welcome["device key"]
+        else:
+            super().__init__(host, port, timeout, role=1, project_ID=project, token=token,
+                             device_key=device_key, received_through=received_through)
+            self.token, self.device_key = token, device_key
+
+    def subscribe(self, *topics):
+        return self.request("SUBSCRIBE", topics=[{"topic": topic} for topic in topics])[1]
+
+    def unsubscribe(self, *topics):
+        return self.request("UNSUBSCRIBE", topics=[{"topic": topic} for topic in topics])[1]
+
+    def next_message(self):
+        """(DELIVER's fields, the message)"""
+        while not self.delivered:
+            name, content = self.receive()
+            if name == "DELIVER":
+                self.delivered.append(content)
+            elif name == "ERROR":
+                raise MartletError(content)
+        deliver = self.delivered.pop(0)
+        return deliver, read_message(deliver["message"])
+
+    def acknowledge(self, through):
+        self.send("ACK", through=through, stream_IDs=[])
+
+    def unregister(self):
+        return self.request("UNREGISTER")
+
+
+class Sender(Connection):
+    """A sender of one project."""
+
+    def __init__(self, host, port, project, server_key, timeout=10.0):
+        super().__init__(host, port, timeout, role=2, project_ID=project, server_key=server_key)
+
+    def send_message(self, kind, target, content, time_to_live=ABSENT, priority=0,
+                     validate_only=False):
+        kind = {name: number for number, name in TARGETS.items()}[kind]
+        return self.request("SEND", flags=int(validate_only), target_kind=kind, target=target,
+                            time_to_live=time_to_live, priority=priority, message=content)[1]
+
+    def audience(self, condition):
+        return self.request("AUDIENCE", condition=condition)[1]
