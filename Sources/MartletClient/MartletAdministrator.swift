@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Projects and server keys, for whoever holds the administrator key. Rests on `RequestClient`.
+
+import MartletBase
+public import MartletWire
+
+/// An administrator, of one project or of none.
+public final class MartletAdministrator: Sendable {
+    /// The project it named, or empty.
+    public let projectID: String
+    private let client: RequestClient
+
+    /// Makes an administrator that connects with its first request.
+    public init(
+        host: String, port: Int = Limits.defaultPort, administratorKey: String,
+        projectID: String = "", options: ClientOptions = ClientOptions()
+    ) {
+        self.projectID = projectID
+        client = options.client(
+            host: host, port: port,
+            hello: .administrator(administratorKey: administratorKey, projectID: projectID))
+    }
+
+    /// What a sender of the named project may do, on the same connection.
+    public var sender: MartletSender { MartletSender(projectID: projectID, client: client) }
+
+    /// Connects if it is not connected, and tells what the broker said.
+    @discardableResult
+    public func connect() async throws -> Welcome { try await client.connect() }
+
+    /// Closes for good. Requests that wait for an answer fail.
+    public func close() async { await client.close() }
+
+    /// Makes a project. 0 topics per condition is the default, 5.
+    public func createProject(
+        _ projectID: String, conditionTopicsMax: UInt8 = 0
+    ) async throws -> ProjectRecord {
+        let answer = try await client.request { correlation in
+            .createProject(
+                CreateProjectRequest(
+                    correlation: correlation, projectID: projectID,
+                    conditionTopicsMax: conditionTopicsMax))
+        }
+        guard case .project(let result) = answer else { throw unexpected(answer) }
+        return result.project
+    }
+
+    /// A page of the projects, after an ID.
+    public func projects(after: String = "", limit: UInt16 = 1000) async throws -> ProjectPage {
+        let answer = try await client.request { correlation in
+            .listProjects(ListProjectsRequest(correlation: correlation, after: after, limit: limit))
+        }
+        guard case .projectPage(let page) = answer else { throw unexpected(answer) }
+        return page
+    }
+
+    /// Makes a server key. The key is told this once.
+    public func createKey(
+        name: String, inProject projectID: String
+    ) async throws -> (keyID: String, serverKey: String) {
+        let answer = try await client.request { correlation in
+            .createKey(
+                CreateKeyRequest(correlation: correlation, projectID: projectID, name: name))
+        }
+        guard case .key(let result) = answer else { throw unexpected(answer) }
+        return (result.keyID, result.serverKey)
+    }
+
+    /// Makes a server key invalid.
+    public func revokeKey(_ keyID: String, inProject projectID: String) async throws {
+        let answer = try await client.request { correlation in
+            .revokeKey(
+                RevokeKeyRequest(correlation: correlation, projectID: projectID, keyID: keyID))
+        }
+        guard case .done = answer else { throw unexpected(answer) }
+    }
+
+    /// The server keys of a project, without their secrets.
+    public func keys(inProject projectID: String) async throws -> [KeyPage.Entry] {
+        let answer = try await client.request { correlation in
+            .listKeys(ListKeysRequest(correlation: correlation, projectID: projectID))
+        }
+        guard case .keyPage(let page) = answer else { throw unexpected(answer) }
+        return page.keys
+    }
+}

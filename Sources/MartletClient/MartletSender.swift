@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// An app server's side of Martlet: send, change subscriptions, ask. Every call may be made from any
+// task, as many at a time as one likes; refusals are thrown as `MartletError`. Rests on
+// `RequestClient`.
+
+import MartletBase
+import MartletWire
+public import NIOCore
+import NIOPosix
+
+/// MSG-6: what the broker said to a message that it accepted.
+public struct SendResult: Sendable, Hashable {
+    /// `projects/PROJECT/messages/NUMBER`; nil if the message was only validated.
+    public var messageID: String?
+    /// The stream ID under which devices get it; 0 if the message was only validated.
+    public var messageNumber: UInt64
+    /// Instances that it was accepted for.
+    public var recipients: UInt64
+}
+
+/// A sender of one project.
+public final class MartletSender: Sendable {
+    public let projectID: String
+    let client: RequestClient
+
+    init(projectID: String, client: RequestClient) {
+        self.projectID = projectID
+        self.client = client
+    }
+
+    /// Makes a sender that connects with its first request.
+    public convenience init(
+        host: String, port: Int = Limits.defaultPort, projectID: String, serverKey: String,
+        options: ClientOptions = ClientOptions()
+    ) {
+        self.init(
+            projectID: projectID,
+            client: options.client(
+                host: host, port: port,
+                hello: .sender(projectID: projectID, serverKey: serverKey)))
+    }
+
+    /// Makes a sender and connects it, so that a wrong key is known at once.
+    public static func connect(
+        host: String, port: Int = Limits.defaultPort, projectID: String, serverKey: String,
+        options: ClientOptions = ClientOptions()
+    ) async throws -> MartletSender {
+        let sender = MartletSender(
+            host: host, port: port, projectID: projectID, serverKey: serverKey, options: options)
+        _ = try await sender.connect()
+        return sender
+    }
+
+    /// Connects if it is not connected, and tells what the broker said.
+    @discardableResult
+    public func connect() async throws -> Welcome { try await client.connect() }
+
+    /// Closes for good. Requests that wait for an answer fail.
+    public func close() async { await client.close() }
+
+    // MARK: Messages
+
+    /// Sends a message. When this returns, the message is on disk.
+    @discardableResult
+    public func send(_ outgoing: OutgoingMessage) async throws -> SendResult {
+        let bytes = try outgoing.message.encoded()
+        return try await send(
+            encoded: bytes, to: outgoing.target, timeToLiveSeconds: outgoing.timeToLiveSeconds,
+            priority: outgoing.priority, validateOnly: outgoing.validateOnly)
+    }
+
+    @discardableResult
+    public func send(
+        _ message: Message, to target: MessageTarget, timeToLiveSeconds: UInt32? = nil,
+        priority: MessagePriority? = nil, validateOnly: Bool = false
+    ) async throws -> SendResult {
+        try await send(
+            OutgoingMessage(
+                to: target, message, timeToLiveSeconds: timeToLiveSeconds, priority: priority,
+                validateOnly: validateOnly))
+    }
+
+    /// Sends a message that is encoded already, as one does who sends the same one often.
+    @discardableResult
+    public func send(
+        encoded message: [UInt8], to target: MessageTarget, timeToLiveSeconds: UInt32? = nil,
+        priority: MessagePriority? = nil, validateOnly: Bool = false
+    ) async throws -> SendResult {
+        let answer = try await client.request { correlation in
+            .send(
+                SendRequest(
+                    correlation: correlation, target: target, message: message,
+                    timeToLiveSeconds: timeToLiveSeconds, priority: priority,
+                    validateOnly: validateOnly))
+        }
+        guard case .accepted(let accepted) = answer else { throw unexpected(answer) }
+        let number = accepted.messageNumber
+        return SendResult(
+            messageID: number == 0 ? nil : "projects/\(projectID)/messages/\(number)",
+            messageNumber: number, recipients: accepted.recipients)
+    }
+
+    // MARK: Topics
+
+    /// TOP-4: subscribes up to 1000 instances. Refused tokens are in the result, by their index.
+    public func subscribe(_ tokens: [String], toTopic topic: String) async throws -> TopicResult {
+        try await change(.subscribe, tokens, topic)
+    }
+
+    /// TOP-4: unsubscribes up to 1000 instances.
+    public func unsubscribe(
+        _ tokens: [String], fromTopic topic: String
+    ) async throws -> TopicResult {
+        try await change(.unsubscribe, tokens, topic)
+    }
+
+    private func change(
+        _ operation: TopicOperation, _ tokens: [String], _ topic: String
+    ) async throws -> TopicResult {
+        let answer = try await client.request { correlation in
+            .changeTopic(
+                ChangeTopicRequest(
+                    correlation: correlation, operation: operation, topic: topic, tokens: tokens))
+        }
+        guard case .topicResult(let result) = answer else { throw unexpected(answer) }
+        return result
+    }
+
+    // MARK: Questions
+
+    /// CON-8: how many instances a condition reaches.
+    public func audience(of condition: String) async throws -> AudienceResult {
+        let answer = try await client.request { correlation in
+            .condition(
+                ConditionQuestion(kind: .audience, correlation: correlation, condition: condition))
+        }
+        guard case .audienceResult(let result) = answer else { throw unexpected(answer) }
+        return result
+    }
+
+    /// CON-9: how a condition is understood.
+    public func explain(_ condition: String) async throws -> Explanation {
+        let answer = try await client.request { correlation in
+            .condition(
+                ConditionQuestion(kind: .explain, correlation: correlation, condition: condition))
+        }
+        guard case .explanation(let result) = answer else { throw unexpected(answer) }
+        return result
+    }
+
+    /// TOP-9: a page of the project's topics, after a name.
+    public func topics(after: String = "", limit: UInt16 = 1000) async throws -> TopicPage {
+        let answer = try await client.request { correlation in
+            .listTopics(ListTopicsRequest(correlation: correlation, after: after, limit: limit))
+        }
+        guard case .topicPage(let page) = answer else { throw unexpected(answer) }
+        return page
+    }
+
+    /// TOP-9: a page of a topic's subscribers; the cursor is from the page before.
+    public func subscribers(
+        ofTopic topic: String, cursor: String = "", limit: UInt16 = 1000
+    ) async throws -> TokenPage {
+        let answer = try await client.request { correlation in
+            .listSubscribers(
+                ListSubscribersRequest(
+                    correlation: correlation, topic: topic, cursor: cursor, limit: limit))
+        }
+        guard case .tokenPage(let page) = answer else { throw unexpected(answer) }
+        return page
+    }
+
+    /// TOP-9: a page of the topics of one instance.
+    public func topics(
+        ofToken token: String, after: String = "", limit: UInt16 = 1000
+    ) async throws -> TopicPage {
+        let answer = try await client.request { correlation in
+            .listInstanceTopics(
+                ListInstanceTopicsRequest(
+                    correlation: correlation, token: token, after: after, limit: limit))
+        }
+        guard case .topicPage(let page) = answer else { throw unexpected(answer) }
+        return page
+    }
+}
+
+/// An answer that does not belong to the request it names.
+func unexpected(_ frame: BrokerFrame) -> MartletError {
+    MartletError(.protocolViolation, "The broker answered with an unexpected \(frame.type).")
+}
+
+/// How senders and administrators connect.
+public struct ClientOptions: Sendable {
+    /// The pauses between attempts to connect.
+    public var backoff = Backoff()
+    /// Attempts to connect before a request fails.
+    public var attemptsMax = 5
+    /// How long a connection may be silent before it is pinged; it is given up after twice that.
+    public var heartbeat: Duration = .seconds(20)
+    public var eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton
+
+    public init() {}
+
+    func client(host: String, port: Int, hello: Hello) -> RequestClient {
+        RequestClient(
+            dialer: Dialer(
+                host: host, port: port, eventLoop: eventLoopGroup.next(),
+                settings: ConnectionSettings(heartbeat: heartbeat)),
+            hello: hello, backoff: backoff, attemptsMax: attemptsMax)
+    }
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The connection of a sender or administrator: many requests outstanding at once, told apart by
+// their correlation. It connects when somebody asks for something, and again after a loss. What was
+// outstanding then fails with UNAVAILABLE and is never sent again by itself: a SEND may have taken
+// effect. Runs on its event loop, so frames need no lock.
+
+import MartletBase
+import MartletWire
+import NIOCore
+
+actor RequestClient {
+    typealias Answer = CheckedContinuation<BrokerFrame, any Error>
+
+    private enum State {
+        /// No connection and nobody wants one. Can transition to: waiting, opening, closed.
+        case idle
+        /// A pause before the next attempt. Can transition to: opening, closed.
+        case waiting(Scheduled<Void>)
+        /// Can transition to: open, waiting, idle, closed.
+        case opening
+        /// Can transition to: idle, closed.
+        case open(Link)
+        /// Final.
+        case closed
+    }
+
+    nonisolated let eventLoop: any EventLoop
+    private nonisolated let executor: any SerialExecutor
+    /// The executor is kept by this actor, so it outlives every use of the reference.
+    nonisolated var unownedExecutor: UnownedSerialExecutor {
+        unsafe executor.asUnownedSerialExecutor()
+    }
+
+    private let dialer: Dialer
+    private let hello: Hello
+    private let attemptsMax: Int
+    private var backoff: Backoff
+    private var random = SystemRandomNumberGenerator()
+    private var state = State.idle
+    private var connections: UInt64 = 0
+    private var requests = RequestTable<Answer>()
+    /// Links that drain: their answers are still to come.
+    private var draining: [UInt64: Link] = [:]
+    private var drainDelay: Duration?
+    private var openWaiters: [CheckedContinuation<Link, any Error>] = []
+    private var outstanding = 0
+    private var slotWaiters: [CheckedContinuation<Void, Never>] = []
+
+    init(dialer: Dialer, hello: Hello, backoff: Backoff, attemptsMax: Int) {
+        self.dialer = dialer
+        self.hello = hello
+        self.backoff = backoff
+        self.attemptsMax = attemptsMax
+        eventLoop = dialer.eventLoop
+        executor = dialer.eventLoop.executor
+    }
+
+    deinit {
+        if case .open(let link) = state { link.channel.close(promise: nil) }
+        for link in draining.values { link.channel.close(promise: nil) }
+    }
+
+    /// Opens the connection if there is none, and tells what the broker said.
+    func connect() async throws -> Welcome { try await link().welcome }
+
+    /// Sends a request and waits for its answer. Waits first while as many are outstanding as one
+    /// connection may have.
+    func request(_ make: @Sendable (UInt32) -> ClientFrame) async throws -> BrokerFrame {
+        await takeSlot()
+        defer { giveSlot() }
+        let link = try await link()
+        let correlation = requests.nextCorrelation()
+        return try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation { (answer: Answer) in
+                do {
+                    try link.handler.value.send(make(correlation))
+                    requests.insert(answer, correlation: correlation, connection: link.connection)
+                } catch {
+                    answer.resume(throwing: error)
+                }
+            }
+        } onCancel: {
+            Task { await self.cancel(correlation) }
+        }
+    }
+
+    /// Closes for good.
+    func close() {
+        if case .waiting(let timer) = state { timer.cancel() }
+        var links = Array(draining.values)
+        if case .open(let link) = state { links.append(link) }
+        state = .closed
+        for link in links { link.channel.close(promise: nil) }
+        failWaiters(Self.closed)
+    }
+
+    private func cancel(_ correlation: UInt32) {
+        requests.remove(correlation)?.resume(throwing: CancellationError())
+    }
+
+    // MARK: The bound on outstanding requests
+
+    private func takeSlot() async {
+        if outstanding < RequestTable<Answer>.outstandingMax {
+            outstanding += 1
+        } else {
+            await withCheckedContinuation { slotWaiters.append($0) }
+        }
+    }
+
+    private func giveSlot() {
+        if slotWaiters.isEmpty {
+            outstanding -= 1
+        } else {
+            slotWaiters.removeFirst().resume()
+        }
+    }
+
+    // MARK: Opening
+
+    private func link() async throws -> Link {
+        switch state {
+        case .open(let link): return link
+        case .closed: throw Self.closed
+        case .idle: begin()
+        case .waiting, .opening: break
+        }
+        return try await withCheckedThrowingContinuation { openWaiters.append($0) }
+    }
+
+    /// The first attempt after a success is at once; others wait.
+    private func begin() {
+        if let delay = drainDelay {
+            drainDelay = nil
+            wait(Backoff.part(of: delay, using: &random))
+        } else if backoff.attempts > 0 {
+            wait(backoff.next(using: &random))
+        } else {
+            open()
+        }
+    }
+
+    private func wait(_ pause: Duration) {
+        state = .waiting(
+            eventLoop.scheduleTask(in: TimeAmount(pause)) { [weak self] in
+                self?.assumeIsolated { client in client.open() }
+            })
+    }
+
+    private func open() {
+        if case .closed = state { return }
+        state = .opening
+        connections += 1
+        dialer.open(hello, connection: connections, owner: self)
+    }
+
+    private func failWaiters(_ error: MartletError) {
+        let waiters = openWaiters
+        openWaiters = []
+        for waiter in waiters { waiter.resume(throwing: error) }
+    }
+
+    static let closed = MartletError(.unavailable, "This client is closed; make another.")
+}
+
+extension RequestClient: ConnectionOwner {
+    nonisolated func connectionOpened(_ link: Link) {
+        assumeIsolated { client in client.opened(link) }
+    }
+
+    nonisolated func connectionReceived(_ frame: BrokerFrame, connection: UInt64) {
+        assumeIsolated { client in client.received(frame) }
+    }
+
+    nonisolated func connectionClosed(_ error: MartletError, connection: UInt64) {
+        assumeIsolated { client in client.lost(error, connection: connection) }
+    }
+
+    private func opened(_ link: Link) {
+        guard case .opening = state else { return link.channel.close(promise: nil) }
+        backoff.succeeded()
+        state = .open(link)
+        let waiters = openWaiters
+        openWaiters = []
+        for waiter in waiters { waiter.resume(returning: link) }
+    }
+
+    private func received(_ frame: BrokerFrame) {
+        if case .draining(let notice) = frame, case .open(let link) = state {
+            draining[link.connection] = link
+            drainDelay = .milliseconds(Int64(notice.reconnectDelayMilliseconds))
+            state = .idle
+        }
+        guard let correlation = frame.correlation, let answer = requests.remove(correlation) else {
+            return
+        }
+        if case .error(let refusal) = frame {
+            answer.resume(throwing: refusal.error)
+        } else {
+            answer.resume(returning: frame)
+        }
+    }
+
+    private func lost(_ error: MartletError, connection: UInt64) {
+        draining.removeValue(forKey: connection)
+        for answer in requests.removeAll(ofConnection: connection) {
+            answer.resume(throwing: error)
+        }
+        switch state {
+        case .open(let link) where link.connection == connection:
+            state = .idle
+        case .opening where connection == connections:
+            let pause = backoff.next(notBefore: error.retryDelayMilliseconds, using: &random)
+            if error.isFinal || backoff.attempts >= attemptsMax {
+                state = .idle
+                failWaiters(error)
+            } else {
+                wait(pause)
+            }
+        case .idle, .waiting, .opening, .open, .closed: break
+        }
+    }
+}
