@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The recipients blob: what goes in comes out, and bytes that are not a blob are refused.
+
+import MartletBase
+import MartletBits
+import Testing
+
+@Suite("Recipients blob")
+struct RecipientSetTests {
+    /// A blob with one block of each density, at block numbers with gaps.
+    private static func sample(
+        seed: UInt64, _ densities: [Density] = Density.allCases
+    ) -> (set: RecipientSet, members: [UInt32: Set<Int>]) {
+        var random = SeededGenerator(seed: seed)
+        var builder = RecipientSetBuilder()
+        var members: [UInt32: Set<Int>] = [:]
+        var block: UInt32 = seed % 2 == 0 ? 0 : 7
+        for density in densities {
+            let set = density.members(&random)
+            if !set.isEmpty { members[block] = set }
+            // A block is appended once, in a form that changes with the seed.
+            var form = Int(seed % 3)
+            withForms(of: set, block: block) { view in
+                if form == 0 { builder.append(block: block, view: view, count: set.count) }
+                form -= 1
+            }
+            block += UInt32.random(in: 1...5, using: &random)
+        }
+        return (builder.finish(), members)
+    }
+
+    @Test("What was appended is read back, block by block and ordinal by ordinal")
+    func roundTrip() throws {
+        for seed in 0..<9 as Range<UInt64> {
+            let (set, members) = Self.sample(seed: seed)
+            #expect(set.bytes.count % 8 == 0)
+            let view = try #require(RecipientSetView(validating: set.bytes))
+            #expect(view.count == UInt64(members.values.reduce(0) { $0 + $1.count }))
+            #expect(view.blockCount == members.count)
+            for (index, block) in members.keys.sorted().enumerated() {
+                let expected = members[block]!
+                let found = view.block(at: index)
+                #expect(found.block == block)
+                #expect(found.count == expected.count)
+                let buffer = BlockBuffer(found.view)
+                #expect(buffer.members == expected)
+                if case .bitmap(let words) = found.view {
+                    #expect(UInt(bitPattern: words) % 8 == 0)
+                    #expect(expected.count > BlockGeometry.listCountMax)
+                }
+                for bit in expected.prefix(200) {
+                    #expect(view.contains(Ordinal(block: block, bit: bit)))
+                }
+            }
+            var random = SeededGenerator(seed: seed + 100)
+            for _ in 0..<2000 {
+                let block = UInt32.random(in: 0..<40, using: &random)
+                let bit = Int.random(in: 0..<BlockGeometry.bitsPerBlock, using: &random)
+                let expected = members[block]?.contains(bit) ?? false
+                #expect(view.contains(Ordinal(block: block, bit: bit)) == expected)
+            }
+            withExtendedLifetime(set) {}
+        }
+    }
+
+    @Test("The layout is the documented one, byte for byte")
+    func golden() {
+        var builder = RecipientSetBuilder()
+        let list: [UInt16] = [1, 258, 32_639]
+        list.withUnsafeBufferPointer { builder.append(block: 2, view: .list($0), count: 3) }
+        builder.append(block: 9, view: .full, count: BlockGeometry.bitsPerBlock)
+        let set = builder.finish()
+        let expected: [UInt8] = [
+            0x4D, 0x52, 0x53, 0x31, 2, 0, 0, 0, 0x83, 0x7F, 0, 0, 0, 0, 0, 0,
+            72, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+            2, 0, 0, 0, 3, 0, 0, 0, 64, 0, 0, 0, 1, 0, 0, 0,
+            9, 0, 0, 0, 0x80, 0x7F, 0, 0, 72, 0, 0, 0, 0, 0, 0, 0,
+            1, 0, 2, 1, 0x7F, 0x7F, 0, 0,
+        ]
+        #expect(Array(set.bytes) == expected)
+    }
+
+    @Test("The set without members is a blob too")
+    func empty() throws {
+        let view = try #require(RecipientSetView(validating: RecipientSet.none.bytes))
+        #expect(view.count == 0)
+        #expect(view.blockCount == 0)
+        #expect(!view.contains(Ordinal(0)))
+    }
+
+    @Test("Every truncation and every misalignment is refused")
+    func truncations() throws {
+        let (set, _) = Self.sample(seed: 1, [.sparse, .full, .scattered])
+        let bytes = set.bytes
+        for count in 0..<bytes.count {
+            let part = UnsafeRawBufferPointer(rebasing: bytes[..<count])
+            #expect(RecipientSetView(validating: part) == nil)
+        }
+        let shifted = UnsafeMutableRawBufferPointer.allocate(
+            byteCount: bytes.count + 8, alignment: 8)
+        defer { shifted.deallocate() }
+        for offset in 1..<8 {
+            let part = UnsafeMutableRawBufferPointer(
+                rebasing: shifted[offset..<offset + bytes.count])
+            part.copyMemory(from: bytes)
+            #expect(RecipientSetView(validating: UnsafeRawBufferPointer(part)) == nil)
+        }
+        #expect(RecipientSetView(validating: UnsafeRawBufferPointer(start: nil, count: 0)) == nil)
+        #expect(RecipientSet(copying: UnsafeRawBufferPointer(rebasing: bytes[..<40])) == nil)
+        #expect(RecipientSet(copying: bytes)?.count == set.count)
+    }
+
+    @Test("Any change of header or directory is refused or reads nothing outside the bytes")
+    func mutations() {
+        let (set, members) = Self.sample(seed: 3, [.sparse, .full, .scattered, .single])
+        let head = 32 + members.count * 16
+        var random = SeededGenerator(seed: 20)
+        let copy = UnsafeMutableRawBufferPointer.allocate(byteCount: set.bytes.count, alignment: 8)
+        defer { copy.deallocate() }
+        var accepted = 0
+        for _ in 0..<20_000 {
+            copy.copyMemory(from: set.bytes)
+            for _ in 0..<Int.random(in: 1...3, using: &random) {
+                let at = Int.random(in: 0..<head, using: &random)
+                copy[at] = UInt8.random(in: 0...255, using: &random)
+            }
+            guard let view = RecipientSetView(validating: UnsafeRawBufferPointer(copy)) else {
+                continue
+            }
+            accepted += 1
+            var buffer = BlockBuffer()
+            for index in 0..<view.blockCount { buffer.assign(view.block(at: index).view) }
+            _ = view.contains(Ordinal(UInt32(truncatingIfNeeded: random.next())))
+        }
+        #expect(accepted < 20_000)
+    }
+}

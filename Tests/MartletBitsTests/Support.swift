@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Seeded randomness and sets of every density in every form, for the tests of this module.
+
+import MartletBits
+
+/// SplitMix64: small, seeded, the same everywhere.
+struct SeededGenerator: RandomNumberGenerator {
+    var state: UInt64
+    init(seed: UInt64) { state = seed }
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var z = state
+        z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
+        return z ^ (z >> 31)
+    }
+}
+
+enum Density: CaseIterable {
+    case none, single, sparse, scattered, mixed, dense, full
+
+    /// A random set of bits of one block.
+    func members(_ random: inout SeededGenerator) -> Set<Int> {
+        let all = 0..<BlockGeometry.bitsPerBlock
+        switch self {
+        case .none: return []
+        case .single: return [Int.random(in: all, using: &random)]
+        case .sparse: return Set((0..<40).map { _ in Int.random(in: all, using: &random) })
+        case .scattered: return Set((0..<900).map { _ in Int.random(in: all, using: &random) })
+        case .mixed:
+            // Runs of empty, full and random words.
+            var set = Set<Int>()
+            for word in 0..<BlockGeometry.wordsPerBlock {
+                let bits: UInt64 =
+                    switch random.next() % 4 {
+                    case 0: ~0
+                    case 1: random.next()
+                    default: 0
+                    }
+                for bit in 0..<64 where bits >> UInt64(bit) & 1 != 0 { set.insert(word * 64 + bit) }
+            }
+            return set
+        case .dense: return Set(all.filter { _ in random.next() % 16 != 0 })
+        case .full: return Set(all)
+        }
+    }
+}
+
+extension BlockBuffer {
+    init(members: Set<Int>) {
+        self.init()
+        for bit in members { insert(bit: bit) }
+    }
+
+    /// The set bits, found without the kernels.
+    var members: Set<Int> {
+        var set = Set<Int>()
+        for word in 0..<BlockGeometry.wordsPerBlock where words[word] != 0 {
+            for bit in 0..<64 where words[word] >> UInt64(bit) & 1 != 0 {
+                set.insert(word * 64 + bit)
+            }
+        }
+        return set
+    }
+}
+
+/// Calls `body` with every form of view that can hold a set.
+func withForms(of members: Set<Int>, block: UInt32 = 3, _ body: (BlockView) throws -> Void) rethrows
+{
+    let sorted = members.sorted()
+    if members.isEmpty { try body(.empty) }
+    if members.count == BlockGeometry.bitsPerBlock { try body(.full) }
+    try sorted.map { UInt16($0) }.withUnsafeBufferPointer { try body(.list($0)) }
+    // Ordinals at an address that is 2 more than a multiple of 4: wide lists need no alignment.
+    let raw = UnsafeMutableRawBufferPointer.allocate(byteCount: sorted.count * 4 + 2, alignment: 8)
+    defer { raw.deallocate() }
+    for (index, bit) in sorted.enumerated() {
+        let ordinal = (block << 15 | UInt32(bit)).littleEndian
+        (raw.baseAddress! + 2 + index * 4).storeBytes(of: ordinal, as: UInt32.self)
+    }
+    try body(.wideList(UnsafeRawBufferPointer(rebasing: raw[2...])))
+    let buffer = BlockBuffer(members: members)
+    try body(buffer.view)
+}
