@@ -3,10 +3,7 @@
 // liburing for Swift, plus what Swift's importer cannot see in it: the memory orderings of the two
 // rings, which liburing spells as macros. No logic; README.md says why each wrapper exists.
 #pragma once
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-#include <features.h>
+#include <features.h>  // first: README.md says why
 #include <liburing.h>
 #include <sys/eventfd.h>
 

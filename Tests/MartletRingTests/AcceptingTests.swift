@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What happens at the bound of connections, and how accepting stops.
+
+import Glibc
+import MartletRing
+import Testing
+
+@Suite("Accepting over io_uring", .serialized)
+struct AcceptingTests {
+    @Test(
+        "past the last index accepting pauses, says so once, and goes on when a connection closes")
+    func full() async throws {
+        let port = Handoff<UInt16>()
+        let connectionsMax = 8
+        let failed = Handoff<RingWaker>()
+        try await together(
+            {
+                var transport = try makeTransport(port) { $0.connectionsMax = connectionsMax }
+                #expect(transport.connectionsMax == connectionsMax)
+                let waker = transport.waker
+                var accepted: [ConnectionID] = []
+                var failures: [Int32] = []
+                var closedCount = 0
+                var highest = 0
+                try drive(&transport) { transport, event in
+                    switch event {
+                    case .accepted(let id): accepted.append(id)
+                    case .acceptFailed(let errno):
+                        failures.append(errno)
+                        failed.give(waker)
+                    case .received(let id, _), .receiveEnded(let id, _): transport.close(id)
+                    case .closed: closedCount += 1
+                    default: break
+                    }
+                    highest = max(highest, transport.connectionCount)
+                    return closedCount == connectionsMax + 20
+                }
+                #expect(failures == [ENFILE])
+                #expect(highest == connectionsMax)
+                #expect(accepted.count == connectionsMax + 20)
+            },
+            {
+                let port = try port.take()
+                var sockets: [Int32] = []
+                for _ in 0..<connectionsMax {
+                    sockets.append(try BlockingClient(port: port).take())
+                }
+                // The one past the table is closed without a word.
+                try BlockingClient(port: port).expectEnd()
+                _ = try failed.take()
+                // These wait in the backlog until there is a place.
+                for _ in 0..<20 { sockets.append(try BlockingClient(port: port).take()) }
+                for socket in sockets {
+                    #expect(send(socket, [1], 1, Int32(MSG_NOSIGNAL)) == 1)
+                    var byte: UInt8 = 0
+                    #expect(recv(socket, &byte, 1, 0) <= 0)
+                    close(socket)
+                }
+            })
+    }
+
+    @Test("after stopAccepting the port is free; open connections stay")
+    func stop() async throws {
+        try await together {
+            var transport = try makeTransport()
+            let port = try transport.listen(address: "127.0.0.1", port: 0)
+            let client = try BlockingClient(port: port)
+            var connection: ConnectionID?
+            try drive(&transport) { _, event in
+                if case .accepted(let id) = event { connection = id }
+                return connection != nil
+            }
+            transport.stopAccepting()
+            transport.stopAccepting()
+            var isRefused = false
+            for _ in 0..<1000 where !isRefused {
+                try transport.submitAndWait(timeoutMilliseconds: 10)
+                while transport.nextEvent() != nil {}
+                do { _ = try BlockingClient(port: port) } catch { isRefused = true }
+            }
+            #expect(isRefused)
+            #expect(transport.connectionCount == 1)
+            try client.send([5])
+            try drive(&transport) { _, event in
+                if case .received(connection, _) = event { return true }
+                return false
+            }
+        }
+    }
+
+    @Test("an address in use, one that is not ours, and one that is none are told apart")
+    func refused() async throws {
+        try await together {
+            var transport = try makeTransport()
+            // A plain socket without SO_REUSEPORT occupies the port.
+            let other = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+            defer { close(other) }
+            var address = sockaddr_in()
+            address.sin_family = sa_family_t(AF_INET)
+            address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+            var bytes = socklen_t(MemoryLayout<sockaddr_in>.size)
+            withUnsafeMutablePointer(to: &address) {
+                $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                    #expect(bind(other, $0, bytes) == 0)
+                    #expect(listen(other, 1) == 0)
+                    #expect(getsockname(other, $0, &bytes) == 0)
+                }
+            }
+            let port = UInt16(bigEndian: address.sin_port)
+            #expect(throws: RingError.addressInUse(address: "127.0.0.1", port: port)) {
+                _ = try transport.listen(address: "127.0.0.1", port: port)
+            }
+            #expect(throws: RingError.addressUnavailable(address: "192.0.2.1", port: 0)) {
+                _ = try transport.listen(address: "192.0.2.1", port: 0)
+            }
+            #expect(throws: RingError.badAddress("localhost")) {
+                _ = try transport.listen(address: "localhost", port: 0)
+            }
+        }
+    }
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Wakes: from threads through the eventfd, from ring to ring as messages.
+
+import MartletRing
+import Testing
+
+@Suite("Waking over io_uring", .serialized)
+struct WakingTests {
+    @Test("wakes from four threads add up, and none is lost")
+    func threads() async throws {
+        let waker = Handoff<RingWaker>()
+        let each = 10_000
+        let body: @Sendable () throws -> Void = {
+            let waker = try waker.take()
+            for _ in 0..<each { waker.wake() }
+        }
+        try await together(
+            {
+                var transport = try makeTransport()
+                waker.give(transport.waker)
+                var sum: UInt64 = 0
+                try drive(&transport) { _, event in
+                    if case .woken(let value) = event { sum += value }
+                    return sum == 4 * UInt64(each)
+                }
+            }, body, body, body, body)
+    }
+
+    @Test("rings send each other messages whose 64 bits arrive")
+    func messages() async throws {
+        let first = Handoff<RingAddress>()
+        let second = Handoff<RingAddress>()
+        let rounds: UInt64 = 20_000
+        let base: UInt64 = 0xFEDC_BA98_0000_0000
+        try await together(
+            {
+                var transport = try makeTransport()
+                first.give(transport.address)
+                let other = try second.take()
+                var expected: UInt64 = 0
+                transport.wake(other, value: base)
+                try drive(&transport) { transport, event in
+                    guard case .woken(let value) = event else { return false }
+                    #expect(value == base &+ expected)
+                    expected += 1
+                    if expected == rounds { return true }
+                    transport.wake(other, value: base &+ expected)
+                    return false
+                }
+            },
+            {
+                var transport = try makeTransport()
+                second.give(transport.address)
+                let other = try first.take()
+                var count: UInt64 = 0
+                try drive(&transport) { transport, event in
+                    guard case .woken(let value) = event else { return false }
+                    transport.wake(other, value: value)
+                    count += 1
+                    return count == rounds
+                }
+                try transport.submitAndWait(timeoutMilliseconds: 0)
+            })
+    }
+
+    @Test("a burst of messages larger than the other's completion ring arrives in full")
+    func burst() async throws {
+        let address = Handoff<RingAddress>()
+        let sent = Handoff<Bool>()
+        let count: UInt64 = 5000
+        try await together(
+            {
+                var transport = try makeTransport {
+                    $0.submissionEntries = 16
+                    $0.completionEntries = 32
+                }
+                address.give(transport.address)
+                _ = try sent.take()
+                var received: UInt64 = 0
+                try drive(&transport) { _, event in
+                    if case .woken = event { received += 1 }
+                    return received == count
+                }
+            },
+            {
+                var transport = try makeTransport()
+                let other = try address.take()
+                for value in 1...count { transport.wake(other, value: value) }
+                try transport.submitAndWait(timeoutMilliseconds: 0)
+                sent.give(true)
+            })
+    }
+
+    @Test("a ring may wake itself; one that has ended is woken in vain; a late waker does no harm")
+    func edges() async throws {
+        try await together {
+            var transport = try makeTransport()
+            transport.wake(transport.address, value: 77)
+            try drive(&transport) { _, event in
+                if case .woken(77) = event { return true }
+                return false
+            }
+            let gone = try makeTransport()
+            let address = gone.address
+            let waker = gone.waker
+            _ = consume gone
+            waker.wake()
+            transport.wake(address, value: 1)
+            try transport.submitAndWait(timeoutMilliseconds: 10)
+            #expect(transport.nextEvent() == nil)
+        }
+    }
+
+    @Test("waiting ends with the timeout, and not waiting returns at once")
+    func timeout() async throws {
+        try await together {
+            var transport = try makeTransport()
+            try transport.submitAndWait(timeoutMilliseconds: 20)
+            #expect(transport.nextEvent() == nil)
+            try transport.submitAndWait(timeoutMilliseconds: 0)
+            #expect(transport.nextEvent() == nil)
+            transport.waker.wake(value: 3)
+            try transport.submitAndWait(timeoutMilliseconds: nil)
+            guard case .woken(3) = transport.nextEvent() else {
+                throw Failure("not woken")
+            }
+        }
+    }
+}
