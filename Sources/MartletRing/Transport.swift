@@ -34,7 +34,7 @@ public enum TransportEvent {
     /// Bytes came; they are valid only until the next call of `nextEvent()`. Never empty.
     case received(ConnectionID, UnsafeRawBufferPointer)
     /// The last event of receiving: 0 means that the peer closed its side, else the error. What was
-    /// queued can still be sent.
+    /// queued can still be sent. It follows a failed send, if it has not come before.
     case receiveEnded(ConnectionID, errno: Int32)
     /// The outcome of one send, told exactly once, also after `close`: from now on its memory is the
     /// caller's again. `byteCount` may be short, without an error: the caller sends the rest.

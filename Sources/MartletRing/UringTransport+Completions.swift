@@ -83,8 +83,21 @@ extension UringTransport {
         let connection = ConnectionID(index: completion.index, generation: completion.generation)
         slot.pointee.state.remove(.sending)
         closeIfQuiet(connection, slot)
+        if completion.result < 0 { probeReceive(connection, slot) }
         return .sent(
             connection, byteCount: Int(max(completion.result, 0)), errno: completion.errno)
+    }
+
+    /// After a failed send: makes sure that receiving ends too.
+    ///
+    /// When a reset follows bytes so closely that one turn of the kernel sees both, an armed
+    /// multishot receive reads the bytes and forgets the second wake-up (seen on 6.18): it would
+    /// never complete. Cancelled and armed again it looks at the socket, and ends.
+    private mutating func probeReceive(
+        _ connection: ConnectionID, _ slot: UnsafeMutablePointer<ConnectionSlot>
+    ) {
+        guard slot.pointee.state.isSuperset(of: [.receiving, .receiveWanted]) else { return }
+        cancel(.receive, of: connection)
     }
 
     private mutating func completedShutdown(_ completion: Completion) -> TransportEvent? {

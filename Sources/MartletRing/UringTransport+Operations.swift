@@ -115,7 +115,7 @@ extension UringTransport {
         entry.pointee.user_data = Operation.close.userData(connection)
     }
 
-    private mutating func cancel(_ operation: Operation, of connection: ConnectionID) {
+    mutating func cancel(_ operation: Operation, of connection: ConnectionID) {
         let entry = ring.nextSubmission()
         io_uring_prep_cancel64(entry, operation.userData(connection), 0)
         entry.pointee.flags = Kernel.skipSuccess

@@ -14,6 +14,7 @@ struct ClosingTests {
         "closing with a receive armed tells the peer and frees the index", arguments: [false, true])
     func armed(isShutdownNeeded: Bool) async throws {
         let port = Handoff<UInt16>()
+        let isIndexFree = Handoff<Bool>()
         try await together(
             {
                 var transport = try makeTransport(port) { $0.connectionsMax = 1 }
@@ -40,7 +41,9 @@ struct ClosingTests {
                         #expect(Array(bytes) == [7])
                         transport.close(id)
                     case .receiveEnded: Issue.record("told after close")
-                    case .closed: closedCount += 1
+                    case .closed:
+                        closedCount += 1
+                        isIndexFree.give(true)
                     default: break
                     }
                     return closedCount == 2
@@ -51,6 +54,7 @@ struct ClosingTests {
                 let port = try port.take()
                 let first = try BlockingClient(port: port)
                 try first.expectEnd()
+                _ = try isIndexFree.take()
                 let second = try BlockingClient(port: port)
                 try second.send([7])
                 try second.expectEnd()

@@ -27,7 +27,7 @@ func makeTransport(
 func drive<T: Transport & ~Copyable>(
     _ transport: inout T, _ handle: (inout T, TransportEvent) throws -> Bool
 ) throws {
-    let deadline = Date(timeIntervalSinceNow: 120)
+    let deadline = Date(timeIntervalSinceNow: 60)
     while true {
         var isDone = false
         while let event = transport.nextEvent() {

@@ -190,6 +190,7 @@ struct StreamTests {
                         transport.resumeReceive(id)
                         transport.pauseReceive(id)
                         transport.pauseReceive(id)
+                        try transport.submitAndWait(timeoutMilliseconds: 0)
                         paused.give(true)
                     case .received(let id, let new):
                         #expect(isResumed)
