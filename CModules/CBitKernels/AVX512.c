@@ -84,10 +84,20 @@ TARGET static uint32_t avx512_select(uint32_t *out, uint32_t capacity, const uin
         while (some && n + 64 <= capacity) {
             const uint32_t i = group + (uint32_t)__builtin_ctz(some);
             const uint32_t *from = handles + prefix[i];
-            uint64_t ranks = _pext_u64(a[i] & mine[i], mine[i]);
-            while (ranks) {
-                out[n++] = from[_tzcnt_u64(ranks)];
-                ranks &= ranks - 1;
+            const uint64_t bits = mine[i];
+            uint64_t ranks = _pext_u64(a[i] & bits, bits);
+            int32_t left = (int32_t)_mm_popcnt_u64(bits);
+            // Sixteen handles a step and mostly one step a word; how many of them are wanted is no
+            // branch. Fewer than 64 can be written behind n, and that much room there is.
+            for (;;) {
+                const __mmask16 have = (__mmask16)_bzhi_u32(0xFFFF, (uint32_t)left);
+                const __m512i some16 = _mm512_maskz_loadu_epi32(have, from);
+                STORE(out + n, _mm512_maskz_compress_epi32((__mmask16)ranks, some16));
+                n += (uint32_t)_mm_popcnt_u32((uint32_t)ranks & 0xFFFF);
+                ranks >>= 16;
+                if (ranks == 0) break;
+                from += 16;
+                left -= 16;
             }
             some &= some - 1;
         }
