@@ -112,7 +112,8 @@ public struct SyntaxTree: Sendable, Hashable {
 extension SyntaxTree: CustomStringConvertible {
     /// The condition in normal form: one blank around operators, and parentheses around every
     /// operand that has an operator of its own, so that nobody need know the order of evaluation.
-    /// A chain of one and the same operator stays a chain. Parsing it gives the same selection.
+    /// A chain of one and the same operator stays a chain. Parsing it gives the same selection,
+    /// if the added parentheses leave it within the limits of length and depth.
     public var description: String { descriptions[rootIndex] }
 
     /// The normal form of every node.
