@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a device connects, buffers and acknowledges. Every queue of the device has its bound here.
+
+public import NIOCore
+import NIOPosix
+
+public struct DeviceOptions: Sendable {
+    /// DEV-1: the pauses between attempts to connect.
+    public var backoff = Backoff()
+    /// NET-2: how long a connection may be silent before it is pinged; at most half of what the
+    /// broker bears. The networks' NAT timeout is 30 minutes where they keep to what is asked of them.
+    public var heartbeat: Duration = .seconds(840)
+    /// Messages that wait for the application; past it the socket is not read. What one read brings
+    /// comes on top of it.
+    public var bufferedMessagesMax = 100
+    /// Taken messages that one acknowledgement waits for,
+    public var acknowledgedTogetherMax = 10
+    /// and how long it waits at most. It goes at once when no message waits for the application.
+    public var acknowledgementDelay: Duration = .milliseconds(200)
+    /// DEV-2: attempts of `subscribe` and `unsubscribe` before the error is reported.
+    public var attemptsMax = 5
+    public var eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton
+
+    public init() {}
+}

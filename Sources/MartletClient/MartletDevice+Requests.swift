@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a device asks of the broker: registration, its own subscriptions, and its end (DEV-1, DEV-2).
+// Subscribing twice is one subscription, so these are repeated after a loss, unlike a SEND.
+
+public import MartletBase
+public import MartletWire
+import NIOCore
+import NIOPosix
+
+extension MartletDevice {
+    /// DEV-1: registers a new instance. Keep what it returns; the key is told this once.
+    public static func register(
+        host: String, port: Int = Limits.defaultPort, projectID: String, appName: String,
+        platform: Platform, options: DeviceOptions = DeviceOptions()
+    ) async throws -> DeviceCredentials {
+        let eventLoop = options.eventLoopGroup.next()
+        let registration = Registration(eventLoop: eventLoop)
+        let dialer = Dialer(
+            host: host, port: port, eventLoop: eventLoop,
+            settings: ConnectionSettings(heartbeat: options.heartbeat))
+        // A connection does not hold its owner; the pending promise does.
+        registration.promise.futureResult.whenComplete { _ in withExtendedLifetime(registration) {} }
+        dialer.open(
+            .newDevice(projectID: projectID, appName: appName, platform: platform), connection: 1,
+            owner: registration)
+        let welcome = try await registration.promise.futureResult.get()
+        return DeviceCredentials(
+            projectID: projectID, token: welcome.token, deviceKey: welcome.deviceKey)
+    }
+
+    /// DEV-2: subscribes this instance. Tried again after a loss or a quota refusal.
+    public func subscribe(toTopic topic: String) async throws {
+        try await change(.subscribe, topic)
+    }
+
+    /// DEV-2: unsubscribes this instance.
+    public func unsubscribe(fromTopic topic: String) async throws {
+        try await change(.unsubscribe, topic)
+    }
+
+    /// TOP-9: a page of this instance's topics, after a name.
+    public func topics(after: String = "", limit: UInt16 = 1000) async throws -> TopicPage {
+        let answer = try await request { correlation in
+            .listInstanceTopics(
+                ListInstanceTopicsRequest(
+                    correlation: correlation, token: "", after: after, limit: limit))
+        }
+        guard case .topicPage(let page) = answer else { throw unexpected(answer) }
+        return page
+    }
+
+    /// REG-3: gives the token up. Nothing comes any more, and the sequence of messages ends.
+    public func unregister() async throws {
+        let answer = try await request { correlation in
+            .unregister(UnregisterRequest(correlation: correlation))
+        }
+        guard case .done = answer else { throw unexpected(answer) }
+        end(nil)
+    }
+
+    private func change(_ operation: TopicOperation, _ topic: String) async throws {
+        let name = try TopicName(validating: topic).text
+        var backoff = options.backoff
+        while true {
+            do {
+                return try await changeOnce(operation, name)
+            } catch let error as MartletError {
+                if case .ended = state { throw error }
+                guard !error.isFinal, backoff.attempts + 1 < options.attemptsMax else {
+                    throw error
+                }
+                try await Task.sleep(
+                    for: backoff.next(notBefore: error.retryDelayMilliseconds, using: &random))
+            }
+        }
+    }
+
+    private func changeOnce(_ operation: TopicOperation, _ topic: String) async throws {
+        let answer = try await request { correlation in
+            .deviceTopics(
+                DeviceTopicsRequest(
+                    operation: operation, correlation: correlation, topics: [topic]))
+        }
+        guard case .topicResult(let result) = answer else { throw unexpected(answer) }
+        if let failure = result.failures.first {
+            throw MartletError(
+                failure.word, "The broker refused to \(operation) this device.", field: "topic")
+        }
+    }
+
+    private func request(
+        _ make: @Sendable (UInt32) -> ClientFrame
+    ) async throws -> BrokerFrame {
+        let link = try await link()
+        let correlation = requests.nextCorrelation()
+        return try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation { (answer: Answer) in
+                do {
+                    try link.handler.value.send(make(correlation))
+                    requests.insert(answer, correlation: correlation, connection: link.connection)
+                    link.handler.value.resume()
+                } catch {
+                    answer.resume(throwing: error)
+                }
+            }
+        } onCancel: {
+            Task { await self.cancelRequest(correlation) }
+        }
+    }
+
+    private func cancelRequest(_ correlation: UInt32) {
+        requests.remove(correlation)?.resume(throwing: CancellationError())
+    }
+
+    /// The open connection, or the next one.
+    func link() async throws -> Link {
+        start()
+        switch state {
+        case .open(let link): return link
+        case .ended(let error): throw error ?? RequestClient.closed
+        case .idle, .waiting, .opening:
+            return try await withCheckedThrowingContinuation { openWaiters.append($0) }
+        }
+    }
+
+    func received(answer frame: BrokerFrame) {
+        guard let correlation = frame.correlation, let answer = requests.remove(correlation) else {
+            return
+        }
+        if case .error(let refusal) = frame {
+            answer.resume(throwing: refusal.error)
+        } else {
+            answer.resume(returning: frame)
+        }
+    }
+}
+
+/// Waits for the WELCOME of a new device, then closes.
+private final class Registration: ConnectionOwner {
+    let promise: EventLoopPromise<Welcome>
+
+    init(eventLoop: any EventLoop) { promise = eventLoop.makePromise() }
+
+    func connectionOpened(_ link: Link) {
+        promise.succeed(link.welcome)
+        link.channel.close(promise: nil)
+    }
+
+    func connectionReceived(_ frame: BrokerFrame, connection: UInt64) {}
+
+    func connectionClosed(_ error: MartletError, connection: UInt64) {
+        // Does nothing where WELCOME came before.
+        promise.fail(error)
+    }
+}
