@@ -11,8 +11,8 @@ public struct DeviceOptions: Sendable {
     /// NET-2: how long a connection may be silent before it is pinged; at most half of what the
     /// broker bears. The networks' NAT timeout is 30 minutes where they keep to what is asked of them.
     public var heartbeat: Duration = .seconds(840)
-    /// Messages that wait for the application; past it the socket is not read. What one read brings
-    /// comes on top of it.
+    /// Messages that wait for the application; past it the socket is not read. What one read
+    /// brings, at most 64 KiB, comes on top of it.
     public var bufferedMessagesMax = 100
     /// Taken messages that one acknowledgement waits for,
     public var acknowledgedTogetherMax = 10

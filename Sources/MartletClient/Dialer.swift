@@ -29,6 +29,8 @@ struct Dialer: Sendable {
         ClientBootstrap(group: eventLoop)
             .connectTimeout(TimeAmount(settings.connectTimeout))
             .channelOption(.autoRead, value: false)
+            // One chunk a read: what comes past the bound of a client's queue is at most that.
+            .channelOption(.maxMessagesPerRead, value: 1)
             .channelOption(.socketOption(.tcp_nodelay), value: 1)
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {

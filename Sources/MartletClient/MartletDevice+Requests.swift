@@ -20,7 +20,8 @@ extension MartletDevice {
             host: host, port: port, eventLoop: eventLoop,
             settings: ConnectionSettings(heartbeat: options.heartbeat))
         // A connection does not hold its owner; the pending promise does.
-        registration.promise.futureResult.whenComplete { _ in withExtendedLifetime(registration) {} }
+        registration.promise.futureResult.whenComplete { _ in withExtendedLifetime(registration) {}
+        }
         dialer.open(
             .newDevice(projectID: projectID, appName: appName, platform: platform), connection: 1,
             owner: registration)

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// NET-1: frames with random contents say the same after a way over the wire, many behind one another
+// and cut anywhere. The vectors show each field once; this shows that none leaks into its neighbour.
+
+import MartletBase
+import MartletWire
+import Testing
+
+private struct RandomFrames {
+    var random: SeededGenerator
+
+    mutating func text() -> String {
+        let alphabet = ["a", "Z", "0", "/", " ", "ä", "⚓", "👩‍🚀", "\0", "\n"]
+        let count = Int.random(in: 0...(u8() == 0 ? 3000 : 9), using: &random)
+        return (0..<count).map { _ in alphabet.randomElement(using: &random)! }.joined()
+    }
+
+    mutating func u8() -> UInt8 { .random(in: 0...255, using: &random) }
+    mutating func u16() -> UInt16 { .random(in: 0 ... .max, using: &random) }
+    mutating func u32() -> UInt32 { .random(in: 0 ... .max, using: &random) }
+    mutating func u64() -> UInt64 { .random(in: 0 ... .max, using: &random) }
+    mutating func correlation() -> UInt32 { .random(in: 1 ... .max, using: &random) }
+    mutating func flag() -> Bool { .random(using: &random) }
+    mutating func instant() -> Instant {
+        Instant(millisecondsSince1970: .random(in: .min ... .max, using: &random))
+    }
+    mutating func one<Choice: CaseIterable>(_ type: Choice.Type = Choice.self) -> Choice {
+        Choice.allCases.randomElement(using: &random)!
+    }
+    mutating func list<Element>(_ make: (inout Self) -> Element) -> [Element] {
+        (0..<Int.random(in: 0...5, using: &random)).map { _ in make(&self) }
+    }
+    mutating func bytes() -> [UInt8] { list { $0.u8() } }
+    mutating func project() -> ProjectRecord {
+        ProjectRecord(
+            projectID: text(), senderID: u64(), conditionTopicsMax: u8(), instances: u64(),
+            topics: u64())
+    }
+
+    mutating func client() -> ClientFrame {
+        switch Int.random(in: 0..<20, using: &random) {
+        case 0:
+            .hello(
+                .device(
+                    projectID: text(), token: text(), deviceKey: text(), receivedThrough: u64()))
+        case 1: .hello(.sender(projectID: text(), serverKey: text()))
+        case 2: .hello(.newDevice(projectID: text(), appName: text(), platform: one()))
+        case 3: .hello(.administrator(administratorKey: text(), projectID: text()))
+        case 4: .ping(Ping(value: u64()))
+        case 5: .pong(Pong(value: u64()))
+        case 6: .acknowledge(Acknowledge(through: u64(), streamIDs: list { $0.u64() }))
+        case 7:
+            .deviceTopics(
+                DeviceTopicsRequest(
+                    operation: one(), correlation: correlation(), topics: list { $0.text() }))
+        case 8: .unregister(UnregisterRequest(correlation: correlation()))
+        case 9:
+            .changeTopic(
+                ChangeTopicRequest(
+                    correlation: correlation(), operation: one(), topic: text(),
+                    tokens: list { $0.text() }))
+        case 10:
+            .condition(
+                ConditionQuestion(
+                    kind: flag() ? .audience : .explain, correlation: correlation(),
+                    condition: text()))
+        case 11:
+            .listTopics(ListTopicsRequest(correlation: correlation(), after: text(), limit: u16()))
+        case 12:
+            .listSubscribers(
+                ListSubscribersRequest(
+                    correlation: correlation(), topic: text(), cursor: text(), limit: u16()))
+        case 13:
+            .listInstanceTopics(
+                ListInstanceTopicsRequest(
+                    correlation: correlation(), token: text(), after: text(), limit: u16()))
+        case 14:
+            .createProject(
+                CreateProjectRequest(
+                    correlation: correlation(), projectID: text(), conditionTopicsMax: u8()))
+        case 15:
+            .listProjects(
+                ListProjectsRequest(correlation: correlation(), after: text(), limit: u16()))
+        case 16:
+            .createKey(
+                CreateKeyRequest(correlation: correlation(), projectID: text(), name: text()))
+        case 17:
+            .revokeKey(
+                RevokeKeyRequest(correlation: correlation(), projectID: text(), keyID: text()))
+        case 18: .listKeys(ListKeysRequest(correlation: correlation(), projectID: text()))
+        default:
+            .send(
+                SendRequest(
+                    correlation: correlation(), target: MessageTarget(kind: one(), text: text()),
+                    message: bytes(), timeToLiveSeconds: flag() ? nil : u32() >> 1,
+                    priority: flag() ? nil : one(), validateOnly: flag()))
+        }
+    }
+
+    mutating func broker() -> BrokerFrame {
+        switch Int.random(in: 0..<17, using: &random) {
+        case 0:
+            .welcome(
+                Welcome(
+                    role: flag() ? .device : .administrator, idleSeconds: u32(),
+                    frameBytesMax: u32(), now: instant(), senderID: u64(),
+                    acknowledgedThrough: u64(), token: text(), deviceKey: text()))
+        case 1: .ping(Ping(value: u64()))
+        case 2: .pong(Pong(value: u64()))
+        case 3:
+            .error(
+                ErrorFrame(
+                    correlation: u32(),
+                    error: MartletError(
+                        one(), text(), field: text(), byteOffset: flag() ? nil : u32() >> 1,
+                        retryDelayMilliseconds: flag() ? nil : u32() >> 1)))
+        case 4: .draining(Draining(reconnectDelayMilliseconds: u32()))
+        case 5: .done(Done(correlation: correlation()))
+        case 6:
+            .deliver(
+                Deliver(
+                    streamID: u64(), accepted: instant(), expires: instant(), kind: one(),
+                    priority: one(), from: text(), message: bytes()))
+        case 7:
+            .topicResult(
+                TopicResult(
+                    correlation: correlation(), successes: u16(),
+                    failures: list { .init(index: $0.u16(), word: $0.one()) }))
+        case 8:
+            .accepted(
+                Accepted(correlation: correlation(), messageNumber: u64(), recipients: u64()))
+        case 9:
+            .audienceResult(
+                AudienceResult(
+                    correlation: correlation(), total: u64(), android: u64(), apple: u64(),
+                    web: u64(),
+                    apps: list { .init(appName: $0.text(), platform: $0.one(), count: $0.u64()) }))
+        case 10:
+            .explanation(
+                Explanation(
+                    correlation: correlation(), tree: text(), bytecode: text(),
+                    parts: list { .init(start: $0.u32(), end: $0.u32(), count: $0.u64()) },
+                    advice: list { .init(byteOffset: $0.u32(), text: $0.text()) }))
+        case 11:
+            .topicPage(
+                TopicPage(
+                    correlation: correlation(), hasMore: flag(),
+                    topics: list { .init(name: $0.text(), subscribers: $0.u64()) }))
+        case 12:
+            .tokenPage(
+                TokenPage(
+                    correlation: correlation(), total: u64(), nextCursor: text(),
+                    tokens: list { $0.text() }))
+        case 13: .project(ProjectResult(correlation: correlation(), project: project()))
+        case 14:
+            .projectPage(
+                ProjectPage(
+                    correlation: correlation(), hasMore: flag(), projects: list { $0.project() }))
+        case 15: .key(KeyResult(correlation: correlation(), keyID: text(), serverKey: text()))
+        default:
+            .keyPage(
+                KeyPage(
+                    correlation: correlation(),
+                    keys: list {
+                        .init(
+                            keyID: $0.text(), name: $0.text(), created: $0.instant(),
+                            isRevoked: $0.flag())
+                    }))
+        }
+    }
+}
+
+@Suite struct RandomFrameTests {
+    @Test("NET-1 random frames come back as they were, in streams cut anywhere", arguments: 1...40)
+    func roundTrip(seed: UInt64) throws {
+        var frames = RandomFrames(random: SeededGenerator(state: seed))
+        let sent: [AnyFrame] = (0..<100).map { _ in
+            frames.flag() ? .client(frames.client()) : .broker(frames.broker())
+        }
+        let stream = sent.flatMap(\.encoded)
+        var received: [AnyFrame] = []
+        var splitter = FrameSplitter(frameBytesMax: Limits.brokerFrameBytesMax)
+        var rest = stream[...]
+        while !rest.isEmpty {
+            let piece = Array(rest.prefix(Int.random(in: 1...200, using: &frames.random)))
+            rest = rest.dropFirst(piece.count)
+            try splitter.split(piece.span.bytes) { (type, body) throws(WireError) in
+                switch sent[received.count] {
+                case .client:
+                    received.append(.client(try ClientFrame.decode(type: type, body: body)))
+                case .broker:
+                    received.append(.broker(try BrokerFrame.decode(type: type, body: body)))
+                }
+            }
+        }
+        #expect(received == sent)
+        let idle = splitter.isIdle
+        #expect(idle)
+    }
+}
