@@ -88,7 +88,6 @@ extension Broker {
     ) async throws(MartletError) -> SendReceipt {
         let number = try number(of: project)
         let body = try message.message.encoded()
-        _ = try Message.validate(body)
         let outcome = try await perform(
             .send(
                 project: number,

@@ -43,6 +43,11 @@ public struct ServerKeySummary: Sendable, Hashable {
 public struct InstanceCredentials: Sendable, Hashable {
     public var token: String
     public var deviceKey: String
+
+    public init(token: String, deviceKey: String) {
+        self.token = token
+        self.deviceKey = deviceKey
+    }
 }
 
 /// How a change of subscriptions went (TOP-4).

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The embedding API (EMB-1), the client library against a real broker, and the peers written in
+// Python from the protocol's document.
+
+import Foundation
+import Martlet
+import MartletClient
+import Testing
+
+@Suite("Embedding")
+struct EmbeddingTests {
+    @Test("EMB-1 a broker without connections: projects, registration, topics, sends, questions")
+    func embeds() async throws {
+        let folder = TemporaryFolder()
+        let broker = try await Broker.open(BrokerConfiguration(folder: folder.path))
+        #expect(broker.port == nil)
+        let project = try await broker.createProject("tides", conditionTopicsMax: 6)
+        #expect(String(project.senderID).count == 12)
+        await #expect(throws: MartletError.self) { try await broker.createProject("tides") }
+        await #expect(throws: MartletError.self) { try await broker.createProject("Tides") }
+
+        var tokens: [String] = []
+        for index in 0..<12 {
+            let platform = Platform.allCases[index % 3]
+            let credentials = try await broker.register(
+                app: "com.example.\(platform.name)", platform: platform, in: "tides")
+            tokens.append(credentials.token)
+        }
+        let even = tokens.enumerated().filter { $0.offset % 2 == 0 }.map(\.element)
+        let change = try await broker.subscribe(
+            even + ["?", String(repeating: "A", count: 32)], to: "/topics/even", in: "tides")
+        #expect(change.successCount == 6)
+        #expect(
+            change.failures == [
+                .init(index: 6, word: .invalidArgument), .init(index: 7, word: .notFound),
+            ])
+        let audience = try broker.audience(of: "!('even' in topics)", in: "tides")
+        #expect(audience.total == 6)
+        #expect(audience.perPlatform == [.android: 2, .apple: 2, .web: 2])
+        #expect(audience.perApp.count == 3)
+
+        let explanation = try broker.explain(
+            "'even' in topics || 'odd' in topics && 'x' in topics", in: "tides")
+        #expect(explanation.parts.first?.count == 0)
+        #expect(explanation.advice.count == 3)
+
+        let message = Message(notification: .init(title: "Storm"), data: ["level": "3"])
+        let receipt = try await broker.send(
+            OutgoingMessage(to: .topic("even"), message), in: "tides")
+        #expect(receipt == .init(messageID: "projects/tides/messages/1", recipientCount: 6))
+        let none = try await broker.send(
+            OutgoingMessage(to: .topic("nobody"), message), in: "tides")
+        #expect(none.recipientCount == 0)
+
+        #expect(
+            try broker.topics(in: "tides").entries == [.init(name: "even", subscriberCount: 6)])
+        #expect(try broker.topics(of: tokens[0], in: "tides").entries.count == 1)
+        var found: [String] = []
+        var cursor: String? = ""
+        while let after = cursor {
+            let page = try broker.subscribers(of: "even", in: "tides", after: after, limit: 4)
+            found += page.entries
+            cursor = page.next
+        }
+        #expect(Set(found) == Set(even) && found.count == 6)
+        _ = try await broker.unsubscribe(even, from: "even", in: "tides")
+        #expect(try broker.topics(in: "tides").entries.isEmpty)
+        try await broker.unregister(tokens[0], in: "tides")
+        #expect(try broker.project("tides").instanceCount == 11)
+        try await broker.close()
+        await #expect(throws: MartletError.self) { try await broker.createProject("late") }
+    }
+
+    @Test("EMB-1 several brokers live in one process, each with its own everything")
+    func livesBesideOthers() async throws {
+        let first = try await TestBroker.open()
+        let second = try await TestBroker.open()
+        let (device, credentials) = try first.newDevice()
+        #expect(throws: MartletError.self) { try second.connect(credentials) }
+        let sender = try second.sender()
+        #expect(throws: MartletError.self) { try sender.send(to: .token(credentials.token)) }
+        try await second.broker.close()
+        try device.roundTrip()
+        try await first.broker.close()
+    }
+
+    @Test("a folder has one broker at a time")
+    func isAlone() async throws {
+        let test = try await TestBroker.open()
+        await #expect(throws: (any Error).self) {
+            try await Broker.open(BrokerConfiguration(folder: test.folder.path))
+        }
+        let (device, _) = try test.newDevice()
+        try device.roundTrip()
+        try await test.broker.close()
+        let again = try await Broker.open(BrokerConfiguration(folder: test.folder.path))
+        try await again.close()
+    }
+
+    @Test("DEV-1 DEV-3 the client library registers, receives once in order, and comes back")
+    func serves() async throws {
+        let test = try await TestBroker.open()
+        let port = Int(test.broker.port!)
+        let credentials = try await MartletDevice.register(
+            host: "127.0.0.1", port: port, projectID: TestBroker.project,
+            appName: "com.example.tides", platform: .apple)
+        let device = MartletDevice(host: "127.0.0.1", port: port, credentials: credentials)
+        try await device.subscribe(toTopic: "tides")
+        let sender = try await MartletSender.connect(
+            host: "127.0.0.1", port: port, projectID: TestBroker.project,
+            serverKey: test.serverKey)
+        for number in 0..<50 {
+            let result = try await sender.send(
+                Message(data: ["n": "\(number)"]), to: .condition("'tides' in topics"))
+            #expect(result.recipients == 1)
+        }
+        var received: [String] = []
+        for try await message in device.messages {
+            received.append(message["n"] ?? "")
+            if received.count == 50 { break }
+        }
+        #expect(received == (0..<50).map { "\($0)" })
+        await device.close()
+        await sender.close()
+        try await test.broker.close()
+    }
+
+    @Test("NET-1 a device and a sender written in Python from the document alone")
+    func speaksPython() async throws {
+        let test = try await TestBroker.open()
+        let tests = URL(filePath: #filePath).deletingLastPathComponent()
+            .deletingLastPathComponent()
+        let process = Process()
+        process.executableURL = URL(filePath: "/usr/bin/env")
+        process.arguments = [
+            "python3", tests.appending(path: "Python/device_and_sender.py").path,
+            "--host", "127.0.0.1", "--port", "\(test.broker.port!)", "--project",
+            TestBroker.project, "--server-key", test.serverKey,
+        ]
+        let output = Pipe()
+        process.standardOutput = output
+        process.standardError = output
+        try process.run()
+        let said = String(
+            decoding: try output.fileHandleForReading.readToEnd() ?? Data(), as: UTF8.self)
+        process.waitUntilExit()
+        #expect(process.terminationStatus == 0, "\(said)")
+        try await test.broker.close()
+    }
+}

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A broker in a folder of its own, and a peer that speaks the wire over a blocking socket: nothing
+// between the tests and the bytes but the codec. Rests on Martlet.
+
+import Glibc
+import Martlet
+import Testing
+
+/// A temporary folder that goes with the test.
+final class TemporaryFolder: Sendable {
+    let path: String
+
+    init() {
+        var template = Array("/tmp/martlet-test-XXXXXX".utf8CString)
+        path = template.withUnsafeMutableBufferPointer { buffer in
+            String(cString: mkdtemp(buffer.baseAddress!))
+        }
+    }
+
+    deinit {
+        for name in ["data.mdb", "lock.mdb", "martlet.lock", "admin.key", "serve.address"] {
+            unlink(path + "/" + name)
+        }
+        rmdir(path)
+    }
+}
+
+/// A running broker with a project `tides` and a server key.
+struct TestBroker {
+    let folder: TemporaryFolder
+    let broker: Broker
+    let serverKey: String
+
+    static let project = "tides"
+
+    /// - Parameter change: settings that differ from the defaults.
+    static func open(
+        in folder: TemporaryFolder = TemporaryFolder(), loops: Int = 2,
+        _ change: (inout BrokerConfiguration) -> Void = { _ in }
+    ) async throws -> TestBroker {
+        var configuration = BrokerConfiguration(folder: folder.path, address: .init(port: 0))
+        configuration.loopCount = loops
+        configuration.connectionsPerLoopMax = 1024
+        configuration.logger.logLevel = .critical
+        change(&configuration)
+        let broker = try await Broker.open(configuration)
+        if (try? broker.project(project)) == nil {
+            _ = try await broker.createProject(project)
+        }
+        let key = try await broker.createServerKey(named: "test", in: project)
+        return TestBroker(folder: folder, broker: broker, serverKey: key.text)
+    }
+
+    func peer() throws -> Peer { try Peer(port: broker.port!) }
+
+    /// A registered device, welcomed.
+    func newDevice(
+        app: String = "com.example.tides", platform: Platform = .android
+    ) throws -> (peer: Peer, credentials: InstanceCredentials) {
+        let peer = try peer()
+        try peer.send(
+            .hello(.newDevice(projectID: Self.project, appName: app, platform: platform)))
+        let welcome = try peer.welcome()
+        return (
+            peer, InstanceCredentials(token: welcome.token, deviceKey: welcome.deviceKey)
+        )
+    }
+
+    /// The device's next connection.
+    func connect(
+        _ credentials: InstanceCredentials, receivedThrough: UInt64 = 0
+    ) throws -> Peer {
+        let peer = try peer()
+        try peer.send(
+            .hello(
+                .device(
+                    projectID: Self.project, token: credentials.token,
+                    deviceKey: credentials.deviceKey, receivedThrough: receivedThrough)))
+        _ = try peer.welcome()
+        return peer
+    }
+
+    func sender() throws -> Peer {
+        let peer = try peer()
+        try peer.send(.hello(.sender(projectID: Self.project, serverKey: serverKey)))
+        _ = try peer.welcome()
+        return peer
+    }
+}
+
+/// One connection, spoken frame by frame. Waiting for a frame that never comes fails after a
+/// generous while instead of hanging.
+final class Peer {
+    private var descriptor: Int32
+    private var splitter = FrameSplitter(frameBytesMax: 1 << 20)
+    private var arrived: [BrokerFrame] = []
+    private var correlation: UInt32 = 0
+    /// Counted by `roundTripAmongAnswers`.
+    var acceptedCount = 0
+    var wasDrained = false
+
+    enum Failure: Error, CustomStringConvertible {
+        case connect(Int32)
+        case closed
+        case silent
+        case unexpected(BrokerFrame)
+
+        var description: String {
+            switch self {
+            case .connect(let code): "connect: \(String(cString: strerror(code)))"
+            case .closed: "the broker closed the connection"
+            case .silent: "the broker said nothing"
+            case .unexpected(let frame): "unexpected frame: \(frame)"
+            }
+        }
+    }
+
+    init(port: UInt16) throws {
+        descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = port.bigEndian
+        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+        let code = withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                Glibc.connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+            }
+        }
+        guard code == 0 else { throw Failure.connect(errno) }
+        var timeout = timeval(tv_sec: 20, tv_usec: 0)
+        setsockopt(
+            descriptor, SOL_SOCKET, SO_RCVTIMEO, &timeout, socklen_t(MemoryLayout<timeval>.size))
+    }
+
+    deinit { close() }
+
+    func close() {
+        if descriptor >= 0 { Glibc.close(descriptor) }
+        descriptor = -1
+    }
+
+    /// Tells the broker that nothing more comes.
+    func finish() { shutdown(descriptor, Int32(SHUT_WR)) }
+
+    func send(raw bytes: [UInt8]) throws {
+        var sent = 0
+        while sent < bytes.count {
+            let count = bytes.withUnsafeBytes {
+                Glibc.send(
+                    descriptor, $0.baseAddress! + sent, bytes.count - sent, Int32(MSG_NOSIGNAL.rawValue))
+            }
+            guard count > 0 else { throw Failure.closed }
+            sent += count
+        }
+    }
+
+    func send(_ frame: ClientFrame) throws {
+        var writer = WireWriter()
+        frame.encode(into: &writer)
+        try send(raw: writer.bytes)
+    }
+
+    func nextCorrelation() -> UInt32 {
+        correlation += 1
+        return correlation
+    }
+
+    /// The next frame; what a test does not care about (PING) is passed over.
+    func next() throws -> BrokerFrame {
+        while arrived.isEmpty {
+            var buffer = [UInt8](repeating: 0, count: 65_536)
+            let count = recv(descriptor, &buffer, buffer.count, 0)
+            if count == 0 || (count < 0 && errno == ECONNRESET) { throw Failure.closed }
+            guard count > 0 else { throw Failure.silent }
+            try buffer.withUnsafeBytes { bytes in
+                var chunk = UnsafeRawBufferPointer(rebasing: bytes[..<count])
+                while let frame = try splitter.next(from: &chunk) {
+                    arrived.append(try BrokerFrame.decode(type: frame.type, body: frame.body))
+                }
+            }
+        }
+        return arrived.removeFirst()
+    }
+
+    /// Whether a frame comes within a moment. For tests that want none: a wrong frame is seen, a
+    /// slow one can only make the test more lenient.
+    func hasMore(milliseconds: Int32) -> Bool {
+        if !arrived.isEmpty { return true }
+        var poll = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+        return Glibc.poll(&poll, 1, milliseconds) > 0
+    }
+
+    func welcome() throws -> Welcome {
+        let frame = try next()
+        guard case .welcome(let welcome) = frame else {
+            if case .error(let error) = frame { throw error.error }
+            throw Failure.unexpected(frame)
+        }
+        return welcome
+    }
+
+    func message() throws -> Deliver {
+        let frame = try next()
+        guard case .deliver(let message) = frame else { throw Failure.unexpected(frame) }
+        return message
+    }
+
+    /// The text of the only data entry `n`.
+    func number() throws -> String {
+        let message = try message()
+        return try Message(decoding: message.message, unknownTags: .skip)["n"] ?? ""
+    }
+
+    func error() throws -> MartletError {
+        let frame = try next()
+        guard case .error(let error) = frame else { throw Failure.unexpected(frame) }
+        return error.error
+    }
+
+    /// Waits for the end of the connection, passing over what still comes.
+    func waitForEnd() throws {
+        do {
+            while true { _ = try next() }
+        } catch Failure.closed {}
+    }
+
+    // MARK: Requests
+
+    func subscribe(_ topics: String...) throws -> TopicResult {
+        try send(
+            .deviceTopics(
+                DeviceTopicsRequest(
+                    operation: .subscribe, correlation: nextCorrelation(), topics: topics)))
+        let frame = try next()
+        guard case .topicResult(let result) = frame else { throw Failure.unexpected(frame) }
+        return result
+    }
+
+    func acknowledge(through: UInt64) throws {
+        try send(.acknowledge(Acknowledge(through: through)))
+    }
+
+    /// Sends and waits for acceptance.
+    @discardableResult
+    func send(
+        to target: MessageTarget, n: String = "1", timeToLiveSeconds: UInt32? = nil,
+        validateOnly: Bool = false
+    ) throws -> Accepted {
+        let body = try Message(data: ["n": n]).encoded()
+        try send(
+            .send(
+                SendRequest(
+                    correlation: nextCorrelation(), validateOnly: validateOnly, target: target,
+                    timeToLiveSeconds: timeToLiveSeconds, message: body)))
+        let frame = try next()
+        switch frame {
+        case .accepted(let accepted): return accepted
+        case .error(let error): throw error.error
+        default: throw Failure.unexpected(frame)
+        }
+    }
+
+    /// A PING that has come back: everything the broker was told before has been seen by its loop.
+    func roundTrip() throws {
+        try send(.ping(Ping(value: 7)))
+        guard case .pong = try next() else { throw Failure.silent }
+    }
+}
