@@ -48,6 +48,7 @@ final class ConnectionHandler: ChannelInboundHandler {
     private var timer: Scheduled<Void>?
     private var context: ChannelHandlerContext?
     private var frameBytesMax = Limits.deviceFrameBytesMax
+    private var willFlush = false
     /// Why it ends, where that is known before the socket closes.
     private var reason: MartletError?
     /// Whether the next bytes wait until the owner wants them.
@@ -77,7 +78,21 @@ final class ConnectionHandler: ChannelInboundHandler {
                     + "\(frameBytesMax). Divide it.", field: "request")
         }
         heartbeat.sent()
-        context.writeAndFlush(wrapOutboundOut(ByteBuffer(bytes: writer.bytes)), promise: nil)
+        context.write(wrapOutboundOut(ByteBuffer(bytes: writer.bytes)), promise: nil)
+        flushSoon(context)
+    }
+
+    /// Everything that is sent in one round of the event loop leaves in one system call.
+    private func flushSoon(_ context: ChannelHandlerContext) {
+        guard !willFlush else { return }
+        willFlush = true
+        let handler = NIOLoopBound(self, eventLoop: context.eventLoop)
+        context.eventLoop.execute { handler.value.flush() }
+    }
+
+    private func flush() {
+        willFlush = false
+        context?.flush()
     }
 
     func pause() { isPaused = true }
@@ -89,7 +104,10 @@ final class ConnectionHandler: ChannelInboundHandler {
     }
 
     /// What was sent before leaves first.
-    func close() { context?.close(promise: nil) }
+    func close() {
+        context?.flush()
+        context?.close(promise: nil)
+    }
 
     // MARK: What the channel tells
 

@@ -55,8 +55,8 @@ extension MartletDevice {
             if let error { throw error }
             return nil
         }
-        takersEver += 1
-        let number = takersEver
+        waitersEver += 1
+        let number = waitersEver
         return try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { takers.append((number, $0)) }
         } onCancel: {

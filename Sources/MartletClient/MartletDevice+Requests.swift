@@ -121,8 +121,19 @@ extension MartletDevice {
         case .open(let link): return link
         case .ended(let error): throw error ?? RequestClient.closed
         case .idle, .waiting, .opening:
-            return try await withCheckedThrowingContinuation { openWaiters.append($0) }
+            waitersEver += 1
+            let number = waitersEver
+            return try await withTaskCancellationHandler {
+                try await withCheckedThrowingContinuation { openWaiters.append((number, $0)) }
+            } onCancel: {
+                Task { await self.cancelOpenWaiter(number) }
+            }
         }
+    }
+
+    private func cancelOpenWaiter(_ number: UInt64) {
+        guard let index = openWaiters.firstIndex(where: { $0.number == number }) else { return }
+        openWaiters.remove(at: index).waiter.resume(throwing: CancellationError())
     }
 
     func received(answer frame: BrokerFrame) {

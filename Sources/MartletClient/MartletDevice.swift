@@ -51,12 +51,14 @@ public actor MartletDevice {
     var ledger: DeliveryLedger
     var waiting = MessageQueue()
     var takers: [(number: UInt64, taker: Taker)] = []
-    var takersEver: UInt64 = 0
     var acknowledgementTimer: Scheduled<Void>?
 
     // The way of requests.
     var requests = RequestTable<Answer>()
-    var openWaiters: [CheckedContinuation<Link, any Error>] = []
+    var openWaiters: [(number: UInt64, waiter: CheckedContinuation<Link, any Error>)] = []
+
+    /// Numbers those who wait, so that one can be cancelled.
+    var waitersEver: UInt64 = 0
 
     /// - Parameter receivedThrough: what `receivedThrough` was when the application last kept it, so
     ///   that an acknowledgement that was lost is made good; 0 if it did not.
@@ -149,7 +151,7 @@ public actor MartletDevice {
         case .idle, .opening, .ended: break
         }
         let reason = error ?? RequestClient.closed
-        for waiter in openWaiters { waiter.resume(throwing: reason) }
+        for (_, waiter) in openWaiters { waiter.resume(throwing: reason) }
         openWaiters = []
         for answer in requests.removeAll(ofConnection: connections) {
             answer.resume(throwing: reason)
@@ -182,7 +184,7 @@ extension MartletDevice: ConnectionOwner {
             acknowledgedThrough: link.welcome.acknowledgedThrough)
         let waiters = openWaiters
         openWaiters = []
-        for waiter in waiters { waiter.resume(returning: link) }
+        for (_, waiter) in waiters { waiter.resume(returning: link) }
     }
 
     private func received(_ frame: BrokerFrame, connection: UInt64) {

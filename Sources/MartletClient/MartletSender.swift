@@ -6,8 +6,6 @@
 
 import MartletBase
 import MartletWire
-public import NIOCore
-import NIOPosix
 
 /// MSG-6: what the broker said to a message that it accepted.
 public struct SendResult: Sendable, Hashable {
@@ -188,25 +186,4 @@ public final class MartletSender: Sendable {
 /// An answer that does not belong to the request it names.
 func unexpected(_ frame: BrokerFrame) -> MartletError {
     MartletError(.protocolViolation, "The broker answered with an unexpected \(frame.type).")
-}
-
-/// How senders and administrators connect.
-public struct ClientOptions: Sendable {
-    /// The pauses between attempts to connect.
-    public var backoff = Backoff()
-    /// Attempts to connect before a request fails.
-    public var attemptsMax = 5
-    /// How long a connection may be silent before it is pinged; it is given up after twice that.
-    public var heartbeat: Duration = .seconds(20)
-    public var eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton
-
-    public init() {}
-
-    func client(host: String, port: Int, hello: Hello) -> RequestClient {
-        RequestClient(
-            dialer: Dialer(
-                host: host, port: port, eventLoop: eventLoopGroup.next(),
-                settings: ConnectionSettings(heartbeat: heartbeat)),
-            hello: hello, backoff: backoff, attemptsMax: attemptsMax)
-    }
 }

@@ -91,7 +91,7 @@ actor RequestClient {
         var links = Array(draining.values)
         if case .open(let link) = state { links.append(link) }
         state = .closed
-        for link in links { link.channel.close(promise: nil) }
+        for link in links { link.handler.value.close() }
         failWaiters(Self.closed)
     }
 

@@ -354,6 +354,26 @@ private func answerSubscription(_ connection: FakeConnection) async -> [String]?
         }
     }
 
+    @Test("DEV-3 a cancelled task stops waiting for a connection or a message")
+    func cancelled() async throws {
+        try await FakeBroker.run { broker in
+            let device = device(broker)
+            let connecting = Task { try await device.connect() }
+            let connection = await broker.connection()
+            connecting.cancel()
+            await #expect(throws: CancellationError.self) { try await connecting.value }
+            await connection.welcome()
+            try await device.connect()
+            let taking = Task {
+                var messages = device.messages.makeAsyncIterator()
+                return try await messages.next()
+            }
+            taking.cancel()
+            #expect(try await taking.value == nil)
+            await device.close()
+        }
+    }
+
     @Test("NET-2 the broker's ping is answered")
     func pong() async throws {
         try await FakeBroker.run { broker in
