@@ -109,7 +109,10 @@ let package = Package(
             name: "MartletStoreTests", dependencies: ["MartletStore", "MartletEngine"],
             swiftSettings: common),
         .testTarget(
-            name: "MartletTests", dependencies: ["Martlet", "MartletClient"],
+            name: "MartletTests",
+            dependencies: [
+                "Martlet", "MartletClient", .product(name: "Logging", package: "swift-log"),
+            ],
             swiftSettings: common),
         .testTarget(
             name: "MartletClientTests", dependencies: ["MartletClient"], swiftSettings: common),

@@ -85,7 +85,9 @@ public struct MartletError: Error, Sendable, Hashable, CustomStringConvertible {
     public var description: String {
         var text = word.name
         if !field.isEmpty { text += " (\(field)" }
-        if let byteOffset { text += field.isEmpty ? " (byte \(byteOffset)" : ", byte \(byteOffset)" }
+        if let byteOffset {
+            text += field.isEmpty ? " (byte \(byteOffset)" : ", byte \(byteOffset)"
+        }
         if !field.isEmpty || byteOffset != nil { text += ")" }
         text += ": " + message
         if let retryDelayMilliseconds { text += " Retry after \(retryDelayMilliseconds) ms." }

@@ -43,7 +43,9 @@ public struct Token: Hashable, Sendable {
         var out: [UInt8] = []
         out.reserveCapacity(Limits.tokenRandomBytes)
         for word in [words.0, words.1, words.2] {
-            for shift in 0..<8 { out.append(UInt8(truncatingIfNeeded: word >> (8 * UInt64(shift)))) }
+            for shift in 0..<8 {
+                out.append(UInt8(truncatingIfNeeded: word >> (8 * UInt64(shift))))
+            }
         }
         return out
     }

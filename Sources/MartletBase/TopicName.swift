@@ -15,7 +15,8 @@ public struct TopicName: Hashable, Sendable, CustomStringConvertible {
         let count = bare.utf8.count
         guard count > 0 else {
             throw MartletError(
-                .invalidArgument, "The topic name is empty; write 1 to 900 bytes of [a-zA-Z0-9-_.~%].",
+                .invalidArgument,
+                "The topic name is empty; write 1 to 900 bytes of [a-zA-Z0-9-_.~%].",
                 field: "topic")
         }
         guard count <= Limits.topicNameBytesMax else {
@@ -24,7 +25,8 @@ public struct TopicName: Hashable, Sendable, CustomStringConvertible {
                 "The topic name has \(count) bytes; at most \(Limits.topicNameBytesMax) are allowed.",
                 field: "topic")
         }
-        if let offset = bare.utf8.enumerated().first(where: { !Self.isAllowed($0.element) })?.offset {
+        if let offset = bare.utf8.enumerated().first(where: { !Self.isAllowed($0.element) })?.offset
+        {
             throw MartletError(
                 .invalidArgument,
                 "The topic name has a character outside [a-zA-Z0-9-_.~%] at byte \(offset).",

@@ -17,7 +17,8 @@ public enum Command: Sendable {
     case changeTopics(
         project: ProjectNumber, ordinal: Ordinal, change: TopicOperation, topics: [String])
     /// A sender changes one topic for many tokens (TOP-4).
-    case changeTopic(project: ProjectNumber, topic: String, change: TopicOperation, tokens: [String])
+    case changeTopic(
+        project: ProjectNumber, topic: String, change: TopicOperation, tokens: [String])
     case send(project: ProjectNumber, message: SendCommand)
     case acknowledge([Acknowledgement])
 }

@@ -66,6 +66,9 @@ public final class Store: Sendable {
         }
     }
 
+    /// Waits for open transactions and gives the folder free; what begins later is refused.
+    public func close() { environment.close() }
+
     /// Bytes of address space, and bytes of file in use.
     public var size: (map: Int, used: Int) { environment.size }
 }

@@ -131,7 +131,8 @@ struct CredentialTests {
             .changeTopic(
                 ChangeTopicRequest(
                     correlation: 2, operation: .subscribe, topic: "t", tokens: [credentials.token])),
-            .condition(ConditionQuestion(kind: .audience, correlation: 3, condition: "'a' in topics")),
+            .condition(
+                ConditionQuestion(kind: .audience, correlation: 3, condition: "'a' in topics")),
             .listTopics(ListTopicsRequest(correlation: 4, after: "", limit: 10)),
             .createProject(CreateProjectRequest(correlation: 5, projectID: "mine")),
             .createKey(

@@ -187,8 +187,9 @@ struct DeliveryTests {
         let (first, credentials) = try test.newDevice()
         let sender = try test.sender()
         var old = first
+        var received: UInt64 = 0
         for round in 0..<8 {
-            let new = try test.connect(credentials)
+            let new = try test.connect(credentials, receivedThrough: received)
             #expect(try old.error().word == .replaced)
             try old.waitForEnd()
             let number = try sender.send(to: .token(credentials.token), n: "\(round)")
@@ -197,7 +198,8 @@ struct DeliveryTests {
             try new.acknowledge(through: message.streamID)
             try new.roundTrip()
             // The next connection says what it has, so nothing comes twice.
-            old = try test.connect(credentials, receivedThrough: message.streamID)
+            received = message.streamID
+            old = try test.connect(credentials, receivedThrough: received)
             #expect(try new.error().word == .replaced)
         }
         try await test.broker.close()

@@ -4,6 +4,7 @@
 // between the tests and the bytes but the codec. Rests on Martlet.
 
 import Glibc
+import Logging
 import Martlet
 import Testing
 
@@ -148,7 +149,7 @@ final class Peer {
         while sent < bytes.count {
             let count = bytes.withUnsafeBytes {
                 Glibc.send(
-                    descriptor, $0.baseAddress! + sent, bytes.count - sent, Int32(MSG_NOSIGNAL.rawValue))
+                    descriptor, $0.baseAddress! + sent, bytes.count - sent, Int32(MSG_NOSIGNAL))
             }
             guard count > 0 else { throw Failure.closed }
             sent += count
@@ -251,8 +252,8 @@ final class Peer {
         try send(
             .send(
                 SendRequest(
-                    correlation: nextCorrelation(), validateOnly: validateOnly, target: target,
-                    timeToLiveSeconds: timeToLiveSeconds, message: body)))
+                    correlation: nextCorrelation(), target: target, message: body,
+                    timeToLiveSeconds: timeToLiveSeconds, validateOnly: validateOnly)))
         let frame = try next()
         switch frame {
         case .accepted(let accepted): return accepted

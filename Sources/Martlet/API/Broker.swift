@@ -142,13 +142,15 @@ public final class Broker: Sendable {
     /// Calls that come later are refused.
     public func close() async throws {
         guard !isClosed.exchange(true, ordering: .acquiringAndReleasing) else { return }
-        let (loops, committer, folder) = (loops, committer, configuration.folder)
+        let (loops, committer, store) = (loops, committer, store)
+        let folder = configuration.folder
         await withCheckedContinuation { continuation in
             // Joining threads blocks, which a task must not.
             _ = SystemThread(name: "martlet-close") {
                 Self.stop(loops)
                 committer.stop()
                 DataFolder.removeAddress(in: folder)
+                store.close()
                 continuation.resume()
             }
         }

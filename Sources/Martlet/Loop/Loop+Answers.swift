@@ -99,7 +99,7 @@ extension Loop where Kernel: ~Copyable {
     /// Queues a frame. A peer that lets its answers pile up is disconnected.
     mutating func send(_ frame: BrokerFrame, to connection: UnsafeMutablePointer<Connection>) {
         let bytes = writer.encode(frame)
-        let target = delivery.reserve(bytes.count)
+        let target = delivery.reserve(bytes.count, .direct)
         target.copyBytes(from: bytes)
         if !delivery.send(bytes.count, to: connection.pointee.id.index) { close(connection) }
     }

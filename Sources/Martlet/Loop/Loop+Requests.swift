@@ -61,7 +61,8 @@ extension Loop where Kernel: ~Copyable {
             else {
                 throw MartletError(
                     .protocolViolation,
-                    "A stream ID above the highest one delivered on this connection was acknowledged.")
+                    "A stream ID above the highest one delivered on this connection was acknowledged."
+                )
             }
         case .deviceTopics(let frame):
             guard case .device(let project, let ordinal) = connection.pointee.principal else {
@@ -100,7 +101,8 @@ extension Loop where Kernel: ~Copyable {
             ask(
                 .createProject(
                     id: frame.projectID, senderID: Credentials.senderID(),
-                    conditionTopicsMax: Int(frame.conditionTopicsMax)), frame.correlation, connection)
+                    conditionTopicsMax: Int(frame.conditionTopicsMax)), frame.correlation,
+                connection)
         case .createKey(let frame):
             try checkAdministrator(connection)
             let key = Credentials.serverKey()

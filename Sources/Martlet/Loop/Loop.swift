@@ -138,17 +138,17 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
             return
         }
         let count = fanout.body.withUnsafeBytes { body in
-            encodeDelivery(fanout.header, body)
+            encodeDelivery(fanout.header, body, .shared)
         }
         delivery.enqueue(fanout, byteCount: count)
     }
 
     /// Writes a DELIVER frame into what it reserves and returns its size.
     private mutating func encodeDelivery(
-        _ header: MessageHeader, _ body: UnsafeRawBufferPointer
+        _ header: MessageHeader, _ body: UnsafeRawBufferPointer, _ kind: FrameKind
     ) -> Int {
         let count = DeliveryFrame.byteCount(header, bodyBytes: body.count)
-        DeliveryFrame.write(header, body, into: delivery.reserve(count))
+        DeliveryFrame.write(header, body, into: delivery.reserve(count, kind))
         return count
     }
 
@@ -168,7 +168,7 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
                             for: session.ordinal, in: session.project, after: session.after,
                             now: now
                         ) { message in
-                            let count = encodeDelivery(message.header, message.body)
+                            let count = encodeDelivery(message.header, message.body, .direct)
                             return delivery.catchUp(
                                 session.index, message.header.sequence, byteCount: count)
                         }

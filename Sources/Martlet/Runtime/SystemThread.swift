@@ -40,7 +40,8 @@ final class SystemThread: @unchecked Sendable {
                 body.run()
                 return nil
             }, body.toOpaque())
-        precondition(code == 0, "The system has no thread left: \(String(cString: strerror(code))).")
+        precondition(
+            code == 0, "The system has no thread left: \(String(cString: strerror(code))).")
         handle = created
     }
 

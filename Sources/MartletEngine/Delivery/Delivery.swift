@@ -125,16 +125,21 @@ public struct Delivery: ~Copyable {
 
     // MARK: Frames
 
-    /// Room for one frame, to be written at once and then given away by `send` or `enqueue`.
-    public mutating func reserve(_ byteCount: Int) -> UnsafeMutableRawBufferPointer {
-        output.arena.reserve(byteCount)
+    /// Room for one frame, to be written at once and then given away: a shared one by `enqueue`, a
+    /// direct one by `send` or `catchUp`.
+    public mutating func reserve(
+        _ byteCount: Int, _ kind: FrameKind
+    ) -> UnsafeMutableRawBufferPointer {
+        output.arena.reserve(byteCount, kind)
     }
 
     /// Queues the first `byteCount` bytes of what was reserved for one session.
     /// - Returns: false if the session's queue is full.
     public mutating func send(_ byteCount: Int, to index: UInt32) -> Bool {
-        let frame = output.arena.take(byteCount)
-        return output.append(frame, to: index) == .queued
+        let frame = output.arena.take(byteCount, .direct)
+        return output.append(
+            frame, to: index, bytesMax: OutputBounds.answerBytesPerSessionMax,
+            segmentsMax: OutputBounds.answersPerSessionMax) == .queued
     }
 
     /// Whether any session here could get the message: if not, no frame is needed.
@@ -148,7 +153,7 @@ public struct Delivery: ~Copyable {
 
     /// Begins a fanout. The first `byteCount` bytes of what was reserved are its frame.
     public mutating func enqueue(_ fanout: Fanout, byteCount: Int) {
-        let frame = output.arena.take(byteCount)
+        let frame = output.arena.take(byteCount, .shared)
         output.arena.retain(frame.chunk)
         projects.enqueue(fanout, frame)
         counters.fanoutsStarted += 1
@@ -304,7 +309,7 @@ public struct Delivery: ~Copyable {
     ) -> Bool {
         let session = sessions + Int(index)
         guard session.pointee.queuedBytes < OutputBounds.catchUpBytes else { return false }
-        let frame = output.arena.take(byteCount)
+        let frame = output.arena.take(byteCount, .direct)
         guard output.append(frame, to: index) == .queued else { return false }
         session.pointee.deliveredThrough = sequence.rawValue
         session.pointee.highestDelivered = sequence.rawValue

@@ -22,9 +22,15 @@ struct FrameArena: ~Copyable {
     private var free: [UInt32] = []
     /// Chunk numbers whose memory went back to the allocator.
     private var releasedNumbers: [UInt32] = []
-    private(set) var current: UInt32
-    /// Bytes written in the current chunk.
-    private(set) var used = 0
+    /// Where the next frame of each kind goes.
+    private var shared = Place(chunk: 0, used: 0)
+    private var direct = Place(chunk: 0, used: 0)
+
+    private struct Place {
+        var chunk: UInt32
+        /// Bytes written in the chunk.
+        var used: Int
+    }
 
     /// Free chunks that are kept for later; more go back to the allocator.
     private static let freeChunksMax = 16
@@ -32,8 +38,8 @@ struct FrameArena: ~Copyable {
     init() {
         chunkCapacity = 64
         chunks = .allocate(capacity: chunkCapacity)
-        current = 0
-        current = takeChunk()
+        shared.chunk = takeChunk()
+        direct.chunk = takeChunk()
     }
 
     deinit {
@@ -48,23 +54,44 @@ struct FrameArena: ~Copyable {
     var byteCount: Int { (chunkCount - releasedNumbers.count) * Self.bytesPerChunk }
 
     /// Room for `count` bytes, to be written at once and then taken by `take`.
-    mutating func reserve(_ count: Int) -> UnsafeMutableRawBufferPointer {
-        precondition(count <= Self.bytesPerChunk, "A frame fits into a chunk.")
-        if used + count > Self.bytesPerChunk {
-            let full = current
-            current = takeChunk()
-            used = 0
-            release(full)
+    mutating func reserve(
+        _ count: Int, _ kind: FrameKind
+    ) -> UnsafeMutableRawBufferPointer {
+        let place: Place
+        switch kind {
+        case .shared:
+            shared = fit(count, in: shared)
+            place = shared
+        case .direct:
+            direct = fit(count, in: direct)
+            place = direct
         }
         return UnsafeMutableRawBufferPointer(
-            start: chunks[Int(current)].base + used, count: count)
+            start: chunks[Int(place.chunk)].base + place.used, count: count)
     }
 
-    /// Makes the first `count` bytes of what was reserved a frame. Whoever keeps the reference
+    /// The place itself, or the start of another chunk.
+    private mutating func fit(_ count: Int, in place: Place) -> Place {
+        precondition(count <= Self.bytesPerChunk, "A frame fits into a chunk.")
+        guard place.used + count > Self.bytesPerChunk else { return place }
+        let next = Place(chunk: takeChunk(), used: 0)
+        release(place.chunk)
+        return next
+    }
+
+    /// Makes the first `count` bytes of what was reserved last a frame. Whoever keeps the reference
     /// retains it.
-    mutating func take(_ count: Int) -> FrameReference {
-        defer { used += count }
-        return FrameReference(chunk: current, offset: UInt32(used), length: UInt32(count))
+    mutating func take(_ count: Int, _ kind: FrameKind) -> FrameReference {
+        switch kind {
+        case .shared: Self.take(count, in: &shared)
+        case .direct: Self.take(count, in: &direct)
+        }
+    }
+
+    private static func take(_ count: Int, in place: inout Place) -> FrameReference {
+        defer { place.used += count }
+        return FrameReference(
+            chunk: place.chunk, offset: UInt32(place.used), length: UInt32(count))
     }
 
     @inline(__always)
@@ -111,6 +138,14 @@ struct FrameArena: ~Copyable {
         chunkCount += 1
         return UInt32(chunkCount - 1)
     }
+}
+
+/// Frames of one kind lie behind each other, so that a run of them can leave as one piece.
+public enum FrameKind: Sendable {
+    /// For whoever is in a fanout.
+    case shared
+    /// For one session: answers, and messages of its mailbox.
+    case direct
 }
 
 /// An encoded frame, or a run of them, in the arena.

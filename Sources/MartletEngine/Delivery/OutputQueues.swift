@@ -18,6 +18,11 @@ public enum OutputBounds {
     public static let bytesPerSessionMax = 256 * 1024
     /// Segments of one session: separate sends that can gather into one.
     public static let segmentsPerSessionMax = 64
+    /// The same bounds for answers, which cannot be read again from anywhere: a peer that lets so many
+    /// pile up is disconnected. Requests outstanding are bounded too, so only one that does not read
+    /// gets here.
+    public static let answerBytesPerSessionMax = 4 << 20
+    public static let answersPerSessionMax = 4096
     /// Vectors in one send. The kernel copies the vector of each send, so more gain nothing.
     public static let vectorsPerSend = 64
     /// Bytes that one step of catching up reads from the mailbox.
@@ -68,32 +73,36 @@ struct OutputQueues: ~Copyable {
 
     /// Queues a frame of the arena for a session.
     @inline(__always)
-    mutating func append(_ frame: FrameReference, to index: UInt32) -> Queueing {
+    mutating func append(
+        _ frame: FrameReference, to index: UInt32,
+        bytesMax: Int = OutputBounds.bytesPerSessionMax,
+        segmentsMax: Int = OutputBounds.segmentsPerSessionMax
+    ) -> Queueing {
         let session = sessions + Int(index)
         let bytes = session.pointee.queuedBytes &+ frame.length
         if session.pointee.tail != .nothing {
             let tail = segments + Int(session.pointee.tail)
             if tail.pointee.chunk == frame.chunk,
                 tail.pointee.offset &+ tail.pointee.length == frame.offset,
-                bytes <= UInt32(OutputBounds.bytesPerSessionMax)
+                bytes <= UInt32(bytesMax)
             {
                 tail.pointee.length &+= frame.length
                 session.pointee.queuedBytes = bytes
                 return .queued
             }
         }
-        return appendSegment(frame, to: index)
+        return appendSegment(frame, to: index, bytesMax, segmentsMax)
     }
 
     private mutating func appendSegment(
-        _ frame: FrameReference, to index: UInt32
+        _ frame: FrameReference, to index: UInt32, _ bytesMax: Int, _ segmentsMax: Int
     ) -> Queueing {
         let session = sessions + Int(index)
         let bytes = Int(session.pointee.queuedBytes) + Int(frame.length)
         // One frame is always taken, however long.
-        guard session.pointee.segmentCount == 0
-            || (bytes <= OutputBounds.bytesPerSessionMax
-                && session.pointee.segmentCount < OutputBounds.segmentsPerSessionMax)
+        guard
+            session.pointee.segmentCount == 0
+                || (bytes <= bytesMax && session.pointee.segmentCount < segmentsMax)
         else { return .full }
         if freeSegment == .nothing { growSegments() }
         let number = freeSegment

@@ -23,7 +23,8 @@ public enum Listing {
     static func check(_ limit: Int) throws(MartletError) {
         guard (1...Limits.pageEntriesMax).contains(limit) else {
             throw MartletError(
-                .invalidArgument, "A page has 1 to \(Limits.pageEntriesMax) entries.", field: "limit")
+                .invalidArgument, "A page has 1 to \(Limits.pageEntriesMax) entries.",
+                field: "limit")
         }
     }
 

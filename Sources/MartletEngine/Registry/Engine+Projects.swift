@@ -12,7 +12,8 @@ extension Engine {
     ) throws(StorageError) -> Outcome {
         let allowed = id.utf8.allSatisfy { byte in
             (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte)
-                || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) || byte == UInt8(ascii: "-")
+                || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
+                || byte == UInt8(ascii: "-")
         }
         guard allowed, (1...Limits.projectIDBytesMax).contains(id.utf8.count) else {
             return .refused(

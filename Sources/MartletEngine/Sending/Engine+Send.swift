@@ -86,7 +86,8 @@ extension Engine {
     }
 
     private func recipient(
-        _ text: String, in number: ProjectNumber, _ storage: borrowing some StorageReader & ~Copyable
+        _ text: String, in number: ProjectNumber,
+        _ storage: borrowing some StorageReader & ~Copyable
     ) throws -> Ordinal {
         let token = try Token(validating: text)
         guard let place = try storage.locate(token) else {

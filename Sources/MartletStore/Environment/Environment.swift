@@ -20,6 +20,8 @@ final class Environment: @unchecked Sendable {
     /// Held shared by every transaction, alone by whoever grows the map: LMDB forbids that while a
     /// transaction is open in this process.
     private let gate: UnsafeMutablePointer<pthread_rwlock_t>
+    /// Guarded by the gate.
+    private var isClosed = false
     /// Read transactions that were reset and can be renewed: 20–50 ns instead of an allocation.
     private let idleReaders = Mutex<[SendablePointer]>([])
 
@@ -35,7 +37,8 @@ final class Environment: @unchecked Sendable {
         do {
             try check(mdb_env_create(&opened), "create")
             guard let environment = opened else { throw failure("create", EINVAL) }
-            try check(mdb_env_set_maxdbs(environment, UInt32(Table.allCases.count + 8)), "set maxdbs")
+            try check(
+                mdb_env_set_maxdbs(environment, UInt32(Table.allCases.count + 8)), "set maxdbs")
             try check(mdb_env_set_maxreaders(environment, 1024), "set maxreaders")
             try check(mdb_env_set_mapsize(environment, mapBytes), "set mapsize")
             try check(
@@ -69,13 +72,38 @@ final class Environment: @unchecked Sendable {
     }
 
     deinit {
-        idleReaders.withLock { readers in
-            for reader in readers { mdb_txn_abort(reader.pointer) }
-        }
-        mdb_env_close(environment)
+        close()
         pthread_rwlock_destroy(gate)
         gate.deallocate()
+    }
+
+    /// Waits for open transactions to end and gives the folder free. Transactions that begin later
+    /// are refused.
+    func close() {
+        pthread_rwlock_wrlock(gate)
+        defer { pthread_rwlock_unlock(gate) }
+        guard !isClosed else { return }
+        isClosed = true
+        dropIdleReaders()
+        mdb_env_close(environment)
         Glibc.close(lockDescriptor)
+    }
+
+    private func dropIdleReaders() {
+        idleReaders.withLock { readers in
+            for reader in readers { mdb_txn_abort(reader.pointer) }
+            readers.removeAll()
+        }
+    }
+
+    /// Enters the gate for a transaction.
+    private func enter() throws(StorageError) {
+        pthread_rwlock_rdlock(gate)
+        guard !isClosed else {
+            pthread_rwlock_unlock(gate)
+            throw StorageError(
+                operation: "begin", code: 0, text: "the store is closed", isFull: false)
+        }
     }
 
     /// An exclusive lock on the folder, which the kernel drops with the process, however it ends.
@@ -109,7 +137,7 @@ final class Environment: @unchecked Sendable {
     // MARK: Transactions
 
     func beginRead() throws(StorageError) -> RawTransaction {
-        pthread_rwlock_rdlock(gate)
+        try enter()
         if let idle = idleReaders.withLock({ $0.popLast() }) {
             if mdb_txn_renew(idle.pointer) == 0 {
                 return RawTransaction(transaction: idle.pointer, handles: handles)
@@ -132,7 +160,7 @@ final class Environment: @unchecked Sendable {
     }
 
     func beginWrite() throws(StorageError) -> RawTransaction {
-        pthread_rwlock_rdlock(gate)
+        try enter()
         var transaction: OpaquePointer?
         let code = mdb_txn_begin(environment, nil, 0, &transaction)
         guard code == 0, let transaction else {
@@ -157,6 +185,12 @@ final class Environment: @unchecked Sendable {
 
     /// Bytes of the map, and bytes of it in use.
     var size: (map: Int, used: Int) {
+        pthread_rwlock_rdlock(gate)
+        defer { pthread_rwlock_unlock(gate) }
+        return isClosed ? (0, 0) : sizeWhileOpen
+    }
+
+    private var sizeWhileOpen: (map: Int, used: Int) {
         var info = MDB_envinfo()
         mdb_env_info(environment, &info)
         return (info.me_mapsize, (info.me_last_pgno + 1) * 4096)
@@ -166,11 +200,8 @@ final class Environment: @unchecked Sendable {
     func grow() throws(StorageError) {
         pthread_rwlock_wrlock(gate)
         defer { pthread_rwlock_unlock(gate) }
-        idleReaders.withLock { readers in
-            for reader in readers { mdb_txn_abort(reader.pointer) }
-            readers.removeAll()
-        }
-        try check(mdb_env_set_mapsize(environment, size.map * 2), "grow")
+        dropIdleReaders()
+        try check(mdb_env_set_mapsize(environment, sizeWhileOpen.map * 2), "grow")
     }
 }
 

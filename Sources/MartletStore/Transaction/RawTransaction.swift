@@ -111,7 +111,8 @@ extension Key {
     func withValue(_ body: (inout MDB_val) -> Int32) -> Int32 {
         bytes.withUnsafeBytes { buffer in
             var value = MDB_val(
-                mv_size: buffer.count, mv_data: UnsafeMutableRawPointer(mutating: buffer.baseAddress))
+                mv_size: buffer.count,
+                mv_data: UnsafeMutableRawPointer(mutating: buffer.baseAddress))
             return body(&value)
         }
     }

@@ -26,7 +26,9 @@ extension Transaction {
         let digest = SecretDigest(bytes: Array(try reader.bytes(32)))
         let registered = Instant(millisecondsSince1970: try reader.read(Int64.self))
         let app = AppNumber(try reader.read(UInt32.self))
-        guard let platform = Platform(rawValue: UInt8(truncatingIfNeeded: try reader.read(UInt32.self)))
+        guard
+            let platform = Platform(
+                rawValue: UInt8(truncatingIfNeeded: try reader.read(UInt32.self)))
         else { throw reader.damaged() }
         return Instance(
             project: project, ordinal: ordinal, token: token, keyDigest: digest, app: app,

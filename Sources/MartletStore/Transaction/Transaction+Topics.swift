@@ -38,7 +38,8 @@ extension Transaction {
         var found = try cursor.seek(start)
         var result: [Topic] = []
         while let entry = found, prefix.isPrefix(of: entry.key), result.count < limit {
-            let isStart = !name.isEmpty && start.isPrefix(of: entry.key)
+            let isStart =
+                !name.isEmpty && start.isPrefix(of: entry.key)
                 && entry.key.count == start.bytes.count
             if !isStart {
                 var reader = RecordReader(entry.value, of: .topicNames)
