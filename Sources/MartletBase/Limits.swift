@@ -45,8 +45,10 @@ public enum Limits {
     public static let appNameBytesMax = 255
     /// Longest name of a server key, in bytes.
     public static let keyNameBytesMax = 200
-    /// Apps in one project.
-    public static let appsPerProjectMax = 1024
+    /// Server keys of one project, revoked ones included: a list of them fits into one frame.
+    public static let serverKeysPerProjectMax = 256
+    /// Apps in one project: an audience by app fits into one frame.
+    public static let appsPerProjectMax = 512
     /// MSG-2: key-value pairs in a data message.
     public static let dataEntriesMax = 256
     /// NET-3: longest frame a device may send, in bytes after the length field.

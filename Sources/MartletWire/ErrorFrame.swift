@@ -40,12 +40,8 @@ public struct ErrorFrame: WireFrame {
 }
 
 extension WireReader {
-    /// An error word by its number.
+    /// An error word by its number; one of a later version is taken for `internal`.
     mutating func errorWord() throws(WireError) -> ErrorWord {
-        let value = try u16()
-        guard let word = ErrorWord(rawValue: value) else {
-            throw .unknownValue(field: "error word", value: UInt64(value))
-        }
-        return word
+        ErrorWord(rawValue: try u16()) ?? .internal
     }
 }

@@ -53,13 +53,16 @@ struct TestBroker {
         return TestBroker(folder: folder, broker: broker, serverKey: key.text)
     }
 
-    func peer() throws -> Peer { try Peer(port: broker.port!) }
+    func peer(receiveBufferBytes: Int32? = nil) throws -> Peer {
+        try Peer(port: broker.port!, receiveBufferBytes: receiveBufferBytes)
+    }
 
     /// A registered device, welcomed.
     func newDevice(
-        app: String = "com.example.tides", platform: Platform = .android
+        app: String = "com.example.tides", platform: Platform = .android,
+        receiveBufferBytes: Int32? = nil
     ) throws -> (peer: Peer, credentials: InstanceCredentials) {
-        let peer = try peer()
+        let peer = try peer(receiveBufferBytes: receiveBufferBytes)
         try peer.send(
             .hello(.newDevice(projectID: Self.project, appName: app, platform: platform)))
         let welcome = try peer.welcome()
@@ -117,8 +120,12 @@ final class Peer {
         }
     }
 
-    init(port: UInt16) throws {
+    init(port: UInt16, receiveBufferBytes: Int32? = nil) throws {
         descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        if var bytes = receiveBufferBytes {
+            setsockopt(
+                descriptor, SOL_SOCKET, SO_RCVBUF, &bytes, socklen_t(MemoryLayout<Int32>.size))
+        }
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
         address.sin_port = port.bigEndian

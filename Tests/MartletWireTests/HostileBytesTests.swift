@@ -58,10 +58,21 @@ import Testing
         }
     }
 
+    private func mayHoldForeignWord(_ frame: AnyFrame) -> Bool {
+        switch frame {
+        case .broker(.error(let frame)): frame.error.word == .internal
+        case .broker(.topicResult(let frame)): frame.failures.contains { $0.word == .internal }
+        default: false
+        }
+    }
+
     private func check(_ bytes: [UInt8], like value: AnyFrame, _ name: String) {
         let body = Array(bytes[5...])
         guard let frame = try? value.decodeSame(type: bytes[4], body: body) else { return }
-        if frame.encoded != bytes { Issue.record("\(name): \(bytes) decodes as \(frame)") }
+        // A word of a later version is taken for INTERNAL; everything else has one spelling.
+        if frame.encoded != bytes, !mayHoldForeignWord(frame) {
+            Issue.record("\(name): \(bytes) decodes as \(frame)")
+        }
         switch frame {
         case .client(.send(let send)):
             _ = try? Message.validate(send.message)

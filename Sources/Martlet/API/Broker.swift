@@ -205,6 +205,7 @@ public final class Broker: Sendable {
             result.acceptFailureCount += loop.metrics.acceptFailures.load(ordering: .relaxed)
         }
         result.storeBytesUsed = store.size.used
+        result.allocatedBytes = ProcessMemory.allocatedBytes
         return result
     }
 }

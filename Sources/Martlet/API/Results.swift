@@ -152,4 +152,6 @@ public struct BrokerStatistics: Sendable, Hashable {
     /// Times that no connection could be accepted.
     public var acceptFailureCount: UInt64 = 0
     public var storeBytesUsed = 0
+    /// Bytes that the process has allocated, over all its brokers; nil without jemalloc.
+    public var allocatedBytes: Int?
 }

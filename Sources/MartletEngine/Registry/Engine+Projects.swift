@@ -56,6 +56,14 @@ extension Engine {
                     .invalidArgument, "A key's name has at most \(Limits.keyNameBytesMax) bytes.",
                     field: "name"))
         }
+        guard try storage.serverKeys(of: project.number).count < Limits.serverKeysPerProjectMax
+        else {
+            return .refused(
+                MartletError(
+                    .resourceExhausted,
+                    "The project has \(Limits.serverKeysPerProjectMax) server keys; no more are allowed.",
+                    field: "key"))
+        }
         let stored = ServerKey(
             id: key.id, project: project.number, name: key.name, digest: key.digest, created: now,
             isRevoked: false)
