@@ -89,7 +89,7 @@ let package = Package(
         .executableTarget(
             name: "martlet",
             dependencies: [
-                "Martlet", "MartletClient",
+                "Martlet", "MartletClient", "MartletRing", "MartletStore",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
             ],

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What commands print, whether a broker told it over the wire or the folder was opened here. The
+// property names are those of the JSON output. Pure.
+
+import Martlet
+
+struct ProjectAnswer: Encodable, Sendable {
+    var project: String
+    var senderID: UInt64
+    var conditionTopicsMax: Int
+    var instances: UInt64
+    var topics: UInt64
+}
+
+struct NewKeyAnswer: Encodable, Sendable {
+    var project: String
+    var keyID: String
+    /// Told this once.
+    var key: String
+}
+
+struct KeyAnswer: Encodable, Sendable {
+    var keyID: String
+    var name: String
+    /// ISO 8601.
+    var created: String
+    var revoked: Bool
+}
+
+struct SendAnswer: Encodable, Sendable {
+    /// nil after validation alone.
+    var messageID: String?
+    var recipients: UInt64
+}
+
+struct TopicAnswer: Encodable, Sendable {
+    var topic: String
+    var subscribers: UInt64
+}
+
+struct AudienceAnswer: Encodable, Sendable {
+    struct App: Encodable, Sendable {
+        var app: String
+        var platform: String
+        var count: UInt64
+    }
+
+    var condition: String
+    var total: UInt64
+    var android: UInt64
+    var apple: UInt64
+    var web: UInt64
+    var apps: [App]
+}
+
+struct ExplanationAnswer: Encodable, Sendable {
+    struct Part: Encodable, Sendable {
+        var depth: Int
+        var start: Int
+        var end: Int
+        var text: String
+        var count: UInt64
+    }
+
+    struct Advice: Encodable, Sendable {
+        var byteOffset: Int
+        var message: String
+    }
+
+    var condition: String
+    /// With all parentheses that say how it is read.
+    var readAs: String
+    var parts: [Part]
+    var bytecode: [String]
+    var advice: [Advice]
+}
+
+/// One page of a list, with what to ask the next one with.
+struct AnswerPage<Entry: Sendable>: Sendable {
+    var entries: [Entry]
+    var next: String?
+}
+
+extension String {
+    /// A part of a condition, by its bytes.
+    func slice(_ start: Int, _ end: Int) -> String {
+        let bytes = Array(utf8)
+        let low = max(0, min(start, bytes.count))
+        return String(decoding: bytes[low..<max(low, min(end, bytes.count))], as: UTF8.self)
+    }
+}

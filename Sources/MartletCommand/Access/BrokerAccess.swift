@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What commands ask for, whoever answers: a broker over the wire, or the data folder opened in this
+// process. Rests on the answers.
+
+import FoundationEssentials
+import Martlet
+
+/// Projects and keys.
+protocol AdministratorAccess: Sendable {
+    func createProject(_ id: String, conditionTopicsMax: Int) async throws -> ProjectAnswer
+    func projects(after: String) async throws -> AnswerPage<ProjectAnswer>
+    func createKey(name: String, in project: String) async throws -> NewKeyAnswer
+    func keys(in project: String) async throws -> [KeyAnswer]
+    func revokeKey(_ id: String, in project: String) async throws
+    func close() async throws
+}
+
+/// What a sender of one project may do.
+protocol SenderAccess: Sendable {
+    func send(_ message: OutgoingMessage) async throws -> SendAnswer
+    func topics(after: String) async throws -> AnswerPage<TopicAnswer>
+    func topics(ofToken token: String, after: String) async throws -> AnswerPage<TopicAnswer>
+    func subscribers(
+        of topic: String, after: String, limit: Int
+    ) async throws -> AnswerPage<String>
+    func audience(of condition: String) async throws -> AudienceAnswer
+    func explain(_ condition: String) async throws -> ExplanationAnswer
+    func close() async throws
+}
+
+/// All pages of a list, one after the other.
+func allPages<Entry: Sendable>(
+    _ what: String, _ page: (String) async throws -> AnswerPage<Entry>
+) async throws -> [Entry] {
+    let progress = Progress(what)
+    defer { progress.end() }
+    var entries: [Entry] = []
+    var after = ""
+    while true {
+        let next = try await page(after)
+        entries += next.entries
+        progress.show(entries.count)
+        guard let following = next.next else { return entries }
+        after = following
+    }
+}
+
+extension Martlet.Instant {
+    var iso8601: String {
+        Date(timeIntervalSince1970: Double(millisecondsSince1970) / 1000)
+            .formatted(.iso8601)
+    }
+}

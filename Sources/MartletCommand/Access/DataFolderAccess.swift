@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Finds who answers for a data folder. A folder belongs to one process at a time, so the folder's own
+// lock says whether a broker runs: if it can be opened, it is opened here; if it is in use, the
+// broker's address and key are read from it. A stale address that a crash left is never asked.
+// Rests on the embedding API and MartletClient.
+
+import ArgumentParser
+import FoundationEssentials
+import Logging
+import Martlet
+import MartletClient
+import MartletStore
+
+/// A data folder on this machine.
+struct DataFolderAccess {
+    let folder: String
+
+    /// What --data says, else MARTLET_DATA, else `./martlet-data`.
+    init(option: String?) {
+        folder =
+            option ?? ProcessInfo.processInfo.environment["MARTLET_DATA"] ?? "./martlet-data"
+    }
+
+    private enum Found {
+        case embedded(Broker)
+        case running(host: String, port: Int, key: String)
+    }
+
+    func administrator(creating: Bool = false) async throws -> any AdministratorAccess {
+        switch try await find(creating: creating) {
+        case .embedded(let broker): return EmbeddedAdministrator(broker: broker)
+        case .running(let host, let port, let key):
+            return WireAdministrator(
+                administrator: MartletAdministrator(
+                    host: host, port: port, administratorKey: key, options: .once))
+        }
+    }
+
+    func sender(project: String) async throws -> any SenderAccess {
+        switch try await find(creating: false) {
+        case .embedded(let broker): return EmbeddedSender(broker: broker, project: project)
+        case .running(let host, let port, let key):
+            return WireSender(
+                sender: MartletAdministrator(
+                    host: host, port: port, administratorKey: key, projectID: project,
+                    options: .once
+                ).sender)
+        }
+    }
+
+    private func find(creating: Bool) async throws -> Found {
+        if !creating && !FileManager.default.fileExists(atPath: folder + "/data.mdb") {
+            throw MartletError(
+                .notFound,
+                "'\(folder)' is no data folder. Give one with --data or MARTLET_DATA; `martlet serve` "
+                    + "and `martlet project create` make it.", field: "data")
+        }
+        var configuration = BrokerConfiguration(folder: folder)
+        configuration.logger = .standardError(.error)
+        // Another command may have the folder for a moment, or a broker may be about to listen.
+        let deadline = ContinuousClock.now + .seconds(3)
+        while true {
+            do {
+                return .embedded(try await Broker.open(configuration))
+            } catch let error as StoreOpenError {
+                guard case .inUse = error else { throw error }
+                if let (host, port, key) = address(),
+                    await canConnect(host: host, port: port, key: key)
+                {
+                    return .running(host: host, port: port, key: key)
+                }
+                guard ContinuousClock.now < deadline else { throw error }
+                try await Task.sleep(for: .milliseconds(100))
+            }
+        }
+    }
+
+    private func address() -> (host: String, port: Int, key: String)? {
+        guard let line = read("serve.address"), let key = read("admin.key"), !key.isEmpty else {
+            return nil
+        }
+        let words = line.split(separator: " ")
+        guard words.count == 2, let port = Int(words[1]) else { return nil }
+        let host =
+            switch words[0] {
+            case "0.0.0.0": "127.0.0.1"
+            case "::": "::1"
+            default: String(words[0])
+            }
+        return (host, port, key)
+    }
+
+    private func canConnect(host: String, port: Int, key: String) async -> Bool {
+        let administrator = MartletAdministrator(
+            host: host, port: port, administratorKey: key, options: .once)
+        let isThere = (try? await administrator.connect()) != nil
+        await administrator.close()
+        return isThere
+    }
+
+    private func read(_ name: String) -> String? {
+        guard let bytes = FileManager.default.contents(atPath: folder + "/" + name) else {
+            return nil
+        }
+        var text = String(decoding: bytes, as: UTF8.self)
+        while text.last?.isWhitespace == true { text.removeLast() }
+        return text
+    }
+}
+
+extension ClientOptions {
+    /// A command that finds nobody says so at once.
+    static var once: ClientOptions {
+        var options = ClientOptions()
+        options.attemptsMax = 1
+        return options
+    }
+}
+
+/// Where the data folder is, on a command line.
+struct FolderOptions: ParsableArguments {
+    @Option(
+        name: [.customLong("data"), .customLong("data-folder")],
+        help: ArgumentHelp(
+            "The data folder (default: MARTLET_DATA, else ./martlet-data).", valueName: "dir"))
+    var folder: String?
+
+    var access: DataFolderAccess { DataFolderAccess(option: folder) }
+}
+
+/// How a sender connects, on a command line.
+struct SenderOptions: ParsableArguments {
+    @Option(help: "The project.")
+    var project: String
+
+    @Option(
+        help: ArgumentHelp(
+            "A server key of the project (or MARTLET_KEY): ask the broker at --host and --port as a "
+                + "sender. Without one, work as administrator of the data folder."))
+    var key: String?
+
+    @Option(help: "The broker's address, with a key.")
+    var host = "127.0.0.1"
+
+    @Option(help: "The broker's port, with a key.")
+    var port = Limits.defaultPort
+
+    /// A key that is given wins; then a folder that is given; then what the environment says.
+    func access(folder: String?) async throws -> any SenderAccess {
+        let environment = ProcessInfo.processInfo.environment["MARTLET_KEY"]
+        if let key = key ?? (folder == nil ? environment : nil) {
+            return WireSender(
+                sender: MartletSender(
+                    host: host, port: port, projectID: project, serverKey: key, options: .once))
+        }
+        return try await DataFolderAccess(option: folder).sender(project: project)
+    }
+
+    mutating func validate() throws {
+        guard (1...65_535).contains(port) else {
+            throw ValidationError("--port takes a number from 1 to 65535.")
+        }
+    }
+}

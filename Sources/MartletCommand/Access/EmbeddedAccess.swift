@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The data folder opened in this process, without an address, while no broker serves it. Rests on
+// the embedding API.
+
+import Martlet
+
+struct EmbeddedAdministrator: AdministratorAccess {
+    let broker: Broker
+
+    func createProject(_ id: String, conditionTopicsMax: Int) async throws -> ProjectAnswer {
+        ProjectAnswer(
+            try await broker.createProject(id, conditionTopicsMax: conditionTopicsMax))
+    }
+
+    func projects(after: String) async throws -> AnswerPage<ProjectAnswer> {
+        let page = try broker.projects(after: after, limit: Limits.pageEntriesMax)
+        return AnswerPage(entries: page.entries.map { ProjectAnswer($0) }, next: page.next)
+    }
+
+    func createKey(name: String, in project: String) async throws -> NewKeyAnswer {
+        let key = try await broker.createServerKey(named: name, in: project)
+        return NewKeyAnswer(project: project, keyID: key.id, key: key.text)
+    }
+
+    func keys(in project: String) async throws -> [KeyAnswer] {
+        try broker.serverKeys(in: project).map {
+            KeyAnswer(
+                keyID: $0.id, name: $0.name, created: $0.created.iso8601, revoked: $0.isRevoked)
+        }
+    }
+
+    func revokeKey(_ id: String, in project: String) async throws {
+        try await broker.revokeServerKey(id, in: project)
+    }
+
+    func close() async throws { try await broker.close() }
+}
+
+struct EmbeddedSender: SenderAccess {
+    let broker: Broker
+    let project: String
+
+    func send(_ message: OutgoingMessage) async throws -> SendAnswer {
+        let receipt = try await broker.send(message, in: project)
+        return SendAnswer(messageID: receipt.messageID, recipients: receipt.recipientCount)
+    }
+
+    func topics(after: String) async throws -> AnswerPage<TopicAnswer> {
+        AnswerPage(try broker.topics(in: project, after: after, limit: Limits.pageEntriesMax))
+    }
+
+    func topics(ofToken token: String, after: String) async throws -> AnswerPage<TopicAnswer> {
+        AnswerPage(
+            try broker.topics(
+                of: token, in: project, after: after, limit: Limits.pageEntriesMax))
+    }
+
+    func subscribers(
+        of topic: String, after: String, limit: Int
+    ) async throws -> AnswerPage<String> {
+        let page = try broker.subscribers(of: topic, in: project, after: after, limit: limit)
+        return AnswerPage(entries: page.entries, next: page.next)
+    }
+
+    func audience(of condition: String) async throws -> AudienceAnswer {
+        let audience = try broker.audience(of: condition, in: project)
+        return AudienceAnswer(
+            condition: condition, total: audience.total,
+            android: audience.perPlatform[.android] ?? 0,
+            apple: audience.perPlatform[.apple] ?? 0, web: audience.perPlatform[.web] ?? 0,
+            apps: audience.perApp.map {
+                .init(app: $0.app, platform: $0.platform.name, count: $0.count)
+            })
+    }
+
+    func explain(_ condition: String) async throws -> ExplanationAnswer {
+        let explanation = try broker.explain(condition, in: project)
+        return ExplanationAnswer(
+            condition: condition, readAs: explanation.normalForm,
+            parts: explanation.parts.map { part in
+                let (start, end) = (part.byteRange.lowerBound, part.byteRange.upperBound)
+                return .init(
+                    depth: part.depth, start: start, end: end,
+                    text: condition.slice(start, end), count: part.count)
+            },
+            bytecode: explanation.bytecode,
+            advice: explanation.advice.map {
+                .init(byteOffset: Int($0.byteOffset), message: $0.message)
+            })
+    }
+
+    func close() async throws { try await broker.close() }
+}
+
+extension ProjectAnswer {
+    init(_ project: ProjectSummary) {
+        self.init(
+            project: project.id, senderID: project.senderID,
+            conditionTopicsMax: project.conditionTopicsMax, instances: project.instanceCount,
+            topics: project.topicCount)
+    }
+}
+
+extension AnswerPage where Entry == TopicAnswer {
+    init(_ page: ListPage<TopicSummary>) {
+        self.init(
+            entries: page.entries.map {
+                TopicAnswer(topic: $0.name, subscribers: $0.subscriberCount)
+            },
+            next: page.next)
+    }
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `martlet demo`: a broker in a temporary folder and thousands of devices over real sockets; then, in
+// a terminal, a broker to play with. Rests on DemoRun.
+
+import ArgumentParser
+import FoundationEssentials
+import Glibc
+import Logging
+import Martlet
+import MartletRing
+
+struct DemoCommand: ReportingCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "demo",
+        abstract: "Show topics and conditions with thousands of devices over real sockets.",
+        discussion: """
+            Every number is compared with a plain model that shares no code with the broker; one \
+            that is wrong makes the exit code 1. In a terminal the broker then goes on serving, and \
+            the commands to try are printed. The data folder is temporary and removed at the end.
+            """)
+
+    @Option(help: "How many devices.")
+    var devices = 5000
+
+    @Option(help: "The seed of the random subscriptions.")
+    var seed: UInt64 = 1
+
+    @Flag(help: "End after the demo, in a terminal too.")
+    var exit = false
+
+    @OptionGroup var output: OutputOptions
+
+    func validate() throws {
+        guard (20...100_000).contains(devices) else {
+            throw ValidationError("--devices takes a number from 20 to 100000.")
+        }
+    }
+
+    func perform() async throws {
+        let interrupt = Interrupt.prepare()
+        // Two for each device, one at either end, and some for the rest.
+        let descriptors = DescriptorLimit.raise()
+        guard devices * 2 + 500 <= descriptors else {
+            throw MartletError(
+                .invalidArgument,
+                "\(devices) devices need \(devices * 2 + 500) open descriptors and the limit is "
+                    + "\(descriptors). Raise it (ulimit -n), or use fewer devices.",
+                field: "devices")
+        }
+        let folder = try Self.temporaryFolder()
+        defer { try? FileManager.default.removeItem(atPath: folder) }
+        var configuration = BrokerConfiguration(folder: folder, address: .init(port: 0))
+        configuration.logger = .standardError(.warning)
+        configuration.connectionsPerLoopMax = devices + 1000
+        configuration.reconnectDelayMilliseconds = 100
+        let broker = try await Broker.open(configuration)
+        if !output.json {
+            Terminal.print(
+                "A broker on 127.0.0.1:\(broker.port ?? 0) with an empty store in \(folder)")
+        }
+        let isRight: Bool
+        do {
+            let run = DemoRun(
+                plan: DemoPlan(deviceCount: devices, seed: seed), broker: broker,
+                isJSON: output.json, interrupt: interrupt)
+            isRight = try await run.perform()
+        } catch {
+            try? await broker.close()
+            if error is CancellationError { throw ExitCode(1) }
+            throw error
+        }
+        try await broker.close()
+        if Terminal.isInteractive, !exit, !output.json, !interrupt.hasFired {
+            try await serve(folder, interrupt)
+        }
+        if !isRight { throw ExitCode(1) }
+    }
+
+    private static func temporaryFolder() throws -> String {
+        let parent = ProcessInfo.processInfo.environment["TMPDIR"] ?? "/tmp"
+        var template = Array((parent + "/martlet-demo-XXXXXX").utf8CString)
+        guard mkdtemp(&template) != nil else {
+            throw MartletError(
+                .unavailable,
+                "No temporary folder in '\(parent)' (\(String(cString: strerror(errno)))). Set "
+                    + "TMPDIR to one that can be written.")
+        }
+        return String(
+            decoding: template.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    }
+
+    /// Goes on with the same store on the usual port, or on any.
+    private func serve(_ folder: String, _ interrupt: Interrupt.Waiter) async throws {
+        var configuration = BrokerConfiguration(folder: folder, address: .init())
+        configuration.logger = .standardError(.warning)
+        let broker: Broker
+        do {
+            broker = try await Broker.open(configuration)
+        } catch RingError.addressInUse {
+            configuration.address?.port = 0
+            broker = try await Broker.open(configuration)
+        }
+        let port = Int(broker.port ?? 0)
+        let program = CommandLine.arguments.first ?? "martlet"
+        let place = port == Limits.defaultPort ? "" : " --port \(port)"
+        let project = "--project \(DemoRun.project)"
+        Terminal.print(
+            """
+
+            The broker goes on: 127.0.0.1:\(port), data in \(folder). From another terminal, in this \
+            folder:
+
+              export MARTLET_DATA=\(folder)
+              \(program) listen \(project) --app com.example.tides --platform android \
+            --topic tides\(place)
+              \(program) send \(project) --condition "'tides' in topics && !('silent' in topics)" \
+            --title "High tide" --body "at 14:05"
+              \(program) explain \(project) \
+            "'dogs' in topics || 'cats' in topics && 'weather' in topics"
+              \(program) audience \(project) "!('weather' in topics)"
+              \(program) topics \(project)
+
+            Ctrl-C ends and removes the folder.
+            """)
+        await interrupt.wait()
+        try await broker.close()
+    }
+}

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `martlet listen`: one device, as an installed app would be. It registers once and keeps who it is in
+// a file. Rests on MartletDevice.
+
+import ArgumentParser
+import FoundationEssentials
+import Martlet
+import MartletClient
+import Synchronization
+
+struct ListenCommand: ReportingCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "listen",
+        abstract: "Be a device: register or resume, subscribe, print messages.",
+        discussion: """
+            The first run registers and keeps token, device key and what was received in a state \
+            file; later runs resume from it and get what was stored meanwhile. Two runs must not use \
+            one state file at a time. A message is acknowledged once it is printed. When the broker \
+            goes away, the device comes back by itself. Ctrl-C ends with 0.
+
+            With --json, the first line is {"event":"ready","token":…}, then each message is one \
+            line with "event":"message".
+            """)
+
+    @Option(help: "The project.")
+    var project: String
+
+    @Option(help: "The app: a package name or bundle ID.")
+    var app: String
+
+    @Option(help: "android, apple or web.")
+    var platform: PlatformName = .android
+
+    @Option(help: "Subscribe to this topic; may be given again.")
+    var topic: [String] = []
+
+    @Option(
+        help: ArgumentHelp(
+            "The state file (default: martlet-PROJECT-APP.json here).", valueName: "path"))
+    var state: String?
+
+    @Option(help: "The broker's address.")
+    var host = "127.0.0.1"
+
+    @Option(help: "The broker's port.")
+    var port = Limits.defaultPort
+
+    @Option(help: "End after so many messages.")
+    var count: Int?
+
+    @Option(
+        help: ArgumentHelp(
+            "End after so many seconds; with 1 where --count messages have not come by then.",
+            valueName: "seconds"))
+    var timeout: Double?
+
+    @OptionGroup var output: OutputOptions
+
+    enum PlatformName: String, ExpressibleByArgument, CaseIterable {
+        case android, apple, web
+
+        var platform: Platform {
+            switch self {
+            case .android: .android
+            case .apple: .apple
+            case .web: .web
+            }
+        }
+    }
+
+    func validate() throws {
+        guard (1...65_535).contains(port) else {
+            throw ValidationError("--port takes a number from 1 to 65535.")
+        }
+        guard count ?? 1 > 0 else { throw ValidationError("--count takes at least 1.") }
+        guard timeout ?? 1 > 0 else { throw ValidationError("--timeout takes more than 0.") }
+    }
+
+    private enum End: Sendable {
+        case done
+        case interrupted
+        case timedOut
+        case failed(any Error)
+    }
+
+    func perform() async throws {
+        let interrupt = Interrupt.prepare()
+        let (ends, tell) = AsyncStream.makeStream(of: End.self)
+        let running = Mutex<MartletDevice?>(nil)
+        Task {
+            do {
+                try await listen { device in running.withLock { $0 = device } }
+                tell.yield(.done)
+            } catch {
+                tell.yield(.failed(error))
+            }
+        }
+        Task {
+            await interrupt.wait()
+            tell.yield(.interrupted)
+        }
+        if let timeout {
+            Task {
+                try await Task.sleep(for: .seconds(timeout))
+                tell.yield(.timedOut)
+            }
+        }
+        var iterator = ends.makeAsyncIterator()
+        let end = await iterator.next() ?? .done
+        await running.withLock({ $0 })?.close()
+        switch end {
+        case .done, .interrupted: return
+        case .timedOut:
+            if count != nil {
+                throw MartletError(
+                    .deadlineExceeded, "The messages have not all come in \(timeout ?? 0) s.")
+            }
+        case .failed(let error): throw Self.explained(error, statePath)
+        }
+    }
+
+    private var statePath: String { state ?? "martlet-\(project)-\(app).json" }
+
+    private static func explained(_ error: any Error, _ path: String) -> any Error {
+        guard var error = error as? MartletError else { return error }
+        switch error.word {
+        case .unregistered, .unauthenticated:
+            error.message +=
+                " The device is the one in '\(path)'; remove that file to register a new one."
+        case .replaced:
+            error.message += " Another `martlet listen` uses '\(path)'; give each its own --state."
+        default: break
+        }
+        return error
+    }
+
+    /// Until `count` messages have come, or for ever.
+    private func listen(_ started: (MartletDevice) -> Void) async throws {
+        let file = DeviceStateFile(path: statePath)
+        var known = try await registered(file)
+        let device = MartletDevice(
+            host: host, port: port, credentials: known.credentials,
+            receivedThrough: known.receivedThrough)
+        started(device)
+        try await showing("Connecting to \(host) port \(port)") { try await device.connect() }
+        for topic in topic { try await device.subscribe(toTopic: topic) }
+        announce(known)
+        var left = count ?? .max
+        for try await message in device.messages {
+            Terminal.print(output.json ? JSON.line(Line(message)) : Self.text(message))
+            await device.acknowledge(message)
+            left -= 1
+            // While more wait, the file can wait too: a crash costs no more than a repetition.
+            if await device.bufferedMessages == 0 || left == 0 {
+                known.receivedThrough = await device.receivedThrough
+                try file.write(known)
+            }
+            if left == 0 { return }
+        }
+    }
+
+    private func registered(_ file: DeviceStateFile) async throws -> DeviceState {
+        if let known = try file.read() {
+            guard known.project == project, known.app == app,
+                known.platform == platform.rawValue
+            else {
+                throw MartletError(
+                    .invalidArgument,
+                    "'\(file.path)' is of project \(known.project), app \(known.app) on "
+                        + "\(known.platform). Give these, or name another file.", field: "state")
+            }
+            return known
+        }
+        let credentials = try await showing("Registering at \(host) port \(port)") {
+            try await MartletDevice.register(
+                host: host, port: port, projectID: project, appName: app,
+                platform: platform.platform)
+        }
+        let new = DeviceState(
+            project: project, app: app, platform: platform.rawValue, token: credentials.token,
+            deviceKey: credentials.deviceKey, receivedThrough: 0)
+        try file.write(new)
+        return new
+    }
+
+    // MARK: Printing
+
+    private struct Ready: Encodable {
+        var event = "ready"
+        var token: String
+    }
+
+    private struct Line: Encodable {
+        struct Notification: Encodable {
+            var title: String?
+            var body: String?
+            var image: String?
+        }
+
+        var event = "message"
+        var messageID: String
+        var streamID: UInt64
+        var stored: Bool
+        var from: String
+        var priority: String
+        var accepted: Int64
+        var expires: Int64
+        var notification: Notification?
+        var data: [String: String]
+
+        init(_ message: IncomingMessage) {
+            messageID = message.messageID
+            streamID = message.streamID
+            stored = message.isStored
+            from = message.from
+            priority = message.priority == .high ? "high" : "normal"
+            accepted = message.accepted.millisecondsSince1970
+            expires = message.expires.millisecondsSince1970
+            notification = message.notification.map {
+                Notification(title: $0.title, body: $0.body, image: $0.image)
+            }
+            data = Dictionary(
+                message.data.map { ($0.key, $0.value) }, uniquingKeysWith: { $1 })
+        }
+    }
+
+    private func announce(_ state: DeviceState) {
+        if output.json { return JSON.print(Ready(token: state.token)) }
+        Terminal.print("Token \(state.token)")
+        let topics = topic.isEmpty ? "" : ", subscribed to " + topic.joined(separator: ", ")
+        Terminal.print(
+            "Listening as \(app) on \(platform.rawValue) in project \(project)\(topics). "
+                + "Ctrl-C ends.")
+    }
+
+    private static func text(_ message: IncomingMessage) -> String {
+        var head = "\(message.accepted.iso8601)  from \(message.from.withoutControls)"
+        if message.priority == .high { head += "  high" }
+        var lines = ["\(head)  \(message.messageID)"]
+        if let notification = message.notification {
+            if let title = notification.title { lines.append("  title  " + title.withoutControls) }
+            if let body = notification.body { lines.append("  body   " + body.withoutControls) }
+            if let image = notification.image { lines.append("  image  " + image.withoutControls) }
+        }
+        for entry in message.data {
+            lines.append("  data   \(entry.key.withoutControls) = \(entry.value.withoutControls)")
+        }
+        return lines.joined(separator: "\n")
+    }
+}

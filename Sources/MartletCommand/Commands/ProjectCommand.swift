@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `martlet project`: create and list. Rests on AdministratorAccess.
+
+import ArgumentParser
+import Martlet
+
+struct ProjectCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "project", abstract: "Create and list projects.",
+        subcommands: [Create.self, List.self])
+
+    struct Create: ReportingCommand {
+        static let configuration = CommandConfiguration(abstract: "Create a project.")
+
+        @Argument(help: "Its ID: 1 to 64 of a-z, 0-9 and '-'.")
+        var id: String
+
+        @Option(
+            name: .customLong("condition-topics"),
+            help: "Distinct topics that one of its conditions may name, 1 to 64.")
+        var conditionTopicsMax = Limits.conditionTopicsMax
+
+        @OptionGroup var folder: FolderOptions
+        @OptionGroup var output: OutputOptions
+
+        func validate() throws {
+            guard (1...Limits.conditionTopicsCeiling).contains(conditionTopicsMax) else {
+                throw ValidationError(
+                    "--condition-topics takes a number from 1 to \(Limits.conditionTopicsCeiling).")
+            }
+        }
+
+        func perform() async throws {
+            let access = try await folder.access.administrator(creating: true)
+            let project = try await access.createProject(
+                id, conditionTopicsMax: conditionTopicsMax)
+            try await access.close()
+            if output.json { return JSON.print(project) }
+            Terminal.print(
+                """
+                Created project \(project.project), sender ID \(project.senderID), up to \
+                \(project.conditionTopicsMax) topics in a condition.
+                """)
+        }
+    }
+
+    struct List: ReportingCommand {
+        static let configuration = CommandConfiguration(abstract: "List the projects.")
+
+        @OptionGroup var folder: FolderOptions
+        @OptionGroup var output: OutputOptions
+
+        func perform() async throws {
+            let access = try await folder.access.administrator()
+            let projects = try await allPages("projects") { try await access.projects(after: $0) }
+            try await access.close()
+            if output.json { return JSON.print(projects) }
+            var table = Table(
+                ("PROJECT", .left), ("SENDER ID", .right), ("INSTANCES", .right),
+                ("TOPICS", .right), ("TOPICS PER CONDITION", .right))
+            for project in projects {
+                table.add(
+                    project.project, "\(project.senderID)", "\(project.instances)",
+                    "\(project.topics)", "\(project.conditionTopicsMax)")
+            }
+            Terminal.print(table.text)
+        }
+    }
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What may be asked about a project: its topics, a topic's subscribers, whom a condition selects and
+// why (TOP-9, CON-8, CON-9). Rests on SenderAccess.
+
+import ArgumentParser
+import Martlet
+
+struct TopicsCommand: ReportingCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "topics", abstract: "List a project's topics, or those of one instance.")
+
+    @Option(help: "Only the topics of the instance with this registration token.")
+    var token: String?
+
+    @OptionGroup var sender: SenderOptions
+    @OptionGroup var folder: FolderOptions
+    @OptionGroup var output: OutputOptions
+
+    func perform() async throws {
+        let access = try await sender.access(folder: folder.folder)
+        let topics = try await allPages("topics") { after in
+            if let token { return try await access.topics(ofToken: token, after: after) }
+            return try await access.topics(after: after)
+        }
+        try await access.close()
+        if output.json { return JSON.print(topics) }
+        var table = Table(("TOPIC", .left), ("SUBSCRIBERS", .right))
+        for topic in topics { table.add(topic.topic, "\(topic.subscribers)") }
+        Terminal.print(table.text)
+    }
+}
+
+struct SubscribersCommand: ReportingCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "subscribers", abstract: "List the tokens of a topic's subscribers.")
+
+    @Argument(help: "The topic.")
+    var topic: String
+
+    @Option(help: "Go on after the cursor that another call ended with.")
+    var after = ""
+
+    @Option(help: "Tokens to list at most.")
+    var limit = 1000
+
+    @OptionGroup var sender: SenderOptions
+    @OptionGroup var folder: FolderOptions
+    @OptionGroup var output: OutputOptions
+
+    private struct Answer: Encodable {
+        var topic: String
+        var tokens: [String]
+        /// nil at the end.
+        var next: String?
+    }
+
+    func validate() throws {
+        guard limit > 0 else { throw ValidationError("--limit takes at least 1.") }
+    }
+
+    func perform() async throws {
+        let access = try await sender.access(folder: folder.folder)
+        let progress = Progress("subscribers")
+        var tokens: [String] = []
+        var next: String? = after
+        while let cursor = next, tokens.count < limit {
+            let page = try await access.subscribers(
+                of: topic, after: cursor,
+                limit: min(limit - tokens.count, Limits.pageEntriesMax))
+            tokens += page.entries
+            next = page.next
+            progress.show(tokens.count)
+        }
+        progress.end()
+        try await access.close()
+        if output.json { return JSON.print(Answer(topic: topic, tokens: tokens, next: next)) }
+        if !tokens.isEmpty { Terminal.print(tokens.joined(separator: "\n")) }
+        if let next { Terminal.printError("There are more: --after \(next)") }
+    }
+}
+
+struct AudienceCommand: ReportingCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "audience",
+        abstract: "Count whom a condition selects, without sending anything.")
+
+    @Argument(help: "The condition, such as \"'tides' in topics && !('silent' in topics)\".")
+    var condition: String
+
+    @OptionGroup var sender: SenderOptions
+    @OptionGroup var folder: FolderOptions
+    @OptionGroup var output: OutputOptions
+
+    func perform() async throws {
+        let access = try await sender.access(folder: folder.folder)
+        let audience = try await pointing(at: condition) {
+            try await showing("Counting") { try await access.audience(of: condition) }
+        }
+        try await access.close()
+        if output.json { return JSON.print(audience) }
+        var table = Table(("APP", .left), ("PLATFORM", .left), ("INSTANCES", .right))
+        for app in audience.apps { table.add(app.app, app.platform, "\(app.count)") }
+        table.add("all", "android", "\(audience.android)")
+        table.add("all", "apple", "\(audience.apple)")
+        table.add("all", "web", "\(audience.web)")
+        table.add("all", "all", "\(audience.total)")
+        Terminal.print(table.text)
+    }
+}
+
+struct ExplainCommand: ReportingCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "explain",
+        abstract: "Show how a condition is read, what each part selects, and what to look at.")
+
+    @Argument(help: "The condition, such as \"'tides' in topics && !('silent' in topics)\".")
+    var condition: String
+
+    @OptionGroup var sender: SenderOptions
+    @OptionGroup var folder: FolderOptions
+    @OptionGroup var output: OutputOptions
+
+    func perform() async throws {
+        let access = try await sender.access(folder: folder.folder)
+        let explanation = try await pointing(at: condition) {
+            try await showing("Counting") { try await access.explain(condition) }
+        }
+        try await access.close()
+        if output.json { return JSON.print(explanation) }
+        Terminal.print(Self.text(explanation))
+    }
+
+    private static func text(_ explanation: ExplanationAnswer) -> String {
+        var sections = ["Read as\n  \(explanation.readAs)"]
+        let width = explanation.parts.map { "\($0.count)".count }.max() ?? 1
+        sections.append(
+            "Instances that each part selects\n"
+                + explanation.parts.map { part in
+                    let count = "\(part.count)"
+                    return "  " + String(repeating: " ", count: width - count.count) + count + "  "
+                        + String(repeating: "  ", count: part.depth)
+                        + part.text.split(whereSeparator: \.isNewline).joined(separator: " ")
+                }.joined(separator: "\n"))
+        sections.append(
+            "Bytecode\n" + explanation.bytecode.map { "  " + $0 }.joined(separator: "\n"))
+        for advice in explanation.advice {
+            sections.append(
+                "Advice: \(advice.message)\n"
+                    + Caret.pointing(at: advice.byteOffset, of: explanation.condition))
+        }
+        return sections.joined(separator: "\n\n")
+    }
+}

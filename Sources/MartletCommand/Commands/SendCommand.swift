@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `martlet send`: one message, from options or from a JSON file. Rests on SenderAccess.
+
+import ArgumentParser
+import FoundationEssentials
+import Martlet
+
+struct SendCommand: ReportingCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "send",
+        abstract: "Send a message to a token, a topic or a condition.",
+        discussion: """
+            When the command ends with 0, the message is on disk. It does not mean delivered.
+
+            A file holds {"message": {"topic": "…", "notification": {"title": "…", "body": "…", \
+            "image": "…"}, "data": {"key": "value"}}}, with "token" or "condition" in place of \
+            "topic"; the "message" around it may be left out.
+
+            Here --data is data of the message; the data folder is --data-folder.
+            """)
+
+    @Option(help: "Send to the instance with this registration token.")
+    var token: String?
+
+    @Option(help: "Send to all subscribers of this topic.")
+    var topic: String?
+
+    @Option(help: "Send to all instances that satisfy this condition.")
+    var condition: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Read the message, its target included, from a JSON file; - is standard input.",
+            valueName: "path"))
+    var file: String?
+
+    @Option(help: "The notification's title.")
+    var title: String?
+
+    @Option(help: "The notification's body.")
+    var body: String?
+
+    @Option(help: "The URL of the notification's image.")
+    var image: String?
+
+    @Option(help: ArgumentHelp("Data for the app; may be given again.", valueName: "key=value"))
+    var data: [String] = []
+
+    @Option(
+        help: ArgumentHelp(
+            "For how many seconds the message is of interest, 0 to \(Limits.timeToLiveSecondsMax).",
+            valueName: "seconds"))
+    var ttl: UInt32?
+
+    @Option(help: "normal or high.")
+    var priority: Priority?
+
+    @Flag(help: "Check everything and send nothing.")
+    var validateOnly = false
+
+    @OptionGroup var sender: SenderOptions
+
+    @Option(
+        help: ArgumentHelp(
+            "The data folder (default: MARTLET_DATA, else ./martlet-data).", valueName: "dir"))
+    var dataFolder: String?
+
+    @OptionGroup var output: OutputOptions
+
+    enum Priority: String, ExpressibleByArgument, CaseIterable {
+        case normal, high
+    }
+
+    func validate() throws {
+        for entry in data where !entry.contains("=") {
+            throw ValidationError(
+                "--data takes key=value, not '\(entry)'. (The data folder is --data-folder.)")
+        }
+        if file != nil && !(title == nil && body == nil && image == nil && data.isEmpty) {
+            throw ValidationError("--file holds the whole message; leave the other texts out.")
+        }
+    }
+
+    func perform() async throws {
+        let message = try outgoing()
+        let condition = message.target.kind == .condition ? message.target.text : nil
+        let answer = try await pointing(at: condition) {
+            let access = try await sender.access(folder: dataFolder)
+            let answer = try await showing("Sending") { try await access.send(message) }
+            try await access.close()
+            return answer
+        }
+        if output.json { return JSON.print(answer) }
+        let instances = answer.recipients == 1 ? "1 instance" : "\(answer.recipients) instances"
+        if let messageID = answer.messageID {
+            Terminal.print("\(messageID)  accepted for \(instances)")
+        } else {
+            Terminal.print("valid; would be accepted for \(instances)")
+        }
+    }
+
+    private func outgoing() throws -> OutgoingMessage {
+        var targets: [MessageTarget] = []
+        if let token { targets.append(.token(token)) }
+        if let topic { targets.append(.topic(topic)) }
+        if let condition { targets.append(.condition(condition)) }
+        var message = Message()
+        var isValidation = validateOnly
+        if let file {
+            let read = try MessageFile(json: try Self.contents(of: file))
+            targets += read.targets
+            message = read.message
+            isValidation = isValidation || read.validateOnly
+        } else {
+            if title != nil || body != nil || image != nil {
+                message.notification = .init(title: title, body: body, image: image)
+            }
+            message.data = data.map { entry in
+                let parts = entry.split(
+                    separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+                return .init(key: String(parts[0]), value: String(parts[1]))
+            }
+        }
+        guard let target = targets.first, targets.count == 1 else {
+            throw MartletError(
+                .invalidArgument,
+                targets.isEmpty
+                    ? "The message has no target. Give a token, a topic or a condition."
+                    : "The message has \(targets.count) targets. Give one: a token, a topic or a "
+                        + "condition.", field: "message")
+        }
+        return OutgoingMessage(
+            to: target, message, timeToLiveSeconds: ttl,
+            priority: priority.map { $0 == .high ? .high : .normal }, validateOnly: isValidation)
+    }
+
+    /// A message has at most 4000 bytes; a file with its targets, names and escapes is far below this.
+    private static let fileBytesMax = 1 << 20
+
+    private static func contents(of path: String) throws -> Data {
+        do {
+            var bytes: Data
+            if path == "-" {
+                bytes = Data()
+                while bytes.count <= fileBytesMax, let line = readLine(strippingNewline: false) {
+                    bytes.append(contentsOf: line.utf8)
+                }
+            } else {
+                bytes = try Data(contentsOf: URL(filePath: path))
+            }
+            guard bytes.count <= fileBytesMax else {
+                throw MartletError(
+                    .invalidArgument, "'\(path)' has more than \(fileBytesMax) bytes.",
+                    field: "file")
+            }
+            return bytes
+        } catch let error as MartletError {
+            throw error
+        } catch {
+            throw MartletError(
+                .notFound, "'\(path)' cannot be read; check the path and who may read it.",
+                field: "file")
+        }
+    }
+}

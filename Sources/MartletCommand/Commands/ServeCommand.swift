@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `martlet serve`: a broker on a data folder, until a signal. Rests on the embedding API.
+
+import ArgumentParser
+import Logging
+import Martlet
+
+struct ServeCommand: ReportingCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "serve",
+        abstract: "Run a broker.",
+        discussion: """
+            Prints one line when it listens. SIGINT (Ctrl-C) or SIGTERM tells clients to go, finishes \
+            what was accepted, and ends with 0; a second signal ends at once. Logs go to standard \
+            error.
+            """)
+
+    @OptionGroup var folder: FolderOptions
+    @OptionGroup var output: OutputOptions
+
+    @Option(help: "The IPv4 or IPv6 address to listen on; 0.0.0.0 and :: are all of them.")
+    var host = "127.0.0.1"
+
+    @Option(help: "The port to listen on; 0 lets the system choose.")
+    var port = UInt16(Limits.defaultPort)
+
+    @Option(help: "Threads that serve connections; 0: one for each core.")
+    var loops = 0
+
+    @Option(help: "Connections that each loop serves at most.")
+    var connectionsPerLoop = 65_536
+
+    @Option(help: "Close a connection that was silent for so many seconds.")
+    var idleSeconds = Limits.idleSecondsDefault
+
+    @Option(help: "Close a connection that has not said hello after so many seconds.")
+    var handshakeSeconds = Limits.handshakeSecondsDefault
+
+    @Option(help: "What is logged: trace, debug, info, notice, warning, error or critical.")
+    var logLevel = "notice"
+
+    func validate() throws {
+        guard (0...256).contains(loops) else {
+            throw ValidationError("--loops takes a number from 0 to 256.")
+        }
+        guard (1...1_048_576).contains(connectionsPerLoop) else {
+            throw ValidationError("--connections-per-loop takes a number from 1 to 1048576.")
+        }
+        guard idleSeconds > 0, handshakeSeconds > 0 else {
+            throw ValidationError("--idle-seconds and --handshake-seconds take at least 1.")
+        }
+        guard Logger.Level(rawValue: logLevel) != nil else {
+            throw ValidationError("--log-level does not take '\(logLevel)'.")
+        }
+    }
+
+    private struct Ready: Encodable {
+        var host: String
+        var port: UInt16
+        var data: String
+    }
+
+    func perform() async throws {
+        let interrupt = Interrupt.prepare()
+        DescriptorLimit.raise()
+        let path = folder.access.folder
+        var configuration = BrokerConfiguration(
+            folder: path, address: .init(host: host, port: port))
+        configuration.loopCount = loops
+        configuration.connectionsPerLoopMax = connectionsPerLoop
+        configuration.idleSeconds = idleSeconds
+        configuration.handshakeSeconds = handshakeSeconds
+        configuration.logger = .standardError(Logger.Level(rawValue: logLevel) ?? .notice)
+        let broker = try await Broker.open(configuration)
+        let port = broker.port ?? port
+        if output.json {
+            JSON.print(Ready(host: host, port: port, data: path))
+        } else {
+            Terminal.print(
+                "Martlet listens on \(Self.shown(host)):\(port), data in \(path). Ctrl-C stops it.")
+        }
+        await interrupt.wait()
+        try await showing("Finishing what was accepted; a second signal ends at once") {
+            try await broker.close()
+        }
+    }
+
+    private static func shown(_ host: String) -> String { host.contains(":") ? "[\(host)]" : host }
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The demo's devices: each registers, connects over its own socket, and writes down what its
+// application is given. Rests on MartletDevice and DemoInbox.
+
+import Martlet
+import MartletClient
+import Synchronization
+
+final class DemoFleet: Sendable {
+    /// Devices that connect or ask at the same time.
+    static let waveWidth = 250
+
+    let plan: DemoPlan
+    let port: Int
+    let inbox: DemoInbox
+    private let project: String
+    private let credentials: Mutex<[DeviceCredentials?]>
+    private let connected: Mutex<[MartletDevice?]>
+    private let receivedThrough: Mutex<[UInt64]>
+
+    init(plan: DemoPlan, project: String, port: Int, inbox: DemoInbox) {
+        self.plan = plan
+        self.project = project
+        self.port = port
+        self.inbox = inbox
+        let count = plan.devices.count
+        credentials = Mutex(Array(repeating: nil, count: count))
+        connected = Mutex(Array(repeating: nil, count: count))
+        receivedThrough = Mutex(Array(repeating: 0, count: count))
+    }
+
+    var tokens: [String] { credentials.withLock { $0.map { $0?.token ?? "" } } }
+
+    func register(_ progress: Progress) async throws {
+        try await inWaves(Array(plan.devices.indices), progress) { index in
+            let device = self.plan.devices[index]
+            let credentials = try await MartletDevice.register(
+                host: "127.0.0.1", port: self.port, projectID: self.project, appName: device.app,
+                platform: device.platform)
+            self.credentials.withLock { $0[index] = credentials }
+        }
+    }
+
+    func connect(_ indices: [Int], _ progress: Progress) async throws {
+        try await inWaves(indices, progress) { index in
+            guard let credentials = self.credentials.withLock({ $0[index] }) else { return }
+            let device = MartletDevice(
+                host: "127.0.0.1", port: self.port, credentials: credentials,
+                receivedThrough: self.receivedThrough.withLock { $0[index] })
+            self.connected.withLock { $0[index] = device }
+            let inbox = self.inbox
+            Task {
+                do {
+                    for try await message in device.messages {
+                        inbox.record(step: message["step"].flatMap { Int($0) }, device: index)
+                    }
+                } catch {
+                    inbox.recordFailure("device \(index): \(error)")
+                }
+            }
+            try await device.connect()
+        }
+    }
+
+    func disconnect(_ indices: [Int]) async {
+        for index in indices {
+            guard let device = connected.withLock({ $0[index] }) else { continue }
+            let through = await device.receivedThrough
+            await device.close()
+            connected.withLock { $0[index] = nil }
+            receivedThrough.withLock { $0[index] = through }
+        }
+    }
+
+    /// Each device subscribes itself to those of `topics` that the plan gives it.
+    func subscribe(to topics: [String], _ progress: Progress) async throws {
+        try await inWaves(Array(plan.devices.indices), progress) { index in
+            guard let device = self.connected.withLock({ $0[index] }) else { return }
+            for topic in topics where self.plan.devices[index].topics.contains(topic) {
+                try await device.subscribe(toTopic: topic)
+            }
+        }
+    }
+
+    private func inWaves(
+        _ indices: [Int], _ progress: Progress,
+        _ body: @escaping @Sendable (Int) async throws -> Void
+    ) async throws {
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            var done = 0
+            for (started, index) in indices.enumerated() {
+                if started >= Self.waveWidth {
+                    try await group.next()
+                    done += 1
+                    progress.show(done, of: indices.count)
+                }
+                group.addTask { try await body(index) }
+            }
+            try await group.waitForAll()
+        }
+        progress.end()
+    }
+}

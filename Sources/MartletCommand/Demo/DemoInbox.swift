@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Who got what, how often and when: what all devices of the demo write down. Rests on nothing.
+
+import Synchronization
+
+final class DemoInbox: Sendable {
+    struct Arrivals: Sendable {
+        /// Times that each device got it.
+        var times: [Int: Int] = [:]
+        var count = 0
+        var first: ContinuousClock.Instant?
+        var last: ContinuousClock.Instant?
+    }
+
+    private let arrivals: Mutex<[Arrivals]>
+    private let unknown = Mutex(0)
+    private let failures = Mutex<[String]>([])
+
+    init(stepCount: Int) {
+        arrivals = Mutex([Arrivals](repeating: Arrivals(), count: stepCount))
+    }
+
+    /// A device's application was given a message of a step.
+    func record(step: Int?, device: Int) {
+        let now = ContinuousClock.now
+        arrivals.withLock { arrivals in
+            guard let step, arrivals.indices.contains(step) else {
+                unknown.withLock { $0 += 1 }
+                return
+            }
+            arrivals[step].times[device, default: 0] += 1
+            arrivals[step].count += 1
+            if arrivals[step].first == nil { arrivals[step].first = now }
+            arrivals[step].last = now
+        }
+    }
+
+    /// A device ended although nobody closed it.
+    func recordFailure(_ text: String) { failures.withLock { $0.append(text) } }
+
+    func arrivals(step: Int) -> Arrivals { arrivals.withLock { $0[step] } }
+    func count(step: Int) -> Int { arrivals.withLock { $0[step].count } }
+    var unknownCount: Int { unknown.withLock { $0 } }
+    var failureTexts: [String] { failures.withLock { $0 } }
+}

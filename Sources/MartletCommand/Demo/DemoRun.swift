@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The demo from an empty folder to the last check: registration, subscriptions, sends, and the
+// comparison of what every device got with the plan. Rests on the embedding API for the broker, and on
+// MartletClient for everybody who talks to it.
+
+import FoundationEssentials
+import Martlet
+import MartletClient
+
+struct DemoRun {
+    static let project = "demo"
+    /// How long a send may take to reach everybody before it counts as wrong.
+    static let patience = Duration.seconds(15)
+    /// After the last message: what must not come has had its time.
+    static let quiet = Duration.milliseconds(500)
+
+    let plan: DemoPlan
+    let broker: Broker
+    let isJSON: Bool
+    let interrupt: Interrupt.Waiter
+
+    private struct Outcome: Encodable {
+        var check: DemoReport.Check
+    }
+
+    /// Says whether every number was right.
+    func perform() async throws -> Bool {
+        guard let port = broker.port else { return false }
+        _ = try await broker.createProject(Self.project)
+        let key = try await broker.createServerKey(named: "demo", in: Self.project)
+        let sender = try await MartletSender.connect(
+            host: "127.0.0.1", port: Int(port), projectID: Self.project, serverKey: key.text)
+        let stepCount = plan.steps(tokens: plan.devices.map { _ in "" }).count
+        let inbox = DemoInbox(stepCount: stepCount)
+        let fleet = DemoFleet(plan: plan, project: Self.project, port: Int(port), inbox: inbox)
+        let all = Array(plan.devices.indices)
+        let count = plan.devices.count
+        try await timed("\(count) devices registered") { try await fleet.register($0) }
+        try await timed("\(count) devices connected") { try await fleet.connect(all, $0) }
+        let own = DemoPlan.topics.filter { !$0.bySender }.map(\.name)
+        try await timed("subscribed by themselves to \(own.joined(separator: ", "))") {
+            try await fleet.subscribe(to: own, $0)
+        }
+        let others = DemoPlan.topics.filter(\.bySender).map(\.name)
+        try await timed("subscribed by the sender to \(others.joined(separator: ", "))") {
+            progress in
+            for (index, topic) in others.enumerated() {
+                try await subscribe(topic, fleet.tokens, sender)
+                progress.show(index + 1, of: others.count)
+            }
+        }
+        let check = try await sendAll(plan.steps(tokens: fleet.tokens), fleet, sender)
+        await fleet.disconnect(all)
+        await sender.close()
+        return check.isRight
+    }
+
+    private func timed(_ what: String, _ body: (Progress) async throws -> Void) async throws {
+        guard !interrupt.hasFired else { throw CancellationError() }
+        let began = ContinuousClock.now
+        let progress = Progress(what)
+        try await body(progress)
+        progress.end()
+        if !isJSON { Terminal.print("\(what): \((ContinuousClock.now - began).secondsText)") }
+    }
+
+    /// In batches of as many tokens as one request takes (TOP-4).
+    private func subscribe(
+        _ topic: String, _ tokens: [String], _ sender: MartletSender
+    ) async throws {
+        let members = plan.devices.indices.filter { plan.devices[$0].topics.contains(topic) }
+        for start in stride(from: 0, to: members.count, by: Limits.tokensPerTopicRequestMax) {
+            let end = min(start + Limits.tokensPerTopicRequestMax, members.count)
+            let result = try await sender.subscribe(
+                members[start..<end].map { tokens[$0] }, toTopic: topic)
+            if let failure = result.failures.first {
+                throw MartletError(
+                    failure.word, "\(result.failures.count) devices were not subscribed.",
+                    field: topic)
+            }
+        }
+    }
+
+    // MARK: Sending
+
+    private func sendAll(
+        _ steps: [DemoPlan.Step], _ fleet: DemoFleet, _ sender: MartletSender
+    ) async throws -> DemoReport.Check {
+        let report = DemoReport(labels: steps.map(\.label))
+        if !isJSON { Terminal.print("\n" + report.head) }
+        var check = DemoReport.Check()
+        for (index, step) in steps.enumerated() {
+            guard !interrupt.hasFired else { throw CancellationError() }
+            let line = try await send(step, index, fleet, sender)
+            if line.accepted != UInt64(line.expected) || line.acknowledged != UInt64(line.expected)
+            {
+                check.miscounted += 1
+            }
+            if isJSON { JSON.print(line) } else { Terminal.print(report.text(line)) }
+        }
+        try await Task.sleep(for: Self.quiet)
+        for (index, step) in steps.enumerated() {
+            let expected = plan.expected(step)
+            let times = fleet.inbox.arrivals(step: index).times
+            check.missing += expected.count { times[$0] == nil }
+            check.extra += times.keys.count { !expected.contains($0) }
+            check.twice += times.values.count { $0 > 1 }
+        }
+        check.unknown = fleet.inbox.unknownCount
+        let failures = fleet.inbox.failureTexts
+        check.failed = failures.count
+        for failure in failures.prefix(5) { Terminal.printError(failure) }
+        if isJSON {
+            JSON.print(Outcome(check: check))
+        } else {
+            Terminal.print(
+                """
+
+                A || B && C is read from left to right; with && first it would be \
+                \(plan.otherReading) devices.
+                \(DemoReport.text(check))
+                """)
+        }
+        return check
+    }
+
+    private func send(
+        _ step: DemoPlan.Step, _ index: Int, _ fleet: DemoFleet, _ sender: MartletSender
+    ) async throws -> DemoReport.Line {
+        let expected = plan.expected(step)
+        let acknowledgedBefore = broker.statistics.acknowledgedCount
+        let away = step.away.sorted()
+        await fleet.disconnect(away)
+        let began = ContinuousClock.now
+        let result = try await sender.send(
+            Message(
+                notification: .init(title: "Demo", body: "Message \(index + 1)"),
+                data: ["step": "\(index)"]),
+            to: step.target)
+        if !away.isEmpty {
+            await wait { fleet.inbox.count(step: index) >= expected.subtracting(away).count }
+            try await fleet.connect(away, Progress("reconnecting"))
+        }
+        await wait { fleet.inbox.count(step: index) >= expected.count }
+        await wait {
+            broker.statistics.acknowledgedCount - acknowledgedBefore >= UInt64(expected.count)
+        }
+        let arrivals = fleet.inbox.arrivals(step: index)
+        return DemoReport.Line(
+            target: step.label, expected: expected.count, accepted: result.recipients,
+            delivered: arrivals.count,
+            acknowledged: broker.statistics.acknowledgedCount - acknowledgedBefore,
+            firstMilliseconds: arrivals.first.map { ($0 - began).milliseconds },
+            lastMilliseconds: arrivals.last.map { ($0 - began).milliseconds })
+    }
+
+    private func wait(until isDone: () -> Bool) async {
+        let deadline = ContinuousClock.now + Self.patience
+        while !isDone(), ContinuousClock.now < deadline, !interrupt.hasFired {
+            try? await Task.sleep(for: .milliseconds(2))
+        }
+    }
+}

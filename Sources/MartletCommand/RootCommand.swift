@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `martlet`: the broker, a device, and every task of an administrator as commands. This file is the
+// list of them and what holds for all: exit codes, environment, logging. Rests on ArgumentParser.
+
+import ArgumentParser
+import Logging
+import Martlet
+
+@main
+struct RootCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "martlet",
+        abstract: "A push-messaging broker: tokens, topics, conditions.",
+        discussion: """
+            Commands that look after projects and keys work on a data folder: through the broker that \
+            serves it, or on the folder itself when none does.
+
+            Environment:
+              MARTLET_DATA   the data folder, where --data is not given
+              MARTLET_KEY    a server key, where --key is not given
+
+            Exit codes:
+              0    done
+              1    refused or failed; the reason is on standard error
+              64   the command line is wrong
+
+            With --json, results are JSON on standard output, and a refusal is one JSON object on \
+            standard error.
+            """,
+        version: "0.1.0",
+        subcommands: [
+            ServeCommand.self, ListenCommand.self, SendCommand.self, ProjectCommand.self,
+            KeyCommand.self, TopicsCommand.self, SubscribersCommand.self, AudienceCommand.self,
+            ExplainCommand.self, DemoCommand.self,
+        ])
+}
+
+/// A command whose errors are told in one way: on standard error, with exit code 1.
+protocol ReportingCommand: AsyncParsableCommand {
+    var output: OutputOptions { get }
+    func perform() async throws
+}
+
+extension ReportingCommand {
+    func run() async throws {
+        do {
+            try await perform()
+        } catch let code as ExitCode {
+            throw code
+        } catch let error as ValidationError {
+            throw error
+        } catch {
+            Terminal.printError(FailureReport(error).text(asJSON: output.json))
+            throw ExitCode.failure
+        }
+    }
+}
+
+/// How results are printed.
+struct OutputOptions: ParsableArguments {
+    @Flag(help: "Print JSON instead of text for people.")
+    var json = false
+}
+
+extension Logger {
+    /// To standard error, so that standard output holds results alone.
+    static func standardError(_ level: Logger.Level) -> Logger {
+        var logger = Logger(label: "martlet") { label in
+            StreamLogHandler.standardError(label: label)
+        }
+        logger.logLevel = level
+        return logger
+    }
+}

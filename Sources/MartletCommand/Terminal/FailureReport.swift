@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a refusal is told: the error word, where, what to do; below a condition, a caret under the byte
+// at fault. Never holds a token or a key. Rests on MartletError and Caret.
+
+import Martlet
+
+/// An error about a text that the user gave, to be shown with it.
+struct ConditionFailure: Error {
+    var error: MartletError
+    var condition: String
+}
+
+/// Runs `body`, and where it refuses a condition, keeps the condition's text for the caret.
+func pointing<Result>(
+    at condition: String?, _ body: () async throws -> Result
+) async throws -> Result {
+    do {
+        return try await body()
+    } catch let error as MartletError {
+        guard let condition, error.byteOffset != nil else { throw error }
+        throw ConditionFailure(error: error, condition: condition)
+    }
+}
+
+struct FailureReport {
+    private struct Body: Encodable {
+        var code: String
+        var message: String
+        var field: String?
+        var byteOffset: UInt32?
+        var retryDelayMilliseconds: UInt32?
+    }
+
+    private struct Envelope: Encodable {
+        var error: Body
+    }
+
+    private let body: Body
+    private let people: String
+
+    init(_ failure: any Error) {
+        switch failure {
+        case let failure as ConditionFailure:
+            body = Self.body(failure.error)
+            people =
+                failure.error.description + "\n"
+                + Caret.pointing(at: Int(failure.error.byteOffset ?? 0), of: failure.condition)
+        case let error as MartletError:
+            body = Self.body(error)
+            people = error.description
+        default:
+            body = Body(code: "FAILED", message: "\(failure)")
+            people = "\(failure)"
+        }
+    }
+
+    private static func body(_ error: MartletError) -> Body {
+        Body(
+            code: error.word.name, message: error.message,
+            field: error.field.isEmpty ? nil : error.field, byteOffset: error.byteOffset,
+            retryDelayMilliseconds: error.retryDelayMilliseconds)
+    }
+
+    func text(asJSON: Bool) -> String {
+        asJSON ? JSON.line(Envelope(error: body)) : "martlet: \(people)"
+    }
+}

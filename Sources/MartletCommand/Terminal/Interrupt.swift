@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// SIGINT and SIGTERM: the first asks for an orderly end, the second ends at once. The handler only
+// counts and writes a byte; a thread turns that into a resumed continuation. Rests on POSIX signals.
+
+import Glibc
+import Synchronization
+
+enum Interrupt {
+    private static let count = Atomic<Int32>(0)
+    private static let writingEnd = Atomic<Int32>(-1)
+
+    /// Takes over both signals. What was waiting or starts to wait goes on with the first of them.
+    static func prepare() -> Waiter {
+        var ends: [Int32] = [-1, -1]
+        let failed = pipe(&ends) != 0
+        precondition(!failed, "No pipe for signals: too many open descriptors.")
+        writingEnd.store(ends[1], ordering: .releasing)
+        let waiter = Waiter()
+        let reading = ends[0]
+        var thread = pthread_t()
+        let start = Unmanaged.passRetained(Start(descriptor: reading, waiter: waiter))
+        pthread_create(
+            &thread, nil,
+            { argument in
+                let start = Unmanaged<Start>.fromOpaque(argument!).takeRetainedValue()
+                var byte: UInt8 = 0
+                while read(start.descriptor, &byte, 1) < 0 && errno == EINTR {}
+                start.waiter.fire()
+                return nil
+            }, start.toOpaque())
+        pthread_detach(thread)
+        var action = sigaction()
+        action.__sigaction_handler.sa_handler = { _ in
+            let before = Interrupt.count.add(1, ordering: .acquiringAndReleasing).oldValue
+            if before > 0 { _exit(130) }
+            var byte: UInt8 = 0
+            _ = write(Interrupt.writingEnd.load(ordering: .acquiring), &byte, 1)
+        }
+        action.sa_flags = SA_RESTART
+        sigaction(SIGINT, &action, nil)
+        sigaction(SIGTERM, &action, nil)
+        return waiter
+    }
+
+    private final class Start: Sendable {
+        let descriptor: Int32
+        let waiter: Waiter
+
+        init(descriptor: Int32, waiter: Waiter) {
+            self.descriptor = descriptor
+            self.waiter = waiter
+        }
+    }
+
+    /// Waits for the first signal.
+    final class Waiter: Sendable {
+        private struct State {
+            var hasFired = false
+            var waiting: [(number: UInt64, continuation: CheckedContinuation<Void, Never>)] = []
+            var last: UInt64 = 0
+        }
+
+        private let state = Mutex(State())
+
+        var hasFired: Bool { state.withLock { $0.hasFired } }
+
+        fileprivate func fire() {
+            let waiting = state.withLock { state in
+                state.hasFired = true
+                defer { state.waiting = [] }
+                return state.waiting
+            }
+            for waiter in waiting { waiter.continuation.resume() }
+        }
+
+        /// Returns at the first signal, or when the task is cancelled.
+        func wait() async {
+            let number = state.withLock { state in
+                state.last += 1
+                return state.last
+            }
+            await withTaskCancellationHandler {
+                await withCheckedContinuation { continuation in
+                    let isOver = state.withLock { state in
+                        guard !state.hasFired, !Task.isCancelled else { return true }
+                        state.waiting.append((number, continuation))
+                        return false
+                    }
+                    if isOver { continuation.resume() }
+                }
+            } onCancel: {
+                let waiting = state.withLock { state in
+                    let index = state.waiting.firstIndex { $0.number == number }
+                    return index.map { state.waiting.remove(at: $0).continuation }
+                }
+                waiting?.resume()
+            }
+        }
+    }
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One line on standard error about work that takes longer than a second, in a terminal only. Rests
+// on Terminal.
+
+import Synchronization
+
+/// Progress of one piece of work.
+final class Progress: Sendable {
+    private struct State {
+        var began = ContinuousClock.now
+        var last: ContinuousClock.Instant?
+    }
+
+    private let what: String
+    private let state = Mutex(State())
+
+    init(_ what: String) { self.what = what }
+
+    /// Shows how far the work is, at most ten times a second.
+    func show(_ done: some BinaryInteger, of total: (some BinaryInteger)? = Int?.none) {
+        guard Terminal.showsProgress else { return }
+        let isDue = state.withLock { state in
+            let now = ContinuousClock.now
+            guard now - state.began > .seconds(1) else { return false }
+            if let last = state.last, now - last < .milliseconds(100) { return false }
+            state.last = now
+            return true
+        }
+        guard isDue else { return }
+        if let total, total > 0 {
+            Terminal.replaceLine("\(what): \(done) of \(total) (\(100 * Int(done) / Int(total)) %)")
+        } else {
+            Terminal.replaceLine("\(what): \(done)")
+        }
+    }
+
+    /// Takes the line away.
+    func end() {
+        if state.withLock({ $0.last != nil }) { Terminal.replaceLine("") }
+    }
+}
+
+/// Runs `body` and says what is waited for when it takes longer than a second.
+func showing<Result: Sendable>(
+    _ what: String, _ body: () async throws -> Result
+) async rethrows -> Result {
+    guard Terminal.showsProgress else { return try await body() }
+    let shown = Mutex(false)
+    let ticker = Task {
+        try await Task.sleep(for: .seconds(1))
+        shown.withLock {
+            guard !Task.isCancelled else { return }
+            $0 = true
+            Terminal.replaceLine(what + " …")
+        }
+    }
+    defer {
+        ticker.cancel()
+        if shown.withLock({ $0 }) { Terminal.replaceLine("") }
+    }
+    return try await body()
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Aligned columns for people. Widths are counted in characters. Pure.
+
+/// A table that is printed when all its rows are known.
+struct Table {
+    enum Alignment {
+        case left, right
+    }
+
+    private let titles: [String]
+    private let alignments: [Alignment]
+    private var rows: [[String]] = []
+
+    init(_ columns: (title: String, alignment: Alignment)...) {
+        titles = columns.map(\.title)
+        alignments = columns.map(\.alignment)
+    }
+
+    mutating func add(_ cells: String...) {
+        precondition(cells.count == titles.count, "A row has as many cells as the table columns.")
+        rows.append(cells)
+    }
+
+    var text: String {
+        let widths = titles.indices.map { column in
+            ([titles] + rows).map { $0[column].count }.max() ?? 0
+        }
+        return ([titles] + rows).map { Self.line($0, widths, alignments) }
+            .joined(separator: "\n")
+    }
+
+    /// One line of a table whose widths are known beforehand.
+    static func line(_ cells: [String], _ widths: [Int], _ alignments: [Alignment]) -> String {
+        var line = ""
+        for (index, cell) in cells.enumerated() {
+            let padding = String(repeating: " ", count: max(0, widths[index] - cell.count))
+            if index > 0 { line += "  " }
+            line += alignments[index] == .left ? cell + padding : padding + cell
+        }
+        while line.last == " " { line.removeLast() }
+        return line
+    }
+}
