@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# make run and make test do everything on a fresh Debian 12 with swift on the PATH.
+
+PACKAGES := liburing-dev libjemalloc-dev liblmdb-dev
+SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+SOURCES := Package.swift Sources Tests
+
+.PHONY: run build test deps format format-check clean
+
+# The demo; in a terminal it goes on serving until Ctrl-C.
+run: build
+	.build/release/martlet demo
+
+build: deps
+	swift build -c release --product martlet
+
+test: deps
+	swift build -c release --build-tests
+	swift test -c release --skip-build
+
+# Installs what is missing, and says what that is.
+deps:
+	@missing=""; \
+	for package in $(PACKAGES); do \
+	    [ "$$(dpkg-query -W -f '$${db:Status-Status}' $$package 2>/dev/null)" = installed ] \
+	        || missing="$$missing $$package"; \
+	done; \
+	if [ -n "$$missing" ]; then \
+	    echo "Installing the Debian packages$$missing"; \
+	    $(SUDO) apt-get update -q \
+	        && DEBIAN_FRONTEND=noninteractive $(SUDO) -E apt-get install -y -q \
+	            --no-install-recommends $$missing; \
+	fi
+
+format:
+	swift format format --in-place --parallel --recursive $(SOURCES)
+
+format-check:
+	swift format lint --strict --parallel --recursive $(SOURCES)
+
+clean:
+	swift package clean
