@@ -9,6 +9,8 @@ extension Transaction {
     // MARK: Projects
 
     public borrowing func project(id: String) throws(StorageError) -> Project? {
+        // What cannot be an ID may be what cannot be a key.
+        guard (1...Limits.projectIDBytesMax).contains(id.utf8.count) else { return nil }
         guard let found = try raw.get(.projectIDs, Key(bytes: Array(id.utf8))) else { return nil }
         var reader = RecordReader(found, of: .projectIDs)
         return try project(ProjectNumber(try reader.read(UInt32.self)))
@@ -37,7 +39,9 @@ extension Transaction {
         after id: String, limit: Int
     ) throws(StorageError) -> [Project] {
         let cursor = try Cursor(raw, .projectIDs)
-        var found = try cursor.seek(Key(bytes: Array(id.utf8) + (id.isEmpty ? [] : [0])))
+        // The zero stands right behind the ID; alone it stands before all of them.
+        let start = Key(bytes: Array(id.utf8.prefix(Limits.projectIDBytesMax)) + [0])
+        var found = try cursor.seek(start)
         var result: [Project] = []
         while let entry = found, result.count < limit {
             var reader = RecordReader(entry.value, of: .projectIDs)
