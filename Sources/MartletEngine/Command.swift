@@ -154,14 +154,19 @@ public final class Fanout: Sendable {
     public let header: MessageHeader
     public let body: [UInt8]
     public let recipients: Recipients
+    /// The project's last sequence when the message was accepted; a stored message's own. Sessions
+    /// that are further than this have nothing to do with the message.
+    public let position: MessageSequence
 
     public init(
-        project: ProjectNumber, header: MessageHeader, body: [UInt8], recipients: Recipients
+        project: ProjectNumber, header: MessageHeader, body: [UInt8], recipients: Recipients,
+        position: MessageSequence
     ) {
         self.project = project
         self.header = header
         self.body = body
         self.recipients = recipients
+        self.position = position
     }
 }
 

@@ -40,15 +40,15 @@ struct Connection: ~Copyable {
     var principal: Principal = .nobody
     var isPaused = false
     /// Requests that are not answered yet.
-    var outstanding: UInt16 = 0
+    var outstanding: UInt32 = 0
     /// Seconds of the loop's clock.
     var phaseBegan: UInt32
     var heard: UInt32
     var sendBegan: UInt32 = 0
 
     /// Requests past which a connection is not read from until answers have left.
-    static let outstandingMax: UInt16 = 1024
-    static let outstandingToResume: UInt16 = 512
+    static let outstandingMax: UInt32 = 1024
+    static let outstandingToResume: UInt32 = 512
     /// How long a closing connection may take to read its last frame.
     static let closingSecondsMax: UInt32 = 5
     /// How long one send may take: a peer that reads nothing for so long is gone.

@@ -214,10 +214,11 @@ public struct Delivery: ~Copyable {
     private mutating func deliverBlock(of project: UnsafeMutablePointer<ProjectDelivery>) {
         let work = project.pointee.head
         let sequence = work.fanout.header.sequence
+        let position = work.fanout.position.rawValue
         switch work.fanout.recipients {
         case .one(let ordinal):
             if let index = project.pointee.connected.handle(of: ordinal) {
-                deliver(work.frame, sequence, to: index)
+                deliver(work.frame, sequence, position, to: index)
             }
             finish(project, work.frame)
         case .many(let recipients):
@@ -232,7 +233,7 @@ public struct Delivery: ~Copyable {
                 project.pointee.connected.forEachHandle(
                     in: block.block, intersecting: block.view
                 ) { index in
-                    deliver(frame, sequence, to: index)
+                    deliver(frame, sequence, position, to: index)
                 }
                 break
             }
@@ -254,7 +255,8 @@ public struct Delivery: ~Copyable {
 
     @inline(__always)
     private mutating func deliver(
-        _ frame: FrameReference, _ sequence: MessageSequence, to index: UInt32
+        _ frame: FrameReference, _ sequence: MessageSequence, _ position: UInt64,
+        to index: UInt32
     ) {
         let session = sessions + Int(index)
         let raw = sequence.rawValue
@@ -263,6 +265,9 @@ public struct Delivery: ~Copyable {
             return
         }
         guard sequence.isStored else {
+            // Further than the message's position is who connected after it, which may be the next
+            // holder of a recipient's ordinal.
+            guard position >= session.pointee.deliveredThrough else { return }
             if output.append(frame, to: index) == .queued {
                 counters.delivered &+= 1
             } else {

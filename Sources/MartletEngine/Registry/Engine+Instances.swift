@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Instances come and go (REG-1, REG-3). An ordinal is used again as soon as its holder has left:
-// no set has it any more, and the new holder's watermark starts at the project's last message, so
-// recipients' bits of older messages, which are never rewritten, mean nothing to it.
+// no set has it any more, and the new holder's watermark starts at the project's last sequence, so
+// recipients' bits of older messages, which are never rewritten, mean nothing to it. Leaving takes a
+// sequence of its own: whatever was accepted before then lies below the new holder's watermark, also
+// what is not stored.
 // Rests on Storage.
 
 import MartletBase
@@ -90,6 +92,7 @@ extension Engine {
         try storage.remove(instance)
         try storage.putFree(ordinal.rawValue, .ordinal, in: number)
         project.instanceCount -= 1
+        project.lastSequence = MessageSequence(project.lastSequence.rawValue + 1)
         try storage.put(project, isNew: false)
         return .unregistered(project: number, ordinal: ordinal)
     }

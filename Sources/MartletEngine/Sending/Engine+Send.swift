@@ -74,7 +74,8 @@ extension Engine {
         return .accepted(
             Acceptance(messageNumber: sequence.rawValue, recipientCount: count),
             fanout: Fanout(
-                project: number, header: header, body: message.body, recipients: recipients))
+                project: number, header: header, body: message.body, recipients: recipients,
+                position: project.lastSequence))
     }
 
     /// 42 bits of milliseconds and 21 of a counter: distinct over restarts without being stored.
