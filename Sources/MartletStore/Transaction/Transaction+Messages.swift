@@ -124,6 +124,14 @@ extension Transaction {
         return prefix.isPrefix(of: entry.key)
     }
 
+    /// How many recipients a message had when it was accepted; the whole record is read for it.
+    borrowing func storedRecipientCount(
+        _ sequence: MessageSequence, _ bytes: UnsafeRawBufferPointer
+    ) throws(StorageError) -> UInt64? {
+        _ = try pending(sequence, bytes)
+        return bytes.loadLittleEndian(UInt64.self, at: 16)
+    }
+
     private borrowing func pending(
         _ sequence: MessageSequence, _ bytes: UnsafeRawBufferPointer
     ) throws(StorageError) -> PendingMessage {
