@@ -106,7 +106,14 @@ let package = Package(
         .testTarget(
             name: "MartletRingTests", dependencies: ["MartletRing"], swiftSettings: common),
         .testTarget(
-            name: "MartletStoreTests", dependencies: ["MartletStore", "MartletEngine"],
+            name: "MartletEngineTests", dependencies: ["MartletEngine", "MartletBits"],
+            swiftSettings: common),
+        .testTarget(
+            name: "MartletStoreTests",
+            dependencies: [
+                "MartletStore", "MartletEngine", "MartletCondition", "MartletBits", "MartletBase",
+                "CLMDB",
+            ],
             swiftSettings: common),
         .testTarget(
             name: "MartletTests",

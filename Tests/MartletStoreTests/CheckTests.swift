@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Damages one index at a time, by LMDB itself and past the store, and sees that a check finds this
+// problem and no other. Keys and values are written out as bytes here: the test has its own picture
+// of the format, so a changed format fails it. Rests on CLMDB.
+
+import CLMDB
+import Foundation
+import MartletBase
+import MartletEngine
+import MartletStore
+import Testing
+
+/// Puts and deletes rows of a closed store.
+struct RawStore {
+    let folder: String
+
+    /// A nil value deletes.
+    func change(_ table: String, _ key: [UInt8], _ value: [UInt8]?) throws {
+        try open { transaction, handle in
+            key.withUnsafeBytes { key in
+                var rawKey = MDB_val(
+                    mv_size: key.count, mv_data: UnsafeMutableRawPointer(mutating: key.baseAddress))
+                guard let value else { return mdb_del(transaction, handle, &rawKey, nil) }
+                return value.withUnsafeBytes { value in
+                    var rawValue = MDB_val(
+                        mv_size: value.count,
+                        mv_data: UnsafeMutableRawPointer(mutating: value.baseAddress))
+                    return mdb_put(transaction, handle, &rawKey, &rawValue, 0)
+                }
+            }
+        } table: {
+            table
+        }
+    }
+
+    func get(_ table: String, _ key: [UInt8]) throws -> [UInt8]? {
+        var found: [UInt8]?
+        try open { transaction, handle in
+            key.withUnsafeBytes { key in
+                var rawKey = MDB_val(
+                    mv_size: key.count, mv_data: UnsafeMutableRawPointer(mutating: key.baseAddress))
+                var rawValue = MDB_val()
+                let code = mdb_get(transaction, handle, &rawKey, &rawValue)
+                guard code == 0 else { return code == MDB_NOTFOUND ? 0 : code }
+                found = Array(
+                    UnsafeRawBufferPointer(start: rawValue.mv_data, count: rawValue.mv_size))
+                return 0
+            }
+        } table: {
+            table
+        }
+        return found
+    }
+
+    struct Failure: Error { let code: Int32 }
+
+    private func open(
+        _ body: (OpaquePointer?, MDB_dbi) -> Int32, table: () -> String
+    ) throws {
+        var environment: OpaquePointer?
+        func check(_ code: Int32) throws { if code != 0 { throw Failure(code: code) } }
+        try check(mdb_env_create(&environment))
+        defer { mdb_env_close(environment) }
+        try check(mdb_env_set_maxdbs(environment, 64))
+        try check(mdb_env_set_mapsize(environment, 1 << 28))
+        try check(mdb_env_open(environment, folder, 0, 0o600))
+        var transaction: OpaquePointer?
+        try check(mdb_txn_begin(environment, nil, 0, &transaction))
+        var handle: MDB_dbi = 0
+        try check(mdb_dbi_open(transaction, table(), 0, &handle))
+        let code = body(transaction, handle)
+        try check(mdb_txn_commit(transaction))
+        try check(code)
+    }
+}
+
+func big(_ value: some FixedWidthInteger) -> [UInt8] {
+    withUnsafeBytes(of: value.bigEndian) { Array($0) }
+}
+
+func little(_ value: some FixedWidthInteger) -> [UInt8] {
+    withUnsafeBytes(of: value.littleEndian) { Array($0) }
+}
+
+/// One way of damaging the store below.
+struct Damage: CustomTestStringConvertible, Sendable {
+    let testDescription: String
+    let table: String
+    let key: [UInt8]
+    let change: Change
+    let expected: [CheckProblem.Kind]
+
+    /// What is made of the row's value (empty if there is none).
+    enum Change: Sendable {
+        case delete, keep, zero, swapFirstWords
+        case put([UInt8])
+        case patch(Int, [UInt8])
+        case insert(Int, [UInt8])
+        case append([UInt8])
+        case prefix(Int)
+        case dropLast(Int)
+        case setBit(Int)
+        case clearBit(Int)
+
+        func result(_ value: [UInt8]) -> [UInt8]? {
+            var new = value
+            switch self {
+            case .delete: return nil
+            case .keep: break
+            case .zero: new = [UInt8](repeating: 0, count: value.count)
+            case .swapFirstWords: for index in 0..<4 { new.swapAt(index, index + 4) }
+            case .put(let bytes): new = bytes
+            case .patch(let at, let bytes):
+                new.replaceSubrange(at..<(at + bytes.count), with: bytes)
+            case .insert(let at, let bytes): new.insert(contentsOf: bytes, at: at)
+            case .append(let bytes): new += bytes
+            case .prefix(let count): new = Array(value.prefix(count))
+            case .dropLast(let count): new = Array(value.dropLast(count))
+            case .setBit(let bit): new[bit / 8] |= 1 << UInt8(bit % 8)
+            case .clearBit(let bit): new[bit / 8] &= ~(1 << UInt8(bit % 8))
+            }
+            return new
+        }
+    }
+
+    init(
+        _ description: String, _ table: String, _ key: [UInt8], _ expected: [CheckProblem.Kind],
+        _ change: Change
+    ) {
+        testDescription = description
+        self.table = table
+        self.key = key
+        self.expected = expected
+        self.change = change
+    }
+
+    private static let p0 = big(0 as UInt32)
+    private static func o(_ ordinal: UInt32) -> [UInt8] { p0 + big(ordinal) }
+    private static func set(_ number: UInt32, _ block: UInt32) -> [UInt8] {
+        p0 + big(number) + big(block)
+    }
+    private static let small: UInt32 = .max
+
+    /// The store is `CheckTests.fill`: ordinals 0 ..< 700 of which 5 and 6 have left; topic 0 "all"
+    /// of everyone (one bitmap), topic 1 "few" of 0 ..< 10 without 5 and 6 (a list of ordinals),
+    /// topic 2 free, topic 3 "some" of 0 ..< 460 without those (a list of a block); messages 1 to
+    /// "few" (inbox), 2 to "all" (a blob), 3 to ordinal 0; ordinal 0 has acknowledged 1 and, singly, 3.
+    static let all: [Damage] = [
+        Damage("no format", "meta", Array("format".utf8), [], .keep),
+        Damage(
+            "another format", "meta", Array("format".utf8), [.format], .put(little(0 as UInt32))),
+        Damage(
+            "next project too low", "meta", Array("projects".utf8), [.projectCounter],
+            .put(little(1 as UInt32))),
+        Damage("project ID gone", "projectIDs", Array("tides".utf8), [.projectIndex], .delete),
+        Damage(
+            "project ID of nothing", "projectIDs", Array("ghost".utf8), [.projectIndex],
+            .put(little(9 as UInt32))),
+        Damage(
+            "project record cut off", "projects", big(1 as UInt32),
+            [.damagedRecord, .projectIndex], .prefix(20)),
+        Damage(
+            "instance count", "projects", p0, [.projectCounter], .patch(16, little(697 as UInt64))),
+        Damage(
+            "topic count of a project", "projects", p0, [.projectCounter],
+            .patch(24, little(4 as UInt64))),
+        Damage(
+            "last sequence too low", "projects", p0, [.messageSequence, .acknowledgement],
+            .patch(8, little(2 as UInt64))),
+        Damage(
+            "next ordinal too low", "projects", p0, [.projectCounter, .recipients],
+            .patch(32, little(699 as UInt32))),
+        Damage(
+            "next ordinal too high", "projects", p0, [.numberLost],
+            .patch(32, little(701 as UInt32))),
+        Damage(
+            "next topic too high", "projects", p0, [.numberLost], .patch(36, little(5 as UInt32))),
+        Damage(
+            "key of no project", "keys", Array("key".utf8), [.keyWithoutProject],
+            .patch(0, little(7 as UInt32))),
+        Damage("key cut off", "keys", Array("key".utf8), [.damagedRecord], .prefix(30)),
+        Damage(
+            "app name gone", "appNames", p0 + [1] + Array("com.example.tides".utf8), [.appIndex],
+            .delete),
+        Damage(
+            "app name of nothing", "appNames", p0 + [2] + Array("com.ghost".utf8), [.appIndex],
+            .put(little(0 as UInt32))),
+        Damage("token gone", "tokens", [], [.tokenIndex], .delete),
+        Damage(
+            "token elsewhere", "tokens", [], [.tokenIndex, .tokenIndex],
+            .put(little(0 as UInt32) + little(8 as UInt32))),
+        Damage(
+            "instance of another app", "instances", o(9),
+            [.instanceWithoutApp, .standingSet, .standingSet], .patch(64, little(3 as UInt32))),
+        Damage(
+            "unknown platform", "instances", o(9), [.damagedRecord],
+            .patch(68, little(77 as UInt32))),
+        Damage("topic count", "topics", o(1), [.topicCount], .patch(0, little(9 as UInt64))),
+        Damage("topic name gone", "topicNames", p0 + Array("few".utf8), [.topicIndex], .delete),
+        Damage(
+            "topic name of nothing", "topicNames", p0 + Array("ghost".utf8), [.topicIndex],
+            .put(little(2 as UInt32) + Array("ghost".utf8))),
+        Damage(
+            "topic with a bad name", "topics", o(1), [.damagedRecord, .topicIndex],
+            .patch(8, Array("f w".utf8))),
+        Damage(
+            "a subscriber more than its list says", "sets", set(1, small),
+            [.topicCount, .reverseIndex], .append(little(20 as UInt32))),
+        Damage(
+            "a subscriber less than its list says", "sets", set(1, small),
+            [.topicCount, .reverseIndex], .dropLast(4)),
+        Damage(
+            "a subscriber who left", "sets", set(1, small),
+            [.topicCount, .subscriberNotRegistered], .insert(20, little(5 as UInt32))),
+        Damage(
+            "unsorted list of ordinals", "sets", set(1, small), [.setForm],
+            .swapFirstWords),
+        Damage("list of a block, odd", "sets", set(3, 0), [.setForm], .append([0])),
+        Damage(
+            "list of a block, past the block", "sets", set(3, 0), [.setForm],
+            .append(little(32_640 as UInt16))),
+        Damage("bitmap past the block's bytes", "sets", set(0, 0), [.setForm], .append([0, 0])),
+        Damage("empty bitmap", "sets", set(0, 0), [.setForm], .zero),
+        Damage("both forms", "sets", set(3, small), [.setForm], .put(little(0 as UInt32))),
+        Damage(
+            "set of no topic", "sets", set(2, small), [.setWithoutOwner, .reverseIndex],
+            .put(little(0 as UInt32))),
+        Damage(
+            "set of no kind", "sets", set(0xB000_0000, 0), [.setWithoutOwner],
+            .put(little(0 as UInt16))),
+        Damage("everyone without one", "sets", set(0x8000_0000, 0), [.standingSet], .clearBit(0)),
+        Damage(
+            "everyone with one who left", "sets", set(0x8000_0000, 0), [.standingSet], .setBit(5)),
+        Damage("platform gone", "sets", set(0x9000_0001, 0), [.standingSet], .delete),
+        Damage("app without one", "sets", set(0xA000_0000, 0), [.standingSet], .clearBit(0)),
+        Damage(
+            "reverse index without a topic", "instanceTopics", o(9), [.reverseIndex], .prefix(4)),
+        Damage("reverse index gone", "instanceTopics", o(699), [.reverseIndex], .delete),
+        Damage(
+            "reverse index of one who left", "instanceTopics", o(5), [.reverseIndex],
+            .put(little(0 as UInt32))),
+        Damage(
+            "reverse index with an ended topic", "instanceTopics", o(699), [.reverseIndex],
+            .append(little(2 as UInt32))),
+        Damage("free ordinal in use", "free", p0 + [1] + big(9 as UInt32), [.freeNumber], .keep),
+        Damage(
+            "free ordinal never issued", "free", p0 + [1] + big(700 as UInt32), [.freeNumber], .keep
+        ),
+        Damage("free topic in use", "free", p0 + [2] + big(1 as UInt32), [.freeNumber], .keep),
+        Damage("free ordinal lost", "free", p0 + [1] + big(5 as UInt32), [.numberLost], .delete),
+        Damage("free topic lost", "free", p0 + [2] + big(2 as UInt32), [.numberLost], .delete),
+        Damage("free of no kind", "free", p0 + [3] + big(2 as UInt32), [.damagedRecord], .keep),
+        Damage("message cut off", "messages", p0 + big(3 as UInt64), [.damagedRecord], .prefix(25)),
+        Damage("message gone", "messages", p0 + big(3 as UInt64), [.inbox], .delete),
+        Damage(
+            "message with a blob gone", "messages", p0 + big(2 as UInt64), [.recipients], .delete),
+        Damage(
+            "message never issued", "messages", p0 + big(4 as UInt64), [.messageSequence],
+            .put([UInt8](repeating: 0, count: 16) + little(1 as UInt64) + [1, 1, 0, 0, 0, 0])),
+        Damage("blob gone", "recipients", p0 + big(2 as UInt64), [.recipients], .delete),
+        Damage("blob cut off", "recipients", p0 + big(2 as UInt64), [.recipients], .dropLast(8)),
+        Damage(
+            "blob with a bit more", "recipients", p0 + big(2 as UInt64), [.recipients],
+            .setBit(48 * 8 + 5)),
+        Damage("inbox of one who left", "inbox", o(5) + big(1 as UInt64), [.inbox], .keep),
+        Damage("inbox without message", "inbox", o(9) + big(77 as UInt64), [.inbox], .keep),
+        Damage("inbox beside a blob", "inbox", o(9) + big(2 as UInt64), [.inbox], .keep),
+        Damage(
+            "watermark of one who left", "watermarks", o(5), [.watermark], .put(little(1 as UInt64))
+        ),
+        Damage(
+            "watermark past the last message", "watermarks", o(9), [.watermark],
+            .put(little(4 as UInt64))),
+        Damage("watermark cut off", "watermarks", o(9), [.damagedRecord], .put([1, 2])),
+        Damage(
+            "acknowledged below the watermark", "acknowledged", o(0) + big(1 as UInt64),
+            [.acknowledgement], .keep),
+        Damage(
+            "acknowledged by one who left", "acknowledged", o(5) + big(2 as UInt64),
+            [.acknowledgement], .keep),
+        Damage(
+            "rows of no project", "watermarks", big(9 as UInt32) + big(0 as UInt32),
+            [.rowsWithoutProject], .put(little(1 as UInt64))),
+        Damage("key too short", "instances", p0 + [1], [.damagedRecord], .put([])),
+    ]
+}
+
+@Suite("Check")
+struct CheckTests {
+    /// See `Damage.all`.
+    static func fill(_ bench: Bench) throws -> [Instance] {
+        let project = try bench.project("tides")
+        try bench.project("other")
+        let instances = try bench.register(700, in: "tides")
+        _ = try bench.apply(
+            .createKey(
+                project: "tides",
+                key: NewKey(
+                    id: "key", name: "a key",
+                    digest: SecretDigest(bytes: [UInt8](repeating: 1, count: 32)))))
+        try bench.change(.subscribe, "all", instances, in: project)
+        try bench.change(.subscribe, "few", instances[..<10], in: project)
+        try bench.change(.subscribe, "gone", instances[..<10], in: project)
+        try bench.change(.subscribe, "some", instances[..<460], in: project)
+        try bench.change(.unsubscribe, "gone", instances[..<10], in: project)
+        for instance in instances[5...6] {
+            _ = try bench.apply(.unregister(project: project, ordinal: instance.ordinal))
+        }
+        _ = try bench.accepted(.topic("few"), in: project)
+        _ = try bench.accepted(.topic("all"), in: project)
+        _ = try bench.accepted(.token(instances[0].token.text), in: project)
+        _ = try bench.apply(
+            .acknowledge([
+                Acknowledgement(
+                    project: project, ordinal: instances[0].ordinal, through: MessageSequence(1),
+                    single: [3])
+            ]))
+        return instances
+    }
+
+    /// Filled once, closed, and copied by every damage.
+    static let filled = Result { () throws -> (folder: TemporaryFolder, instances: [Instance]) in
+        let bench = try Bench()
+        let instances = try fill(bench)
+        try bench.reopen()
+        return (bench.folder, instances)
+    }
+
+    @Test("A store that nobody damaged is clean, and everything in it was looked at")
+    func clean() throws {
+        let bench = try Bench()
+        _ = try Self.fill(bench)
+        var seen = 0
+        let report = try bench.store.check { _ in seen += 1 }
+        #expect(report.isClean, "\(report.problems)")
+        #expect(seen > 2)
+        #expect(report.counts.projects == 2)
+        #expect(report.counts.keys == 1)
+        #expect(report.counts.apps == 1)
+        #expect(report.counts.instances == 698)
+        #expect(report.counts.topics == 3)
+        #expect(report.counts.subscriptions == 698 + 8 + 458)
+        #expect(report.counts.messages == 3)
+        #expect(report.counts.recipients == 698 + 8 + 1)
+    }
+
+    @Test("A damaged index is found, and nothing else is said", arguments: Damage.all)
+    func damaged(damage: Damage) throws {
+        let (filled, instances) = try Self.filled.get()
+        let bench = try Bench()
+        try bench.reopen { folder in
+            try FileManager.default.removeItem(atPath: folder + "/data.mdb")
+            try FileManager.default.copyItem(
+                atPath: filled.data + "/data.mdb", toPath: folder + "/data.mdb")
+            let raw = RawStore(folder: folder)
+            let key = damage.table == "tokens" ? instances[9].token.bytes : damage.key
+            let value = try raw.get(damage.table, key) ?? []
+            try raw.change(damage.table, key, damage.change.result(value))
+        }
+        let report = try bench.store.check()
+        let kinds = report.problems.map(\.kind)
+        #expect(Set(kinds) == Set(damage.expected), "\(report.problems)")
+        #expect(report.problemCount == UInt64(kinds.count))
+    }
+
+    @Test("More problems than are listed are counted")
+    func bounded() throws {
+        let bench = try Bench()
+        _ = try Self.fill(bench)
+        let more = try bench.register(1200, in: "tides")
+        try bench.reopen { folder in
+            let raw = RawStore(folder: folder)
+            let everyone = big(0 as UInt32) + big(0x8000_0000 as UInt32) + big(0 as UInt32)
+            // Nobody, and then everybody who is not.
+            var value = [UInt8](repeating: 0, count: 4080)
+            for bit in 2000..<3200 { value[bit / 8] |= 1 << UInt8(bit % 8) }
+            try raw.change("sets", everyone, value)
+        }
+        let report = try bench.store.check()
+        #expect(more.count == 1200)
+        #expect(report.problemCount == 1201)
+        #expect(report.problems.count == CheckReport.problemsListedMax)
+        #expect(report.problems.allSatisfy { $0.kind == .standingSet })
+    }
+}
