@@ -131,6 +131,8 @@ private final class History {
     private func unregister() -> (Command, (Outcome) throws -> Void)? {
         guard let token = anyToken() else { return nil }
         let instance = instances[token]!
+        // Leaving takes a number, so that whoever has the ordinal next begins above it.
+        if let device = model.devices[token] { model.projects[device.project, default: 0] += 1 }
         model.devices[token] = nil
         retired.append(token)
         return (
