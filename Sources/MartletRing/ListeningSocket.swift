@@ -13,6 +13,27 @@ struct ListeningSocket: ~Copyable {
     /// Connections that wait for accept; the kernel clamps it to net.core.somaxconn (4096).
     static let backlog: Int32 = 4096
 
+    /// Refuses a port that anybody has. SO_REUSEPORT, which a broker's own loops need, would share it
+    /// with another broker of the same user, and each would get half of the connections.
+    static func requireFree(address: String, port: UInt16) throws(RingError) {
+        var storage = try SocketAddress(address: address, port: port)
+        let descriptor = socket(
+            storage.family, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        guard descriptor >= 0 else {
+            throw RingError.listening("socket", errno: errno, address: address, port: port)
+        }
+        defer { Glibc.close(descriptor) }
+        var yes: Int32 = 1
+        let size = socklen_t(MemoryLayout<Int32>.size)
+        setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &yes, size)
+        if storage.family == AF_INET6 {
+            setsockopt(descriptor, Int32(IPPROTO_IPV6), IPV6_V6ONLY, &yes, size)
+        }
+        guard storage.withPointer({ bind(descriptor, $0, $1) }) == 0 else {
+            throw RingError.listening("bind", errno: errno, address: address, port: port)
+        }
+    }
+
     init(address: String, port: UInt16, sendBytes: Int?) throws(RingError) {
         func fail(_ operation: String) -> RingError {
             RingError.listening(operation, errno: errno, address: address, port: port)

@@ -38,6 +38,12 @@ extension UringTransport {
     /// Sockets that one transport may listen on; a loop has one or two.
     public static var listenersMax: Int { 16 }
 
+    /// Throws where `listen` would share the port with another process. A broker asks once, before
+    /// the first of its loops listens.
+    public static func requireFree(address: String, port: UInt16) throws(RingError) {
+        try ListeningSocket.requireFree(address: address, port: port)
+    }
+
     /// Listens on an address and accepts connections from the next submission on.
     ///
     /// - Parameters:

@@ -87,6 +87,7 @@ public final class Broker: Sendable {
         let numbers = ConnectionNumbers()
         let peers = Peers()
         let digest = Credentials.digest(administratorKey)
+        try UringTransport.requireFree(address: address.host, port: address.port)
         for number in 0..<count {
             let context = LoopContext(
                 number: number, store: store, committer: committer,
