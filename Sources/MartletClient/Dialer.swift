@@ -44,9 +44,18 @@ struct Dialer: Sendable {
             .whenFailure { [weak owner] error in
                 owner?.connectionClosed(
                     MartletError(
-                        .unavailable, "No connection to \(target) (\(error)); is a broker there?"),
+                        .unavailable,
+                        "No connection to \(target) (\(Self.reason(error))); is a broker there?"),
                     connection: connection)
             }
+    }
+
+    /// In words: the error of the last address tried, without the types around it.
+    private static func reason(_ error: any Error) -> String {
+        guard let error = error as? NIOConnectionError else { return "\(error)" }
+        if let single = error.connectionErrors.last { return "\(single.error)" }
+        if let unknown = error.dnsAError ?? error.dnsAAAAError { return "\(unknown)" }
+        return "no address"
     }
 }
 
