@@ -143,7 +143,13 @@ struct ListenCommand: ReportingCommand {
             host: host, port: port, credentials: known.credentials,
             receivedThrough: known.receivedThrough)
         started(device)
-        try await showing("Connecting to \(host) port \(port)") { try await device.connect() }
+        let patience = Task {
+            try await Task.sleep(for: .seconds(1))
+            Terminal.printError("No broker at \(host) port \(port) yet; trying again.")
+        }
+        defer { patience.cancel() }
+        try await device.connect()
+        patience.cancel()
         for topic in topic { try await device.subscribe(toTopic: topic) }
         announce(known)
         var left = count ?? .max
