@@ -32,7 +32,7 @@ struct RootCommand: AsyncParsableCommand {
         subcommands: [
             ServeCommand.self, ListenCommand.self, SendCommand.self, ProjectCommand.self,
             KeyCommand.self, TopicsCommand.self, SubscribersCommand.self, AudienceCommand.self,
-            ExplainCommand.self, DemoCommand.self,
+            ExplainCommand.self, CheckCommand.self, DemoCommand.self,
         ])
 }
 

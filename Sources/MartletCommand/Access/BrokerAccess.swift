@@ -40,7 +40,7 @@ func allPages<Entry: Sendable>(
     while true {
         let next = try await page(after)
         entries += next.entries
-        progress.show(entries.count)
+        progress.show("\(entries.count)")
         guard let following = next.next else { return entries }
         after = following
     }

@@ -22,6 +22,17 @@ struct DataFolderAccess {
             option ?? ProcessInfo.processInfo.environment["MARTLET_DATA"] ?? "./martlet-data"
     }
 
+    /// The folder, if there is a store in it.
+    func existingFolder() throws(MartletError) -> String {
+        guard FileManager.default.fileExists(atPath: folder + "/data.mdb") else {
+            throw MartletError(
+                .notFound,
+                "'\(folder)' is no data folder. Give one with --data or MARTLET_DATA; `martlet serve` "
+                    + "and `martlet project create` make it.", field: "data")
+        }
+        return folder
+    }
+
     private enum Found {
         case embedded(Broker)
         case running(host: String, port: Int, key: String)
@@ -50,12 +61,7 @@ struct DataFolderAccess {
     }
 
     private func find(creating: Bool) async throws -> Found {
-        if !creating && !FileManager.default.fileExists(atPath: folder + "/data.mdb") {
-            throw MartletError(
-                .notFound,
-                "'\(folder)' is no data folder. Give one with --data or MARTLET_DATA; `martlet serve` "
-                    + "and `martlet project create` make it.", field: "data")
-        }
+        if !creating { _ = try existingFolder() }
         var configuration = BrokerConfiguration(folder: folder)
         configuration.logger = .standardError(.error)
         // Another command may have the folder for a moment, or a broker may be about to listen.

@@ -113,7 +113,7 @@ struct DemoCommand: ReportingCommand {
 
               export MARTLET_DATA=\(folder)
               \(program) listen \(project) --app com.example.tides --platform android \
-            --topic tides\(place)
+            --topic tides --state \(folder)/listen.json\(place)
               \(program) send \(project) --condition "'tides' in topics && !('silent' in topics)" \
             --title "High tide" --body "at 14:05"
               \(program) explain \(project) \

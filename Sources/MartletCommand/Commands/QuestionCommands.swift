@@ -70,7 +70,7 @@ struct SubscribersCommand: ReportingCommand {
                 limit: min(limit - tokens.count, Limits.pageEntriesMax))
             tokens += page.entries
             next = page.next
-            progress.show(tokens.count)
+            progress.show("\(tokens.count)")
         }
         progress.end()
         try await access.close()
@@ -100,7 +100,9 @@ struct AudienceCommand: ReportingCommand {
         try await access.close()
         if output.json { return JSON.print(audience) }
         var table = Table(("APP", .left), ("PLATFORM", .left), ("INSTANCES", .right))
-        for app in audience.apps { table.add(app.app, app.platform, "\(app.count)") }
+        for app in audience.apps.sorted(by: { ($0.app, $0.platform) < ($1.app, $1.platform) }) {
+            table.add(app.app, app.platform, "\(app.count)")
+        }
         table.add("all", "android", "\(audience.android)")
         table.add("all", "apple", "\(audience.apple)")
         table.add("all", "web", "\(audience.web)")

@@ -17,8 +17,13 @@ final class Progress: Sendable {
 
     init(_ what: String) { self.what = what }
 
-    /// Shows how far the work is, at most ten times a second.
-    func show(_ done: some BinaryInteger, of total: (some BinaryInteger)? = Int?.none) {
+    /// Shows how far the work is.
+    func show(_ done: Int, of total: Int) {
+        show("\(done) of \(total) (\(100 * done / max(1, total)) %)")
+    }
+
+    /// Shows where the work is, at most ten times a second.
+    func show(_ text: @autoclosure () -> String) {
         guard Terminal.showsProgress else { return }
         let isDue = state.withLock { state in
             let now = ContinuousClock.now
@@ -27,12 +32,7 @@ final class Progress: Sendable {
             state.last = now
             return true
         }
-        guard isDue else { return }
-        if let total, total > 0 {
-            Terminal.replaceLine("\(what): \(done) of \(total) (\(100 * Int(done) / Int(total)) %)")
-        } else {
-            Terminal.replaceLine("\(what): \(done)")
-        }
+        if isDue { Terminal.replaceLine("\(what): \(text())") }
     }
 
     /// Takes the line away.

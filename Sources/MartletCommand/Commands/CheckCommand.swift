@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `martlet check`: compares every index of a data folder with every other, while no broker serves it.
+// Rests on MartletStore.
+
+import ArgumentParser
+import FoundationEssentials
+import Martlet
+import MartletStore
+
+struct CheckCommand: ReportingCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "check",
+        abstract: "Check that everything in a data folder agrees.",
+        discussion: """
+            The broker of the folder must not run. Ends with 0 where nothing was found, with 1 where \
+            something was.
+            """)
+
+    @OptionGroup var folder: FolderOptions
+    @OptionGroup var output: OutputOptions
+
+    private struct Answer: Encodable {
+        struct Problem: Encodable {
+            var kind: String
+            /// The project's number; nil where it is no project's.
+            var project: UInt32?
+            var detail: String
+        }
+
+        var clean: Bool
+        var problemCount: UInt64
+        /// The first of them.
+        var problems: [Problem]
+        var counts: [String: UInt64]
+    }
+
+    func perform() async throws {
+        let store = try Store(StoreConfiguration(folder: try folder.access.existingFolder()))
+        let progress = Progress("Checking")
+        let report = try store.check { state in
+            let counts = state.counts
+            progress.show(
+                "project \(state.project), \(state.projectsDone + 1) of \(state.projectCount); "
+                    + "\(counts.instances) instances, \(counts.messages) messages")
+        }
+        progress.end()
+        let counts: KeyValuePairs = [
+            "projects": report.counts.projects, "keys": report.counts.keys,
+            "apps": report.counts.apps, "instances": report.counts.instances,
+            "topics": report.counts.topics, "subscriptions": report.counts.subscriptions,
+            "messages": report.counts.messages, "recipients": report.counts.recipients,
+        ]
+        if output.json {
+            JSON.print(
+                Answer(
+                    clean: report.isClean, problemCount: report.problemCount,
+                    problems: report.problems.map {
+                        .init(
+                            kind: $0.kind.rawValue, project: $0.project?.rawValue,
+                            detail: $0.detail)
+                    },
+                    counts: Dictionary(uniqueKeysWithValues: counts.map { ($0.key, $0.value) })))
+        } else {
+            Terminal.print(
+                "Looked at "
+                    + counts.map { "\($0.value) \($0.key)" }.joined(separator: ", ") + ".")
+            for problem in report.problems {
+                Terminal.print("\(problem)".withoutControls)
+            }
+            Terminal.print(
+                report.isClean
+                    ? "Everything agrees."
+                    : "\(report.problemCount) problems. Keep a copy of the folder before anything "
+                        + "else is done with it.")
+        }
+        if !report.isClean { throw ExitCode.failure }
+    }
+}
