@@ -5,6 +5,7 @@
 import ArgumentParser
 import Logging
 import Martlet
+import MartletStore
 
 struct ServeCommand: ReportingCommand {
     static let configuration = CommandConfiguration(
@@ -72,7 +73,7 @@ struct ServeCommand: ReportingCommand {
         configuration.idleSeconds = idleSeconds
         configuration.handshakeSeconds = handshakeSeconds
         configuration.logger = .standardError(Logger.Level(rawValue: logLevel) ?? .notice)
-        let broker = try await Broker.open(configuration)
+        let broker = try await Self.open(configuration)
         let port = broker.port ?? port
         if output.json {
             JSON.print(Ready(host: host, port: port, data: path))
@@ -84,6 +85,18 @@ struct ServeCommand: ReportingCommand {
         try await showing("Finishing what was accepted; a second signal ends at once") {
             try await broker.close()
         }
+    }
+
+    /// A command that works on the folder has it for some milliseconds; that is waited for.
+    private static func open(_ configuration: BrokerConfiguration) async throws -> Broker {
+        for _ in 0..<10 {
+            do {
+                return try await Broker.open(configuration)
+            } catch StoreOpenError.inUse {
+                try await Task.sleep(for: .milliseconds(100))
+            }
+        }
+        return try await Broker.open(configuration)
     }
 
     private static func shown(_ host: String) -> String { host.contains(":") ? "[\(host)]" : host }
