@@ -98,7 +98,16 @@ extension Loop where Kernel: ~Copyable {
 
     /// Queues a frame. A peer that lets its answers pile up is disconnected.
     mutating func send(_ frame: BrokerFrame, to connection: UnsafeMutablePointer<Connection>) {
-        let bytes = writer.encode(frame)
+        var bytes = writer.encode(frame)
+        if bytes.count > WireVersion.lengthBytes + Limits.brokerFrameBytesMax {
+            bytes = writer.encode(
+                .error(
+                    ErrorFrame(
+                        correlation: frame.correlation ?? 0,
+                        error: MartletError(
+                            .resourceExhausted,
+                            "The answer is longer than a frame may be; ask for less."))))
+        }
         let target = delivery.reserve(bytes.count, .direct)
         target.copyBytes(from: bytes)
         if !delivery.send(bytes.count, to: connection.pointee.id.index) { close(connection) }
@@ -184,10 +193,7 @@ extension Loop where Kernel: ~Copyable {
                             start: UInt32($0.byteRange.lowerBound),
                             end: UInt32($0.byteRange.upperBound), count: $0.count)
                     },
-                    advice: explanation.lints.map {
-                        MartletWire.Explanation.Advice(
-                            byteOffset: $0.byteOffset, text: $0.message)
-                    }))
+                    advice: explanation.advice))
         }
     }
 
@@ -257,6 +263,28 @@ extension TopicPage {
 }
 
 extension MartletCondition.Explanation {
+    /// Advice of one explanation, in bytes. Tree, bytecode and parts have at most 64 KiB each of the
+    /// frame's 256 KiB.
+    private static var adviceBytesMax: Int { 48 * 1024 }
+    /// An advice that quotes a long condition is cut here.
+    private static var adviceCharactersMax: Int { 500 }
+
+    /// The first advices, as many as fit into the frame.
+    var advice: [MartletWire.Explanation.Advice] {
+        var left = Self.adviceBytesMax
+        var result: [MartletWire.Explanation.Advice] = []
+        for lint in lints {
+            var text = lint.message
+            if text.count > Self.adviceCharactersMax {
+                text = String(text.prefix(Self.adviceCharactersMax)) + "…"
+            }
+            left -= text.utf8.count + 6
+            guard left >= 0 else { break }
+            result.append(.init(byteOffset: lint.byteOffset, text: text))
+        }
+        return result
+    }
+
     /// The sub-expressions, indented by depth, each with its cardinality.
     var treeText: String {
         parts.map { part in
