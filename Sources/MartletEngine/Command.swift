@@ -12,10 +12,12 @@ public enum Command: Sendable {
     case createKey(project: String, key: NewKey)
     case revokeKey(project: String, keyID: String)
     case register(NewInstance)
-    case unregister(project: ProjectNumber, ordinal: Ordinal)
+    /// With a holder, only while the ordinal is that one's; so below.
+    case unregister(project: ProjectNumber, ordinal: Ordinal, holder: Holder? = nil)
     /// A device changes its own subscriptions (TOP-5).
     case changeTopics(
-        project: ProjectNumber, ordinal: Ordinal, change: TopicOperation, topics: [String])
+        project: ProjectNumber, ordinal: Ordinal, change: TopicOperation, topics: [String],
+        holder: Holder? = nil)
     /// A sender changes one topic for many tokens (TOP-4).
     case changeTopic(
         project: ProjectNumber, topic: String, change: TopicOperation, tokens: [String])

@@ -32,10 +32,11 @@ public struct Engine: ~Copyable {
             try revokeKey(id: keyID, projectID: project, in: storage)
         case .register(let instance):
             try register(instance, now: now, in: storage)
-        case .unregister(let project, let ordinal):
-            try unregister(ordinal, in: project, storage)
-        case .changeTopics(let project, let ordinal, let change, let topics):
-            try changeTopics(of: ordinal, in: project, change, names: topics, storage)
+        case .unregister(let project, let ordinal, let holder):
+            try unregister(ordinal, of: holder, in: project, storage)
+        case .changeTopics(let project, let ordinal, let change, let topics, let holder):
+            try changeTopics(
+                of: ordinal, of: holder, in: project, change, names: topics, storage)
         case .changeTopic(let project, let topic, let change, let tokens):
             try changeTopic(topic, in: project, change, tokens: tokens, storage)
         case .send(let project, let message):

@@ -31,4 +31,41 @@ struct HostilityTests {
         try sender.roundTrip()
         try await test.broker.close()
     }
+
+    @Test("REG-3 requests behind an UNREGISTER do not touch the ordinal's next holder")
+    func keepsOutOfOthersInstances() async throws {
+        let test = try await TestBroker.open(loops: 1)
+        for round in 0..<40 {
+            let leavers = try (0..<8).map { _ in try test.newDevice().peer }
+            let newcomers = try (0..<8).map { _ in try test.peer() }
+            // The newcomers take the ordinals as soon as they are free; what the leavers ask for behind
+            // their UNREGISTER comes after that.
+            for leaver in leavers {
+                try leaver.send(.unregister(UnregisterRequest(correlation: 1)))
+            }
+            for newcomer in newcomers {
+                try newcomer.send(
+                    .hello(
+                        .newDevice(
+                            projectID: TestBroker.project, appName: "a.b", platform: .android)))
+            }
+            for correlation in 2...20 as ClosedRange<UInt32> {
+                for leaver in leavers {
+                    let spam = DeviceTopicsRequest(
+                        operation: .subscribe, correlation: correlation, topics: ["spam"])
+                    try? leaver.send(.deviceTopics(spam))
+                }
+            }
+            for leaver in leavers { try leaver.waitForEnd() }
+            for newcomer in newcomers {
+                let token = try newcomer.welcome().token
+                let topics = try test.broker.topics(of: token, in: TestBroker.project)
+                #expect(topics.entries.isEmpty, "round \(round)")
+                try newcomer.roundTrip()
+                try newcomer.send(.unregister(UnregisterRequest(correlation: 1)))
+                try newcomer.waitForEnd()
+            }
+        }
+        try await test.broker.close()
+    }
 }

@@ -99,8 +99,11 @@ extension Broker {
     /// - Throws: `NOT_FOUND` for a token that is not registered in the project.
     public func unregister(_ token: String, in project: String) async throws(MartletError) {
         let number = try number(of: project)
-        let ordinal = try ask { try Listing.locate(token, in: number, $0) }
-        _ = try await perform(.unregister(project: number, ordinal: ordinal))
+        let (ordinal, holder) = try ask { (transaction) throws in
+            let ordinal = try Listing.locate(token, in: number, transaction)
+            return (ordinal, try transaction.instance(ordinal, in: number)?.holder)
+        }
+        _ = try await perform(.unregister(project: number, ordinal: ordinal, holder: holder))
     }
 }
 

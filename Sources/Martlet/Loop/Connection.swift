@@ -11,10 +11,15 @@ import MartletWire
 /// Who a connection belongs to.
 enum Principal {
     case nobody
-    case device(ProjectNumber, Ordinal)
+    case device(ProjectNumber, Ordinal, Holder)
     case sender(ProjectNumber)
     /// With the project it acts for, if it named one.
     case administrator(ProjectNumber?)
+
+    /// Whose ordinal a device's is.
+    var holder: Holder? {
+        if case .device(_, _, let holder) = self { holder } else { nil }
+    }
 }
 
 /// The loop's part of a connection. An idle one holds no memory besides this.

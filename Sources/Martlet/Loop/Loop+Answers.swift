@@ -32,9 +32,11 @@ extension Loop where Kernel: ~Copyable {
                 mine.connectionNumber < number
             else { return }
             replace(connections + Int(mine.index))
-        case .disconnect(let project, let ordinal):
+        case .disconnect(let project, let ordinal, let holder):
             guard let mine = delivery.session(of: ordinal, in: project) else { return }
             let connection = connections + Int(mine.index)
+            // The ordinal's next holder may have been faster than this message.
+            if let holder, connection.pointee.principal.holder != holder { return }
             delivery.detach(mine.index)
             connection.pointee.phase = .finishing
             connection.pointee.phaseBegan = lastTick
@@ -61,7 +63,7 @@ extension Loop where Kernel: ~Copyable {
                 connection.pointee.phase == .registering
             else { return }
             welcomeDevice(
-                connection, project: project, ordinal: instance.ordinal,
+                connection, project: project, instance: instance,
                 acknowledgedThrough: project.lastSequence, receivedThrough: .none,
                 token: instance.token.text, deviceKey: deviceKey)
         case .project(let project):
@@ -203,7 +205,7 @@ extension Loop where Kernel: ~Copyable {
         let isOwn = question.token.isEmpty
         let project: ProjectNumber
         var own: Ordinal?
-        if case .device(let number, let ordinal) = connection.pointee.principal, isOwn {
+        if case .device(let number, let ordinal, _) = connection.pointee.principal, isOwn {
             project = number
             own = ordinal
         } else {

@@ -65,18 +65,18 @@ extension Loop where Kernel: ~Copyable {
                 )
             }
         case .deviceTopics(let frame):
-            guard case .device(let project, let ordinal) = connection.pointee.principal else {
-                throw Self.onlyDevices()
-            }
+            guard case .device(let project, let ordinal, let holder) = connection.pointee.principal
+            else { throw Self.onlyDevices() }
             ask(
                 .changeTopics(
                     project: project, ordinal: ordinal, change: frame.operation,
-                    topics: frame.topics), frame.correlation, connection)
+                    topics: frame.topics, holder: holder), frame.correlation, connection)
         case .unregister(let frame):
-            guard case .device(let project, let ordinal) = connection.pointee.principal else {
-                throw Self.onlyDevices()
-            }
-            ask(.unregister(project: project, ordinal: ordinal), frame.correlation, connection)
+            guard case .device(let project, let ordinal, let holder) = connection.pointee.principal
+            else { throw Self.onlyDevices() }
+            ask(
+                .unregister(project: project, ordinal: ordinal, holder: holder), frame.correlation,
+                connection)
 
         case .send(let frame):
             let project = try senderProject(connection)
@@ -201,7 +201,7 @@ extension Loop where Kernel: ~Copyable {
                     field: "received-through")
             }
             welcomeDevice(
-                connection, project: found.project, ordinal: found.instance.ordinal,
+                connection, project: found.project, instance: found.instance,
                 acknowledgedThrough: found.watermark,
                 receivedThrough: MessageSequence(receivedThrough))
         case .sender(let projectID, let serverKey):
@@ -247,13 +247,14 @@ extension Loop where Kernel: ~Copyable {
 
     /// The connection is a device's: NET-4, then its mailbox, then what comes.
     mutating func welcomeDevice(
-        _ connection: UnsafeMutablePointer<Connection>, project: Project, ordinal: Ordinal,
+        _ connection: UnsafeMutablePointer<Connection>, project: Project, instance: Instance,
         acknowledgedThrough: MessageSequence, receivedThrough: MessageSequence, token: String = "",
         deviceKey: String = ""
     ) {
         let index = connection.pointee.id.index
+        let ordinal = instance.ordinal
         let number = context.connectionNumbers.next()
-        connection.pointee.principal = .device(project.number, ordinal)
+        connection.pointee.principal = .device(project.number, ordinal, instance.holder)
         connection.pointee.phase = .open
         send(
             .welcome(

@@ -139,8 +139,10 @@ final class Committer: Sendable {
             case .accepted(_, let fanout?):
                 for index in messages.indices { messages[index].append(.fanout(fanout)) }
             case .unregistered(let project, let ordinal):
+                var holder: Holder?
+                if case .unregister(_, _, let named) = request.command { holder = named }
                 for index in messages.indices {
-                    messages[index].append(.disconnect(project, ordinal))
+                    messages[index].append(.disconnect(project, ordinal, holder))
                 }
             default: break
             }

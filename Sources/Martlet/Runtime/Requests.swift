@@ -40,7 +40,7 @@ enum LoopMessage: Sendable {
     /// An instance connected to another loop (NET-4).
     case connected(ProjectNumber, Ordinal, connectionNumber: UInt64)
     /// An instance is gone; its connection ends.
-    case disconnect(ProjectNumber, Ordinal)
+    case disconnect(ProjectNumber, Ordinal, Holder?)
     /// NET-5: finish what was accepted, then end.
     case drain
 }

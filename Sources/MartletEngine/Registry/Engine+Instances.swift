@@ -70,11 +70,12 @@ extension Engine {
     }
 
     func unregister(
-        _ ordinal: Ordinal, in number: ProjectNumber,
+        _ ordinal: Ordinal, of holder: Holder?, in number: ProjectNumber,
         _ storage: borrowing some StorageWriter & ~Copyable
     ) throws(StorageError) -> Outcome {
         guard var project = try storage.project(number),
-            let instance = try storage.instance(ordinal, in: number)
+            let instance = try storage.instance(ordinal, in: number),
+            holder == nil || holder == instance.holder
         else {
             return .refused(
                 MartletError(.unregistered, "The instance is not registered.", field: "token"))

@@ -100,6 +100,22 @@ public struct Instance: Sendable {
     }
 }
 
+/// Which of an ordinal's holders is meant. Ordinals are used again, so whatever speaks of an instance
+/// by its ordinal and may be late says whose it was as well.
+public struct Holder: Sendable, Hashable {
+    /// The first eight bytes of the device key's digest: they stay with the instance and no two are
+    /// alike.
+    private let word: UInt64
+
+    public init(keyDigest: SecretDigest) {
+        word = keyDigest.bytes.prefix(8).reduce(0) { $0 << 8 | UInt64($1) }
+    }
+}
+
+extension Instance {
+    public var holder: Holder { Holder(keyDigest: keyDigest) }
+}
+
 /// A topic that somebody is subscribed to.
 public struct Topic: Sendable, Hashable {
     public var number: TopicNumber

@@ -10,7 +10,8 @@ import MartletBits
 extension Engine {
     /// TOP-5: one instance, several topics.
     func changeTopics(
-        of ordinal: Ordinal, in number: ProjectNumber, _ change: TopicOperation, names: [String],
+        of ordinal: Ordinal, of holder: Holder?, in number: ProjectNumber,
+        _ change: TopicOperation, names: [String],
         _ storage: borrowing some StorageWriter & ~Copyable
     ) throws(StorageError) -> Outcome {
         guard (1...Limits.topicsPerDeviceRequestMax).contains(names.count) else {
@@ -21,7 +22,8 @@ extension Engine {
                     field: "topics"))
         }
         guard var project = try storage.project(number),
-            try storage.instance(ordinal, in: number) != nil
+            let instance = try storage.instance(ordinal, in: number),
+            holder == nil || holder == instance.holder
         else {
             return .refused(
                 MartletError(.unregistered, "The instance is not registered.", field: "token"))
