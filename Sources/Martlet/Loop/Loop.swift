@@ -163,6 +163,12 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
                 while left > 0, let session = delivery.nextBehind() {
                     left -= 1
                     do {
+                        // The snapshot may be younger than the message that ends this connection:
+                        // then the ordinal, and the mailbox, are another's.
+                        let holder = connections[Int(session.index)].principal.holder
+                        let present = try transaction.instance(
+                            session.ordinal, in: session.project)?.holder
+                        guard holder == present else { continue }
                         let last = try transaction.project(session.project)?.lastSequence ?? .none
                         let isEnd = try transaction.forEachPending(
                             for: session.ordinal, in: session.project, after: session.after,
