@@ -3,7 +3,9 @@
 // Peers with valid credentials that ask for what hurts others: answers longer than a frame, changes
 // of an instance that is no longer theirs..
 
+import Glibc
 import Martlet
+import Synchronization
 import Testing
 
 @Suite("Hostile peers with credentials")
@@ -68,4 +70,57 @@ struct HostilityTests {
         }
         try await test.broker.close()
     }
+
+    @Test("NET-1 peers that are there before the broker has opened are served")
+    func servesFromTheStart() async throws {
+        let test = try await TestBroker.open(loops: 2)
+        let port = test.broker.port!
+        try await test.broker.close()
+        // Refused at once and without a write, so that the answer comes as early as can be.
+        let isDone = Flag()
+        let callers = (0..<4).map { _ in
+            Thread {
+                while !isDone.isSet {
+                    guard let peer = try? Peer(port: port) else { continue }
+                    try? peer.send(
+                        .hello(.newDevice(projectID: "none", appName: "a", platform: .web)))
+                    _ = try? peer.next()
+                }
+            }
+        }
+        for _ in 0..<30 {
+            let again = try await TestBroker.open(in: test.folder) { $0.address!.port = port }
+            try await again.broker.close()
+        }
+        isDone.set()
+        for caller in callers { caller.join() }
+    }
+}
+
+/// Told once, asked by others.
+private final class Flag: Sendable {
+    private let value = Mutex(false)
+    var isSet: Bool { value.withLock { $0 } }
+    func set() { value.withLock { $0 = true } }
+}
+
+/// A thread that blocks as it likes.
+private final class Thread: @unchecked Sendable {
+    private var handle: pthread_t = 0
+
+    private final class Body {
+        let run: @Sendable () -> Void
+        init(_ run: @escaping @Sendable () -> Void) { self.run = run }
+    }
+
+    init(_ run: @escaping @Sendable () -> Void) {
+        pthread_create(
+            &handle, nil,
+            { argument in
+                Unmanaged<Body>.fromOpaque(argument!).takeRetainedValue().run()
+                return nil
+            }, Unmanaged.passRetained(Body(run)).toOpaque())
+    }
+
+    func join() { pthread_join(handle, nil) }
 }

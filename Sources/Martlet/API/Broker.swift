@@ -109,6 +109,10 @@ public final class Broker: Sendable {
                     let connectionsMax = transport.connectionsMax
                     var loop = Loop(
                         context: context, transport: transport, connectionsMax: connectionsMax)
+                    // Before the first connection: its requests are answered through these, and it
+                    // must be told of all messages that are accepted from then on.
+                    context.committer.add(handle)
+                    context.peers.add(handle)
                     startup.tell(.success((handle, port)))
                     loop.run()
                 } catch {
@@ -121,13 +125,11 @@ public final class Broker: Sendable {
                 address.port = port
                 started.append(
                     RunningLoop(handle: handle, thread: thread, metrics: context.metrics))
-                committer.add(handle)
             } catch {
                 thread.join()
                 throw error
             }
         }
-        peers.set(started.map(\.handle))
         return address.port
     }
 

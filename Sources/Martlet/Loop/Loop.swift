@@ -36,10 +36,10 @@ final class ConnectionNumbers: Sendable {
     func next() -> UInt64 { last.add(1, ordering: .relaxed).newValue }
 }
 
-/// The other loops, known once all have started.
+/// The loops of a broker in the order of their numbers. One is in here before it takes connections.
 final class Peers: Sendable {
     private let handles = Mutex<[LoopHandle]>([])
-    func set(_ loops: [LoopHandle]) { handles.withLock { $0 = loops } }
+    func add(_ loop: LoopHandle) { handles.withLock { $0.append(loop) } }
     var all: [LoopHandle] { handles.withLock { $0 } }
 }
 
