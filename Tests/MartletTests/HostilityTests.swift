@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Peers with valid credentials that ask for what hurts others: answers longer than a frame, changes
-// of an instance that is no longer theirs..
+// of an instance that is no longer theirs. And a broker that fails to open.
 
 import Glibc
 import Martlet
@@ -94,6 +94,19 @@ struct HostilityTests {
         }
         isDone.set()
         for caller in callers { caller.join() }
+    }
+
+    @Test("EMB-1 a broker that could not be opened leaves no thread and no lock behind")
+    func opensAgain() async throws {
+        let folder = TemporaryFolder()
+        // Where the address is to be written there is a folder.
+        let obstacle = folder.path + "/serve.address.new"
+        mkdir(obstacle, 0o700)
+        let configuration = BrokerConfiguration(folder: folder.path, address: .init(port: 0))
+        await #expect(throws: (any Error).self) { try await Broker.open(configuration) }
+        rmdir(obstacle)
+        let broker = try await Broker.open(configuration)
+        try await broker.close()
     }
 }
 

@@ -62,15 +62,15 @@ public final class Broker: Sendable {
         do {
             port = try Self.startLoops(
                 configuration, store, committer, clock, administratorKey, &started)
+            if let port, let host = configuration.address?.host {
+                try DataFolder.writeAddress(host: host, port: port, in: configuration.folder)
+            }
         } catch {
             Self.stop(started)
             committer.stop()
             throw error
         }
         loops = started
-        if let port, let host = configuration.address?.host {
-            try DataFolder.writeAddress(host: host, port: port, in: configuration.folder)
-        }
     }
 
     private static func startLoops(
