@@ -103,6 +103,10 @@ struct ProjectTable: ~Copyable {
         if firstTurn == turns.count {
             turns.removeAll(keepingCapacity: true)
             firstTurn = 0
+        } else if firstTurn >= 1024 {
+            // With several projects at work the end is never reached.
+            turns.removeFirst(firstTurn)
+            firstTurn = 0
         }
         project.pointee.hasTurn = false
         return project
