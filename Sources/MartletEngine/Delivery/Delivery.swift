@@ -200,13 +200,17 @@ public struct Delivery: ~Copyable {
     // MARK: Fanning out
 
     /// Works through blocks of the fanouts in progress, project by project in turn.
-    /// - Parameter budget: deliveries after which it stops at the next block.
+    /// - Parameter budget: deliveries after which it stops at the next block. Whoever is passed by
+    ///   counts too, and each block a little: a turn ends also where nobody is given anything.
     /// - Returns: whether there is more to do.
     public mutating func step(budget: Int) -> Bool {
-        let limit = counters.delivered &+ UInt64(budget)
+        let begin = counters.delivered &+ counters.passedBy
+        var blocks: UInt64 = 0
         while let project = projects.nextWithWork() {
             deliverBlock(of: project)
-            if counters.delivered >= limit { return projects.fanoutCount > 0 }
+            blocks += 1
+            let used = counters.delivered &+ counters.passedBy &- begin &+ blocks / 16
+            if used >= UInt64(budget) { return projects.fanoutCount > 0 }
         }
         return false
     }
