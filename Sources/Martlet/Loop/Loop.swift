@@ -52,6 +52,8 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     /// How long acknowledgements gather before the committer is told: losing them in a crash costs
     /// one more delivery, which the device drops.
     static var acknowledgeMilliseconds: Int64 { 50 }
+    /// How long mailboxes rest after the store could not be read.
+    static var catchUpRestMilliseconds: Int64 { 100 }
 
     let context: LoopContext
     var transport: Kernel
@@ -70,6 +72,8 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     let began: Int64
     var lastTick: UInt32 = 0
     var lastAcknowledged: Int64 = 0
+    /// When mailboxes are read again after trouble with the store; 0 without trouble.
+    var catchUpResumes: Int64 = 0
     var isDraining = false
     var drainBegan: UInt32 = 0
 
@@ -119,8 +123,9 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     }
 
     private func waitMilliseconds() -> Int {
-        if delivery.fanoutCount > 0 || delivery.hasBehind { return 0 }
+        if delivery.fanoutCount > 0 || delivery.hasBehind && catchUpResumes == 0 { return 0 }
         if delivery.hasAcknowledgements { return Int(Self.acknowledgeMilliseconds) }
+        if catchUpResumes != 0 { return Int(Self.catchUpRestMilliseconds) }
         return isDraining ? 20 : 1000
     }
 
@@ -155,6 +160,10 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     /// Reads mailboxes for sessions that are behind.
     private mutating func catchUp() {
         guard delivery.hasBehind else { return }
+        if catchUpResumes != 0 {
+            guard SystemClock.monotonicMilliseconds() >= catchUpResumes else { return }
+            catchUpResumes = 0
+        }
         let now = context.clock()
         let store = context.store
         do {
@@ -187,6 +196,7 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
             }
         } catch {
             context.logger.error("a mailbox could not be read", metadata: ["error": "\(error)"])
+            catchUpResumes = SystemClock.monotonicMilliseconds() + Self.catchUpRestMilliseconds
         }
     }
 
