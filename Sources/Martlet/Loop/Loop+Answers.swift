@@ -42,6 +42,7 @@ extension Loop where Kernel: ~Copyable {
             connection.pointee.phaseBegan = lastTick
             transport.pauseReceive(connection.pointee.id)
             closeIfDone(connection)
+        case .acknowledged: isAcknowledging = false
         case .drain: beginDraining()
         }
     }

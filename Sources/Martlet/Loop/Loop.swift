@@ -72,6 +72,9 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     let began: Int64
     var lastTick: UInt32 = 0
     var lastAcknowledged: Int64 = 0
+    /// The committer has acknowledgements of this loop. Further ones gather here meanwhile, so that
+    /// devices cannot tell them faster than they are written.
+    var isAcknowledging = false
     /// When mailboxes are read again after trouble with the store; 0 without trouble.
     var catchUpResumes: Int64 = 0
     var isDraining = false
@@ -124,7 +127,9 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
 
     private func waitMilliseconds() -> Int {
         if delivery.fanoutCount > 0 || delivery.hasBehind && catchUpResumes == 0 { return 0 }
-        if delivery.hasAcknowledgements { return Int(Self.acknowledgeMilliseconds) }
+        if delivery.hasAcknowledgements, !isAcknowledging {
+            return Int(Self.acknowledgeMilliseconds)
+        }
         if catchUpResumes != 0 { return Int(Self.catchUpRestMilliseconds) }
         return isDraining ? 20 : 1000
     }
@@ -246,19 +251,26 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
                 .unavailable, "The broker has more to write than it can; try again.",
                 retryDelayMilliseconds: 200)
             for request in batch {
-                guard case .connection(_, let id, let context) = request.reply else { continue }
-                handle(.outcome(id, context, .refused(refusal)))
+                switch request.reply {
+                case .connection(_, let id, let context):
+                    handle(.outcome(id, context, .refused(refusal)))
+                case .acknowledging: handle(.acknowledged)
+                case .caller: break
+                }
             }
         }
     }
 
     private mutating func handOverAcknowledgements() {
-        guard delivery.hasAcknowledgements else { return }
+        guard delivery.hasAcknowledgements, !isAcknowledging || isDraining else { return }
         let now = SystemClock.monotonicMilliseconds()
         guard now - lastAcknowledged >= Self.acknowledgeMilliseconds || isDraining else { return }
         lastAcknowledged = now
         requests.append(
-            Request(command: .acknowledge(delivery.takeAcknowledgements()), reply: .nobody))
+            Request(
+                command: .acknowledge(delivery.takeAcknowledgements()),
+                reply: .acknowledging(loop: context.number)))
+        isAcknowledging = true
         handOverRequests()
     }
 }

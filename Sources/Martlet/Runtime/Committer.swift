@@ -150,7 +150,7 @@ final class Committer: Sendable {
             case .connection(let loop, let connection, let context):
                 messages[loop].append(.outcome(connection, context, outcome))
             case .caller(let tell): tell(outcome)
-            case .nobody: break
+            case .acknowledging(let loop): messages[loop].append(.acknowledged)
             }
         }
         var hasWakes = false

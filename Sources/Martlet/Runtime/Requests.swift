@@ -17,7 +17,8 @@ struct Request: Sendable {
 enum ReplyTo: Sendable {
     case connection(loop: Int, ConnectionID, RequestContext)
     case caller(@Sendable (Outcome) -> Void)
-    case nobody
+    /// The loop, which hands over its next acknowledgements when these are on disk.
+    case acknowledging(loop: Int)
 }
 
 /// What a loop needs to answer a request, kept with it on its way to the committer and back. Secrets
@@ -41,6 +42,8 @@ enum LoopMessage: Sendable {
     case connected(ProjectNumber, Ordinal, connectionNumber: UInt64)
     /// An instance is gone; its connection ends.
     case disconnect(ProjectNumber, Ordinal, Holder?)
+    /// The acknowledgements that the loop handed over are on disk, or lost.
+    case acknowledged
     /// NET-5: finish what was accepted, then end.
     case drain
 }

@@ -27,6 +27,8 @@ public struct Delivery: ~Copyable {
     private var closedAcknowledgements: [Acknowledgement] = []
     /// Open sessions with an acknowledgement to hand on.
     private var acknowledged: [UInt32] = []
+    /// Single acknowledgements in `closedAcknowledgements`.
+    private var singleCount = 0
     public private(set) var counters = DeliveryCounters()
 
     /// - Parameter capacity: sessions are numbered below it.
@@ -375,6 +377,10 @@ public struct Delivery: ~Copyable {
 
     // MARK: Acknowledging
 
+    /// Single acknowledgements kept until they are handed on. More are dropped, which costs one more
+    /// delivery each; a device that goes on telling them would else fill the memory.
+    public static let singleAcknowledgementsMax = 65_536
+
     /// - Returns: false if the device acknowledges what it was never sent.
     public mutating func acknowledge(
         _ index: UInt32, through: UInt64, single: [UInt64]
@@ -383,7 +389,8 @@ public struct Delivery: ~Copyable {
         guard through <= session.pointee.highestDelivered,
             single.allSatisfy({ $0 <= session.pointee.highestDelivered })
         else { return false }
-        if !single.isEmpty {
+        if !single.isEmpty, singleCount + single.count <= Self.singleAcknowledgementsMax {
+            singleCount += single.count
             closedAcknowledgements.append(
                 Acknowledgement(
                     project: session.pointee.project, ordinal: session.pointee.ordinal,
@@ -409,6 +416,7 @@ public struct Delivery: ~Copyable {
     public mutating func takeAcknowledgements() -> [Acknowledgement] {
         var result: [Acknowledgement] = []
         swap(&result, &closedAcknowledgements)
+        singleCount = 0
         result.reserveCapacity(result.count + acknowledged.count)
         for index in acknowledged {
             let session = sessions + Int(index)
