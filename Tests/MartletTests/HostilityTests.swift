@@ -108,6 +108,27 @@ struct HostilityTests {
         let broker = try await Broker.open(configuration)
         try await broker.close()
     }
+
+    @Test("FAN-6 who writes first and reads later gets every answer, and holds little memory")
+    func answersLateReaders() async throws {
+        let test = try await TestBroker.open(loops: 1)
+        let (peer, _) = try test.newDevice()
+        nonisolated(unsafe) let writing = peer
+        // 26 MB of PINGs, far more than all buffers of the kernel hold.
+        let pings = 2_000_000
+        let writer = Thread {
+            var one = WireWriter()
+            ClientFrame.ping(Ping(value: 1)).encode(into: &one)
+            let block = [UInt8]((0..<1000).map { _ in one.bytes }.joined())
+            for _ in 0..<pings / 1000 { try? writing.send(raw: block) }
+        }
+        // The kernel's buffers are full when nothing moves any more.
+        usleep(1_000_000)
+        try peer.discard(pings * 13)
+        writer.join()
+        try peer.roundTrip()
+        try await test.broker.close()
+    }
 }
 
 /// Told once, asked by others.

@@ -163,6 +163,18 @@ final class Peer {
         }
     }
 
+    /// Reads bytes without looking at them.
+    func discard(_ byteCount: Int) throws {
+        var left = byteCount
+        var buffer = [UInt8](repeating: 0, count: 65_536)
+        while left > 0 {
+            let count = recv(descriptor, &buffer, min(left, buffer.count), 0)
+            if count == 0 || (count < 0 && errno == ECONNRESET) { throw Failure.closed }
+            guard count > 0 else { throw Failure.silent }
+            left -= count
+        }
+    }
+
     func send(_ frame: ClientFrame) throws {
         var writer = WireWriter()
         frame.encode(into: &writer)

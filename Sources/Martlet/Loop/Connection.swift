@@ -54,6 +54,10 @@ struct Connection: ~Copyable {
     /// Requests past which a connection is not read from until answers have left.
     static let outstandingMax: UInt32 = 1024
     static let outstandingToResume: UInt32 = 512
+    /// Bytes queued past which it is not read from either: whoever does not read its answers gets no
+    /// more of them. Above what messages alone may queue, so that acknowledgements are still read.
+    static let queuedBytesMax = 2 * OutputBounds.bytesPerSessionMax
+    static let queuedBytesToResume = OutputBounds.bytesPerSessionMax / 2
     /// How long a closing connection may take to read its last frame.
     static let closingSecondsMax: UInt32 = 5
     /// How long one send may take: a peer that reads nothing for so long is gone.

@@ -20,12 +20,7 @@ extension Loop where Kernel: ~Copyable {
             guard let connection = connection(id) else { return }
             connection.pointee.outstanding -= 1
             answer(connection, context, outcome)
-            if connection.pointee.isPaused,
-                connection.pointee.outstanding <= Connection.outstandingToResume
-            {
-                connection.pointee.isPaused = false
-                if connection.pointee.phase.isReading { transport.resumeReceive(id) }
-            }
+            resumeIfDrained(connection)
             closeIfDone(connection)
         case .connected(let project, let ordinal, let number):
             guard let mine = delivery.session(of: ordinal, in: project),

@@ -67,12 +67,25 @@ extension Loop where Kernel: ~Copyable {
             context.logger.error("a frame could not be served", metadata: ["error": "\(error)"])
             fail(connection, MartletError(.internal, "The broker could not serve this frame."))
         }
-        if connection.pointee.outstanding >= Connection.outstandingMax,
-            !connection.pointee.isPaused
+        if !connection.pointee.isPaused,
+            connection.pointee.outstanding >= Connection.outstandingMax
+                || delivery.queuedBytes(id.index) >= Connection.queuedBytesMax
         {
             connection.pointee.isPaused = true
             transport.pauseReceive(id)
         }
+    }
+
+    /// Reads again from a connection whose requests were answered and whose answers have left.
+    mutating func resumeIfDrained(_ connection: UnsafeMutablePointer<Connection>) {
+        let id = connection.pointee.id
+        guard connection.pointee.isPaused,
+            connection.pointee.outstanding <= Connection.outstandingToResume,
+            delivery.queuedBytes(id.index) <= Connection.queuedBytesToResume
+        else { return }
+        connection.pointee.isPaused = false
+        connection.pointee.heard = lastTick
+        if connection.pointee.phase.isReading { transport.resumeReceive(id) }
     }
 
     private mutating func sent(_ id: ConnectionID, _ byteCount: Int, _ errno: Int32) {
@@ -81,6 +94,7 @@ extension Loop where Kernel: ~Copyable {
         if errno != 0 {
             close(connection)
         } else {
+            resumeIfDrained(connection)
             closeIfDone(connection)
         }
     }
