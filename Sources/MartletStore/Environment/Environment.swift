@@ -68,7 +68,14 @@ final class Environment: @unchecked Sendable {
         environment = opened!
         self.handles = handles
         gate = .allocate(capacity: 1)
-        pthread_rwlock_init(gate, nil)
+        // Readers that overlap without end must not keep out whoever grows the map: the default
+        // lets them. No thread begins a transaction inside another one of its own.
+        var attributes = pthread_rwlockattr_t()
+        pthread_rwlockattr_init(&attributes)
+        pthread_rwlockattr_setkind_np(
+            &attributes, Int32(PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP))
+        pthread_rwlock_init(gate, &attributes)
+        pthread_rwlockattr_destroy(&attributes)
     }
 
     deinit {
