@@ -116,7 +116,7 @@ struct Ring: ~Copyable {
     /// submitted, so this always succeeds.
     @inline(__always)
     mutating func nextSubmission() -> UnsafeMutablePointer<io_uring_sqe> {
-        if queuedCount > submissionMask { makeRoom() }
+        if queuedCount > submissionMask { submitAll(but: submissionMask) }
         let entry = submissions + Int(submissionTailLocal & submissionMask)
         submissionTailLocal &+= 1
         return entry
@@ -127,15 +127,16 @@ struct Ring: ~Copyable {
     @inline(__always)
     func place(of entry: UnsafeMutablePointer<io_uring_sqe>) -> Int { entry - submissions }
 
+    /// Submits until at most `rest` operations are queued.
     @inline(never)
-    private mutating func makeRoom() {
-        // Out of memory is the only reason for the kernel not to take a full ring's operations. To
-        // lose one would leave a connection hanging for ever, so the bound is patience: 10 s.
+    private mutating func submitAll(but rest: UInt32) {
+        // Out of memory is the only reason for the kernel not to take all operations. To lose one
+        // would leave a connection hanging for ever, so the bound is patience: 10 s.
         for _ in 0..<10_000 {
             martlet_store_release_u32(submissionTail, submissionTailLocal)
             let result = io_uring_enter2(
                 enterDescriptor, queuedCount, 0, enterFlags, nil, 0)
-            if queuedCount <= submissionMask { return }
+            if queuedCount <= rest { return }
             precondition(
                 result >= 0 || result == -EAGAIN || result == -EBUSY || result == -EINTR,
                 "io_uring_enter failed: \(RingError.entering(errno: -result))")
@@ -164,13 +165,13 @@ struct Ring: ~Copyable {
         let result = io_uring_enter2(
             enterDescriptor, queued, timeoutMilliseconds == 0 ? 0 : 1, flags,
             argument?.assumingMemoryBound(to: sigset_t.self), argumentBytes)
-        if result >= 0 { return }
         switch -result {
-        // Time is over, a signal came, or the kernel has no memory right now; what it did not take
-        // stays queued for the next call.
-        case ETIME, EINTR, EAGAIN, EBUSY: return
+        // All is well, time is over, a signal came, or the kernel has no memory right now.
+        case ...0, ETIME, EINTR, EAGAIN, EBUSY: break
         case let errno: throw RingError.entering(errno: errno)
         }
+        // What the caller lent to the operations until now (vectors, headers) it will use again.
+        if queuedCount > 0 { submitAll(but: 0) }
     }
 
     /// Whether the kernel holds completions which only a call brings into the ring.
