@@ -169,6 +169,19 @@ public final class MartletSender: Sendable {
         return page
     }
 
+    /// CON-8: a page of the tokens that a condition selects; the cursor is from the page before.
+    public func tokens(
+        matching condition: String, cursor: String = "", limit: UInt16 = 1000
+    ) async throws -> TokenPage {
+        let answer = try await client.request { correlation in
+            .listAudience(
+                ListAudienceRequest(
+                    correlation: correlation, condition: condition, cursor: cursor, limit: limit))
+        }
+        guard case .tokenPage(let page) = answer else { throw unexpected(answer) }
+        return page
+    }
+
     /// TOP-9: a page of the topics of one instance.
     public func topics(
         ofToken token: String, after: String = "", limit: UInt16 = 1000

@@ -27,7 +27,7 @@ public struct Explanation: Sendable, Hashable {
         public enum Kind: String, Sendable, Hashable {
             /// `&&` and `||` side by side without parentheses.
             case mixedOperators
-            /// A topic nobody ever subscribed to.
+            /// A topic that nobody is subscribed to.
             case unknownTopic
             /// Every instance matches, whatever it is subscribed to.
             case alwaysTrue
@@ -53,7 +53,7 @@ public struct Explanation: Sendable, Hashable {
 
     /// Evaluates every sub-expression of `condition`.
     /// - Parameters:
-    ///   - isKnown: whether anybody ever subscribed to a topic.
+    ///   - isKnown: whether anybody is subscribed to a topic.
     ///   - count: instances that a sub-expression selects.
     public init<Failure: Error>(
         of condition: Condition, isKnown: (TopicName) throws(Failure) -> Bool,
@@ -107,7 +107,7 @@ public struct Explanation: Sendable, Hashable {
             lints.append(
                 Lint(
                     kind: .unknownTopic, byteOffset: Self.firstMention(of: slot, in: tree),
-                    message: "Nobody ever subscribed to '\(topic)'; check the spelling."))
+                    message: "Nobody is subscribed to '\(topic)'; check the spelling."))
         }
         if let constant = Self.constant(tree) {
             lints.append(
@@ -154,12 +154,19 @@ public struct Explanation: Sendable, Hashable {
                         kind: .mixedOperators,
                         byteOffset: UInt32(clamping: node.operatorRange.lowerBound),
                         message: "&& and || have equal precedence here and are read left to right;"
-                            + " what stands to the left is taken as (\(texts[left]))."
+                            + " what stands to the left is taken as (\(shortened(texts[left])))."
                             + " Add parentheses to say what is meant."))
             default: continue
             }
         }
         return lints
+    }
+
+    /// Advice quotes so much of a condition that one recognises it, and not all of it each time.
+    private static let quotedCharactersMax = 120
+
+    private static func shortened(_ text: String) -> String {
+        text.utf8.count <= quotedCharactersMax ? text : text.prefix(quotedCharactersMax) + " …"
     }
 
     private static func firstMention(of slot: Int, in tree: SyntaxTree) -> UInt32 {

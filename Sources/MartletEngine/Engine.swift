@@ -11,11 +11,11 @@ import MartletCondition
 
 /// Applies commands to a storage transaction. One value per broker, used by its committer alone.
 public struct Engine: ~Copyable {
-    var programs = ProgramCache()
+    let programs: SharedPrograms
     /// Distinguishes messages that are not stored and were accepted in one millisecond.
     var notStoredCounter: UInt64 = 0
 
-    public init() {}
+    public init(programs: SharedPrograms = SharedPrograms()) { self.programs = programs }
 
     /// - Returns: what came of it. A refusal is an outcome; only trouble with the store throws, and
     ///   then the transaction must be abandoned.

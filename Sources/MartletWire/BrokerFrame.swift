@@ -126,7 +126,8 @@ public enum BrokerFrame: Sendable, Hashable {
         case .key: .key(try KeyResult(from: &reader))
         case .keyPage: .keyPage(try KeyPage(from: &reader))
         case .hello, .acknowledge, .subscribe, .unsubscribe, .unregister, .send, .changeTopic,
-            .audience, .explain, .listTopics, .listSubscribers, .listInstanceTopics, .createProject,
+            .audience, .explain, .listTopics, .listSubscribers, .listAudience, .listInstanceTopics,
+            .createProject,
             .listProjects, .createKey, .revokeKey, .listKeys:
             throw .unexpectedFrame(type)
         }

@@ -18,6 +18,7 @@ public enum ClientFrame: Sendable, Hashable {
     case condition(ConditionQuestion)
     case listTopics(ListTopicsRequest)
     case listSubscribers(ListSubscribersRequest)
+    case listAudience(ListAudienceRequest)
     case listInstanceTopics(ListInstanceTopicsRequest)
     case createProject(CreateProjectRequest)
     case listProjects(ListProjectsRequest)
@@ -38,6 +39,7 @@ public enum ClientFrame: Sendable, Hashable {
         case .condition(let frame): frame.type
         case .listTopics(let frame): frame.type
         case .listSubscribers(let frame): frame.type
+        case .listAudience(let frame): frame.type
         case .listInstanceTopics(let frame): frame.type
         case .createProject(let frame): frame.type
         case .listProjects(let frame): frame.type
@@ -58,6 +60,7 @@ public enum ClientFrame: Sendable, Hashable {
         case .condition(let frame): frame.correlation
         case .listTopics(let frame): frame.correlation
         case .listSubscribers(let frame): frame.correlation
+        case .listAudience(let frame): frame.correlation
         case .listInstanceTopics(let frame): frame.correlation
         case .createProject(let frame): frame.correlation
         case .listProjects(let frame): frame.correlation
@@ -81,6 +84,7 @@ public enum ClientFrame: Sendable, Hashable {
         case .condition(let frame): frame.encode(into: &writer)
         case .listTopics(let frame): frame.encode(into: &writer)
         case .listSubscribers(let frame): frame.encode(into: &writer)
+        case .listAudience(let frame): frame.encode(into: &writer)
         case .listInstanceTopics(let frame): frame.encode(into: &writer)
         case .createProject(let frame): frame.encode(into: &writer)
         case .listProjects(let frame): frame.encode(into: &writer)
@@ -127,6 +131,7 @@ public enum ClientFrame: Sendable, Hashable {
         case .explain: .condition(try ConditionQuestion(kind: .explain, from: &reader))
         case .listTopics: .listTopics(try ListTopicsRequest(from: &reader))
         case .listSubscribers: .listSubscribers(try ListSubscribersRequest(from: &reader))
+        case .listAudience: .listAudience(try ListAudienceRequest(from: &reader))
         case .listInstanceTopics: .listInstanceTopics(try ListInstanceTopicsRequest(from: &reader))
         case .createProject: .createProject(try CreateProjectRequest(from: &reader))
         case .listProjects: .listProjects(try ListProjectsRequest(from: &reader))

@@ -32,6 +32,7 @@ public enum FrameType: UInt8, Sendable, CaseIterable, Hashable {
     case listTopics = 0x28
     case topicPage = 0x29
     case listSubscribers = 0x2A
+    case listAudience = 0x2E
     case tokenPage = 0x2B
     case listInstanceTopics = 0x2C
 

@@ -96,6 +96,38 @@ public struct ListSubscribersRequest: WireFrame {
     }
 }
 
+/// 0x2E: the tokens of the instances that a condition selects (CON-8).
+public struct ListAudienceRequest: WireFrame {
+    public var correlation: UInt32
+    public var condition: String
+    /// From the page before, or empty.
+    public var cursor: String
+    public var limit: UInt16
+
+    public init(correlation: UInt32, condition: String, cursor: String, limit: UInt16) {
+        self.correlation = correlation
+        self.condition = condition
+        self.cursor = cursor
+        self.limit = limit
+    }
+
+    public var type: FrameType { .listAudience }
+
+    public init(from reader: inout WireReader) throws(WireError) {
+        correlation = try reader.correlation()
+        condition = try reader.string()
+        cursor = try reader.string()
+        limit = try reader.u16()
+    }
+
+    public func encodeBody(into writer: inout WireWriter) {
+        writer.u32(correlation)
+        writer.string(condition)
+        writer.string(cursor)
+        writer.u16(limit)
+    }
+}
+
 /// 0x2C: the topics of one instance.
 public struct ListInstanceTopicsRequest: WireFrame {
     public var correlation: UInt32

@@ -68,9 +68,14 @@ private struct RandomFrames {
         case 11:
             .listTopics(ListTopicsRequest(correlation: correlation(), after: text(), limit: u16()))
         case 12:
-            .listSubscribers(
-                ListSubscribersRequest(
-                    correlation: correlation(), topic: text(), cursor: text(), limit: u16()))
+            flag()
+                ? .listSubscribers(
+                    ListSubscribersRequest(
+                        correlation: correlation(), topic: text(), cursor: text(), limit: u16()))
+                : .listAudience(
+                    ListAudienceRequest(
+                        correlation: correlation(), condition: text(), cursor: text(),
+                        limit: u16()))
         case 13:
             .listInstanceTopics(
                 ListInstanceTopicsRequest(

@@ -164,6 +164,10 @@ private let senders: [String: AnyFrame] = [
                     .init(name: "high-water", subscribers: 12),
                     .init(name: "storm", subscribers: 3_000_000_000_000),
                 ]))),
+    "list-audience": .client(
+        .listAudience(
+            ListAudienceRequest(
+                correlation: 16, condition: "!('a' in topics)", cursor: "", limit: 1000))),
     "list-subscribers": .client(
         .listSubscribers(
             ListSubscribersRequest(correlation: 15, topic: "storm", cursor: "c1", limit: 2))),

@@ -81,6 +81,7 @@ FRAMES = [
     (0x29, "TOPIC_PAGE", [C, ("more", "u8", {0: "", 1: ""}),
                           ("topics", [("name", "str"), ("subscribers", "u64")])]),
     (0x2A, "LIST_SUBSCRIBERS", [C, ("topic", "str"), ("cursor", "str"), ("limit", "u16")]),
+    (0x2E, "LIST_AUDIENCE", [C, ("condition", "str"), ("cursor", "str"), ("limit", "u16")]),
     (0x2B, "TOKEN_PAGE", [C, ("total", "u64"), ("next cursor", "str"),
                           ("tokens", [("token", "str")])]),
     (0x2C, "LIST_INSTANCE_TOPICS", [C, ("token", "str"), ("after", "str"), ("limit", "u16")]),

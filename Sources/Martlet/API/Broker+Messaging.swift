@@ -66,16 +66,11 @@ extension Broker {
     ) throws(MartletError) -> ListPage<String> {
         let number = try number(of: project)
         let name = try TopicName(validating: topic)
-        guard let start = after.isEmpty ? 0 : UInt32(after) else {
-            throw MartletError(
-                .invalidArgument, "The cursor is not one that a page ended with.", field: "after")
-        }
-        let page = try ask {
-            try Listing.subscribers(
-                of: name, in: number, from: Ordinal(start), limit: limit, $0)
-        }
+        let start = try Ordinal(cursor: after)
         return ListPage(
-            entries: page.tokens.map(\.text), next: page.next.map { String($0.rawValue) })
+            try ask {
+                try Listing.subscribers(of: name, in: number, from: start, limit: limit, $0)
+            })
     }
 
     // MARK: Sending
@@ -110,7 +105,21 @@ extension Broker {
         of condition: String, in project: String
     ) throws(MartletError) -> AudienceSummary {
         let number = try number(of: project)
-        return AudienceSummary(try ask { try Audience(of: condition, in: number, $0) })
+        return AudienceSummary(
+            try ask { try Audience(of: condition, in: number, committer.programs, $0) })
+    }
+
+    /// CON-8: tokens of the instances that a condition selects, in pages.
+    public func tokens(
+        matching condition: String, in project: String, after: String = "", limit: Int = 100
+    ) throws(MartletError) -> ListPage<String> {
+        let number = try number(of: project)
+        let start = try Ordinal(cursor: after)
+        return ListPage(
+            try ask {
+                try Listing.audience(
+                    of: condition, in: number, from: start, limit: limit, committer.programs, $0)
+            })
     }
 
     /// CON-9: how a condition is read and what each part of it selects.
@@ -118,7 +127,8 @@ extension Broker {
         _ condition: String, in project: String
     ) throws(MartletError) -> ConditionExplanation {
         let number = try number(of: project)
-        return ConditionExplanation(try ask { try Audience.explain(condition, in: number, $0) })
+        return ConditionExplanation(
+            try ask { try Audience.explain(condition, in: number, committer.programs, $0) })
     }
 }
 
@@ -129,5 +139,22 @@ extension ListPage where Element == TopicSummary {
                 TopicSummary(name: $0.name.text, subscriberCount: $0.subscriberCount)
             },
             next: page.hasMore ? page.entries.last?.name.text : nil)
+    }
+}
+
+extension ListPage where Element == String {
+    init(_ page: Listing.Tokens) {
+        self.init(entries: page.tokens.map(\.text), next: page.next.map { String($0.rawValue) })
+    }
+}
+
+extension Ordinal {
+    /// Where a list of tokens goes on; empty at its beginning.
+    init(cursor: String) throws(MartletError) {
+        guard let value = cursor.isEmpty ? 0 : UInt32(cursor) else {
+            throw MartletError(
+                .invalidArgument, "The cursor is not one that a page ended with.", field: "cursor")
+        }
+        self.init(value)
     }
 }

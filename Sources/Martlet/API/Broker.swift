@@ -90,7 +90,7 @@ public final class Broker: Sendable {
         try UringTransport.requireFree(address: address.host, port: address.port)
         for number in 0..<count {
             let context = LoopContext(
-                number: number, store: store, committer: committer,
+                number: number, store: store, programs: committer.programs, committer: committer,
                 committerAddress: committerAddress, clock: clock, configuration: configuration,
                 administratorKey: digest, connectionNumbers: numbers,
                 inbox: Inbox(capacity: .max), metrics: LoopMetrics(), peers: peers,
@@ -190,7 +190,7 @@ public final class Broker: Sendable {
         } catch let error as MartletError {
             throw error
         } catch {
-            throw MartletError(.unavailable, "The store cannot be read now (\(error)).")
+            throw .unreadable(error)
         }
     }
 
@@ -210,5 +210,12 @@ public final class Broker: Sendable {
         result.storeBytesUsed = store.size.used
         result.allocatedBytes = ProcessMemory.allocatedBytes
         return result
+    }
+}
+
+extension MartletError {
+    static func unreadable(_ error: any Error) -> MartletError {
+        MartletError(
+            .unavailable, "The store cannot be read now (\(error)).", retryDelayMilliseconds: 1000)
     }
 }

@@ -131,6 +131,8 @@ extension Loop where Kernel: ~Copyable {
             answer = try self.answer(question, connection)
         case .listSubscribers(let question):
             answer = try self.answer(question, try senderProject(connection))
+        case .listAudience(let question):
+            answer = try self.answer(question, try senderProject(connection))
         case .listProjects(let question):
             try checkAdministrator(connection)
             let page = try context.store.read { (transaction) throws in
@@ -166,7 +168,7 @@ extension Loop where Kernel: ~Copyable {
         switch question.kind {
         case .audience:
             let audience = try context.store.read { (transaction) throws in
-                try Audience(of: question.condition, in: project, transaction)
+                try Audience(of: question.condition, in: project, context.programs, transaction)
             }
             return .audienceResult(
                 AudienceResult(
@@ -180,7 +182,8 @@ extension Loop where Kernel: ~Copyable {
                     }))
         case .explain:
             let explanation = try context.store.read { (transaction) throws in
-                try Audience.explain(question.condition, in: project, transaction)
+                try Audience.explain(
+                    question.condition, in: project, context.programs, transaction)
             }
             return .explanation(
                 MartletWire.Explanation(
@@ -220,24 +223,24 @@ extension Loop where Kernel: ~Copyable {
         _ question: ListSubscribersRequest, _ project: ProjectNumber
     ) throws -> BrokerFrame {
         let name = try TopicName(validating: question.topic)
-        var start = Ordinal(0)
-        if !question.cursor.isEmpty {
-            guard let value = UInt32(question.cursor) else {
-                throw MartletError(
-                    .invalidArgument, "The cursor is not one that a page ended with.",
-                    field: "cursor")
-            }
-            start = Ordinal(value)
-        }
+        let start = try Ordinal(cursor: question.cursor)
         let page = try context.store.read { (transaction) throws in
             try Listing.subscribers(
                 of: name, in: project, from: start, limit: Int(question.limit), transaction)
         }
-        return .tokenPage(
-            TokenPage(
-                correlation: question.correlation, total: page.total,
-                nextCursor: page.next.map { String($0.rawValue) } ?? "",
-                tokens: page.tokens.map(\.text)))
+        return .tokenPage(TokenPage(correlation: question.correlation, page))
+    }
+
+    private func answer(
+        _ question: ListAudienceRequest, _ project: ProjectNumber
+    ) throws -> BrokerFrame {
+        let start = try Ordinal(cursor: question.cursor)
+        let page = try context.store.read { (transaction) throws in
+            try Listing.audience(
+                of: question.condition, in: project, from: start, limit: Int(question.limit),
+                context.programs, transaction)
+        }
+        return .tokenPage(TokenPage(correlation: question.correlation, page))
     }
 }
 
@@ -247,6 +250,15 @@ extension ProjectRecord {
             projectID: project.id, senderID: project.senderID,
             conditionTopicsMax: UInt8(project.conditionTopicsMax),
             instances: project.instanceCount, topics: project.topicCount)
+    }
+}
+
+extension TokenPage {
+    init(correlation: UInt32, _ page: Listing.Tokens) {
+        self.init(
+            correlation: correlation, total: page.total,
+            nextCursor: page.next.map { String($0.rawValue) } ?? "",
+            tokens: page.tokens.map(\.text))
     }
 }
 

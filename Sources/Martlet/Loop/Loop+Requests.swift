@@ -4,6 +4,7 @@
 // what only asks is answered from a snapshot at once. One flat switch. Rests on the engine's
 // commands and queries.
 
+import Logging
 import MartletBase
 import MartletEngine
 import MartletRing
@@ -44,6 +45,11 @@ extension Loop where Kernel: ~Copyable {
                 throw error
             }
             send(.error(ErrorFrame(correlation: correlation, error: error)), to: connection)
+        } catch let error as StorageError {
+            guard let correlation = frame.correlation else { throw error }
+            context.logger.error("a question failed", metadata: ["error": "\(error)"])
+            let refusal = MartletError.unreadable(error)
+            send(.error(ErrorFrame(correlation: correlation, error: refusal)), to: connection)
         }
     }
 
@@ -118,8 +124,8 @@ extension Loop where Kernel: ~Copyable {
                 .revokeKey(project: frame.projectID, keyID: frame.keyID), frame.correlation,
                 connection)
 
-        case .condition, .listTopics, .listSubscribers, .listInstanceTopics, .listProjects,
-            .listKeys:
+        case .condition, .listTopics, .listSubscribers, .listAudience, .listInstanceTopics,
+            .listProjects, .listKeys:
             try answer(frame, connection)
         }
     }

@@ -18,6 +18,7 @@ import Synchronization
 struct LoopContext: Sendable {
     let number: Int
     let store: Store
+    let programs: SharedPrograms
     let committer: Committer
     let committerAddress: RingAddress
     let clock: @Sendable () -> Instant
@@ -111,7 +112,7 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
             while let event = transport.nextEvent() { handle(event) }
             for message in context.inbox.drain() { handle(message) }
             handOverRequests()
-            let isBusy = delivery.step(budget: Self.deliveriesPerTurn)
+            let isBusy = delivery.step(budget: Self.deliveriesPerTurn, now: context.clock())
             catchUp()
             sendReady()
             handOverAcknowledgements()

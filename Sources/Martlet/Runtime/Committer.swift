@@ -21,6 +21,7 @@ final class Committer: Sendable {
 
     let inbox = Inbox<Request>(capacity: Committer.waitingCommandsMax)
     let store: Store
+    let programs = SharedPrograms()
     private let logger: Logger
     private let clock: @Sendable () -> Instant
     private let loops = Mutex<[LoopHandle]>([])
@@ -80,7 +81,7 @@ final class Committer: Sendable {
     // MARK: The committer's thread
 
     private func run(_ transport: inout UringTransport) {
-        var engine = Engine()
+        var engine = Engine(programs: programs)
         while true {
             let isLast = isStopping.load(ordering: .acquiring)
             let waiting = inbox.drain()

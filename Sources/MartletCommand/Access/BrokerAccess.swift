@@ -24,6 +24,9 @@ protocol SenderAccess: Sendable {
     func subscribers(
         of topic: String, after: String, limit: Int
     ) async throws -> AnswerPage<String>
+    func tokens(
+        matching condition: String, after: String, limit: Int
+    ) async throws -> AnswerPage<String>
     func audience(of condition: String) async throws -> AudienceAnswer
     func explain(_ condition: String) async throws -> ExplanationAnswer
     func close() async throws

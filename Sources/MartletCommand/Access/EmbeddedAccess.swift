@@ -63,6 +63,13 @@ struct EmbeddedSender: SenderAccess {
         return AnswerPage(entries: page.entries, next: page.next)
     }
 
+    func tokens(
+        matching condition: String, after: String, limit: Int
+    ) async throws -> AnswerPage<String> {
+        let page = try broker.tokens(matching: condition, in: project, after: after, limit: limit)
+        return AnswerPage(entries: page.entries, next: page.next)
+    }
+
     func audience(of condition: String) async throws -> AudienceAnswer {
         let audience = try broker.audience(of: condition, in: project)
         return AudienceAnswer(

@@ -65,8 +65,15 @@ struct WireSender: SenderAccess {
     ) async throws -> AnswerPage<String> {
         let page = try await sender.subscribers(
             ofTopic: topic, cursor: after, limit: UInt16(clamping: limit))
-        return AnswerPage(
-            entries: page.tokens, next: page.nextCursor.isEmpty ? nil : page.nextCursor)
+        return AnswerPage(page)
+    }
+
+    func tokens(
+        matching condition: String, after: String, limit: Int
+    ) async throws -> AnswerPage<String> {
+        AnswerPage(
+            try await sender.tokens(
+                matching: condition, cursor: after, limit: UInt16(clamping: limit)))
     }
 
     func audience(of condition: String) async throws -> AudienceAnswer {
@@ -112,5 +119,11 @@ extension AnswerPage where Entry == TopicAnswer {
         self.init(
             entries: page.topics.map { TopicAnswer(topic: $0.name, subscribers: $0.subscribers) },
             next: page.hasMore ? page.topics.last?.name : nil)
+    }
+}
+
+extension AnswerPage where Element == String {
+    fileprivate init(_ page: TokenPage) {
+        self.init(entries: page.tokens, next: page.nextCursor.isEmpty ? nil : page.nextCursor)
     }
 }

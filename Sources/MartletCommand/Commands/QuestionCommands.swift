@@ -48,33 +48,51 @@ struct SubscribersCommand: ReportingCommand {
     @OptionGroup var folder: FolderOptions
     @OptionGroup var output: OutputOptions
 
-    private struct Answer: Encodable {
-        var topic: String
-        var tokens: [String]
-        /// nil at the end.
-        var next: String?
-    }
-
     func validate() throws {
         guard limit > 0 else { throw ValidationError("--limit takes at least 1.") }
     }
 
     func perform() async throws {
         let access = try await sender.access(folder: folder.folder)
-        let progress = Progress("subscribers")
-        var tokens: [String] = []
-        var next: String? = after
+        var list = TokenList(topic: topic)
+        try await list.read("subscribers", after: after, limit: limit) { after, limit in
+            try await access.subscribers(of: topic, after: after, limit: limit)
+        }
+        try await access.close()
+        list.print(json: output.json)
+    }
+}
+
+/// Tokens read page by page.
+private struct TokenList: Encodable {
+    var topic: String?
+    var condition: String?
+    var tokens: [String] = []
+    /// nil at the end.
+    var next: String?
+
+    init(topic: String? = nil, condition: String? = nil) {
+        self.topic = topic
+        self.condition = condition
+    }
+
+    mutating func read(
+        _ what: String, after: String, limit: Int,
+        _ page: (String, Int) async throws -> AnswerPage<String>
+    ) async throws {
+        let progress = Progress(what)
+        next = after
         while let cursor = next, tokens.count < limit {
-            let page = try await access.subscribers(
-                of: topic, after: cursor,
-                limit: min(limit - tokens.count, Limits.pageEntriesMax))
+            let page = try await page(cursor, min(limit - tokens.count, Limits.pageEntriesMax))
             tokens += page.entries
             next = page.next
             progress.show("\(tokens.count)")
         }
         progress.end()
-        try await access.close()
-        if output.json { return JSON.print(Answer(topic: topic, tokens: tokens, next: next)) }
+    }
+
+    func print(json: Bool) {
+        if json { return JSON.print(self) }
         if !tokens.isEmpty { Terminal.print(tokens.joined(separator: "\n")) }
         if let next { Terminal.printError("There are more: --after \(next)") }
     }
@@ -83,17 +101,40 @@ struct SubscribersCommand: ReportingCommand {
 struct AudienceCommand: ReportingCommand {
     static let configuration = CommandConfiguration(
         commandName: "audience",
-        abstract: "Count whom a condition selects, without sending anything.")
+        abstract: "Count or list whom a condition selects, without sending anything.")
 
     @Argument(help: "The condition, such as \"'tides' in topics && !('silent' in topics)\".")
     var condition: String
+
+    @Flag(help: "List the instances' tokens instead of counting them.")
+    var tokens = false
+
+    @Option(help: "With --tokens: go on after the cursor that another call ended with.")
+    var after = ""
+
+    @Option(help: "With --tokens: tokens to list at most.")
+    var limit = 1000
 
     @OptionGroup var sender: SenderOptions
     @OptionGroup var folder: FolderOptions
     @OptionGroup var output: OutputOptions
 
+    func validate() throws {
+        guard limit > 0 else { throw ValidationError("--limit takes at least 1.") }
+    }
+
     func perform() async throws {
         let access = try await sender.access(folder: folder.folder)
+        if tokens {
+            var list = TokenList(condition: condition)
+            try await pointing(at: condition) {
+                try await list.read("tokens", after: after, limit: limit) { after, limit in
+                    try await access.tokens(matching: condition, after: after, limit: limit)
+                }
+            }
+            try await access.close()
+            return list.print(json: output.json)
+        }
         let audience = try await pointing(at: condition) {
             try await showing("Counting") { try await access.audience(of: condition) }
         }

@@ -202,14 +202,21 @@ public struct Delivery: ~Copyable {
     // MARK: Fanning out
 
     /// Works through blocks of the fanouts in progress, project by project in turn.
-    /// - Parameter budget: deliveries after which it stops at the next block. Whoever is passed by
-    ///   counts too, and each block a little: a turn ends also where nobody is given anything.
+    /// - Parameters:
+    ///   - budget: deliveries after which it stops at the next block. Whoever is passed by counts too,
+    ///     and each block a little: a turn ends also where nobody is given anything.
+    ///   - now: a stored message that has expired by then is given to nobody any more (TTL-3).
     /// - Returns: whether there is more to do.
-    public mutating func step(budget: Int) -> Bool {
+    public mutating func step(budget: Int, now: Instant) -> Bool {
         let begin = counters.delivered &+ counters.passedBy
         var blocks: UInt64 = 0
         while let project = projects.nextWithWork() {
-            deliverBlock(of: project)
+            let header = project.pointee.head.fanout.header
+            if header.sequence.isStored, header.expires <= now {
+                finish(project, project.pointee.head.frame)
+            } else {
+                deliverBlock(of: project)
+            }
             blocks += 1
             let used = counters.delivered &+ counters.passedBy &- begin &+ blocks / 16
             if used >= UInt64(budget) { return projects.fanoutCount > 0 }

@@ -21,18 +21,19 @@ public struct Audience: Sendable, Hashable {
 
     /// - Throws: `MartletError` for a bad condition, `StorageError`.
     public init(
-        of text: String, in number: ProjectNumber,
+        of text: String, in number: ProjectNumber, _ programs: SharedPrograms,
         _ storage: borrowing some StorageReader & ~Copyable
     ) throws {
         let project = try Self.project(number, storage)
-        let condition = try Condition(parsing: text, topicsMax: project.conditionTopicsMax)
+        let condition = try programs.condition(
+            parsing: text, topicsMax: project.conditionTopicsMax)
         var apps: [App] = []
         for app in 0..<project.nextApp.rawValue {
             if let app = try storage.app(AppNumber(app), in: number) { apps.append(app) }
         }
         let slots = try Engine.slots(of: condition, in: number, storage)
-        var evaluator = ConditionEvaluator(
-            condition, source: try storage.blocks(of: slots, in: number))
+        let blocks = try storage.blocks(of: slots, in: number)
+        var evaluator = ConditionEvaluator(condition, source: blocks)
         var appBlocks = try storage.blocks(of: apps.map { .app($0.number) }, in: number)
         var counts = [UInt64](repeating: 0, count: apps.count)
         while let result = evaluator.next() {
@@ -48,13 +49,15 @@ public struct Audience: Sendable, Hashable {
                 left -= found
             }
         }
+        try blocks.finish()
+        try appBlocks.finish()
         for (app, count) in zip(apps, counts) where count > 0 {
             perPlatform[app.platform, default: 0] += count
             perApp.append(AppCount(app: app, count: count))
         }
     }
 
-    private static func project(
+    static func project(
         _ number: ProjectNumber, _ storage: borrowing some StorageReader & ~Copyable
     ) throws -> Project {
         guard let project = try storage.project(number) else { throw MartletError.noProject("") }
@@ -63,11 +66,12 @@ public struct Audience: Sendable, Hashable {
 
     /// A condition taken apart, with the cardinality of each part.
     public static func explain(
-        _ text: String, in number: ProjectNumber,
+        _ text: String, in number: ProjectNumber, _ programs: SharedPrograms,
         _ storage: borrowing some StorageReader & ~Copyable
     ) throws -> Explanation {
         let project = try project(number, storage)
-        let condition = try Condition(parsing: text, topicsMax: project.conditionTopicsMax)
+        let condition = try programs.condition(
+            parsing: text, topicsMax: project.conditionTopicsMax)
         var known: Set<TopicName> = []
         for name in condition.topics where try storage.topic(named: name, in: number) != nil {
             known.insert(name)
@@ -84,13 +88,15 @@ public struct Audience: Sendable, Hashable {
             of: condition, isKnown: { known.contains($0) }, count: { counts[$0.text] ?? 0 })
     }
 
-    private static func count(
+    static func count(
         _ condition: Condition, in number: ProjectNumber,
         _ storage: borrowing some StorageReader & ~Copyable
     ) throws(StorageError) -> UInt64 {
         let slots = try Engine.slots(of: condition, in: number, storage)
-        var evaluator = ConditionEvaluator(
-            condition, source: try storage.blocks(of: slots, in: number))
-        return evaluator.count()
+        let blocks = try storage.blocks(of: slots, in: number)
+        var evaluator = ConditionEvaluator(condition, source: blocks)
+        let count = evaluator.count()
+        try blocks.finish()
+        return count
     }
 }

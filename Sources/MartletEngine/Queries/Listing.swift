@@ -76,8 +76,8 @@ public enum Listing {
         return Page(entries: entries, hasMore: entries.count < topics.count)
     }
 
-    /// Tokens of a topic's subscribers, in the order of their ordinals.
-    public struct Subscribers: Sendable {
+    /// Tokens of a set's instances, in the order of their ordinals.
+    public struct Tokens: Sendable {
         public var total: UInt64
         public var tokens: [Token]
         /// Where the next page begins; nil at the end.
@@ -87,29 +87,68 @@ public enum Listing {
     public static func subscribers(
         of name: TopicName, in project: ProjectNumber, from start: Ordinal, limit: Int,
         _ storage: borrowing some StorageReader & ~Copyable
-    ) throws -> Subscribers {
+    ) throws -> Tokens {
         try check(limit)
         guard let topic = try storage.topic(named: name, in: project) else {
-            return Subscribers(total: 0, tokens: [], next: nil)
+            return Tokens(total: 0, tokens: [], next: nil)
         }
         var blocks = try storage.blocks(of: [.topic(topic.number)], in: project)
         var ordinals: [Ordinal] = []
         var from = start.blockIndex
         while ordinals.count <= limit, let next = blocks.nextBlock(slot: 0, from: from) {
-            next.view.forEachBit { bit in
-                let ordinal = Ordinal(block: next.block, bit: bit)
-                if ordinal >= start, ordinals.count <= limit { ordinals.append(ordinal) }
-            }
+            take(next.block, next.view, from: start, limit: limit, into: &ordinals)
             from = next.block + 1
         }
-        let following = ordinals.count > limit ? ordinals.removeLast() : nil
-        var tokens: [Token] = []
-        for ordinal in ordinals {
+        try blocks.finish()
+        return try tokens(
+            of: ordinals, total: topic.subscriberCount, in: project, limit: limit, storage)
+    }
+
+    /// CON-8: tokens of the instances that a condition selects.
+    public static func audience(
+        of text: String, in number: ProjectNumber, from start: Ordinal, limit: Int,
+        _ programs: SharedPrograms, _ storage: borrowing some StorageReader & ~Copyable
+    ) throws -> Tokens {
+        try check(limit)
+        let project = try Audience.project(number, storage)
+        let condition = try programs.condition(
+            parsing: text, topicsMax: project.conditionTopicsMax)
+        let total = try Audience.count(condition, in: number, storage)
+        let slots = try Engine.slots(of: condition, in: number, storage)
+        let blocks = try storage.blocks(of: slots, in: number)
+        var evaluator = ConditionEvaluator(condition, source: blocks)
+        evaluator.skip(to: start.blockIndex)
+        var ordinals: [Ordinal] = []
+        while ordinals.count <= limit, let next = evaluator.next() {
+            take(next.block, next.view, from: start, limit: limit, into: &ordinals)
+        }
+        try blocks.finish()
+        return try tokens(of: ordinals, total: total, in: number, limit: limit, storage)
+    }
+
+    /// One more than the limit says that there is another page.
+    private static func take(
+        _ block: UInt32, _ view: BlockView, from start: Ordinal, limit: Int,
+        into ordinals: inout [Ordinal]
+    ) {
+        view.forEachBit { bit in
+            let ordinal = Ordinal(block: block, bit: bit)
+            if ordinal >= start, ordinals.count <= limit { ordinals.append(ordinal) }
+        }
+    }
+
+    private static func tokens(
+        of found: [Ordinal], total: UInt64, in project: ProjectNumber, limit: Int,
+        _ storage: borrowing some StorageReader & ~Copyable
+    ) throws(StorageError) -> Tokens {
+        var result = Tokens(total: total, tokens: [], next: nil)
+        if found.count > limit { result.next = found[limit] }
+        for ordinal in found.prefix(limit) {
             if let instance = try storage.instance(ordinal, in: project) {
-                tokens.append(instance.token)
+                result.tokens.append(instance.token)
             }
         }
-        return Subscribers(total: topic.subscriberCount, tokens: tokens, next: following)
+        return result
     }
 
     /// Where a token's instance is, for lists about it.

@@ -64,7 +64,8 @@ extension Engine {
             project.lastSequence = sequence
             try storage.put(project, isNew: false)
         }
-        guard let recipients, count > 0 else { return nothingSent(0, sequence.rawValue) }
+        let messageNumber = sequence.rawValue & ~MessageSequence.notStoredBit
+        guard let recipients, count > 0 else { return nothingSent(0, messageNumber) }
         let header = MessageHeader(
             sequence: sequence, accepted: now, expires: now.advanced(bySeconds: Int64(timeToLive)),
             kind: kind, priority: message.priority, from: from)
@@ -72,7 +73,7 @@ extension Engine {
             try storage.append(header, body: message.body, recipients: recipients, in: number)
         }
         return .accepted(
-            Acceptance(messageNumber: sequence.rawValue, recipientCount: count),
+            Acceptance(messageNumber: messageNumber, recipientCount: count),
             fanout: Fanout(
                 project: number, header: header, body: message.body, recipients: recipients,
                 position: project.lastSequence))
@@ -115,6 +116,7 @@ extension Engine {
             builder.append(block: next.block, view: next.view, count: next.view.count)
             from = next.block + 1
         }
+        try blocks.finish()
         return .many(builder.finish())
     }
 
@@ -129,6 +131,7 @@ extension Engine {
         while let result = evaluator.next() {
             builder.append(block: result.block, view: result.view, count: result.count)
         }
+        try blocks.finish()
         return .many(builder.finish())
     }
 

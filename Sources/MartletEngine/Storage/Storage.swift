@@ -40,9 +40,16 @@ public struct PendingMessage {
     }
 }
 
+/// Blocks of stored sets. A source has no way of failing in the middle: it ends, and says afterwards
+/// whether that was the end.
+public protocol StoredBlockSource: BlockSource {
+    /// Throws if a set could not be read to its end. Asked on any copy of the source.
+    func finish() throws(StorageError)
+}
+
 /// One consistent view of everything committed (plus, inside the writer, of what it wrote so far).
 public protocol StorageReader: ~Copyable {
-    associatedtype Blocks: BlockSource
+    associatedtype Blocks: StoredBlockSource
 
     func project(id: String) throws(StorageError) -> Project?
     func project(_ number: ProjectNumber) throws(StorageError) -> Project?

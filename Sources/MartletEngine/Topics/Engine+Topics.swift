@@ -44,7 +44,11 @@ extension Engine {
                     result.failures.append(.init(index: index, word: .tooManyTopics))
                     continue
                 }
-                let joined = try join(name, topic, [ordinal.rawValue], &project, storage)
+                guard let joined = try join(name, topic, [ordinal.rawValue], &project, storage)
+                else {
+                    result.failures.append(.init(index: index, word: .resourceExhausted))
+                    continue
+                }
                 numbers.insertSorted(joined.rawValue)
             case .unsubscribe where isSubscribed:
                 if let topic {
@@ -103,7 +107,11 @@ extension Engine {
                 if let topic {
                     known = topic
                 } else {
-                    known = try create(name, &project, storage)
+                    guard let created = try create(name, &project, storage) else {
+                        result.failures.append(.init(index: index, word: .resourceExhausted))
+                        continue
+                    }
+                    known = created
                     topic = known
                 }
                 numbers.insertSorted(known.number.rawValue)
@@ -129,14 +137,16 @@ extension Engine {
         return .topicsChanged(result)
     }
 
+    /// nil when the project has as many topics as there are numbers.
     private func create(
         _ name: TopicName, _ project: inout Project,
         _ storage: borrowing some StorageWriter & ~Copyable
-    ) throws(StorageError) -> Topic {
+    ) throws(StorageError) -> Topic? {
         let number: TopicNumber
         if let free = try storage.takeFree(.topic, in: project.number) {
             number = TopicNumber(free)
         } else {
+            guard project.nextTopic < .nobody else { return nil }
             number = project.nextTopic
             project.nextTopic = TopicNumber(number.rawValue + 1)
         }
@@ -147,13 +157,13 @@ extension Engine {
     }
 
     /// `ordinals` is sorted and none of them is subscribed. A topic exists from its first
-    /// subscriber on (TOP-1).
+    /// subscriber on (TOP-1). nil where it cannot be made.
     private func join(
         _ name: TopicName, _ known: Topic?, _ ordinals: [UInt32], _ project: inout Project,
         _ storage: borrowing some StorageWriter & ~Copyable
-    ) throws(StorageError) -> TopicNumber {
-        var topic: Topic
-        if let known { topic = known } else { topic = try create(name, &project, storage) }
+    ) throws(StorageError) -> TopicNumber? {
+        let found = if let known { known } else { try create(name, &project, storage) as Topic? }
+        guard var topic = found else { return nil }
         let added = try storage.add(ordinals, to: .topic(topic.number), in: project.number)
         topic.subscriberCount += UInt64(added)
         try storage.put(topic, in: project.number, isNew: false)

@@ -6,8 +6,8 @@
 internal import CLMDB
 import MartletBase
 public import MartletBits
-public import MartletCondition
-import MartletEngine
+import MartletCondition
+public import MartletEngine
 
 /// A cursor over one set's block rows.
 final class BlockCursor {
@@ -15,6 +15,8 @@ final class BlockCursor {
     private let prefix: Key
     /// The entry the cursor stands on; nil past the end.
     private var current: (block: UInt32, value: UnsafeRawBufferPointer)?
+    /// Why the set seemed to end, if that was not its end.
+    private(set) var failure: StorageError?
 
     init(_ raw: RawTransaction, prefix: Key) throws(StorageError) {
         var opened: OpaquePointer?
@@ -57,6 +59,7 @@ final class BlockCursor {
     }
 
     private func settle(_ code: Int32, _ key: MDB_val, _ value: MDB_val) {
+        if code != 0, code != MDB_NOTFOUND { failure = MartletStore.failure("read sets", code) }
         let bytes = UnsafeRawBufferPointer(key)
         guard code == 0, prefix.isPrefix(of: bytes), bytes.count == prefix.bytes.count + 4 else {
             current = nil
@@ -68,7 +71,7 @@ final class BlockCursor {
 }
 
 /// Several sets of one project, as the evaluator's slots.
-public struct StoredBlocks: BlockSource {
+public struct StoredBlocks: StoredBlockSource {
     enum Slot {
         /// A small topic: the whole sorted list of ordinals, and how many bytes are behind us.
         case small(UnsafeRawBufferPointer, passed: Int)
@@ -98,6 +101,12 @@ public struct StoredBlocks: BlockSource {
             var end = start + 4
             while end < list.count, Self.block(list, end) == found { end += 4 }
             return (found, .wideList(UnsafeRawBufferPointer(rebasing: list[start..<end])))
+        }
+    }
+
+    public func finish() throws(StorageError) {
+        for case .blocks(let cursor) in slots {
+            if let failure = cursor.failure { throw failure }
         }
     }
 
