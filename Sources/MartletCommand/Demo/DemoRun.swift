@@ -15,6 +15,10 @@ struct DemoRun {
     /// After the last message: what must not come has had its time.
     static let quiet = Duration.milliseconds(500)
 
+    /// How long devices are gone before something is sent. Longer than acknowledgements gather in the
+    /// broker: a device that comes back sooner acknowledges the same again, which counts twice.
+    static let absence = Duration.milliseconds(200)
+
     let plan: DemoPlan
     let broker: Broker
     let isJSON: Bool
@@ -131,7 +135,10 @@ struct DemoRun {
         let expected = plan.expected(step)
         let acknowledgedBefore = broker.statistics.acknowledgedCount
         let away = step.away.sorted()
-        await fleet.disconnect(away)
+        if !away.isEmpty {
+            await fleet.disconnect(away)
+            try await Task.sleep(for: Self.absence)
+        }
         let began = ContinuousClock.now
         let result = try await sender.send(
             Message(
