@@ -14,8 +14,21 @@ struct ListeningSocket: ~Copyable {
     static let backlog: Int32 = 4096
 
     /// Refuses a port that anybody has. SO_REUSEPORT, which a broker's own loops need, would share it
-    /// with another broker of the same user, and each would get half of the connections.
+    /// with another broker of the same user, and each would get half of the connections. The kernel
+    /// takes a ring's sockets down some time after the ring: a broker that just ended is waited for.
     static func requireFree(address: String, port: UInt16) throws(RingError) {
+        var attemptsLeft = 50
+        while true {
+            attemptsLeft -= 1
+            do {
+                return try bindAlone(address: address, port: port)
+            } catch RingError.addressInUse where attemptsLeft > 0 {
+                usleep(20_000)
+            }
+        }
+    }
+
+    private static func bindAlone(address: String, port: UInt16) throws(RingError) {
         var storage = try SocketAddress(address: address, port: port)
         let descriptor = socket(
             storage.family, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
