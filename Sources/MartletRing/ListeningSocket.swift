@@ -95,6 +95,13 @@ struct ListeningSocket: ~Copyable {
     }
 
     deinit { Glibc.close(descriptor) }
+
+    /// Closes a descriptor that was taken. An accept which the ring has not let go of yet keeps the
+    /// socket; it listens no more, and its port is free, at once all the same.
+    static func close(_ descriptor: Int32) {
+        Glibc.shutdown(descriptor, Int32(SHUT_RDWR))
+        Glibc.close(descriptor)
+    }
 }
 
 /// An IPv4 or IPv6 address with a port, in the kernel's form.

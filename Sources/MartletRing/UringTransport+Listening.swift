@@ -95,7 +95,7 @@ extension UringTransport {
 
     private mutating func closeListener(_ index: Int) {
         listeners[index].state = .closed
-        Glibc.close(listeners[index].descriptor)
+        ListeningSocket.close(listeners[index].descriptor)
     }
 
     /// After an accept has ended: what becomes of its listener.

@@ -74,7 +74,7 @@ public struct UringTransport: ~Copyable, Transport {
 
     deinit {
         for listener in listeners where listener.state != .closed {
-            Glibc.close(listener.descriptor)
+            ListeningSocket.close(listener.descriptor)
         }
         // Whatever is in flight ends here and touches no memory any more; the end of the ring alone
         // would only begin that.

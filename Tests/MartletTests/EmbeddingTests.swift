@@ -97,6 +97,17 @@ struct EmbeddingTests {
         try await again.close()
     }
 
+    @Test("EMB-1 a closed broker's port is free at once")
+    func freesItsPort() async throws {
+        let test = try await TestBroker.open(loops: 2)
+        let port = test.broker.port!
+        try await test.broker.close()
+        for _ in 0..<20 {
+            let again = try await TestBroker.open(in: test.folder) { $0.address!.port = port }
+            try await again.broker.close()
+        }
+    }
+
     @Test("DEV-1 DEV-3 the client library registers, receives once in order, and comes back")
     func serves() async throws {
         let test = try await TestBroker.open()
