@@ -422,7 +422,7 @@ private final class History {
             guard condition.text.utf8.count <= 4096 else { continue }
             let tokens = model.matching(condition, in: project)
             let audience = try bench.store.read { (transaction) throws in
-                try Audience(of: condition.text, in: number, transaction)
+                try Audience(of: condition.text, in: number, SharedPrograms(), transaction)
             }
             #expect(audience.total == UInt64(tokens.count))
             for platform in Platform.allCases {

@@ -10,7 +10,9 @@ import Testing
 
 @Suite("Embedding")
 struct EmbeddingTests {
-    @Test("EMB-1 a broker without connections: projects, registration, topics, sends, questions")
+    @Test(
+        "EMB-1 CON-8 CON-9 TOP-9 a broker without connections: projects, registration, topics, sends, questions"
+    )
     func embeds() async throws {
         let folder = TemporaryFolder()
         let broker = try await Broker.open(BrokerConfiguration(folder: folder.path))
@@ -37,6 +39,16 @@ struct EmbeddingTests {
         #expect(audience.total == 6)
         #expect(audience.perPlatform == [.android: 2, .apple: 2, .web: 2])
         #expect(audience.perApp.count == 3)
+
+        var outside: [String] = []
+        var next: String? = ""
+        while let after = next {
+            let page = try broker.tokens(
+                matching: "!('even' in topics)", in: "tides", after: after, limit: 4)
+            outside += page.entries
+            next = page.next
+        }
+        #expect(outside.count == 6 && Set(outside) == Set(tokens).subtracting(even))
 
         let explanation = try broker.explain(
             "'even' in topics || 'odd' in topics && 'x' in topics", in: "tides")

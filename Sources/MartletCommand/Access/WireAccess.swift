@@ -122,7 +122,7 @@ extension AnswerPage where Entry == TopicAnswer {
     }
 }
 
-extension AnswerPage where Element == String {
+extension AnswerPage where Entry == String {
     fileprivate init(_ page: TokenPage) {
         self.init(entries: page.tokens, next: page.nextCursor.isEmpty ? nil : page.nextCursor)
     }
