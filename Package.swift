@@ -124,7 +124,11 @@ let package = Package(
         .testTarget(
             name: "MartletClientTests", dependencies: ["MartletClient"], swiftSettings: common),
         .testTarget(
-            name: "EndToEndTests", dependencies: ["Martlet", "MartletClient"],
+            name: "EndToEndTests",
+            dependencies: [
+                "Martlet", "MartletClient", "MartletStore", "MartletEngine", "MartletWire",
+                "MartletBase",
+            ],
             swiftSettings: common),
     ]
 )

@@ -103,8 +103,8 @@ struct ProjectTable: ~Copyable {
         if firstTurn == turns.count {
             turns.removeAll(keepingCapacity: true)
             firstTurn = 0
-        } else if firstTurn >= 1024 {
-            // With several projects at work the end is never reached.
+        } else if firstTurn >= 64, firstTurn * 2 >= turns.count {
+            // With two projects at work the end is never reached.
             turns.removeFirst(firstTurn)
             firstTurn = 0
         }
@@ -126,7 +126,9 @@ struct ProjectTable: ~Copyable {
             project.pointee.work.removeAll(keepingCapacity: true)
             project.pointee.first = 0
         } else {
-            if project.pointee.first >= 1024 {
+            // A finished fanout holds on to its recipients: drop them as soon as moving the others
+            // is no more work than finishing was.
+            if project.pointee.first * 2 >= project.pointee.work.count {
                 project.pointee.work.removeFirst(project.pointee.first)
                 project.pointee.first = 0
             }
