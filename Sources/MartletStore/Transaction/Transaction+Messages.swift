@@ -100,8 +100,10 @@ extension Transaction {
             if directSequence < fanoutSequence {
                 direct = try inbox.next()
             } else {
-                let set = RecipientSetView(trusted: fanout!.value)
-                isRecipient = set.contains(ordinal)
+                guard let isMember = RecipientSetView.contains(ordinal, in: fanout!.value) else {
+                    throw RecordReader(fanout!.value, of: .recipients).damaged()
+                }
+                isRecipient = isMember
                 fanout = try recipients.next()
             }
             guard isRecipient else { continue }
