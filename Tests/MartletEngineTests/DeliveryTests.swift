@@ -255,7 +255,7 @@ struct DeliveryTests {
                 world.accept(
                     project, to: to, bodyBytes: bytes, isStored: random.chance(85),
                     single: isSingle, !isCrowded && random.chance(10) ? .postponed : .live)
-            case ..<55: _ = world.delivery.step(budget: random.number(1...6))
+            case ..<55: _ = world.delivery.step(budget: random.number(1...6), now: .longAgo)
             case ..<65: world.catchUpOne()
             case ..<80: world.sendOne(vectorsMax: random.number(1...64))
             case ..<92:

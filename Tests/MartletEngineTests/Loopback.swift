@@ -90,7 +90,7 @@ final class Loopback {
         messages[project]?.last { $0.isStored }?.sequence ?? 0
     }
 
-    func step(budget: Int) -> Bool { delivery.step(budget: budget) }
+    func step(budget: Int) -> Bool { delivery.step(budget: budget, now: .longAgo) }
     var hasAcknowledgements: Bool { delivery.hasAcknowledgements }
 
     // MARK: Connections
@@ -156,7 +156,8 @@ final class Loopback {
         )
         let accepted = Accepted(
             fanout: Fanout(
-                project: ProjectNumber(project), header: header, body: body, recipients: recipients),
+                project: ProjectNumber(project), header: header, body: body, recipients: recipients,
+                position: MessageSequence(isStored ? sequence : last(project))),
             recipients: ordinals)
         if isStored {
             messages[project, default: []].append(accepted)
@@ -288,7 +289,7 @@ final class Loopback {
     func settle() {
         var isBusy = true
         while isBusy {
-            isBusy = delivery.step(budget: 1000)
+            isBusy = delivery.step(budget: 1000, now: .longAgo)
             while catchUpOne() { isBusy = true }
             while sendOne() != nil { isBusy = true }
             for index in open where !connections[index]!.isStuck {
@@ -317,4 +318,9 @@ final class Loopback {
             watermarks[address] = max(watermarks[address] ?? 0, through)
         }
     }
+}
+
+extension Instant {
+    /// Before anything of these tests expires.
+    static let longAgo = Instant(millisecondsSince1970: 0)
 }

@@ -421,7 +421,7 @@ struct SetFormTests {
                 audience.total == UInt64(members.filter { $0 % 2 == 1 }.count),
                 sourceLocation: location)
             let all = try bench.store.read { (transaction) throws in
-                try Audience(of: "!('dogs' in topics)", in: project, transaction)
+                try Audience(of: "!('dogs' in topics)", in: project, SharedPrograms(), transaction)
             }
             #expect(all.total == UInt64(33_500 - members.count), sourceLocation: location)
             try bench.expectClean(location)
