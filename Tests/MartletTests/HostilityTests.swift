@@ -131,6 +131,32 @@ struct HostilityTests {
         try peer.roundTrip()
         try await test.broker.close()
     }
+
+    @Test("NET-3 FAN-6 however many requests come at once, each is answered")
+    func answersFloods() async throws {
+        let test = try await TestBroker.open(loops: 1)
+        let (peer, _) = try test.newDevice()
+        nonisolated(unsafe) let writing = peer
+        let count = 200_000
+        var request = WireWriter()
+        ClientFrame.deviceTopics(
+            DeviceTopicsRequest(operation: .subscribe, correlation: 1, topics: [])
+        ).encode(into: &request)
+        try peer.send(raw: request.bytes)
+        var answer = WireWriter()
+        try peer.next().encode(into: &answer)
+        let block = [UInt8]((0..<1000).map { _ in request.bytes }.joined())
+        let writer = Thread {
+            for _ in 0..<count / 1000 { try? writing.send(raw: block) }
+            writing.finish()
+        }
+        // Nothing is read until the broker has got what it takes.
+        usleep(300_000)
+        try peer.discard(count * answer.bytes.count)
+        try peer.waitForEnd()
+        writer.join()
+        try await test.broker.close()
+    }
 }
 
 /// Told once, asked by others.

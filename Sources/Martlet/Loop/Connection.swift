@@ -43,7 +43,12 @@ struct Connection: ~Copyable {
     var splitter: FrameSplitter
     var phase: Phase = .hello
     var principal: Principal = .nobody
+    /// No frames are taken until answers have left.
     var isPaused = false
+    /// What came nevertheless: the kernel had received it before it heard of the pause.
+    var backlog: [UInt8] = []
+    /// The peer has sent everything; the last of it is in the backlog.
+    var endsWithBacklog = false
     /// Requests that are not answered yet.
     var outstanding: UInt32 = 0
     /// Seconds of the loop's clock.

@@ -51,9 +51,20 @@ extension Loop where Kernel: ~Copyable {
     private mutating func received(_ id: ConnectionID, _ bytes: UnsafeRawBufferPointer) {
         guard let connection = connection(id) else { return }
         connection.pointee.heard = lastTick
+        if connection.pointee.isPaused {
+            connection.pointee.backlog.append(contentsOf: bytes)
+        } else {
+            take(bytes, from: connection)
+        }
+    }
+
+    /// Takes frames until the bytes are used up or the connection has to wait.
+    private mutating func take(
+        _ bytes: UnsafeRawBufferPointer, from connection: UnsafeMutablePointer<Connection>
+    ) {
         var chunk = bytes
         do {
-            while connection.pointee.phase.isReading,
+            while connection.pointee.phase.isReading, !mustPause(connection),
                 let frame = try connection.pointee.splitter.next(from: &chunk)
             {
                 try handle(
@@ -67,13 +78,16 @@ extension Loop where Kernel: ~Copyable {
             context.logger.error("a frame could not be served", metadata: ["error": "\(error)"])
             fail(connection, MartletError(.internal, "The broker could not serve this frame."))
         }
-        if !connection.pointee.isPaused,
-            connection.pointee.outstanding >= Connection.outstandingMax
-                || delivery.queuedBytes(id.index) >= Connection.queuedBytesMax
-        {
+        if connection.pointee.phase.isReading, mustPause(connection) {
             connection.pointee.isPaused = true
-            transport.pauseReceive(id)
+            connection.pointee.backlog.append(contentsOf: chunk)
+            transport.pauseReceive(connection.pointee.id)
         }
+    }
+
+    private func mustPause(_ connection: UnsafeMutablePointer<Connection>) -> Bool {
+        connection.pointee.outstanding >= Connection.outstandingMax
+            || delivery.queuedBytes(connection.pointee.id.index) >= Connection.queuedBytesMax
     }
 
     /// Reads again from a connection whose requests were answered and whose answers have left.
@@ -85,7 +99,15 @@ extension Loop where Kernel: ~Copyable {
         else { return }
         connection.pointee.isPaused = false
         connection.pointee.heard = lastTick
-        if connection.pointee.phase.isReading { transport.resumeReceive(id) }
+        var backlog: [UInt8] = []
+        swap(&backlog, &connection.pointee.backlog)
+        backlog.withUnsafeBytes { take($0, from: connection) }
+        guard connection.pointee.phase.isReading, !connection.pointee.isPaused else { return }
+        if connection.pointee.endsWithBacklog {
+            receiveEnded(id, 0)
+        } else {
+            transport.resumeReceive(id)
+        }
     }
 
     private mutating func sent(_ id: ConnectionID, _ byteCount: Int, _ errno: Int32) {
@@ -103,6 +125,10 @@ extension Loop where Kernel: ~Copyable {
         guard let connection = connection(id) else { return }
         guard errno == 0, connection.pointee.phase == .open else {
             close(connection)
+            return
+        }
+        guard !connection.pointee.isPaused else {
+            connection.pointee.endsWithBacklog = true
             return
         }
         // Who has sent everything may still wait for answers, but takes no messages any more.
