@@ -149,13 +149,14 @@ public final class Broker: Sendable {
         let folder = configuration.folder
         await withCheckedContinuation { continuation in
             // Joining threads blocks, which a task must not.
-            _ = SystemThread(name: "martlet-close") {
+            let closing = SystemThread(name: "martlet-close") {
                 Self.stop(loops)
                 committer.stop()
                 DataFolder.removeAddress(in: folder)
                 store.close()
                 continuation.resume()
             }
+            closing.detach()
         }
     }
 

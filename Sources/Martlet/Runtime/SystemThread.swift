@@ -45,8 +45,11 @@ final class SystemThread: @unchecked Sendable {
         handle = created
     }
 
-    /// Waits for the end of the thread. Called once.
+    /// Waits for the end of the thread. Called once, unless it is detached.
     func join() { pthread_join(handle, nil) }
+
+    /// Lets the thread end by itself: nobody waits for it, and its stack is given back then.
+    func detach() { pthread_detach(handle) }
 }
 
 /// What a starting thread tells the one that started it.
