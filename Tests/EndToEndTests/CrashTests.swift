@@ -266,7 +266,8 @@ private final class World {
             _ = try transaction.forEachPending(
                 for: ordinal, in: number,
                 after: try transaction.watermark(of: ordinal, in: number),
-                now: Instant(millisecondsSince1970: Int64(Date().timeIntervalSince1970 * 1000))
+                now: Instant(millisecondsSince1970: Int64(Date().timeIntervalSince1970 * 1000)),
+                rowsMax: .max
             ) { message in
                 found.append((message.header.sequence.rawValue, Array(message.body)))
                 return true

@@ -415,7 +415,8 @@ struct SetFormTests {
                 tokens == members.sorted().map { instances[$0].token }, sourceLocation: location)
             let audience = try bench.store.read { (transaction) throws in
                 try Audience(
-                    of: "'dogs' in topics && !('even' in topics)", in: project, transaction)
+                    of: "'dogs' in topics && !('even' in topics)", in: project, SharedPrograms(),
+                    transaction)
             }
             #expect(
                 audience.total == UInt64(members.filter { $0 % 2 == 1 }.count),

@@ -31,7 +31,7 @@ struct StoreTests {
                     let last = try transaction.project(project)!.lastSequence
                     var expected: UInt64 = 1
                     _ = try transaction.forEachPending(
-                        for: instance.ordinal, in: project, after: .none, now: now
+                        for: instance.ordinal, in: project, after: .none, now: now, rowsMax: .max
                     ) { message in
                         guard message.header.sequence.rawValue == expected else { return false }
                         expected += 1
@@ -163,7 +163,7 @@ struct StoreTests {
         let p0 = big(0 as UInt32)
         let keys: [String: [UInt8]] = [
             "projects": p0, "instances": p0 + big(9 as UInt32), "topics": p0 + big(1 as UInt32),
-            "messages": p0 + big(2 as UInt64), "recipients": p0 + big(2 as UInt64),
+            "messages": p0 + big(4 as UInt64), "recipients": p0 + big(4 as UInt64),
             "watermarks": p0 + big(0 as UInt32), "keys": Array("key".utf8),
         ]
         // Every length a record can be cut off at, and one that is nonsense of full length.
@@ -186,7 +186,8 @@ struct StoreTests {
                     case "keys": _ = try transaction.serverKey(id: "key")
                     default:
                         _ = try transaction.forEachPending(
-                            for: Ordinal(690), in: project, after: .none, now: bench.now
+                            for: Ordinal(690), in: project, after: .none, now: bench.now,
+                            rowsMax: .max
                         ) { _ in true }
                     }
                 }
@@ -204,7 +205,7 @@ struct StoreTests {
     func damagedBlob(offset: Int, bytes: [UInt8]) throws {
         let bench = try Bench()
         let instances = try CheckTests.fill(bench)
-        let key = big(0 as UInt32) + big(2 as UInt64)
+        let key = big(0 as UInt32) + big(4 as UInt64)
         try bench.reopen { folder in
             let raw = RawStore(folder: folder)
             var value = try #require(try raw.get("recipients", key))
@@ -215,7 +216,7 @@ struct StoreTests {
             try bench.store.read { (transaction) throws in
                 _ = try transaction.forEachPending(
                     for: instances[9].ordinal, in: instances[9].project, after: .none,
-                    now: bench.now
+                    now: bench.now, rowsMax: .max
                 ) { _ in true }
             }
         }

@@ -75,7 +75,8 @@ extension Broker {
 
     // MARK: Sending
 
-    /// Accepts a message: on return it is on disk, and on its way to whoever is connected (MSG-6).
+    /// Accepts a message: on return it is on disk, and on its way to whoever is connected (MSG-6). One
+    /// with a time to live of 0 is only on its way (TTL-2).
     /// - Throws: `INVALID_ARGUMENT`, `UNREGISTERED`, `SENDER_ID_MISMATCH`, `NOT_FOUND` for the
     ///   project, `UNAVAILABLE` with a retry delay.
     public func send(

@@ -25,6 +25,7 @@ import Synchronization
 public final class Broker: Sendable {
     let store: Store
     let committer: Committer
+    private let inquiry: Inquiry
     let clock: @Sendable () -> Instant
     private let configuration: BrokerConfiguration
     private let loops: [RunningLoop]
@@ -43,8 +44,10 @@ public final class Broker: Sendable {
 
     /// Opens the folder and, where the configuration has an address, listens.
     ///
-    /// - Throws: `StoreOpenError` for a folder that is in use, damaged or of a newer format;
-    ///   `RingError` where io_uring or the address is not to be had. Each says what to change.
+    /// - Throws: `StoreOpenError` for a folder that is in use or of a newer format;
+    ///   `RingError` where io_uring, which the writer sleeps on even without an address, or the
+    ///   address is not to be had; `StorageError` for a damaged store; `MartletError` where the system
+    ///   has no thread left. Each says what to change.
     public static func open(_ configuration: BrokerConfiguration) async throws -> Broker {
         try Broker(configuration)
     }
@@ -57,16 +60,22 @@ public final class Broker: Sendable {
             StoreConfiguration(folder: configuration.folder, mapBytes: configuration.mapBytes))
         administratorKey = try DataFolder.administratorKey(in: configuration.folder)
         committer = Committer(store: store, clock: clock, logger: configuration.logger)
-        try committer.start()
+        let peers = Peers()
+        inquiry = Inquiry(
+            Answerer(store: store, programs: committer.programs), peers: peers,
+            logger: configuration.logger)
         var started: [RunningLoop] = []
         do {
+            try committer.start()
+            try inquiry.start()
             port = try Self.startLoops(
-                configuration, store, committer, clock, administratorKey, &started)
+                configuration, store, committer, inquiry, peers, clock, administratorKey, &started)
             if let port, let host = configuration.address?.host {
                 try DataFolder.writeAddress(host: host, port: port, in: configuration.folder)
             }
         } catch {
             Self.stop(started)
+            inquiry.stop()
             committer.stop()
             throw error
         }
@@ -75,7 +84,8 @@ public final class Broker: Sendable {
 
     private static func startLoops(
         _ configuration: BrokerConfiguration, _ store: Store, _ committer: Committer,
-        _ clock: @escaping @Sendable () -> Instant, _ administratorKey: String,
+        _ inquiry: Inquiry, _ peers: Peers, _ clock: @escaping @Sendable () -> Instant,
+        _ administratorKey: String,
         _ started: inout [RunningLoop]
     ) throws -> UInt16? {
         guard var address = configuration.address, let committerAddress = committer.address else {
@@ -85,19 +95,18 @@ public final class Broker: Sendable {
             configuration.loopCount > 0
             ? configuration.loopCount : max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN)))
         let numbers = ConnectionNumbers()
-        let peers = Peers()
         let digest = Credentials.digest(administratorKey)
         try UringTransport.requireFree(address: address.host, port: address.port)
         for number in 0..<count {
             let context = LoopContext(
-                number: number, store: store, programs: committer.programs, committer: committer,
+                number: number, store: store, inquiry: inquiry, committer: committer,
                 committerAddress: committerAddress, clock: clock, configuration: configuration,
                 administratorKey: digest, connectionNumbers: numbers,
                 inbox: Inbox(capacity: .max), metrics: LoopMetrics(), peers: peers,
                 logger: configuration.logger)
             let startup = Startup<(LoopHandle, UInt16)>()
             let listenAddress = address
-            let thread = SystemThread(name: "martlet-loop-\(number)") {
+            let thread = try SystemThread(name: "martlet-loop-\(number)") {
                 var ring = UringConfiguration()
                 ring.connectionsMax = configuration.connectionsPerLoopMax
                 do {
@@ -145,18 +154,27 @@ public final class Broker: Sendable {
     /// Calls that come later are refused.
     public func close() async throws {
         guard !isClosed.exchange(true, ordering: .acquiringAndReleasing) else { return }
-        let (loops, committer, store) = (loops, committer, store)
+        let (loops, inquiry, committer, store) = (loops, inquiry, committer, store)
         let folder = configuration.folder
+        let finish: @Sendable () -> Void = {
+            Self.stop(loops)
+            inquiry.stop()
+            committer.stop()
+            DataFolder.removeAddress(in: folder)
+            store.close()
+        }
         await withCheckedContinuation { continuation in
-            // Joining threads blocks, which a task must not.
-            let closing = SystemThread(name: "martlet-close") {
-                Self.stop(loops)
-                committer.stop()
-                DataFolder.removeAddress(in: folder)
-                store.close()
+            do {
+                // Joining threads blocks, which a task should not.
+                let closing = try SystemThread(name: "martlet-close") {
+                    finish()
+                    continuation.resume()
+                }
+                closing.detach()
+            } catch {
+                finish()
                 continuation.resume()
             }
-            closing.detach()
         }
     }
 

@@ -16,6 +16,26 @@ enum Principal {
     /// With the project it acts for, if it named one.
     case administrator(ProjectNumber?)
 
+    /// REG-5: a device's credential never authorises what senders do.
+    func senderProject() throws(MartletError) -> ProjectNumber {
+        switch self {
+        case .sender(let project), .administrator(.some(let project)): return project
+        case .administrator(.none):
+            throw MartletError(
+                .permissionDenied, "Name a project in HELLO to act as its sender.",
+                field: "project")
+        case .device, .nobody:
+            throw MartletError(
+                .permissionDenied, "Only a sender may ask this; connect with a server key.")
+        }
+    }
+
+    func checkAdministrator() throws(MartletError) {
+        guard case .administrator = self else {
+            throw MartletError(.permissionDenied, "Only an administrator may ask this.")
+        }
+    }
+
     /// Whose ordinal a device's is.
     var holder: Holder? {
         if case .device(_, _, let holder) = self { holder } else { nil }
@@ -67,6 +87,8 @@ struct Connection: ~Copyable {
     static let closingSecondsMax: UInt32 = 5
     /// How long one send may take: a peer that reads nothing for so long is gone.
     static let sendSecondsMax: UInt32 = 120
+    /// The same where memory for frames has run out.
+    static let stuckSecondsMax: UInt32 = 10
 
     init(id: ConnectionID, now: UInt32) {
         self.id = id

@@ -213,24 +213,28 @@ extension Loop where Kernel: ~Copyable {
             default: break
             }
         }
-        if delivery.frameBytes >= OutputBounds.arenaBytesMax { closeMostStuck() }
+        if delivery.frameBytes >= OutputBounds.arenaBytesMax { closeStuck(now) }
     }
 
-    /// Frees the frames that the slowest of all readers holds on to.
-    private mutating func closeMostStuck() {
-        var oldest: Int?
+    /// Frees the frames that readers who stopped hold on to: all that have been stuck for long, or
+    /// the one that has been longest.
+    private mutating func closeStuck(_ now: UInt32) {
+        var oldest: UnsafeMutablePointer<Connection>?
+        var isAnyLong = false
         for index in 0...highestIndex
         where isOccupied[index] && delivery.isSending(UInt32(index))
             && connections[index].phase != .closed
         {
-            if let known = oldest, connections[known].sendBegan <= connections[index].sendBegan {
-                continue
+            let connection = connections + index
+            if now &- connection.pointee.sendBegan >= Connection.stuckSecondsMax {
+                isAnyLong = true
+                close(connection)
+            } else if oldest.map({ connection.pointee.sendBegan < $0.pointee.sendBegan }) ?? true {
+                oldest = connection
             }
-            oldest = index
         }
-        guard let oldest else { return }
-        context.logger.warning("a reader that stopped was disconnected to free memory")
-        close(connections + oldest)
+        if !isAnyLong, let oldest { close(oldest) }
+        context.logger.warning("readers that stopped were disconnected to free memory")
     }
 
     // MARK: Draining

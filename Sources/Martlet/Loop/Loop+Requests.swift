@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Frames of clients, one after another: what changes something becomes a command for the committer,
-// what only asks is answered from a snapshot at once. One flat switch. Rests on the engine's
+// what only asks goes to the inquiry. One flat switch. Rests on the engine's
 // commands and queries.
 
 import Logging
@@ -45,11 +45,6 @@ extension Loop where Kernel: ~Copyable {
                 throw error
             }
             send(.error(ErrorFrame(correlation: correlation, error: error)), to: connection)
-        } catch let error as StorageError {
-            guard let correlation = frame.correlation else { throw error }
-            context.logger.error("a question failed", metadata: ["error": "\(error)"])
-            let refusal = MartletError.unreadable(error)
-            send(.error(ErrorFrame(correlation: correlation, error: refusal)), to: connection)
         }
     }
 
@@ -85,7 +80,7 @@ extension Loop where Kernel: ~Copyable {
                 connection)
 
         case .send(let frame):
-            let project = try senderProject(connection)
+            let project = try connection.pointee.principal.senderProject()
             _ = try Message.validate(frame.message)
             ask(
                 .send(
@@ -96,21 +91,21 @@ extension Loop where Kernel: ~Copyable {
                         priority: frame.priority ?? .normal, validateOnly: frame.validateOnly)),
                 frame.correlation, connection)
         case .changeTopic(let frame):
-            let project = try senderProject(connection)
+            let project = try connection.pointee.principal.senderProject()
             ask(
                 .changeTopic(
                     project: project, topic: frame.topic, change: frame.operation,
                     tokens: frame.tokens), frame.correlation, connection)
 
         case .createProject(let frame):
-            try checkAdministrator(connection)
+            try connection.pointee.principal.checkAdministrator()
             ask(
                 .createProject(
                     id: frame.projectID, senderID: Credentials.senderID(),
                     conditionTopicsMax: Int(frame.conditionTopicsMax)), frame.correlation,
                 connection)
         case .createKey(let frame):
-            try checkAdministrator(connection)
+            try connection.pointee.principal.checkAdministrator()
             let key = Credentials.serverKey()
             ask(
                 .createKey(
@@ -119,14 +114,18 @@ extension Loop where Kernel: ~Copyable {
                         id: key.id, name: frame.name, digest: Credentials.digest(key.text))),
                 frame.correlation, connection, .keyCreation(serverKey: key.text))
         case .revokeKey(let frame):
-            try checkAdministrator(connection)
+            try connection.pointee.principal.checkAdministrator()
             ask(
                 .revokeKey(project: frame.projectID, keyID: frame.keyID), frame.correlation,
                 connection)
 
         case .condition, .listTopics, .listSubscribers, .listAudience, .listInstanceTopics,
             .listProjects, .listKeys:
-            try answer(frame, connection)
+            try context.inquiry.ask(
+                Question(
+                    loop: context.number, connection: connection.pointee.id, frame: frame,
+                    principal: connection.pointee.principal))
+            connection.pointee.outstanding += 1
         }
     }
 
@@ -149,30 +148,6 @@ extension Loop where Kernel: ~Copyable {
 
     static func onlyDevices() -> MartletError {
         MartletError(.permissionDenied, "Only a device may ask this.")
-    }
-
-    /// REG-5: a device's credential never authorises what senders do.
-    func senderProject(
-        _ connection: UnsafeMutablePointer<Connection>
-    ) throws(MartletError) -> ProjectNumber {
-        switch connection.pointee.principal {
-        case .sender(let project), .administrator(.some(let project)): return project
-        case .administrator(.none):
-            throw MartletError(
-                .permissionDenied, "Name a project in HELLO to act as its sender.",
-                field: "project")
-        case .device, .nobody:
-            throw MartletError(
-                .permissionDenied, "Only a sender may ask this; connect with a server key.")
-        }
-    }
-
-    func checkAdministrator(
-        _ connection: UnsafeMutablePointer<Connection>
-    ) throws(MartletError) {
-        guard case .administrator = connection.pointee.principal else {
-            throw MartletError(.permissionDenied, "Only an administrator may ask this.")
-        }
     }
 
     // MARK: Opening

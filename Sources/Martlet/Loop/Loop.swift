@@ -18,7 +18,7 @@ import Synchronization
 struct LoopContext: Sendable {
     let number: Int
     let store: Store
-    let programs: SharedPrograms
+    let inquiry: Inquiry
     let committer: Committer
     let committerAddress: RingAddress
     let clock: @Sendable () -> Instant
@@ -50,6 +50,9 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     static var deliveriesPerTurn: Int { 16_384 }
     /// Sessions that are read for from their mailbox in one turn.
     static var catchUpsPerTurn: Int { 256 }
+    /// Messages that one of them looks at, whoever they are for: a mailbox that has not been read for
+    /// long shares the turn with others.
+    static var mailboxRowsPerRead: Int { 1024 }
     /// How long acknowledgements gather before the committer is told: losing them in a crash costs
     /// one more delivery, which the device drops.
     static var acknowledgeMilliseconds: Int64 { 50 }
@@ -127,13 +130,17 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     }
 
     private func waitMilliseconds() -> Int {
-        if delivery.fanoutCount > 0 || delivery.hasBehind && catchUpResumes == 0 { return 0 }
+        if delivery.fanoutCount > 0 { return 0 }
+        if delivery.hasBehind, catchUpResumes == 0, hasRoomForFrames { return 0 }
         if delivery.hasAcknowledgements, !isAcknowledging {
             return Int(Self.acknowledgeMilliseconds)
         }
         if catchUpResumes != 0 { return Int(Self.catchUpRestMilliseconds) }
         return isDraining ? 20 : 1000
     }
+
+    /// Whether what waits to be sent may grow.
+    private var hasRoomForFrames: Bool { delivery.frameBytes < OutputBounds.arenaBytesMax }
 
     // MARK: Fanouts
 
@@ -143,7 +150,7 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
             return
         }
         guard delivery.fanoutCount < Delivery.fanoutsInProgressMax,
-            delivery.frameBytes < OutputBounds.arenaBytesMax
+            hasRoomForFrames
         else {
             delivery.postpone(fanout)
             return
@@ -165,7 +172,7 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
 
     /// Reads mailboxes for sessions that are behind.
     private mutating func catchUp() {
-        guard delivery.hasBehind else { return }
+        guard delivery.hasBehind, hasRoomForFrames else { return }
         if catchUpResumes != 0 {
             guard SystemClock.monotonicMilliseconds() >= catchUpResumes else { return }
             catchUpResumes = 0
@@ -185,15 +192,20 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
                             session.ordinal, in: session.project)?.holder
                         guard holder == present else { continue }
                         let last = try transaction.project(session.project)?.lastSequence ?? .none
-                        let isEnd = try transaction.forEachPending(
+                        let scan = try transaction.forEachPending(
                             for: session.ordinal, in: session.project, after: session.after,
-                            now: now
+                            now: now, rowsMax: Self.mailboxRowsPerRead
                         ) { message in
                             let count = encodeDelivery(message.header, message.body, .direct)
                             return delivery.catchUp(
                                 session.index, message.header.sequence, byteCount: count)
                         }
-                        if isEnd { delivery.caughtUp(session.index, through: last) }
+                        switch scan {
+                        case .end: delivery.caughtUp(session.index, through: last)
+                        case .paused(let through):
+                            delivery.catchUpPaused(session.index, through: through)
+                        case .stopped: break
+                        }
                     } catch {
                         delivery.catchUpLater(session.index)
                         throw error

@@ -35,10 +35,10 @@ final class Committer: Sendable {
         self.logger = logger
     }
 
-    /// - Throws: `RingError` if the kernel gives no ring.
+    /// - Throws: `RingError` if the kernel gives no ring, `MartletError` if it gives no thread.
     func start() throws {
         let startup = Startup<Void>()
-        let running = SystemThread(name: "martlet-commit") { [self] in
+        let running = try SystemThread(name: "martlet-commit") { [self] in
             var configuration = UringConfiguration()
             configuration.connectionsMax = 1
             configuration.submissionEntries = 256

@@ -6,6 +6,7 @@
 import MartletBase
 import MartletEngine
 import MartletRing
+import MartletWire
 
 /// A command and whom to tell what came of it.
 struct Request: Sendable {
@@ -37,6 +38,8 @@ struct RequestContext: Sendable {
 /// What a loop is told by other threads.
 enum LoopMessage: Sendable {
     case outcome(ConnectionID, RequestContext, Outcome)
+    /// What was asked is answered.
+    case answer(ConnectionID, BrokerFrame)
     case fanout(Fanout)
     /// An instance connected to another loop (NET-4).
     case connected(ProjectNumber, Ordinal, connectionNumber: UInt64)

@@ -29,7 +29,8 @@ final class SystemThread: @unchecked Sendable {
     }
 
     /// - Parameter name: at most 15 bytes; shown by `top -H` and debuggers.
-    init(name: String, _ run: @escaping @Sendable () -> Void) {
+    /// - Throws: `UNAVAILABLE` if the system has no thread left.
+    init(name: String, _ run: @escaping @Sendable () -> Void) throws(MartletError) {
         let body = Unmanaged.passRetained(Body(name: name, run: run))
         var created: pthread_t = 0
         let code = pthread_create(
@@ -40,8 +41,12 @@ final class SystemThread: @unchecked Sendable {
                 body.run()
                 return nil
             }, body.toOpaque())
-        precondition(
-            code == 0, "The system has no thread left: \(String(cString: strerror(code))).")
+        guard code == 0 else {
+            body.release()
+            throw MartletError(
+                .unavailable,
+                "The system gives no thread (\(String(cString: strerror(code)))); raise its limit.")
+        }
         handle = created
     }
 

@@ -343,6 +343,15 @@ public struct Delivery: ~Copyable {
         session.pointee.flags.remove(.behind)
     }
 
+    /// Nothing up to a sequence is left for the session, but the end was not reached: it is read for
+    /// again, after others.
+    public mutating func catchUpPaused(_ index: UInt32, through sequence: MessageSequence) {
+        let session = sessions + Int(index)
+        session.pointee.deliveredThrough = max(
+            session.pointee.deliveredThrough, sequence.rawValue)
+        queueCatchUp(index)
+    }
+
     /// The store could not be read: tries again when the session's queue has drained, or now.
     public mutating func catchUpLater(_ index: UInt32) {
         if sessions[Int(index)].queuedBytes == 0 { queueCatchUp(index) }

@@ -40,6 +40,16 @@ public struct PendingMessage {
     }
 }
 
+/// How reading a mailbox ended.
+public enum PendingScan: Sendable, Hashable {
+    /// There is nothing more in the snapshot.
+    case end
+    /// The reader had enough; the message it was last given was not taken.
+    case stopped
+    /// So many messages were looked at: nothing up to here is left, and there may be more behind.
+    case paused(through: MessageSequence)
+}
+
 /// Blocks of stored sets. A source has no way of failing in the middle: it ends, and says afterwards
 /// whether that was the end.
 public protocol StoredBlockSource: BlockSource {
@@ -91,11 +101,12 @@ public protocol StorageReader: ~Copyable {
     ) throws(StorageError) -> MessageSequence
 
     /// Stored messages for an instance after `sequence` that are not acknowledged and live at `now`,
-    /// in order, until `body` returns false. Returns whether the end was reached.
+    /// in order, until `body` returns false. Looks at no more than `rowsMax` messages, whoever they
+    /// are for.
     func forEachPending(
         for ordinal: Ordinal, in project: ProjectNumber, after sequence: MessageSequence,
-        now: Instant, _ body: (borrowing PendingMessage) -> Bool
-    ) throws(StorageError) -> Bool
+        now: Instant, rowsMax: Int, _ body: (borrowing PendingMessage) -> Bool
+    ) throws(StorageError) -> PendingScan
 }
 
 /// The one writing transaction. Everything here is atomic with everything else in it.

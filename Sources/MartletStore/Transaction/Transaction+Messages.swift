@@ -78,8 +78,8 @@ extension Transaction {
 
     public borrowing func forEachPending(
         for ordinal: Ordinal, in project: ProjectNumber, after sequence: MessageSequence,
-        now: Instant, _ body: (borrowing PendingMessage) -> Bool
-    ) throws(StorageError) -> Bool {
+        now: Instant, rowsMax: Int, _ body: (borrowing PendingMessage) -> Bool
+    ) throws(StorageError) -> PendingScan {
         let first = MessageSequence(sequence.rawValue + 1)
         let inboxPrefix = Key.ordinal(ordinal, in: project)
         let projectPrefix = Key(project)
@@ -88,6 +88,8 @@ extension Transaction {
         var direct = try inbox.seek(.inbox(ordinal, first, in: project))
         var fanout = try recipients.seek(.sequence(first, in: project))
         let singles = try hasSingleAcknowledgements(ordinal, in: project)
+        var rows = 0
+        var through = sequence
         while true {
             if let entry = direct, !inboxPrefix.isPrefix(of: entry.key) { direct = nil }
             if let entry = fanout, !projectPrefix.isPrefix(of: entry.key) { fanout = nil }
@@ -95,7 +97,10 @@ extension Transaction {
             let directSequence = direct.map { $0.key.loadBigEndian(UInt64.self, at: 8) } ?? .max
             let fanoutSequence = fanout.map { $0.key.loadBigEndian(UInt64.self, at: 4) } ?? .max
             let next = MessageSequence(min(directSequence, fanoutSequence))
-            guard next.rawValue != .max else { return true }
+            guard next.rawValue != .max else { return .end }
+            guard rows < rowsMax else { return .paused(through: through) }
+            rows += 1
+            through = next
             var isRecipient = true
             if directSequence < fanoutSequence {
                 direct = try inbox.next()
@@ -113,7 +118,7 @@ extension Transaction {
             guard let found = try raw.get(.messages, .sequence(next, in: project)) else { continue }
             let message = try pending(next, found)
             guard message.header.expires > now else { continue }
-            if !body(message) { return false }
+            if !body(message) { return .stopped }
         }
     }
 

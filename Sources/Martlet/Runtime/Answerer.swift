@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Answers to questions, read from a snapshot: audiences, explanations, lists. Rests on the engine's
+// queries and MartletWire.
+
+import MartletBase
+import MartletCondition
+import MartletEngine
+import MartletStore
+import MartletWire
+
+/// Turns a question's frame into its answer's.
+struct Answerer: Sendable {
+    let store: Store
+    let programs: SharedPrograms
+
+    /// - Throws: `MartletError` for the asker, `StorageError`.
+    func answer(_ frame: ClientFrame, _ principal: Principal) throws -> BrokerFrame {
+        switch frame {
+        case .condition(let question):
+            return try answer(question, try principal.senderProject())
+        case .listTopics(let question):
+            let project = try principal.senderProject()
+            let page = try store.read { (transaction) throws in
+                try Listing.topics(
+                    in: project, after: question.after, limit: Int(question.limit), transaction)
+            }
+            return .topicPage(TopicPage(correlation: question.correlation, page))
+        case .listInstanceTopics(let question):
+            return try answer(question, principal)
+        case .listSubscribers(let question):
+            return try answer(question, try principal.senderProject())
+        case .listAudience(let question):
+            return try answer(question, try principal.senderProject())
+        case .listProjects(let question):
+            try principal.checkAdministrator()
+            let page = try store.read { (transaction) throws in
+                try Listing.projects(
+                    after: question.after, limit: Int(question.limit), transaction)
+            }
+            return .projectPage(
+                ProjectPage(
+                    correlation: question.correlation, hasMore: page.hasMore,
+                    projects: page.entries.map { ProjectRecord($0) }))
+        case .listKeys(let question):
+            try principal.checkAdministrator()
+            let keys = try store.read { (transaction) throws in
+                let project = try Authentication.project(id: question.projectID, in: transaction)
+                return try transaction.serverKeys(of: project.number)
+            }
+            return .keyPage(
+                KeyPage(
+                    correlation: question.correlation,
+                    keys: keys.map {
+                        KeyPage.Entry(
+                            keyID: $0.id, name: $0.name, created: $0.created,
+                            isRevoked: $0.isRevoked)
+                    }))
+        default: preconditionFailure("Only questions are answered from a snapshot.")
+        }
+    }
+
+    private func answer(
+        _ question: ConditionQuestion, _ project: ProjectNumber
+    ) throws -> BrokerFrame {
+        switch question.kind {
+        case .audience:
+            let audience = try store.read { (transaction) throws in
+                try Audience(of: question.condition, in: project, programs, transaction)
+            }
+            return .audienceResult(
+                AudienceResult(
+                    correlation: question.correlation, total: audience.total,
+                    android: audience.perPlatform[.android] ?? 0,
+                    apple: audience.perPlatform[.apple] ?? 0,
+                    web: audience.perPlatform[.web] ?? 0,
+                    apps: audience.perApp.map {
+                        AudienceResult.AppCount(
+                            appName: $0.app.name, platform: $0.app.platform, count: $0.count)
+                    }))
+        case .explain:
+            let explanation = try store.read { (transaction) throws in
+                try Audience.explain(
+                    question.condition, in: project, programs, transaction)
+            }
+            return .explanation(
+                MartletWire.Explanation(
+                    correlation: question.correlation, tree: explanation.treeText,
+                    bytecode: explanation.bytecode.joined(separator: "\n"),
+                    parts: explanation.parts.map {
+                        MartletWire.Explanation.Part(
+                            start: UInt32($0.byteRange.lowerBound),
+                            end: UInt32($0.byteRange.upperBound), count: $0.count)
+                    },
+                    advice: explanation.advice))
+        }
+    }
+
+    private func answer(
+        _ question: ListInstanceTopicsRequest, _ principal: Principal
+    ) throws -> BrokerFrame {
+        let isOwn = question.token.isEmpty
+        let project: ProjectNumber
+        var own: Ordinal?
+        if case .device(let number, let ordinal, _) = principal, isOwn {
+            project = number
+            own = ordinal
+        } else {
+            project = try principal.senderProject()
+        }
+        let page = try store.read { (transaction) throws in
+            let ordinal = try own ?? Listing.locate(question.token, in: project, transaction)
+            return try Listing.topics(
+                of: ordinal, in: project, after: question.after, limit: Int(question.limit),
+                transaction)
+        }
+        return .topicPage(TopicPage(correlation: question.correlation, page))
+    }
+
+    private func answer(
+        _ question: ListSubscribersRequest, _ project: ProjectNumber
+    ) throws -> BrokerFrame {
+        let name = try TopicName(validating: question.topic)
+        let start = try Ordinal(cursor: question.cursor)
+        let page = try store.read { (transaction) throws in
+            try Listing.subscribers(
+                of: name, in: project, from: start, limit: Int(question.limit), transaction)
+        }
+        return .tokenPage(TokenPage(correlation: question.correlation, page))
+    }
+
+    private func answer(
+        _ question: ListAudienceRequest, _ project: ProjectNumber
+    ) throws -> BrokerFrame {
+        let start = try Ordinal(cursor: question.cursor)
+        let page = try store.read { (transaction) throws in
+            try Listing.audience(
+                of: question.condition, in: project, from: start, limit: Int(question.limit),
+                programs, transaction)
+        }
+        return .tokenPage(TokenPage(correlation: question.correlation, page))
+    }
+}
+
+extension ProjectRecord {
+    init(_ project: Project) {
+        self.init(
+            projectID: project.id, senderID: project.senderID,
+            conditionTopicsMax: UInt8(project.conditionTopicsMax),
+            instances: project.instanceCount, topics: project.topicCount)
+    }
+}
+
+extension TokenPage {
+    init(correlation: UInt32, _ page: Listing.Tokens) {
+        self.init(
+            correlation: correlation, total: page.total,
+            nextCursor: page.next.map { String($0.rawValue) } ?? "",
+            tokens: page.tokens.map(\.text))
+    }
+}
+
+extension TopicPage {
+    init(correlation: UInt32, _ page: Listing.Page<Topic>) {
+        self.init(
+            correlation: correlation, hasMore: page.hasMore,
+            topics: page.entries.map {
+                Entry(name: $0.name.text, subscribers: $0.subscriberCount)
+            })
+    }
+}
+
+extension MartletCondition.Explanation {
+    /// Advice of one explanation, in bytes. Tree, bytecode and parts have at most 64 KiB each of the
+    /// frame's 256 KiB.
+    private static var adviceBytesMax: Int { 48 * 1024 }
+    /// An advice that quotes a long condition is cut here.
+    private static var adviceCharactersMax: Int { 500 }
+
+    /// The first advices, as many as fit into the frame.
+    var advice: [MartletWire.Explanation.Advice] {
+        var left = Self.adviceBytesMax
+        var result: [MartletWire.Explanation.Advice] = []
+        for lint in lints {
+            var text = lint.message
+            if text.count > Self.adviceCharactersMax {
+                text = String(text.prefix(Self.adviceCharactersMax)) + "…"
+            }
+            left -= text.utf8.count + 6
+            guard left >= 0 else { break }
+            result.append(.init(byteOffset: lint.byteOffset, text: text))
+        }
+        return result
+    }
+
+    /// The sub-expressions, indented by depth, each with its cardinality.
+    var treeText: String {
+        parts.map { part in
+            String(repeating: "  ", count: part.depth) + "\(part.label)  \(part.count)"
+        }.joined(separator: "\n")
+    }
+}
