@@ -113,17 +113,22 @@ final class Environment: @unchecked Sendable {
         }
     }
 
+    private static let lockAttempts = 30
+
     /// An exclusive lock on the folder, which the kernel drops with the process, however it ends.
     private static func lock(_ folder: String) throws -> Int32 {
         let descriptor = Glibc.open(folder + "/martlet.lock", O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else {
             throw StoreOpenError.folder(folder, text: String(cString: strerror(errno)))
         }
-        guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
-            Glibc.close(descriptor)
-            throw StoreOpenError.inUse(folder)
+        // A process that this one is just starting holds copies of its descriptors until it has become
+        // another program, so a lock can outlive its owner for a moment.
+        for _ in 0..<lockAttempts {
+            if flock(descriptor, LOCK_EX | LOCK_NB) == 0 { return descriptor }
+            usleep(10_000)
         }
-        return descriptor
+        Glibc.close(descriptor)
+        throw StoreOpenError.inUse(folder)
     }
 
     private static func checkFormat(_ transaction: OpaquePointer?, _ meta: MDB_dbi) throws {
