@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the parts of the load generator share: the settings, one connection, and the interface
+// between the measuring and the protocols. A protocol says how a subscriber and a publisher greet,
+// how a message is published, and where in a delivered frame the payload lies; everything else is
+// the same for all of them, so that they are measured alike.
+
+#ifndef MARTLET_LOAD_H
+#define MARTLET_LOAD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+struct options {
+    const char *protocol;
+    const char *host;
+    uint16_t port;
+    uint32_t subscribers;
+    uint32_t payloadBytes;
+    uint32_t outstanding;
+    double warmupSeconds;
+    double seconds;
+    // Messages per second, or 0 for as many as `outstanding` allows.
+    double rate;
+    // The server, whose CPU time and memory are read; 0 for none.
+    pid_t server;
+    // Only connect, report memory, and stay until standard input ends.
+    bool idle;
+    const char *administratorKey;
+    const char *project;
+    const char *topic;
+    // Source addresses begin at 127.0.first.1 (several processes must not share one).
+    uint32_t firstSource;
+};
+
+enum {
+    // One read takes up to this much: a generator that reads little at a time would be the bottleneck.
+    readBytes = 1 << 20,
+    // The longest frame of a payload of 4096 bytes fits.
+    carryBytesMax = 8192,
+    // 16 hexadecimal digits of sequence and 16 of nanoseconds.
+    stampBytes = 32,
+};
+
+enum phase { phaseConnecting, phaseGreeting, phaseOpen };
+
+struct connection {
+    int descriptor;
+    uint8_t phase;
+    bool isPublisher;
+    // Bytes of a frame that has not come whole.
+    uint32_t carried;
+    uint8_t *carry;
+    // The sequence that comes next.
+    uint64_t expected;
+};
+
+// What a protocol found at the start of the bytes it was given.
+enum found {
+    // Not a whole frame yet.
+    foundNothing,
+    // A frame without meaning for the measurement.
+    foundOther,
+    // A frame with a payload.
+    foundDelivery,
+    // The greeting is over.
+    foundOpen,
+    // The publisher's message was accepted.
+    foundAccepted,
+    foundFault,
+};
+
+struct frame {
+    size_t bytes;
+    const uint8_t *payload;
+    size_t payloadBytes;
+    // What an acknowledgement names: stream ID or packet ID.
+    uint64_t identity;
+    const char *fault;
+};
+
+struct protocol {
+    const char *name;
+    // Whether each published message is answered, and waited for.
+    bool isAccepted;
+    // Whether devices acknowledge what they receive, all of it at once...
+    bool acknowledgesThrough;
+    // ...or each message by itself.
+    bool acknowledgesEach;
+    // Connections in their greeting at once: bounded by the server's backlog.
+    uint32_t greetingsMax;
+    // What a connection says first; returns bytes written to `out`.
+    size_t (*greet)(const struct options *, const struct connection *, uint8_t *out);
+    enum found (*parse)(
+        const struct options *, struct connection *, const uint8_t *, size_t, struct frame *);
+    // A published message without its payload: `payload` is where that goes.
+    size_t (*publish)(
+        const struct options *, uint64_t sequence, uint8_t *out, uint8_t **payload);
+    // Bytes of an acknowledgement.
+    size_t (*acknowledge)(uint64_t identity, uint8_t *out);
+    // Told once all are connected, before the first message; may use the publisher's socket.
+    void (*prepare)(const struct options *, int publisher);
+    // Told before the first connection.
+    void (*begin)(struct options *);
+};
+
+extern const struct protocol *findProtocol(const char *name);
+
+// system.c
+uint64_t nowNanoseconds(void);
+uint64_t processNanoseconds(pid_t);
+uint64_t ownNanoseconds(void);
+struct memory { uint64_t resident, anonymous; };
+struct memory processMemory(pid_t);
+__attribute__((noreturn, format(printf, 1, 2))) void fail(const char *, ...);
+
+// Ordinary calls for what happens once.
+int connectBlocking(const struct options *);
+void writeAll(int, const void *, size_t);
+void readAll(int, void *, size_t);
+
+#endif

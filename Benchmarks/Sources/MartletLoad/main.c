@@ -1,0 +1,409 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The load generator: N subscribers and one publisher on one thread, so that publish and delivery
+// are read from one clock and one core is all it needs. It keeps W messages outstanding; a message
+// is done when all subscribers have it (and its acceptance has come, where the protocol has one).
+// Every delivery is checked: each subscriber must see 0, 1, 2, … without gap or repetition. A
+// measurement begins and ends drained, so that CPU time and deliveries belong to each other exactly.
+//
+// Prints one line of JSON. Source addresses rotate through 127.0.x.y, ports chosen at connect
+// (IP_BIND_ADDRESS_NO_PORT), which the kernel does several times faster.
+
+#include "load.h"
+
+#include "histogram.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#ifndef IP_BIND_ADDRESS_NO_PORT
+#define IP_BIND_ADDRESS_NO_PORT 24
+#endif
+
+enum {
+    eventsMax = 512,
+    // Connections that share one source address.
+    connectionsPerSource = 4000,
+    // Without any delivery for so long the run has failed.
+    stallSeconds = 15,
+};
+
+/// A message that is not done.
+struct outstanding {
+    uint64_t published;
+    uint32_t remaining;
+};
+
+static struct options options = {
+    .protocol = "martlet", .host = "127.0.0.1", .port = 5228, .subscribers = 1000,
+    .payloadBytes = 128, .outstanding = 1, .warmupSeconds = 0.5, .seconds = 2,
+    .project = "bench", .topic = "bench", .firstSource = 0};
+static const struct protocol *protocol;
+static struct connection *connections;  // The last one is the publisher.
+static struct connection *publisher;
+static int poller;
+static uint8_t *reading;
+static uint32_t openCount, greetingCount;
+
+// Messages.
+static struct outstanding *ring;
+static uint64_t ringMask, publishedCount, doneCount, acceptedCount, deliveredCount;
+static uint8_t *publishing;
+static bool isMeasuring;
+static struct histogram firstTimes, allTimes, lastTimes;
+
+// MARK: Connecting
+
+static void startConnecting(uint32_t index) {
+    struct connection *connection = connections + index;
+    int descriptor = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (descriptor < 0) fail("socket %u: %s", index, strerror(errno));
+    int one = 1;
+    setsockopt(descriptor, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &one, sizeof one);
+    setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    // Closing resets, so that thousands of sockets do not linger between runs.
+    struct linger linger = {.l_onoff = 1, .l_linger = 0};
+    setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &linger, sizeof linger);
+    uint32_t source = index / connectionsPerSource;
+    struct sockaddr_in from = {.sin_family = AF_INET};
+    from.sin_addr.s_addr = htonl(
+        0x7F000001u + ((options.firstSource + source / 200) << 8) + source % 200);
+    if (bind(descriptor, (struct sockaddr *)&from, sizeof from) != 0)
+        fail("bind: %s", strerror(errno));
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(options.port)};
+    inet_pton(AF_INET, options.host, &to.sin_addr);
+    if (connect(descriptor, (struct sockaddr *)&to, sizeof to) != 0 && errno != EINPROGRESS)
+        fail("connect %u: %s", index, strerror(errno));
+    connection->descriptor = descriptor;
+    connection->phase = phaseConnecting;
+    connection->isPublisher = connection == publisher;
+    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLET, .data.u32 = index};
+    if (epoll_ctl(poller, EPOLL_CTL_ADD, descriptor, &event) != 0)
+        fail("epoll: %s", strerror(errno));
+    greetingCount++;
+}
+
+static void connected(struct connection *connection) {
+    int error = 0;
+    socklen_t bytes = sizeof error;
+    getsockopt(connection->descriptor, SOL_SOCKET, SO_ERROR, &error, &bytes);
+    if (error) fail("connect: %s", strerror(error));
+    connection->phase = phaseGreeting;
+    uint8_t greeting[1024];
+    size_t count = protocol->greet(&options, connection, greeting);
+    if (count > 0) {
+        writeAll(connection->descriptor, greeting, count);
+    } else {
+        connection->phase = phaseOpen;
+        openCount++;
+        greetingCount--;
+    }
+    // From now on only bytes are of interest.
+    struct epoll_event event = {
+        .events = EPOLLIN | EPOLLET, .data.u32 = (uint32_t)(connection - connections)};
+    epoll_ctl(poller, EPOLL_CTL_MOD, connection->descriptor, &event);
+}
+
+// MARK: Messages
+
+static void encodeHexadecimal(uint8_t *out, uint64_t value) {
+    for (int digit = 15; digit >= 0; digit--, value >>= 4)
+        out[digit] = (uint8_t)"0123456789abcdef"[value & 15];
+}
+
+static uint64_t decodeHexadecimal(const uint8_t *at) {
+    // Digits become nibbles, then pairs, quadruples, … are put together, eight digits at a time.
+    uint64_t result = 0;
+    for (int half = 0; half < 2; half++) {
+        uint64_t word;
+        memcpy(&word, at + 8 * half, 8);
+        word = __builtin_bswap64(word);
+        word = (word & 0x0F0F0F0F0F0F0F0Full) + 9 * (word >> 6 & 0x0101010101010101ull);
+        word = (word | word >> 4) & 0x00FF00FF00FF00FFull;
+        word = (word | word >> 8) & 0x0000FFFF0000FFFFull;
+        result = result << 32 | ((word | word >> 16) & 0xFFFFFFFFull);
+    }
+    return result;
+}
+
+static void messageDone(uint64_t sequence, uint64_t now) {
+    doneCount++;
+    if (isMeasuring) histogramAdd(&lastTimes, now - ring[sequence & ringMask].published, 1);
+}
+
+static void publishUpTo(uint64_t limit, uint64_t now) {
+    uint8_t *at = publishing;
+    while (publishedCount < limit && publishedCount - doneCount < options.outstanding) {
+        uint8_t *payload;
+        struct outstanding *message = ring + (publishedCount & ringMask);
+        message->published = now;
+        message->remaining = options.subscribers + (protocol->isAccepted ? 1 : 0);
+        size_t bytes = protocol->publish(&options, publishedCount, at, &payload);
+        encodeHexadecimal(payload, publishedCount);
+        encodeHexadecimal(payload + 16, now);
+        memset(payload + stampBytes, 'x', options.payloadBytes - stampBytes);
+        at += bytes;
+        publishedCount++;
+    }
+    if (at > publishing) writeAll(publisher->descriptor, publishing, (size_t)(at - publishing));
+}
+
+static void take(struct connection *connection, const struct frame *frame, uint64_t now) {
+    uint64_t sequence = decodeHexadecimal(frame->payload);
+    if (sequence != connection->expected)
+        fail(
+            "subscriber %ld got message %llu instead of %llu", connection - connections,
+            (unsigned long long)sequence, (unsigned long long)connection->expected);
+    connection->expected = sequence + 1;
+    struct outstanding *message = ring + (sequence & ringMask);
+    deliveredCount++;
+    if (isMeasuring) {
+        uint64_t time = now - message->published;
+        if (message->remaining >= options.subscribers &&
+            (!protocol->isAccepted || message->remaining > options.subscribers ||
+             acceptedCount > sequence))
+            histogramAdd(&firstTimes, time, 1);
+        histogramAdd(&allTimes, time, 1);
+    }
+    if (--message->remaining == 0) messageDone(sequence, now);
+}
+
+static size_t parseAll(
+    struct connection *connection, const uint8_t *bytes, size_t count, uint64_t now) {
+    static uint8_t acknowledgements[1 << 17];
+    size_t at = 0, acknowledging = 0;
+    uint64_t through = 0;
+    for (;;) {
+        struct frame frame = {0};
+        enum found found =
+            protocol->parse(&options, connection, bytes + at, count - at, &frame);
+        if (found == foundNothing) break;
+        at += frame.bytes;
+        if (found == foundDelivery) {
+            if (connection->isPublisher || connection->phase != phaseOpen)
+                fail("a message where none was expected");
+            take(connection, &frame, now);
+            through = frame.identity;
+            if (protocol->acknowledgesEach) {
+                acknowledging +=
+                    protocol->acknowledge(frame.identity, acknowledgements + acknowledging);
+                if (acknowledging > sizeof acknowledgements - 64) {
+                    writeAll(connection->descriptor, acknowledgements, acknowledging);
+                    acknowledging = 0;
+                }
+            }
+        } else if (found == foundOpen) {
+            if (connection->phase != phaseOpen) {
+                connection->phase = phaseOpen;
+                openCount++;
+                greetingCount--;
+            }
+        } else if (found == foundAccepted) {
+            // Answers come in the order of the requests.
+            struct outstanding *message = ring + (acceptedCount & ringMask);
+            if (--message->remaining == 0) messageDone(acceptedCount, now);
+            acceptedCount++;
+        } else if (found == foundFault) {
+            fail("%s", frame.fault);
+        }
+    }
+    if (protocol->acknowledgesThrough && through)
+        acknowledging = protocol->acknowledge(through, acknowledgements);
+    if (acknowledging) writeAll(connection->descriptor, acknowledgements, acknowledging);
+    return at;
+}
+
+static void received(struct connection *connection) {
+    for (;;) {
+        ssize_t got = recv(connection->descriptor, reading + carryBytesMax, readBytes, 0);
+        if (got < 0 && errno == EAGAIN) return;
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) fail("the server closed a connection: %s", got ? strerror(errno) : "end");
+        uint8_t *start = reading + carryBytesMax - connection->carried;
+        if (connection->carried) memcpy(start, connection->carry, connection->carried);
+        size_t count = (size_t)got + connection->carried;
+        size_t used = parseAll(connection, start, count, nowNanoseconds());
+        connection->carried = (uint32_t)(count - used);
+        if (connection->carried > 0) {
+            if (connection->carried > carryBytesMax) fail("a frame too long");
+            if (!connection->carry) connection->carry = malloc(carryBytesMax);
+            memcpy(connection->carry, start + used, connection->carried);
+        }
+        // A short read of an edge-triggered socket has emptied it.
+        if (got < readBytes) return;
+    }
+}
+
+// MARK: Turns
+
+static void turn(int timeoutMilliseconds) {
+    static struct epoll_event events[eventsMax];
+    int count = epoll_wait(poller, events, eventsMax, timeoutMilliseconds);
+    for (int index = 0; index < count; index++) {
+        struct connection *connection = connections + events[index].data.u32;
+        if (connection->phase == phaseConnecting) {
+            if (events[index].events & (EPOLLOUT | EPOLLERR | EPOLLHUP)) connected(connection);
+            continue;
+        }
+        received(connection);
+    }
+}
+
+/// Publishes for some seconds, then waits until every message is done.
+static double run(double seconds) {
+    uint64_t began = nowNanoseconds(), now = began, progress = began, delivered = deliveredCount;
+    uint64_t first = publishedCount, end = began + (uint64_t)(seconds * 1e9);
+    for (;;) {
+        now = nowNanoseconds();
+        if (now < end) {
+            uint64_t limit = UINT64_MAX;
+            if (options.rate > 0)
+                limit = first + (uint64_t)((double)(now - began) / 1e9 * options.rate) + 1;
+            publishUpTo(limit, now);
+        } else if (doneCount == publishedCount) {
+            break;
+        }
+        turn(options.rate > 0 ? 0 : 1000);
+        if (deliveredCount != delivered) {
+            delivered = deliveredCount;
+            progress = now;
+        } else if (now - progress > stallSeconds * 1000000000ull) {
+            uint32_t behind = 0;
+            for (uint32_t index = 0; index < options.subscribers; index++)
+                if (connections[index].expected != publishedCount) behind++;
+            fail(
+                "nothing delivered for %d s: %llu published, %llu accepted, %u subscribers lack "
+                "messages", stallSeconds, (unsigned long long)publishedCount,
+                (unsigned long long)acceptedCount, behind);
+        }
+    }
+    return (double)(now - began) / 1e9;
+}
+
+static void connectAll(void) {
+    uint32_t total = options.subscribers + 1, started = 0;
+    uint64_t began = nowNanoseconds();
+    while (openCount < total) {
+        // The publisher comes last: by then everybody is there.
+        uint32_t ready = started < options.subscribers || openCount == options.subscribers
+            ? total : options.subscribers;
+        if (ready == total && started < options.subscribers) ready = options.subscribers;
+        while (started < ready && greetingCount < protocol->greetingsMax)
+            startConnecting(started++);
+        turn(1000);
+        if (nowNanoseconds() - began > 120000000000ull)
+            fail("only %u of %u connections open after 120 s", openCount, total);
+    }
+    fprintf(
+        stderr, "bench-load: %u connections in %.1f ms\n", total,
+        (double)(nowNanoseconds() - began) / 1e6);
+}
+
+static void parseOptions(int argc, char **argv) {
+    static const struct option names[] = {
+        {"protocol", 1, 0, 'p'}, {"host", 1, 0, 'h'}, {"port", 1, 0, 'P'},
+        {"subscribers", 1, 0, 'n'}, {"payload", 1, 0, 'b'}, {"outstanding", 1, 0, 'w'},
+        {"warmup", 1, 0, 'u'}, {"seconds", 1, 0, 's'}, {"rate", 1, 0, 'r'},
+        {"server", 1, 0, 'S'}, {"admin-key", 1, 0, 'k'}, {"idle", 0, 0, 'i'},
+        {"first-source", 1, 0, 'f'}, {"topic", 1, 0, 't'}, {0, 0, 0, 0}};
+    int name;
+    while ((name = getopt_long(argc, argv, "", names, NULL)) != -1) {
+        switch (name) {
+            case 'p': options.protocol = optarg; break;
+            case 'h': options.host = optarg; break;
+            case 'P': options.port = (uint16_t)atoi(optarg); break;
+            case 'n': options.subscribers = (uint32_t)atoi(optarg); break;
+            case 'b': options.payloadBytes = (uint32_t)atoi(optarg); break;
+            case 'w': options.outstanding = (uint32_t)atoi(optarg); break;
+            case 'u': options.warmupSeconds = atof(optarg); break;
+            case 's': options.seconds = atof(optarg); break;
+            case 'r': options.rate = atof(optarg); break;
+            case 'S': options.server = atoi(optarg); break;
+            case 'k': options.administratorKey = optarg; break;
+            case 'i': options.idle = true; break;
+            case 'f': options.firstSource = (uint32_t)atoi(optarg); break;
+            case 't': options.topic = optarg; break;
+            default: exit(2);
+        }
+    }
+    if (options.payloadBytes < stampBytes || options.payloadBytes > 3900)
+        fail("a payload has %d to 3900 bytes", stampBytes);
+    if (options.outstanding < 1 || options.outstanding > 1024) fail("1 to 1024 outstanding");
+    if (options.subscribers < 1) fail("at least one subscriber");
+}
+
+int main(int argc, char **argv) {
+    parseOptions(argc, argv);
+    protocol = findProtocol(options.protocol);
+    struct rlimit limit;
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    connections = calloc(options.subscribers + 1, sizeof *connections);
+    publisher = connections + options.subscribers;
+    reading = malloc(carryBytesMax + readBytes);
+    publishing = malloc((size_t)options.outstanding * (options.payloadBytes + 256));
+    ringMask = 1;
+    while (ringMask < options.outstanding) ringMask *= 2;
+    ring = calloc(ringMask, sizeof *ring);
+    ringMask--;
+    poller = epoll_create1(EPOLL_CLOEXEC);
+
+    if (protocol->begin) protocol->begin(&options);
+    struct memory before = processMemory(options.server);
+    connectAll();
+    if (protocol->prepare) protocol->prepare(&options, publisher->descriptor);
+    usleep(200000);
+    struct memory idle = processMemory(options.server);
+    double connectionCount = options.subscribers + 1;
+    if (options.idle) {
+        printf(
+            "{\"protocol\":\"%s\",\"subscribers\":%u,\"serverAnonymousBytes\":%llu,"
+            "\"idleBytes\":%.0f}\n", protocol->name, options.subscribers,
+            (unsigned long long)idle.anonymous,
+            ((double)idle.anonymous - (double)before.anonymous) / connectionCount);
+        fflush(stdout);
+        char byte;
+        while (read(0, &byte, 1) > 0) {}
+        return 0;
+    }
+
+    run(options.warmupSeconds);
+    isMeasuring = true;
+    uint64_t serverBegan = processNanoseconds(options.server), ownBegan = ownNanoseconds();
+    uint64_t deliveredBefore = deliveredCount, messagesBefore = doneCount;
+    double seconds = run(options.seconds);
+    uint64_t serverUsed = processNanoseconds(options.server) - serverBegan;
+    uint64_t ownUsed = ownNanoseconds() - ownBegan;
+    double deliveries = (double)(deliveredCount - deliveredBefore);
+    struct memory after = processMemory(options.server);
+
+    printf(
+        "{\"protocol\":\"%s\",\"subscribers\":%u,\"payload\":%u,\"outstanding\":%u,"
+        "\"rate\":%.0f,\"seconds\":%.3f,\"messages\":%llu,\"deliveries\":%.0f,"
+        "\"deliveriesPerSecond\":%.0f,\"serverNanoseconds\":%.1f,\"generatorNanoseconds\":%.1f,"
+        "\"serverLoad\":%.3f,\"generatorLoad\":%.3f,\"first\":%.1f,\"median\":%.1f,\"p99\":%.1f,"
+        "\"last\":%.1f,\"lastP99\":%.1f,\"idleBytes\":%.0f,\"serverAnonymousBytes\":%llu}\n",
+        protocol->name, options.subscribers, options.payloadBytes, options.outstanding,
+        options.rate, seconds, (unsigned long long)(doneCount - messagesBefore), deliveries,
+        deliveries / seconds, (double)serverUsed / deliveries, (double)ownUsed / deliveries,
+        (double)serverUsed / 1e9 / seconds, (double)ownUsed / 1e9 / seconds,
+        (double)histogramQuantile(&firstTimes, 0.5) / 1e3,
+        (double)histogramQuantile(&allTimes, 0.5) / 1e3,
+        (double)histogramQuantile(&allTimes, 0.99) / 1e3,
+        (double)histogramQuantile(&lastTimes, 0.5) / 1e3,
+        (double)histogramQuantile(&lastTimes, 0.99) / 1e3,
+        ((double)idle.anonymous - (double)before.anonymous) / connectionCount,
+        (unsigned long long)after.anonymous);
+    return 0;
+}
