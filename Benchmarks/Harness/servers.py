@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The servers under measurement: how each is started on loopback with logging off and its limits
+# raised, so that it does nothing but the fanout, and how it is known to be ready. The same commands
+# stand in the README. Each start has an empty folder of its own.
+
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+SERVER_CORE = "0"
+GENERATOR_CORE = "1"
+
+
+class Unavailable(Exception):
+    """The server is not installed; the report says so instead of failing."""
+
+
+class Server:
+    """A running server in a temporary folder."""
+
+    name = ""
+    # What the load generator calls the protocol.
+    protocol = ""
+    package = ""
+    executable = ""
+
+    def __init__(self, binaries, port=7300, all_cores=False):
+        self.binaries = pathlib.Path(binaries)
+        self.port = port
+        self.all_cores = all_cores
+        self.process = None
+
+    @classmethod
+    def path(cls):
+        found = shutil.which(cls.executable, path=os.environ["PATH"] + ":/usr/sbin:/usr/local/sbin")
+        if not found:
+            raise Unavailable(f"{cls.executable} is not installed (package {cls.package})")
+        return found
+
+    def command(self):
+        raise NotImplementedError
+
+    def options(self):
+        """Further options of the load generator."""
+        return []
+
+    def __enter__(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="martlet-bench-", dir=scratch()))
+        command = [str(part) for part in self.command()]
+        if not self.all_cores:
+            command = ["taskset", "-c", SERVER_CORE] + command
+        self.log = open(self.folder / "log", "wb")
+        self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log)
+        self.wait()
+        return self
+
+    def wait(self):
+        end = time.monotonic() + 20
+        while time.monotonic() < end:
+            if self.process.poll() is not None:
+                break
+            if self.is_ready():
+                return
+            time.sleep(0.02)
+        text = (self.folder / "log").read_text(errors="replace")[-2000:]
+        self.__exit__()
+        raise RuntimeError(f"{self.name} did not start: {text}")
+
+    def is_ready(self):
+        try:
+            socket.create_connection(("127.0.0.1", self.port), 0.2).close()
+            return True
+        except OSError:
+            return False
+
+    def is_ready_by_log(self):
+        return b"ready" in (self.folder / "log").read_bytes()
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(10)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        self.log.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def scratch():
+    """A folder on a real disk, where fsync costs what it costs."""
+    folder = os.environ.get("MARTLET_BENCH_TMP", "/var/tmp")
+    pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+class Martlet(Server):
+    name = "Martlet"
+    protocol = "martlet"
+
+    def command(self):
+        loops = 0 if self.all_cores else 1
+        return [self.binaries / "bench-broker", self.folder / "data", self.port, loops]
+
+    is_ready = Server.is_ready_by_log
+
+    def options(self):
+        return ["--admin-key", str(self.folder / "data" / "admin.key")]
+
+
+class MartletDurable(Martlet):
+    name = "Martlet durable"
+    protocol = "martlet-durable"
+
+
+class Floor(Server):
+    name = "kernel floor"
+    protocol = "floor"
+    is_ready = Server.is_ready_by_log
+
+    def command(self):
+        return [self.binaries / "bench-floor", self.port]
+
+
+class Redis(Server):
+    name = "Redis"
+    protocol = "redis"
+    package = "redis-server"
+    executable = "redis-server"
+
+    def command(self):
+        return [
+            self.path(), "--port", self.port, "--bind", "127.0.0.1", "--save", "", "--appendonly",
+            "no", "--dir", self.folder, "--maxclients", "15000", "--tcp-backlog", "4096",
+            "--client-output-buffer-limit", "pubsub 0 0 0", "--loglevel", "warning",
+            "--protected-mode", "no"]
+
+
+class Nats(Server):
+    name = "NATS"
+    protocol = "nats"
+    package = "nats-server"
+    executable = "nats-server"
+
+    def command(self):
+        configuration = self.folder / "nats.conf"
+        configuration.write_text(
+            f'listen: "127.0.0.1:{self.port}"\nmax_connections: 65536\nmax_pending: 1GB\n'
+            'write_deadline: "60s"\nping_interval: "10m"\nlogfile: "/dev/null"\n')
+        return [self.path(), "-c", configuration]
+
+
+class Mosquitto0(Server):
+    name = "Mosquitto QoS 0"
+    protocol = "mqtt0"
+    package = "mosquitto"
+    executable = "mosquitto"
+
+    def command(self):
+        configuration = self.folder / "mosquitto.conf"
+        configuration.write_text(
+            f"listener {self.port} 127.0.0.1\nallow_anonymous true\nlog_dest none\n"
+            "set_tcp_nodelay true\npersistence false\nmax_inflight_messages 0\n"
+            "max_queued_messages 0\nmax_queued_bytes 0\nuser root\n")
+        return [self.path(), "-c", configuration]
+
+
+class Mosquitto1(Mosquitto0):
+    name = "Mosquitto QoS 1"
+    protocol = "mqtt1"
+
+
+ALL = [Floor, Martlet, MartletDurable, Redis, Nats, Mosquitto0, Mosquitto1]
