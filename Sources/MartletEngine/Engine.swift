@@ -3,7 +3,9 @@
 // The engine: commands and a clock in, outcomes out. It opens no socket, reads no clock and makes no
 // random bytes; what must last is in the storage transaction it is given, and nowhere else. What it
 // keeps in memory (compiled conditions, a counter) may be lost or stale without harm, so commands of
-// a transaction that could not be committed are simply applied again.
+// a transaction that could not be committed are simply applied again. The one thing that must not be
+// stale, the last topic's subscribers, is forgotten before any command that could change them, and
+// when a transaction is abandoned.
 // Rests on Storage and MartletCondition.
 
 public import MartletBase
@@ -12,6 +14,9 @@ import MartletCondition
 /// Applies commands to a storage transaction. One value per broker, used by its committer alone.
 public struct Engine: ~Copyable {
     let programs: SharedPrograms
+    /// The subscribers of the topic that was sent to last, as long as nothing but sends came since: a
+    /// burst to one topic reads them once, and loops see that its messages are for the same instances.
+    var lastAudience: TopicAudience?
     /// Distinguishes messages that are not stored and were accepted in one millisecond.
     var notStoredCounter: UInt64 = 0
 
@@ -23,6 +28,10 @@ public struct Engine: ~Copyable {
         _ command: Command, now: Instant, in storage: borrowing some StorageWriter & ~Copyable
     ) throws(StorageError) -> Outcome {
         switch command {
+        case .send, .acknowledge: break
+        default: lastAudience = nil
+        }
+        return switch command {
         case .createProject(let id, let senderID, let conditionTopicsMax):
             try createProject(
                 id: id, senderID: senderID, conditionTopicsMax: conditionTopicsMax, in: storage)
@@ -46,6 +55,10 @@ public struct Engine: ~Copyable {
         }
     }
 
+    /// The transaction of the commands applied last was thrown away, and they will not be applied
+    /// again.
+    public mutating func abandon() { lastAudience = nil }
+
     private func acknowledge(
         _ acknowledgements: [Acknowledgement], _ storage: borrowing some StorageWriter & ~Copyable
     ) throws(StorageError) -> Outcome {
@@ -55,6 +68,13 @@ public struct Engine: ~Copyable {
         }
         return .done
     }
+}
+
+/// A topic's subscribers.
+struct TopicAudience {
+    let project: ProjectNumber
+    let topic: TopicName
+    let recipients: Recipients?
 }
 
 extension MartletError {

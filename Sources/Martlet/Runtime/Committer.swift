@@ -118,6 +118,7 @@ final class Committer: Sendable {
                 return outcomes
             }
         } catch {
+            engine.abandon()
             // One command that the store cannot take must not take the others with it.
             if batch.count > 1 { return batch.flatMap { commit([$0], &engine) } }
             logger.error("a command could not be stored", metadata: ["error": "\(error)"])

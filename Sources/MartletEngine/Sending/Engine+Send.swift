@@ -104,7 +104,19 @@ extension Engine {
         return place.ordinal
     }
 
-    private func subscribers(
+    private mutating func subscribers(
+        of name: TopicName, in number: ProjectNumber,
+        _ storage: borrowing some StorageReader & ~Copyable
+    ) throws -> Recipients? {
+        if let last = lastAudience, last.project == number, last.topic == name {
+            return last.recipients
+        }
+        let recipients = try readSubscribers(of: name, in: number, storage)
+        lastAudience = TopicAudience(project: number, topic: name, recipients: recipients)
+        return recipients
+    }
+
+    private func readSubscribers(
         of name: TopicName, in number: ProjectNumber,
         _ storage: borrowing some StorageReader & ~Copyable
     ) throws -> Recipients? {
