@@ -131,6 +131,9 @@ struct OutputQueues: ~Copyable {
         ready.append(index)
     }
 
+    /// Sessions that have something to send and no send in flight.
+    var readyCount: Int { ready.count }
+
     /// The next session that has something to send.
     mutating func nextReady() -> UInt32? {
         while let index = ready.popFirst() {

@@ -7,12 +7,100 @@
 import MartletBase
 import MartletBits
 
-/// A fanout in progress on one loop.
+/// A fanout in progress on one loop: of one message, or of several that follow each other and have
+/// the same recipients. Their frames lie behind each other, so each recipient gets one run of bytes
+/// and is looked at once, however many messages there are.
 struct FanoutWork {
+    struct Part {
+        var sequence: MessageSequence
+        var frameBytes: UInt32
+        var expires: Instant
+        var isExpired = false
+    }
+
+    /// Of the first message; recipients and position are those of all.
     let fanout: Fanout
-    let frame: FrameReference
+    /// The frames of all messages.
+    private(set) var frame: FrameReference
+    /// Of the last message.
+    private(set) var last: MessageSequence
+    /// Each message by itself; empty as long as there is only one.
+    private(set) var parts: [Part] = []
+    /// Whether any of several messages has expired.
+    private(set) var hasExpired = false
+    /// When the first of them does.
+    private var nextExpiry: Instant
     /// Index of the next block in the recipients' directory.
     var nextBlock = 0
+
+    /// Bytes of one run: a quarter of what may be queued for a session, so that a run that finds no
+    /// room is an exception.
+    static let frameBytesMax: UInt32 = 64 * 1024
+
+    init(fanout: Fanout, frame: FrameReference) {
+        self.fanout = fanout
+        self.frame = frame
+        last = fanout.header.sequence
+        nextExpiry = fanout.header.expires
+    }
+
+    /// Marks what has expired by `now`. What is not stored is on its way however long that takes.
+    /// - Returns: whether nothing is left.
+    mutating func dropExpired(_ now: Instant) -> Bool {
+        guard last.isStored, nextExpiry <= now else { return false }
+        guard !parts.isEmpty else { return true }
+        hasExpired = true
+        var left: Instant?
+        for index in parts.indices {
+            if parts[index].expires <= now {
+                parts[index].isExpired = true
+            } else {
+                left = min(left ?? parts[index].expires, parts[index].expires)
+            }
+        }
+        guard let left else { return true }
+        nextExpiry = left
+        return false
+    }
+
+    var messageCount: Int { max(parts.count, 1) }
+
+    /// Takes a message in if it can be delivered together with those that are here.
+    mutating func join(_ next: Fanout, _ nextFrame: FrameReference) -> Bool {
+        guard nextBlock == 0, next.recipients.isSame(as: fanout.recipients),
+            frame.chunk == nextFrame.chunk, frame.offset &+ frame.length == nextFrame.offset,
+            frame.length &+ nextFrame.length <= Self.frameBytesMax
+        else { return false }
+        let sequence = next.header.sequence
+        if last.isStored {
+            guard sequence.isStored, sequence > last else { return false }
+        } else {
+            guard !sequence.isStored, next.position == fanout.position else { return false }
+        }
+        if parts.isEmpty {
+            parts.append(
+                Part(
+                    sequence: last, frameBytes: frame.length, expires: fanout.header.expires))
+        }
+        parts.append(
+            Part(
+                sequence: sequence, frameBytes: nextFrame.length, expires: next.header.expires))
+        nextExpiry = min(nextExpiry, next.header.expires)
+        frame.length &+= nextFrame.length
+        last = sequence
+        return true
+    }
+}
+
+extension Recipients {
+    /// Whether these are known to be the same instances without looking at them.
+    fileprivate func isSame(as other: Recipients) -> Bool {
+        switch (self, other) {
+        case (.one(let mine), .one(let other)): mine == other
+        case (.many(let mine), .many(let other)): mine === other
+        default: false
+        }
+    }
 }
 
 /// One project on one loop.
@@ -31,6 +119,9 @@ struct ProjectDelivery: ~Copyable {
     var head: FanoutWork { work[first] }
 
     mutating func advanceHead(to block: Int) { work[first].nextBlock = block }
+
+    /// - Returns: whether nothing of the head is left to be delivered at `now`.
+    mutating func dropExpired(_ now: Instant) -> Bool { work[first].dropExpired(now) }
 }
 
 /// Projects by number, and whose turn it is.
@@ -81,11 +172,19 @@ struct ProjectTable: ~Copyable {
         }
     }
 
-    mutating func enqueue(_ fanout: Fanout, _ frame: FrameReference) {
+    /// - Returns: whether it is a fanout of its own; else it goes with the one before it, which holds
+    ///   the frame's chunk already.
+    mutating func enqueue(_ fanout: Fanout, _ frame: FrameReference) -> Bool {
         let project = self[fanout.project]
+        if project.pointee.first < project.pointee.work.count,
+            project.pointee.work[project.pointee.work.count - 1].join(fanout, frame)
+        {
+            return false
+        }
         project.pointee.work.append(FanoutWork(fanout: fanout, frame: frame))
         fanoutCount += 1
         if !project.pointee.hasTurn { returnTurn(project) }
+        return true
     }
 
     mutating func skip(_ fanout: Fanout) {
@@ -118,7 +217,7 @@ struct ProjectTable: ~Copyable {
     }
 
     mutating func finishHead(of project: UnsafeMutablePointer<ProjectDelivery>) {
-        let sequence = project.pointee.head.fanout.header.sequence
+        let sequence = project.pointee.head.last
         if sequence.isStored { project.pointee.finishedThrough = sequence.rawValue }
         project.pointee.first += 1
         fanoutCount -= 1
