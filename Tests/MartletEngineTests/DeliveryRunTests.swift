@@ -21,7 +21,7 @@ struct DeliveryRunTests {
     }
 
     struct World: ~Copyable {
-        var delivery = Delivery(capacity: 64)
+        var delivery = Delivery(capacity: 64, looksPerSend: 0)
         /// Stored messages and who they are for.
         var stored: [(sequence: UInt64, members: Set<UInt32>)] = []
         /// Bytes that each session was sent.
@@ -30,10 +30,10 @@ struct DeliveryRunTests {
 
         deinit { vectors.deallocate() }
 
-        mutating func attach(_ ordinal: UInt32) {
-            delivery.open(ordinal)
+        mutating func attach(_ index: UInt32, ordinal: UInt32? = nil) {
+            delivery.open(index)
             _ = delivery.attach(
-                ordinal, project: DeliveryRunTests.project, ordinal: Ordinal(ordinal),
+                index, project: DeliveryRunTests.project, ordinal: Ordinal(ordinal ?? index),
                 acknowledgedThrough: MessageSequence(stored.last?.sequence ?? 0),
                 receivedThrough: .none, connectionNumber: 1)
         }
@@ -171,6 +171,34 @@ struct DeliveryRunTests {
             #expect(world.sequences(ordinal) == expected[Int(ordinal)], "session \(ordinal)")
         }
         if isCrowded { #expect(world.delivery.counters.fellBehind > 0) }
+    }
+
+    @Test("TTL-3 of messages that go together, those that expire on the way are given to nobody")
+    func dropsExpired() {
+        var world = World()
+        // Two blocks of instances, so that time passes between them.
+        let far = Ordinal(block: 1, bit: 0).rawValue
+        world.attach(0)
+        world.attach(1, ordinal: far)
+        world.catchUp()
+        let both = Self.set([0, far])
+        for (raw, expires) in [(1, 100), (2, 50), (3, 100), (4, 60)] as [(UInt64, Int64)] {
+            let fanout = Fanout(
+                project: Self.project,
+                header: MessageHeader(
+                    sequence: MessageSequence(raw), accepted: Instant(rawValue: 0),
+                    expires: Instant(rawValue: expires), kind: .topic, priority: .normal, from: ""),
+                body: [], recipients: .many(both), position: MessageSequence(raw))
+            Self.frame(raw, 24, world.delivery.reserve(24, .shared))
+            world.delivery.enqueue(fanout, byteCount: 24)
+        }
+        let isBusy = world.delivery.step(budget: 1, now: Instant(rawValue: 49))
+        let isStillBusy = world.delivery.step(budget: 1, now: Instant(rawValue: 60))
+        world.send(stuck: [], short: false)
+        let (early, late) = (world.sequences(0), world.sequences(1))
+        #expect(isBusy && !isStillBusy)
+        #expect(early == [1, 2, 3, 4])
+        #expect(late == [1, 3])
     }
 }
 

@@ -78,7 +78,7 @@ final class Loopback {
 
     init(capacity: UInt32) {
         self.capacity = capacity
-        delivery = Delivery(capacity: Int(capacity))
+        delivery = Delivery(capacity: Int(capacity), looksPerSend: 0)
     }
 
     deinit { vectors.deallocate() }

@@ -300,4 +300,29 @@ struct StoreTests {
         #expect(try bench.store.check().counts.instances == 400)
         try bench.expectClean()
     }
+
+    @Test("CON-11 CON-5 what was read in a transaction that failed is not sent to afterwards")
+    func forgetsAbandoned() throws {
+        let bench = try Bench()
+        let project = try bench.project("tides")
+        let instances = try bench.register(3, in: "tides")
+        try bench.change(.subscribe, "news", instances[..<1], in: project)
+        let send = Command.send(
+            project: project, message: SendCommand(target: .topic("news"), body: []))
+        func recipients() throws -> UInt64 {
+            guard case .accepted(let acceptance, _) = try bench.apply([send])[0] else {
+                return .max
+            }
+            return acceptance.recipientCount
+        }
+        #expect(try recipients() == 1)
+        let join = Command.changeTopic(
+            project: project, topic: "news", change: .subscribe,
+            tokens: instances[1...].map(\.token.text))
+        try bench.applyInVain([join, send])
+        #expect(try recipients() == 1)
+        _ = try bench.apply([join])
+        #expect(try recipients() == 3)
+        #expect(try recipients() == 3)
+    }
 }

@@ -61,6 +61,21 @@ final class Bench {
         engine = Engine()
     }
 
+    /// Applies commands in a transaction that then fails, as on a full disk.
+    func applyInVain(_ commands: [Command]) throws {
+        let trouble = StorageError(operation: "commit", code: 5, text: "no", isFull: false)
+        let now = now
+        #expect(throws: StorageError.self) {
+            try store.write { (transaction) throws(StorageError) in
+                for command in commands {
+                    _ = try self.engine.apply(command, now: now, in: transaction)
+                }
+                throw trouble
+            }
+        }
+        engine.abandon()
+    }
+
     /// Applies commands in one transaction.
     func apply(_ commands: [Command]) throws -> [Outcome] {
         let now = now

@@ -29,13 +29,17 @@ public struct Delivery: ~Copyable {
     private var acknowledged: [UInt32] = []
     /// Single acknowledgements in `closedAcknowledgements`.
     private var singleCount = 0
+    private let looksPerSend: Int
     /// Sessions looked at in this turn.
     private var looks = 0
     public private(set) var counters = DeliveryCounters()
 
-    /// - Parameter capacity: sessions are numbered below it.
-    public init(capacity: Int) {
+    /// - Parameters:
+    ///   - capacity: sessions are numbered below it.
+    ///   - looksPerSend: see `step`.
+    public init(capacity: Int, looksPerSend: Int = OutputBounds.looksPerSend) {
         self.capacity = capacity
+        self.looksPerSend = looksPerSend
         sessions = .allocate(capacity: capacity)
         sessions.initialize(repeating: Session(), count: capacity)
         output = OutputQueues(sessions: sessions, capacity: capacity)
@@ -219,14 +223,11 @@ public struct Delivery: ~Copyable {
         while let project = projects.nextWithWork() {
             deliverBlock(of: project, now)
             blocks += 1
-            let limit = budget + output.readyCount * Self.looksPerSend
+            let limit = budget + output.readyCount * looksPerSend
             if looks + blocks / 16 >= limit { return projects.fanoutCount > 0 }
         }
         return false
     }
-
-    /// A look costs 10–20 ns and a send 3–4 µs.
-    private static let looksPerSend = 128
 
     private mutating func deliverBlock(
         of project: UnsafeMutablePointer<ProjectDelivery>, _ now: Instant
