@@ -13,7 +13,7 @@ final class TemporaryFolder: Sendable {
     let path: String
 
     init() {
-        var template = Array("/tmp/martlet-test-XXXXXX".utf8CString)
+        var template = Array(("/tmp/martlet-test-" + String(repeating: "X", count: 6)).utf8CString)
         path = template.withUnsafeMutableBufferPointer { buffer in
             String(cString: mkdtemp(buffer.baseAddress!))
         }
