@@ -15,9 +15,9 @@ public struct UringConfiguration: Sendable, Hashable {
     /// Completions that wait for the loop; a power of two. Four times the submissions, since
     /// multishot receives complete without one; past it the kernel allocates. 16 bytes each.
     public var completionEntries = 16_384
-    /// Bytes of one receive buffer. A device's frames are tens of bytes; 4096 is a page and carries
-    /// a burst of them.
-    public var receiveBufferBytes = 4096
+    /// Bytes of one receive buffer. A device's frames are tens of bytes; a sender's burst comes in
+    /// several buffers. All buffers together are what a loop's memory begins with.
+    public var receiveBufferBytes = 2048
     /// Receive buffers shared by all connections; a power of two up to 32,768. They are taken only
     /// when bytes come and are free again after the event, so 1024 serve any number of connections.
     public var receiveBufferCount = 1024
