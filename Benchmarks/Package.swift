@@ -24,7 +24,14 @@ let package = Package(
             name: "bench-broker",
             dependencies: [.product(name: "Martlet", package: "martlet-broker")],
             path: "Sources/BenchBroker", swiftSettings: common),
+        .executableTarget(
+            name: "bench-store",
+            dependencies: [.product(name: "Martlet", package: "martlet-broker")],
+            path: "Sources/BenchStore", swiftSettings: common),
         .executableTarget(name: "bench-load", path: "Sources/MartletLoad"),
+        .executableTarget(
+            name: "bench-rows", path: "Sources/BenchRows",
+            linkerSettings: [.linkedLibrary("lmdb")]),
         .executableTarget(
             name: "bench-floor", path: "Sources/KernelFloor",
             linkerSettings: [.linkedLibrary("uring")]),

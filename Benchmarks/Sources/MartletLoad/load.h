@@ -30,6 +30,9 @@ struct options {
     // Only connect, report memory, and stay until standard input ends.
     bool idle;
     const char *administratorKey;
+    // Martlet: where devices' credentials are written once all are registered, or read from, so that
+    // the devices of an earlier run connect again.
+    const char *saveTo, *loadFrom;
     const char *project;
     const char *topic;
     // Source addresses begin at 127.0.first.1 (several processes must not share one).

@@ -315,7 +315,8 @@ static void parseOptions(int argc, char **argv) {
         {"subscribers", 1, 0, 'n'}, {"payload", 1, 0, 'b'}, {"outstanding", 1, 0, 'w'},
         {"warmup", 1, 0, 'u'}, {"seconds", 1, 0, 's'}, {"rate", 1, 0, 'r'},
         {"server", 1, 0, 'S'}, {"admin-key", 1, 0, 'k'}, {"idle", 0, 0, 'i'},
-        {"first-source", 1, 0, 'f'}, {"topic", 1, 0, 't'}, {0, 0, 0, 0}};
+        {"first-source", 1, 0, 'f'}, {"topic", 1, 0, 't'}, {"save", 1, 0, 'v'},
+        {"load", 1, 0, 'l'}, {0, 0, 0, 0}};
     int name;
     while ((name = getopt_long(argc, argv, "", names, NULL)) != -1) {
         switch (name) {
@@ -333,6 +334,8 @@ static void parseOptions(int argc, char **argv) {
             case 'i': options.idle = true; break;
             case 'f': options.firstSource = (uint32_t)atoi(optarg); break;
             case 't': options.topic = optarg; break;
+            case 'v': options.saveTo = optarg; break;
+            case 'l': options.loadFrom = optarg; break;
             default: exit(2);
         }
     }

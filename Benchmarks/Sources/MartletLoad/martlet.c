@@ -11,8 +11,11 @@
 #include <unistd.h>
 
 static char administratorKey[256];
-static char (*tokens)[64];
-static uint32_t tokenCount;
+struct credentials {
+    char token[64], deviceKey[64];
+};
+static struct credentials *devices;
+static uint32_t deviceCount, greetedCount;
 
 static uint8_t *put16(uint8_t *at, uint64_t value) { memcpy(at, &value, 2); return at + 2; }
 static uint8_t *put32(uint8_t *at, uint64_t value) { memcpy(at, &value, 4); return at + 4; }
@@ -57,6 +60,24 @@ static uint8_t readFrame(int descriptor, uint8_t *body, size_t *bytes) {
     return head[4];
 }
 
+static void loadDevices(const struct options *options) {
+    FILE *list = fopen(options->loadFrom, "r");
+    if (!list) fail("no devices in '%s'", options->loadFrom);
+    while (deviceCount < options->subscribers &&
+           fscanf(list, "%63s %63s", devices[deviceCount].token, devices[deviceCount].deviceKey) == 2)
+        deviceCount++;
+    fclose(list);
+    if (deviceCount < options->subscribers) fail("only %u devices are saved", deviceCount);
+}
+
+static void saveDevices(const struct options *options) {
+    FILE *list = fopen(options->saveTo, "w");
+    if (!list) fail("'%s' cannot be written", options->saveTo);
+    for (uint32_t index = 0; index < deviceCount; index++)
+        fprintf(list, "%s %s\n", devices[index].token, devices[index].deviceKey);
+    fclose(list);
+}
+
 static void begin(struct options *options) {
     static uint8_t frame[1 << 18];
     int file = open(options->administratorKey, O_RDONLY);
@@ -64,7 +85,8 @@ static void begin(struct options *options) {
     if (got <= 0) fail("no administrator key in '%s'", options->administratorKey);
     close(file);
     administratorKey[strcspn(administratorKey, "\r\n")] = 0;
-    tokens = calloc(options->subscribers, sizeof *tokens);
+    devices = calloc(options->subscribers, sizeof *devices);
+    if (options->loadFrom) loadDevices(options);
     int descriptor = connectBlocking(options);
     writeAll(descriptor, frame, administratorHello(frame, ""));
     size_t bytes;
@@ -82,6 +104,12 @@ static void begin(struct options *options) {
 static size_t greet(
     const struct options *options, const struct connection *connection, uint8_t *out) {
     if (connection->isPublisher) return administratorHello(out, options->project);
+    if (options->loadFrom) {
+        const struct credentials *device = devices + greetedCount++;
+        uint8_t *at = putText(helloHead(out, 1), options->project);
+        at = putText(putText(at, device->token), device->deviceKey);
+        return finish(out, put64(at, 0));
+    }
     uint8_t *at = putText(helloHead(out, 3), options->project);
     at = putText(at, "com.example.bench");
     *at++ = 1;
@@ -112,11 +140,13 @@ static enum found parse(
             }
             return foundAccepted;
         case 0x02:
-            if (!connection->isPublisher) {
-                size_t length = load(bytes + 39, 2);
-                if (length >= sizeof *tokens || tokenCount >= options->subscribers)
-                    fail("an unexpected token");
-                memcpy(tokens[tokenCount++], bytes + 41, length);
+            if (!connection->isPublisher && !options->loadFrom) {
+                size_t token = load(bytes + 39, 2), key = load(bytes + 41 + token, 2);
+                if (token > 63 || key > 63 || deviceCount >= options->subscribers)
+                    fail("unexpected credentials");
+                memcpy(devices[deviceCount].token, bytes + 41, token);
+                memcpy(devices[deviceCount].deviceKey, bytes + 43 + token, key);
+                deviceCount++;
             }
             return foundOpen;
         case 0x23: return foundOther;
@@ -134,17 +164,19 @@ static enum found parse(
 /// Subscribes everyone, with up to 16 requests of 1000 tokens outstanding.
 static void prepare(const struct options *options, int publisher) {
     static uint8_t frame[1 << 18];
-    uint32_t sent = 0, answered = 0, batches = (tokenCount + 999) / 1000;
+    if (options->loadFrom) return;
+    if (options->saveTo) saveDevices(options);
+    uint32_t sent = 0, answered = 0, batches = (deviceCount + 999) / 1000;
     uint64_t began = nowNanoseconds();
     while (answered < batches) {
         while (sent < batches && sent - answered < 16) {
             uint32_t first = sent * 1000, last = first + 1000;
-            if (last > tokenCount) last = tokenCount;
+            if (last > deviceCount) last = deviceCount;
             frame[4] = 0x22;
             uint8_t *at = put32(frame + 5, sent + 1);
             *at++ = 1;
             at = put16(putText(at, options->topic), last - first);
-            for (uint32_t index = first; index < last; index++) at = putText(at, tokens[index]);
+            for (uint32_t index = first; index < last; index++) at = putText(at, devices[index].token);
             writeAll(publisher, frame, finish(frame, at));
             sent++;
         }
@@ -154,7 +186,7 @@ static void prepare(const struct options *options, int publisher) {
         answered++;
     }
     fprintf(
-        stderr, "bench-load: %u subscriptions in %.1f ms\n", tokenCount,
+        stderr, "bench-load: %u subscriptions in %.1f ms\n", deviceCount,
         (double)(nowNanoseconds() - began) / 1e6);
 }
 
