@@ -16,10 +16,11 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "Harness"))
 
 import fanout  # noqa: E402
+import inside  # noqa: E402
 from report import Report  # noqa: E402
 
-SECTIONS = ["fanout", "cores"]
-PRODUCTS = ["bench-load", "bench-floor", "bench-broker"]
+SECTIONS = ["fanout", "audience", "durable", "scale", "cores"]
+PRODUCTS = ["bench-load", "bench-floor", "bench-rows", "bench-broker", "bench-store"]
 
 
 def build():
@@ -79,6 +80,12 @@ def main():
                 seconds, progress, report.record("equal load"))
             report.judge_equal_load(found)
             report.fanout("Fanout at equal load", found, kinds, "equal")
+    if "audience" in sections:
+        inside.audience(binaries, HERE, options.quick, progress, report)
+    if "durable" in sections:
+        inside.durable(binaries, options.quick, progress, report)
+    if "scale" in sections:
+        inside.scale(binaries, options.quick, progress, report)
     if "cores" in sections and not options.quick:
         cells = [fanout.Cell(n, 128, w) for n in [1000, 10000] for w in [1, 16, 256]]
         results = fanout.run(

@@ -29,6 +29,10 @@ struct options {
     pid_t server;
     // Only connect, report memory, and stay until standard input ends.
     bool idle;
+    // Publish so many durable messages to subscribers that are not connected...
+    uint32_t offlineMessages;
+    // ...or connect and take so many that waited.
+    uint32_t waitingMessages;
     const char *administratorKey;
     // Martlet: where devices' credentials are written once all are registered, or read from, so that
     // the devices of an earlier run connect again.

@@ -147,7 +147,8 @@ static void publishUpTo(uint64_t limit, uint64_t now) {
         uint8_t *payload;
         struct outstanding *message = ring + (publishedCount & ringMask);
         message->published = now;
-        message->remaining = options.subscribers + (protocol->isAccepted ? 1 : 0);
+        message->remaining =
+            (options.offlineMessages ? 0 : options.subscribers) + (protocol->isAccepted ? 1 : 0);
         size_t bytes = protocol->publish(&options, publishedCount, at, &payload);
         encodeHexadecimal(payload, publishedCount);
         encodeHexadecimal(payload + 16, now);
@@ -165,6 +166,10 @@ static void take(struct connection *connection, const struct frame *frame, uint6
             "subscriber %ld got message %llu instead of %llu", connection - connections,
             (unsigned long long)sequence, (unsigned long long)connection->expected);
     connection->expected = sequence + 1;
+    if (options.waitingMessages) {
+        deliveredCount++;
+        return;
+    }
     struct outstanding *message = ring + (sequence & ringMask);
     deliveredCount++;
     if (isMeasuring) {
@@ -290,6 +295,48 @@ static double run(double seconds) {
     return (double)(now - began) / 1e9;
 }
 
+/// Publishes to subscribers that are not there.
+static void sendOffline(void) {
+    startConnecting(options.subscribers);
+    while (openCount < 1) turn(1000);
+    uint64_t server = processNanoseconds(options.server), began = nowNanoseconds();
+    while (doneCount < options.offlineMessages) {
+        publishUpTo(options.offlineMessages, nowNanoseconds());
+        turn(1000);
+    }
+    double seconds = (double)(nowNanoseconds() - began) / 1e9;
+    printf(
+        "{\"offline\":%u,\"subscribers\":%u,\"outstanding\":%u,\"messagesPerSecond\":%.0f,"
+        "\"serverMicroseconds\":%.1f}\n", options.offlineMessages, options.subscribers,
+        options.outstanding, options.offlineMessages / seconds,
+        (double)(processNanoseconds(options.server) - server) / 1e3 / options.offlineMessages);
+}
+
+/// Connects everybody, who then takes what waited.
+static void drain(void) {
+    uint64_t server = processNanoseconds(options.server), began = nowNanoseconds();
+    uint64_t wanted = (uint64_t)options.subscribers * options.waitingMessages;
+    uint32_t started = 0;
+    uint64_t connectedAt = 0;
+    while (deliveredCount < wanted) {
+        while (started < options.subscribers && greetingCount < protocol->greetingsMax)
+            startConnecting(started++);
+        turn(1000);
+        uint64_t now = nowNanoseconds();
+        if (!connectedAt && openCount == options.subscribers) connectedAt = now;
+        if (now - began > 120000000000ull)
+            fail("%llu of %llu messages after 120 s", (unsigned long long)deliveredCount,
+                 (unsigned long long)wanted);
+    }
+    double seconds = (double)(nowNanoseconds() - began) / 1e9;
+    printf(
+        "{\"drained\":%llu,\"subscribers\":%u,\"seconds\":%.3f,\"connectSeconds\":%.3f,"
+        "\"deliveriesPerSecond\":%.0f,\"serverNanoseconds\":%.1f}\n",
+        (unsigned long long)wanted, options.subscribers, seconds,
+        (double)(connectedAt - began) / 1e9, (double)wanted / seconds,
+        (double)(processNanoseconds(options.server) - server) / (double)wanted);
+}
+
 static void connectAll(void) {
     uint32_t total = options.subscribers + 1, started = 0;
     uint64_t began = nowNanoseconds();
@@ -316,7 +363,7 @@ static void parseOptions(int argc, char **argv) {
         {"warmup", 1, 0, 'u'}, {"seconds", 1, 0, 's'}, {"rate", 1, 0, 'r'},
         {"server", 1, 0, 'S'}, {"admin-key", 1, 0, 'k'}, {"idle", 0, 0, 'i'},
         {"first-source", 1, 0, 'f'}, {"topic", 1, 0, 't'}, {"save", 1, 0, 'v'},
-        {"load", 1, 0, 'l'}, {0, 0, 0, 0}};
+        {"load", 1, 0, 'l'}, {"offline", 1, 0, 'o'}, {"drain", 1, 0, 'd'}, {0, 0, 0, 0}};
     int name;
     while ((name = getopt_long(argc, argv, "", names, NULL)) != -1) {
         switch (name) {
@@ -336,6 +383,8 @@ static void parseOptions(int argc, char **argv) {
             case 't': options.topic = optarg; break;
             case 'v': options.saveTo = optarg; break;
             case 'l': options.loadFrom = optarg; break;
+            case 'o': options.offlineMessages = (uint32_t)atoi(optarg); break;
+            case 'd': options.waitingMessages = (uint32_t)atoi(optarg); break;
             default: exit(2);
         }
     }
@@ -363,6 +412,14 @@ int main(int argc, char **argv) {
     poller = epoll_create1(EPOLL_CLOEXEC);
 
     if (protocol->begin) protocol->begin(&options);
+    if (options.offlineMessages) {
+        sendOffline();
+        return 0;
+    }
+    if (options.waitingMessages) {
+        drain();
+        return 0;
+    }
     struct memory before = processMemory(options.server);
     connectAll();
     if (protocol->prepare) protocol->prepare(&options, publisher->descriptor);
