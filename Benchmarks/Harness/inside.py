@@ -225,9 +225,13 @@ def scale(binaries, quick, progress, report):
             return started
 
         def end(started):
+            """What each process was delivered."""
+            found = []
             for process in started:
                 process.stdin.close()
+                found.append(json.loads(process.stdout.readline()))
                 process.wait()
+            return found
 
         with Many(binaries, all_cores=True) as server:
             end(generators(server, "--save", "registering"))
@@ -239,9 +243,19 @@ def scale(binaries, quick, progress, report):
             after = anonymous(server.process.pid)
             kernel = kernel_memory() - kernel
             descriptors = len(os.listdir(f"/proc/{server.process.pid}/fd"))
-            end(started)
+            sent = lines([
+                f"{binaries}/bench-load", "--protocol", "martlet", "--port", server.port,
+                "--subscribers", processes * each, "--offline", 1, "--server",
+                server.process.pid] + server.options(), core=None)[0]
+            time.sleep(3)
+            told = end(started)
     count = processes * each
     per_connection = (after - before) / count
+    delivered = sum(one["delivered"] for one in told)
+    if delivered != count:
+        raise RuntimeError(f"{delivered} of {count} connections got the message")
+    first = (min(one["firstDelivery"] for one in told) - sent["published"]) / 1e6
+    last = (max(one["lastDelivery"] for one in told) - sent["published"]) / 1e6
     report.verdict(
         f"user-space memory per idle connection, {count:,} connections", "≤ 512 B",
         f"{per_connection:.0f} B", per_connection <= 512)
@@ -249,7 +263,9 @@ def scale(binaries, quick, progress, report):
         "| connections | loops | open descriptors | user-space memory, all / per connection | "
         "kernel slab memory, both ends, per connection |", "| ---: | ---: | ---: | ---: | ---: |",
         f"| {count:,} | {loops} | {descriptors} | {after / 1e6:.1f} MB / {per_connection:.0f} B | "
-        f"{kernel / count:,.0f} B |"]))
+        f"{kernel / count:,.0f} B |", "",
+        f"One message to all of them: first delivery after {first:.1f} ms, last after {last:.0f} ms, "
+        f"generators on the same cores."]))
 
 
 def anonymous(process):

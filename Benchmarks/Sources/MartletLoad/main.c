@@ -19,6 +19,7 @@
 #include <getopt.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -61,6 +62,8 @@ static uint64_t ringMask, publishedCount, doneCount, acceptedCount, deliveredCou
 static uint8_t *publishing;
 static bool isMeasuring;
 static struct histogram firstTimes, allTimes, lastTimes;
+// Where deliveries are only counted: when the first and the last came.
+static uint64_t firstDelivery, lastDelivery;
 
 // MARK: Connecting
 
@@ -166,8 +169,9 @@ static void take(struct connection *connection, const struct frame *frame, uint6
             "subscriber %ld got message %llu instead of %llu", connection - connections,
             (unsigned long long)sequence, (unsigned long long)connection->expected);
     connection->expected = sequence + 1;
-    if (options.waitingMessages) {
-        deliveredCount++;
+    if (options.waitingMessages || options.idle) {
+        if (deliveredCount++ == 0) firstDelivery = now;
+        lastDelivery = now;
         return;
     }
     struct outstanding *message = ring + (sequence & ringMask);
@@ -307,9 +311,26 @@ static void sendOffline(void) {
     double seconds = (double)(nowNanoseconds() - began) / 1e9;
     printf(
         "{\"offline\":%u,\"subscribers\":%u,\"outstanding\":%u,\"messagesPerSecond\":%.0f,"
-        "\"serverMicroseconds\":%.1f}\n", options.offlineMessages, options.subscribers,
-        options.outstanding, options.offlineMessages / seconds,
-        (double)(processNanoseconds(options.server) - server) / 1e3 / options.offlineMessages);
+        "\"serverMicroseconds\":%.1f,\"published\":%llu}\n", options.offlineMessages,
+        options.subscribers, options.outstanding, options.offlineMessages / seconds,
+        (double)(processNanoseconds(options.server) - server) / 1e3 / options.offlineMessages,
+        (unsigned long long)began);
+}
+
+/// Takes what comes until standard input ends, and says when it came. The clock is the system's, so
+/// several processes can be compared.
+static void stayIdle(void) {
+    struct pollfd waiting[] = {{.fd = 0, .events = POLLIN}, {.fd = poller, .events = POLLIN}};
+    char byte;
+    for (;;) {
+        poll(waiting, 2, -1);
+        if (waiting[1].revents) turn(0);
+        if (waiting[0].revents && read(0, &byte, 1) <= 0) break;
+    }
+    printf(
+        "{\"delivered\":%llu,\"firstDelivery\":%llu,\"lastDelivery\":%llu}\n",
+        (unsigned long long)deliveredCount, (unsigned long long)firstDelivery,
+        (unsigned long long)lastDelivery);
 }
 
 /// Connects everybody, who then takes what waited.
@@ -433,8 +454,7 @@ int main(int argc, char **argv) {
             (unsigned long long)idle.anonymous,
             ((double)idle.anonymous - (double)before.anonymous) / connectionCount);
         fflush(stdout);
-        char byte;
-        while (read(0, &byte, 1) > 0) {}
+        stayIdle();
         return 0;
     }
 
