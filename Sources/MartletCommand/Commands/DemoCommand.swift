@@ -79,7 +79,8 @@ struct DemoCommand: ReportingCommand {
 
     private static func temporaryFolder() throws -> String {
         let parent = ProcessInfo.processInfo.environment["TMPDIR"] ?? "/tmp"
-        var template = Array((parent + "/martlet-demo-" + String(repeating: "X", count: 6)).utf8CString)
+        let name = "martlet-demo-" + String(repeating: "X", count: 6)
+        var template = Array((parent + "/" + name).utf8CString)
         guard mkdtemp(&template) != nil else {
             throw MartletError(
                 .unavailable,
