@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# `make bench`: everything, half an hour and more. `make bench QUICK=1`: under five minutes.
-# Included by the Makefile at the top.
+# `make -f Benchmarks/bench.mk bench`: everything, half an hour and more. With QUICK=1: under five minutes.
 
 .PHONY: bench
 bench:

@@ -46,7 +46,8 @@ final class Peers: Sendable {
 
 /// One loop's state.
 struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
-    /// Messages handed out in one turn before the kernel is given its sends.
+    /// Sessions looked at in one turn before the kernel is given its sends; more where many have
+    /// something to send.
     static var deliveriesPerTurn: Int { 16_384 }
     /// Sessions that are read for from their mailbox in one turn.
     static var catchUpsPerTurn: Int { 256 }
