@@ -41,3 +41,5 @@ format-check:
 
 clean:
 	swift package clean
+
+-include Benchmarks/bench.mk

@@ -109,7 +109,11 @@ final class Committer: Sendable {
     private func commit(_ batch: [Request], _ engine: inout Engine) -> [Outcome] {
         let now = clock()
         do throws(StorageError) {
+            var isAgain = false
             return try store.write { (transaction) throws(StorageError) in
+                // The map was full: what was read in the first attempt is not true any more.
+                if isAgain { engine.abandon() }
+                isAgain = true
                 var outcomes: [Outcome] = []
                 outcomes.reserveCapacity(batch.count)
                 for request in batch {
