@@ -6,7 +6,7 @@ PACKAGES := liburing-dev libjemalloc-dev liblmdb-dev
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 SOURCES := Package.swift Sources Tests
 
-.PHONY: run build test deps format format-check clean
+.PHONY: run build test deps python format format-check clean
 
 # The demo; in a terminal it goes on serving until Ctrl-C.
 run: build
@@ -15,7 +15,7 @@ run: build
 build: deps
 	swift build -c release --product martlet
 
-test: deps
+test: deps python
 	swift build -c release --build-tests
 	swift test -c release --skip-build
 
@@ -32,6 +32,15 @@ deps:
 	        && DEBIAN_FRONTEND=noninteractive $(SUDO) -E apt-get install -y -q \
 	            --no-install-recommends $$missing; \
 	fi
+
+# A second implementation of the protocol, in Python, is among the tests.
+python:
+	@command -v python3 >/dev/null || { \
+	    echo "Installing the Debian package python3"; \
+	    $(SUDO) apt-get update -q \
+	        && DEBIAN_FRONTEND=noninteractive $(SUDO) -E apt-get install -y -q \
+	            --no-install-recommends python3; \
+	}
 
 format:
 	swift format format --in-place --parallel --recursive $(SOURCES)
