@@ -193,7 +193,7 @@ public struct ConnectedSet: ~Copyable {
                 }
             }
         case .bitmap(let words):
-            // The kernel fills the stack's buffer, 2 KiB at a time.
+            // The kernel fills the stack's buffer, 1 KiB at a time.
             withUnsafeTemporaryAllocation(of: UInt32.self, capacity: Self.handlesPerStep) { found in
                 var word: UInt32 = 0
                 while word < UInt32(truncatingIfNeeded: BlockGeometry.wordsPerBlock) {
@@ -204,9 +204,9 @@ public struct ConnectedSet: ~Copyable {
         }
     }
 
-    /// Handles that one call of the kernel may find: few enough to stay in the L1 cache beside the
-    /// two bitmaps, enough that calls do not matter.
-    @usableFromInline static var handlesPerStep: Int { 512 }
+    /// Handles that one call of the kernel may find: enough that calls do not matter, and the most
+    /// for which the standard library takes the stack and not the heap (1024 bytes).
+    @usableFromInline static var handlesPerStep: Int { 256 }
 
     @usableFromInline
     static func select(
