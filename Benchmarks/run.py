@@ -19,7 +19,7 @@ import fanout  # noqa: E402
 import inside  # noqa: E402
 from report import Report  # noqa: E402
 
-SECTIONS = ["fanout", "audience", "durable", "scale", "cores"]
+SECTIONS = ["fanout", "audience", "durable", "scale", "micro", "cores"]
 PRODUCTS = ["bench-load", "bench-floor", "bench-rows", "bench-broker", "bench-store"]
 
 
@@ -86,6 +86,8 @@ def main():
         inside.durable(binaries, options.quick, progress, report)
     if "scale" in sections:
         inside.scale(binaries, options.quick, progress, report)
+    if "micro" in sections:
+        inside.micro(binaries, progress, report)
     if "cores" in sections and not options.quick:
         cells = [fanout.Cell(n, 128, w) for n in [1000, 10000] for w in [1, 16, 256]]
         results = fanout.run(

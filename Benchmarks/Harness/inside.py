@@ -170,6 +170,16 @@ def durable(binaries, quick, progress, report):
     report.section("Durable work", "\n".join(out))
 
 
+def micro(binaries, progress, report):
+    progress(1, 1, "the delivery path without a kernel")
+    out = ["| | ns each | ns per send | bytes allocated each |", "| --- | ---: | ---: | ---: |"]
+    for line in lines([f"{binaries}/bench-store", "micro", "-"]):
+        out.append(
+            f"| {line['kind']} | {line['nanoseconds']:.2f} | "
+            f"{line.get('nanosecondsPerSend', '–')} | {line['bytesAllocated']} |")
+    report.section("The delivery path without a kernel, 10,000 sessions", "\n".join(out))
+
+
 def restart(binaries, folder, report):
     """From the start of the process on a folder of 10 M instances to the first delivery."""
     class Restarted(Martlet):

@@ -8,6 +8,7 @@
 //                                                   u32 in FOLDER/topic-N.u32, for other libraries
 //     bench-store durable FOLDER INSTANCES          accepted sends to many offline instances
 //     bench-store changes FOLDER                    topic changes and direct sends through the API
+//     bench-store micro -                           the delivery path without a kernel
 //
 // Rests on the store, the engine and the embedding API.
 
@@ -23,7 +24,7 @@ enum Main {
     static func main() async throws {
         let arguments = CommandLine.arguments
         guard arguments.count >= 3 else {
-            print("usage: bench-store audience|durable|changes FOLDER [INSTANCES [DUMP]]")
+            print("usage: bench-store audience|durable|changes|micro FOLDER [INSTANCES [DUMP]]")
             exit(2)
         }
         let folder = arguments[2]
@@ -33,6 +34,7 @@ enum Main {
             try Audiences.measure(
                 folder: folder, instances: instances, dumps: arguments.count > 4)
         case "durable": try await DurableFanout.measure(folder: folder, instances: instances)
+        case "micro": Micro.measure()
         case "changes": try await Changes.measure(folder: folder)
         default: exit(2)
         }
