@@ -115,7 +115,14 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
             submitAndWait(waitMilliseconds())
             while let event = transport.nextEvent() { handle(event) }
             for message in context.inbox.drain() { handle(message) }
-            handOverRequests()
+            if !requests.isEmpty {
+                handOverRequests()
+                // The committer is woken before this turn's sends and not behind them: on another core
+                // it works meanwhile, on this one it mostly has its outcomes here at once, so that
+                // messages that came together also leave together.
+                submitAndWait(0)
+                for message in context.inbox.drain() { handle(message) }
+            }
             let isBusy = delivery.step(budget: Self.deliveriesPerTurn, now: context.clock())
             catchUp()
             sendReady()
