@@ -202,9 +202,17 @@ def restart(binaries, folder, report):
 
 
 def scale(binaries, quick, progress, report):
+    rows, told = [], []
+    for processes, each, loops in [(1, 10_000, 1)] + ([] if quick else [(6, 17_000, 8)]):
+        idle(binaries, processes, each, loops, progress, report, rows, told)
+    report.section("Idle connections", "\n".join([
+        "| connections | loops | open descriptors | user-space memory, all / per connection | "
+        "kernel slab memory, both ends, per connection |", "| ---: | ---: | ---: | ---: | ---: |",
+        *rows, "", "One message to all of them, the generators on the same cores:", "", *told]))
+
+
+def idle(binaries, processes, each, loops, progress, report, rows, messages):
     """Idle connections: reconnecting devices, so that nothing of registering is counted."""
-    processes, each = (1, 17_000) if quick else (6, 17_000)
-    loops = 1 if processes == 1 else 8
 
     class Many(Martlet):
         data = None
@@ -269,13 +277,11 @@ def scale(binaries, quick, progress, report):
     report.verdict(
         f"user-space memory per idle connection, {count:,} connections", "≤ 512 B",
         f"{per_connection:.0f} B", per_connection <= 512)
-    report.section("Idle connections", "\n".join([
-        "| connections | loops | open descriptors | user-space memory, all / per connection | "
-        "kernel slab memory, both ends, per connection |", "| ---: | ---: | ---: | ---: | ---: |",
+    rows.append(
         f"| {count:,} | {loops} | {descriptors} | {after / 1e6:.1f} MB / {per_connection:.0f} B | "
-        f"{kernel / count:,.0f} B |", "",
-        f"One message to all of them: first delivery after {first:.1f} ms, last after {last:.0f} ms, "
-        f"generators on the same cores."]))
+        f"{kernel / count:,.0f} B |")
+    messages.append(
+        f"- {count:,}: first delivery after {first:.1f} ms, last after {last:.0f} ms")
 
 
 def anonymous(process):

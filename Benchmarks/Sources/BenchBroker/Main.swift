@@ -10,6 +10,9 @@
 import Glibc
 import Martlet
 
+/// Told of SIGTERM and SIGINT; a semaphore may be posted in a signal handler.
+nonisolated(unsafe) let stopping = UnsafeMutablePointer<sem_t>.allocate(capacity: 1)
+
 @main
 enum Main {
     static func main() async throws {
@@ -22,42 +25,40 @@ enum Main {
         var configuration = BrokerConfiguration(
             folder: arguments[1], address: .init(port: port))
         configuration.loopCount = loops
-        var signals = sigset_t()
-        sigemptyset(&signals)
-        sigaddset(&signals, SIGTERM)
-        sigaddset(&signals, SIGINT)
-        pthread_sigmask(SIG_BLOCK, &signals, nil)
+        sem_init(stopping, 0, 0)
+        signal(SIGTERM) { _ in sem_post(stopping) }
+        signal(SIGINT) { _ in sem_post(stopping) }
         let broker = try await Broker.open(configuration)
         print("ready \(broker.port ?? 0)")
         fflush(nil)
-        await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
-            waitForSignal { continuation.resume() }
-        }
-        try await broker.close()
+        await stop()
         let statistics = broker.statistics
         print(
             "delivered \(statistics.deliveredCount) acknowledged \(statistics.acknowledgedCount)",
             "fellBehind \(statistics.fellBehindCount) sends \(statistics.sendCallCount)")
+        fflush(nil)
+        try await broker.close()
     }
-}
 
-/// Calls back from a thread of its own, since a task must not block.
-func waitForSignal(_ body: @escaping @Sendable () -> Void) {
-    final class Box: Sendable {
-        let body: @Sendable () -> Void
-        init(_ body: @escaping @Sendable () -> Void) { self.body = body }
+    /// Returns when the process was told to stop; waits on a thread of its own, since a task must not
+    /// block.
+    static func stop() async {
+        await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
+            let waiting = Unmanaged.passRetained(Waiting(continuation)).toOpaque()
+            var thread: pthread_t = 0
+            pthread_create(
+                &thread, nil,
+                { argument in
+                    while sem_wait(stopping) != 0 {}
+                    Unmanaged<Waiting>.fromOpaque(argument!).takeRetainedValue()
+                        .continuation.resume()
+                    return nil
+                }, waiting)
+        }
     }
-    var thread: pthread_t = 0
-    pthread_create(
-        &thread, nil,
-        { argument in
-            var signals = sigset_t()
-            sigemptyset(&signals)
-            sigaddset(&signals, SIGTERM)
-            sigaddset(&signals, SIGINT)
-            var number: Int32 = 0
-            sigwait(&signals, &number)
-            Unmanaged<Box>.fromOpaque(argument!).takeRetainedValue().body()
-            return nil
-        }, Unmanaged.passRetained(Box(body)).toOpaque())
+
+    final class Waiting: Sendable {
+        let continuation: CheckedContinuation<Void, Never>
+        init(_ continuation: CheckedContinuation<Void, Never>) { self.continuation = continuation }
+    }
 }
