@@ -51,4 +51,5 @@ format-check:
 clean:
 	swift package clean
 
--include Benchmarks/bench.mk
+# What Martlet costs beside others, and the figures to reach: Benchmarks/README.md.
+include Benchmarks/bench.mk
