@@ -28,14 +28,17 @@ private final class Server {
         process.arguments = ["serve", "--data", folder, "--port", "0", "--loops", "2", "--json"]
         let output = Pipe()
         process.standardOutput = output
-        process.standardError = FileHandle.nullDevice
+        let errors = Pipe()
+        process.standardError = errors
         try process.run()
         struct Ready: Decodable { var port: UInt16 }
         var line = Data()
         while !line.contains(UInt8(ascii: "}")) {
             let more = output.fileHandleForReading.availableData
             guard !more.isEmpty else {
-                throw WireClient.Failure(text: "martlet serve ended before it listened")
+                let said = String(
+                    decoding: errors.fileHandleForReading.availableData, as: UTF8.self)
+                throw WireClient.Failure(text: "martlet serve ended before it listened: \(said)")
             }
             line += more
         }

@@ -87,7 +87,8 @@ struct ServeCommand: ReportingCommand {
         }
     }
 
-    /// A command that works on the folder has it for some milliseconds; that is waited for.
+    /// A command that works on the folder has it for some milliseconds, and so does a broker that was
+    /// killed; that is waited for.
     private static func open(_ configuration: BrokerConfiguration) async throws -> Broker {
         for _ in 0..<10 {
             do {
