@@ -33,6 +33,10 @@ struct options {
     uint32_t offlineMessages;
     // ...or connect and take so many that waited.
     uint32_t waitingMessages;
+    // Durable changes: so many requests of `batch` subscriptions each, `outstanding` at once.
+    uint32_t subscribeRequests, batch;
+    // Each message goes to one subscriber, in turn, instead of to all.
+    bool isDirect;
     const char *administratorKey;
     // Martlet: where devices' credentials are written once all are registered, or read from, so that
     // the devices of an earlier run connect again.
@@ -108,6 +112,9 @@ struct protocol {
         const struct options *, uint64_t sequence, uint8_t *out, uint8_t **payload);
     // Bytes of an acknowledgement.
     size_t (*acknowledge)(uint64_t identity, uint8_t *out);
+    // A request of `options.batch` subscriptions that nobody has yet; returns bytes. Its answer is any
+    // frame that is no fault.
+    size_t (*subscribe)(const struct options *, uint64_t number, uint8_t *out);
     // Told once all are connected, before the first message; may use the publisher's socket.
     void (*prepare)(const struct options *, int publisher);
     // Told before the first connection.
@@ -116,12 +123,23 @@ struct protocol {
 
 extern const struct protocol *findProtocol(const char *name);
 
+// options.c
+void parseOptions(struct options *, int argc, char **argv);
+
+// subscriptions.c
+void measureSubscriptions(const struct options *, const struct protocol *);
+
+// martlet.c
+const char *martletToken(uint32_t device);
+
 // system.c
 uint64_t nowNanoseconds(void);
 uint64_t processNanoseconds(pid_t);
 uint64_t ownNanoseconds(void);
 struct memory { uint64_t resident, anonymous; };
 struct memory processMemory(pid_t);
+// What the process has caused to be written to a disk.
+uint64_t processBytesWritten(pid_t);
 __attribute__((noreturn, format(printf, 1, 2))) void fail(const char *, ...);
 
 // Ordinary calls for what happens once.

@@ -16,7 +16,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -45,10 +44,7 @@ struct outstanding {
     uint32_t remaining;
 };
 
-static struct options options = {
-    .protocol = "martlet", .host = "127.0.0.1", .port = 5228, .subscribers = 1000,
-    .payloadBytes = 128, .outstanding = 1, .warmupSeconds = 0.5, .seconds = 2,
-    .project = "bench", .topic = "bench", .firstSource = 0};
+static struct options options;
 static const struct protocol *protocol;
 static struct connection *connections;  // The last one is the publisher.
 static struct connection *publisher;
@@ -303,17 +299,22 @@ static double run(double seconds) {
 static void sendOffline(void) {
     startConnecting(options.subscribers);
     while (openCount < 1) turn(1000);
+    uint64_t written = processBytesWritten(options.server);
     uint64_t server = processNanoseconds(options.server), began = nowNanoseconds();
+    isMeasuring = true;
     while (doneCount < options.offlineMessages) {
         publishUpTo(options.offlineMessages, nowNanoseconds());
         turn(1000);
     }
     double seconds = (double)(nowNanoseconds() - began) / 1e9;
     printf(
-        "{\"offline\":%u,\"subscribers\":%u,\"outstanding\":%u,\"messagesPerSecond\":%.0f,"
-        "\"serverMicroseconds\":%.1f,\"published\":%llu}\n", options.offlineMessages,
+        "{\"offline\":%u,\"subscribers\":%u,\"outstanding\":%u,\"messagesPerSecond\":%.1f,"
+        "\"serverMicroseconds\":%.1f,\"acceptedMilliseconds\":%.3f,\"bytesWritten\":%llu,"
+        "\"published\":%llu}\n", options.offlineMessages,
         options.subscribers, options.outstanding, options.offlineMessages / seconds,
         (double)(processNanoseconds(options.server) - server) / 1e3 / options.offlineMessages,
+        (double)histogramQuantile(&lastTimes, 0.5) / 1e6,
+        (unsigned long long)(processBytesWritten(options.server) - written),
         (unsigned long long)began);
 }
 
@@ -352,10 +353,12 @@ static void drain(void) {
     double seconds = (double)(nowNanoseconds() - began) / 1e9;
     printf(
         "{\"drained\":%llu,\"subscribers\":%u,\"seconds\":%.3f,\"connectSeconds\":%.3f,"
-        "\"deliveriesPerSecond\":%.0f,\"serverNanoseconds\":%.1f}\n",
+        "\"deliveriesPerSecond\":%.0f,\"serverNanoseconds\":%.1f,"
+        "\"firstDelivery\":%llu}\n",
         (unsigned long long)wanted, options.subscribers, seconds,
         (double)(connectedAt - began) / 1e9, (double)wanted / seconds,
-        (double)(processNanoseconds(options.server) - server) / (double)wanted);
+        (double)(processNanoseconds(options.server) - server) / (double)wanted,
+        (unsigned long long)firstDelivery);
 }
 
 static void connectAll(void) {
@@ -377,46 +380,8 @@ static void connectAll(void) {
         (double)(nowNanoseconds() - began) / 1e6);
 }
 
-static void parseOptions(int argc, char **argv) {
-    static const struct option names[] = {
-        {"protocol", 1, 0, 'p'}, {"host", 1, 0, 'h'}, {"port", 1, 0, 'P'},
-        {"subscribers", 1, 0, 'n'}, {"payload", 1, 0, 'b'}, {"outstanding", 1, 0, 'w'},
-        {"warmup", 1, 0, 'u'}, {"seconds", 1, 0, 's'}, {"rate", 1, 0, 'r'},
-        {"server", 1, 0, 'S'}, {"admin-key", 1, 0, 'k'}, {"idle", 0, 0, 'i'},
-        {"first-source", 1, 0, 'f'}, {"topic", 1, 0, 't'}, {"save", 1, 0, 'v'},
-        {"load", 1, 0, 'l'}, {"offline", 1, 0, 'o'}, {"drain", 1, 0, 'd'}, {0, 0, 0, 0}};
-    int name;
-    while ((name = getopt_long(argc, argv, "", names, NULL)) != -1) {
-        switch (name) {
-            case 'p': options.protocol = optarg; break;
-            case 'h': options.host = optarg; break;
-            case 'P': options.port = (uint16_t)atoi(optarg); break;
-            case 'n': options.subscribers = (uint32_t)atoi(optarg); break;
-            case 'b': options.payloadBytes = (uint32_t)atoi(optarg); break;
-            case 'w': options.outstanding = (uint32_t)atoi(optarg); break;
-            case 'u': options.warmupSeconds = atof(optarg); break;
-            case 's': options.seconds = atof(optarg); break;
-            case 'r': options.rate = atof(optarg); break;
-            case 'S': options.server = atoi(optarg); break;
-            case 'k': options.administratorKey = optarg; break;
-            case 'i': options.idle = true; break;
-            case 'f': options.firstSource = (uint32_t)atoi(optarg); break;
-            case 't': options.topic = optarg; break;
-            case 'v': options.saveTo = optarg; break;
-            case 'l': options.loadFrom = optarg; break;
-            case 'o': options.offlineMessages = (uint32_t)atoi(optarg); break;
-            case 'd': options.waitingMessages = (uint32_t)atoi(optarg); break;
-            default: exit(2);
-        }
-    }
-    if (options.payloadBytes < stampBytes || options.payloadBytes > 3900)
-        fail("a payload has %d to 3900 bytes", stampBytes);
-    if (options.outstanding < 1 || options.outstanding > 1024) fail("1 to 1024 outstanding");
-    if (options.subscribers < 1) fail("at least one subscriber");
-}
-
 int main(int argc, char **argv) {
-    parseOptions(argc, argv);
+    parseOptions(&options, argc, argv);
     protocol = findProtocol(options.protocol);
     struct rlimit limit;
     getrlimit(RLIMIT_NOFILE, &limit);
@@ -433,6 +398,10 @@ int main(int argc, char **argv) {
     poller = epoll_create1(EPOLL_CLOEXEC);
 
     if (protocol->begin) protocol->begin(&options);
+    if (options.subscribeRequests) {
+        measureSubscriptions(&options, protocol);
+        return 0;
+    }
     if (options.offlineMessages) {
         sendOffline();
         return 0;

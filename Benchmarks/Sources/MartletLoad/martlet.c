@@ -230,3 +230,5 @@ const struct protocol martletDurableProtocol = {
     .name = "martlet-durable", .isAccepted = true, .acknowledgesThrough = true,
     .greetingsMax = 1024, .greet = greet, .parse = parse, .publish = publishDurable,
     .acknowledge = acknowledge, .prepare = prepare, .begin = begin};
+
+const char *martletToken(uint32_t device) { return devices[device].token; }

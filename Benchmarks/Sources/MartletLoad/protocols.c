@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The protocols, as far as a fanout needs them: Redis pub/sub (RESP2), NATS, MQTT 3.1.1 with QoS 0
-// and 1, and the length-prefixed frames of the kernel floor. Martlet's is in martlet.c. Parsers
-// know the one topic and payload size of the run, so that a delivery costs a comparison.
+// The protocols, as far as a fanout needs them: Redis pub/sub (RESP2), NATS, and the length-prefixed
+// frames of the kernel floor; the others have files of their own. Parsers know the one topic and
+// payload size of the run, so that a delivery costs a comparison.
 //
-// Source: redis.io RESP2; docs.nats.io client protocol; OASIS MQTT 3.1.1.
+// Source: redis.io RESP2; docs.nats.io client protocol.
 
 #include "load.h"
 
@@ -174,136 +174,13 @@ static size_t natsPublish(
     return natsPublishHeadBytes + options->payloadBytes + 2;
 }
 
-// MARK: MQTT
+extern const struct protocol martletProtocol, martletDurableProtocol, martletDirectProtocol;
+extern const struct protocol mqtt0Protocol, mqtt1Protocol, mqttLastingProtocol, jetstreamProtocol;
 
-static uint32_t mqttClients;
+static const struct protocol *const elsewhere[] = {
+    &martletProtocol, &martletDurableProtocol, &martletDirectProtocol, &mqtt0Protocol,
+    &mqtt1Protocol, &mqttLastingProtocol, &jetstreamProtocol};
 
-static size_t mqttLength(uint8_t *out, size_t length) {
-    size_t at = 0;
-    do {
-        out[at] = (uint8_t)(length & 127);
-        length >>= 7;
-        if (length) out[at] |= 128;
-        at++;
-    } while (length);
-    return at;
-}
-
-static size_t mqttText(uint8_t *out, const char *text) {
-    size_t bytes = strlen(text);
-    out[0] = (uint8_t)(bytes >> 8);
-    out[1] = (uint8_t)bytes;
-    memcpy(out + 2, text, bytes);
-    return bytes + 2;
-}
-
-static size_t mqttGreetWith(
-    const struct options *options, const struct connection *connection, uint8_t *out, int quality) {
-    char client[32];
-    snprintf(client, sizeof client, "c%u-%u", options->firstSource, mqttClients++);
-    uint8_t *at = out;
-    *at++ = 0x10;
-    at += mqttLength(at, 10 + 2 + strlen(client));
-    at += mqttText(at, "MQTT");
-    *at++ = 4;
-    *at++ = 2;  // clean session
-    *at++ = 0;  // no keep-alive
-    *at++ = 0;
-    at += mqttText(at, client);
-    if (!connection->isPublisher) {
-        *at++ = 0x82;
-        at += mqttLength(at, 2 + 2 + strlen(options->topic) + 1);
-        *at++ = 0;
-        *at++ = 1;
-        at += mqttText(at, options->topic);
-        *at++ = (uint8_t)quality;
-    }
-    return (size_t)(at - out);
-}
-
-static size_t mqttGreet0(
-    const struct options *options, const struct connection *connection, uint8_t *out) {
-    return mqttGreetWith(options, connection, out, 0);
-}
-
-static size_t mqttGreet1(
-    const struct options *options, const struct connection *connection, uint8_t *out) {
-    return mqttGreetWith(options, connection, out, 1);
-}
-
-static enum found mqttParse(
-    const struct options *options, struct connection *connection, const uint8_t *bytes,
-    size_t count, struct frame *frame) {
-    (void)connection;
-    size_t length = 0, at = 1;
-    for (int shift = 0;; shift += 7) {
-        if (at >= count) return foundNothing;
-        length |= (size_t)(bytes[at] & 127) << shift;
-        if (!(bytes[at++] & 128)) break;
-    }
-    if (count < at + length) return foundNothing;
-    frame->bytes = at + length;
-    switch (bytes[0] >> 4) {
-        case 2:  // CONNACK
-            if (bytes[at + 1] != 0) return fault(frame, "MQTT refused a connection");
-            return connection->isPublisher ? foundOpen : foundOther;
-        case 9:  // SUBACK
-            if (bytes[at + 2] > 2) return fault(frame, "MQTT refused a subscription");
-            return foundOpen;
-        case 4:  // PUBACK
-            return foundAccepted;
-        case 3: {
-            size_t quality = (bytes[0] >> 1) & 3;
-            size_t head = 2 + ((size_t)bytes[at] << 8 | bytes[at + 1]);
-            if (quality) {
-                frame->identity = (uint64_t)bytes[at + head] << 8 | bytes[at + head + 1];
-                head += 2;
-            }
-            frame->payload = bytes + at + head;
-            frame->payloadBytes = length - head;
-            if (frame->payloadBytes != options->payloadBytes)
-                return fault(frame, "another message");
-            return foundDelivery;
-        }
-        default: return fault(frame, "an unexpected packet");
-    }
-}
-
-static size_t mqttPublishWith(
-    const struct options *options, uint64_t sequence, uint8_t *out, uint8_t **payload,
-    int quality) {
-    uint8_t *at = out;
-    *at++ = (uint8_t)(0x30 | quality << 1);
-    at += mqttLength(at, 2 + strlen(options->topic) + (quality ? 2 : 0) + options->payloadBytes);
-    at += mqttText(at, options->topic);
-    if (quality) {
-        uint16_t packet = (uint16_t)(sequence % 65535 + 1);
-        *at++ = (uint8_t)(packet >> 8);
-        *at++ = (uint8_t)packet;
-    }
-    *payload = at;
-    return (size_t)(at - out) + options->payloadBytes;
-}
-
-static size_t mqttPublish0(
-    const struct options *options, uint64_t sequence, uint8_t *out, uint8_t **payload) {
-    return mqttPublishWith(options, sequence, out, payload, 0);
-}
-
-static size_t mqttPublish1(
-    const struct options *options, uint64_t sequence, uint8_t *out, uint8_t **payload) {
-    return mqttPublishWith(options, sequence, out, payload, 1);
-}
-
-static size_t mqttAcknowledge(uint64_t identity, uint8_t *out) {
-    out[0] = 0x40;
-    out[1] = 2;
-    out[2] = (uint8_t)(identity >> 8);
-    out[3] = (uint8_t)identity;
-    return 4;
-}
-
-extern const struct protocol martletProtocol, martletDurableProtocol;
 
 static const struct protocol protocols[] = {
     {.name = "floor", .greetingsMax = 256, .greet = floorGreet, .parse = floorParse,
@@ -312,17 +189,11 @@ static const struct protocol protocols[] = {
      .parse = redisParse, .publish = redisPublish, .begin = redisBegin},
     {.name = "nats", .greetingsMax = 256, .greet = natsGreet, .parse = natsParse,
      .publish = natsPublish, .begin = natsBegin},
-    // Mosquitto listens with a backlog of 100.
-    {.name = "mqtt0", .greetingsMax = 64, .greet = mqttGreet0, .parse = mqttParse,
-     .publish = mqttPublish0},
-    {.name = "mqtt1", .isAccepted = true, .acknowledgesEach = true, .greetingsMax = 64,
-     .greet = mqttGreet1, .parse = mqttParse, .publish = mqttPublish1,
-     .acknowledge = mqttAcknowledge},
 };
 
 const struct protocol *findProtocol(const char *name) {
-    if (!strcmp(name, "martlet")) return &martletProtocol;
-    if (!strcmp(name, "martlet-durable")) return &martletDurableProtocol;
+    for (size_t index = 0; index < sizeof elsewhere / sizeof *elsewhere; index++)
+        if (!strcmp(name, elsewhere[index]->name)) return elsewhere[index];
     for (size_t index = 0; index < sizeof protocols / sizeof *protocols; index++)
         if (!strcmp(name, protocols[index].name)) return protocols + index;
     fail("no protocol '%s'", name);

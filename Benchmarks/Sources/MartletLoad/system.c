@@ -58,6 +58,19 @@ struct memory processMemory(pid_t process) {
     return memory;
 }
 
+uint64_t processBytesWritten(pid_t process) {
+    uint64_t bytes = 0;
+    char path[64], line[256];
+    if (process == 0) return 0;
+    snprintf(path, sizeof path, "/proc/%d/io", (int)process);
+    FILE *file = fopen(path, "r");
+    if (!file) return 0;
+    while (fgets(line, sizeof line, file))
+        if (!strncmp(line, "write_bytes:", 12)) bytes = strtoull(line + 12, NULL, 10);
+    fclose(file);
+    return bytes;
+}
+
 int connectBlocking(const struct options *options) {
     int descriptor = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(options->port)};
