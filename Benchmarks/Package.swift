@@ -33,6 +33,9 @@ let package = Package(
             name: "bench-rows", path: "Sources/BenchRows",
             linkerSettings: [.linkedLibrary("lmdb")]),
         .executableTarget(
+            name: "bench-ring", path: "Sources/RingFloor",
+            linkerSettings: [.linkedLibrary("uring")]),
+        .executableTarget(
             name: "bench-floor", path: "Sources/KernelFloor",
             linkerSettings: [.linkedLibrary("uring")]),
     ]

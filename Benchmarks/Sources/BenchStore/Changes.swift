@@ -19,7 +19,9 @@ enum Changes {
             try await broker.register(
                 app: "com.example.bench", platform: .android, in: project
             ).token
-        } result: { tokens.append($0) }
+        } result: {
+            tokens.append($0)
+        }
         let all = tokens
         let batch = 1000
         try await timed(
@@ -34,7 +36,8 @@ enum Changes {
             } else {
                 _ = try await broker.unsubscribe(some, from: "large", in: project)
             }
-        } result: { (_: Void) in }
+        } result: { (_: Void) in
+        }
         try await timed(
             "topic changes, over 100,000 topics, 1000 outstanding", outstanding: 1000,
             count: 100_000, each: 1
@@ -42,22 +45,26 @@ enum Changes {
             _ = try await broker.subscribe(
                 [all[number * 7919 % instances]], to: "topic-\(number * 104_729 % 100_000)",
                 in: project)
-        } result: { (_: Void) in }
+        } result: { (_: Void) in
+        }
         try await timed(
             "topic changes, one at a time", outstanding: 1, count: 2000, each: 1
         ) { number in
             _ = try await broker.subscribe([all[number]], to: "single", in: project)
-        } result: { (_: Void) in }
+        } result: { (_: Void) in
+        }
         for outstanding in [1, 16, 256] {
             try await timed(
-                "direct durable sends", outstanding: outstanding, count: 2000 * min(outstanding, 20),
+                "direct durable sends", outstanding: outstanding,
+                count: 2000 * min(outstanding, 20),
                 each: 1
             ) { number in
                 let message = Message(data: ["n": String(repeating: "x", count: 128)])
                 _ = try await broker.send(
                     OutgoingMessage(to: .token(all[number * 7919 % instances]), message),
                     in: project)
-            } result: { (_: Void) in }
+            } result: { (_: Void) in
+            }
         }
         try await broker.close()
     }

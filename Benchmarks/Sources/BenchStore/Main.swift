@@ -8,7 +8,9 @@
 //                                                   u32 in FOLDER/topic-N.u32, for other libraries
 //     bench-store durable FOLDER INSTANCES          accepted sends to many offline instances
 //     bench-store changes FOLDER                    topic changes and direct sends through the API
-//     bench-store micro -                           the delivery path without a kernel
+//     bench-store micro FOLDER                      the delivery path without a kernel; entries of a
+//                                                   ring, allocations, blocks of a condition
+//     bench-store instances FOLDER INSTANCES        a folder of so many registered instances
 //
 // Rests on the store, the engine and the embedding API.
 
@@ -24,7 +26,9 @@ enum Main {
     static func main() async throws {
         let arguments = CommandLine.arguments
         guard arguments.count >= 3 else {
-            print("usage: bench-store audience|durable|changes|micro FOLDER [INSTANCES [DUMP]]")
+            print(
+                "usage: bench-store audience|durable|changes|micro|instances FOLDER [INSTANCES [DUMP]]"
+            )
             exit(2)
         }
         let folder = arguments[2]
@@ -34,7 +38,11 @@ enum Main {
             try Audiences.measure(
                 folder: folder, instances: instances, dumps: arguments.count > 4)
         case "durable": try await DurableFanout.measure(folder: folder, instances: instances)
-        case "micro": Micro.measure()
+        case "micro":
+            Micro.measure()
+            try RingCosts.measure()
+            try Costs.measure(folder: folder)
+        case "instances": try await Instances.build(folder: folder, instances: instances)
         case "changes": try await Changes.measure(folder: folder)
         default: exit(2)
         }
@@ -60,7 +68,7 @@ func bytesWritten() -> UInt64 {
     defer { fclose(file) }
     var line = [CChar](repeating: 0, count: 256)
     while fgets(&line, 256, file) != nil {
-        let text = String(cString: line)
+        let text = line.withUnsafeBufferPointer { String(cString: $0.baseAddress!) }
         if text.hasPrefix("write_bytes: ") {
             return UInt64(text.dropFirst(13).prefix { $0.isNumber }) ?? 0
         }

@@ -24,10 +24,11 @@ enum Micro {
 
     /// Bytes that this thread has allocated, as jemalloc counts them; nil without it.
     static let allocated: (@Sendable () -> UInt64)? = {
-        typealias Control = @convention(c) (
-            UnsafePointer<CChar>, UnsafeMutableRawPointer?, UnsafeMutablePointer<Int>?,
-            UnsafeMutableRawPointer?, Int
-        ) -> Int32
+        typealias Control =
+            @convention(c) (
+                UnsafePointer<CChar>, UnsafeMutableRawPointer?, UnsafeMutablePointer<Int>?,
+                UnsafeMutableRawPointer?, Int
+            ) -> Int32
         guard let symbol = dlsym(nil, "mallctl") else { return nil }
         let control = unsafeBitCast(symbol, to: Control.self)
         return {
@@ -43,7 +44,7 @@ enum Micro {
         let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: 512, alignment: 8)
         defer { memory.deallocate() }
         let count = 1_000_000
-        let began = nanoseconds()
+        let (heap, began) = (allocated?() ?? 0, nanoseconds())
         from.withUTF8 { from in
             body.withUnsafeBytes { body in
                 for number in 0..<count {
@@ -57,7 +58,7 @@ enum Micro {
         report([
             "kind": "DELIVER frame of 140 bytes written", "count": count,
             "nanoseconds": Double(nanoseconds() - began) / Double(count),
-            "bytesAllocated": 0,
+            "bytesAllocated": allocated.map { Double($0() - heap) / Double(count) } ?? -1,
         ])
     }
 

@@ -30,7 +30,8 @@ struct Universe {
         project = try store.write { (transaction) throws(StorageError) in
             var engine = Engine()
             let outcome = try engine.apply(
-                .createProject(id: Self.projectID, senderID: 123_456_789_012, conditionTopicsMax: 64),
+                .createProject(
+                    id: Self.projectID, senderID: 123_456_789_012, conditionTopicsMax: 64),
                 now: Instant(rawValue: 0), in: transaction)
             guard case .project(let project) = outcome else { fatalError("no project") }
             return project.number

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A data folder of millions of registered instances, each with all that a registration leaves: its
+// token, its record, its watermark and its place in the sets. Written in large transactions straight
+// into the store, in the order of the tokens, since through the API 10 million would take minutes.
+// One device more is registered through the API; its credentials are written where the load generator
+// looks for them. Rests on Universe and the embedding API.
+
+import Glibc
+import Martlet
+import MartletBase
+import MartletEngine
+import MartletStore
+
+enum Instances {
+    static let batch = 500_000
+    static let app = App(number: AppNumber(1), platform: .android, name: "com.example.bench")
+
+    static func build(folder: String, instances: Int) async throws {
+        let began = nanoseconds()
+        let universe = try Universe(folder: folder, instances: instances)
+        let project = universe.project
+        let everyone = universe.members(.random(1), seed: 1)
+        try universe.store.write { (transaction) throws(StorageError) in
+            var record = try transaction.project(project)!
+            record.nextApp = AppNumber(2)
+            record.lastSequence = MessageSequence(1)
+            try transaction.put(record, isNew: false)
+            try transaction.put(app, in: project)
+        }
+        try universe.add(everyone, to: .platform(app.platform))
+        try universe.add(everyone, to: .app(app.number))
+        for start in stride(from: 0, to: instances, by: batch) {
+            try universe.store.write { (transaction) throws(StorageError) in
+                for position in start..<min(start + batch, instances) {
+                    try insert(position, project, transaction)
+                }
+            }
+        }
+        let used = universe.store.size.used
+        universe.store.close()
+        try await addDevice(folder)
+        report([
+            "kind": "instances", "instances": instances, "bytesOnDisk": used,
+            "bytesPerInstance": Double(used) / Double(instances),
+            "seconds": Double(nanoseconds() - began) / 1e9,
+        ])
+    }
+
+    static func insert(
+        _ position: Int, _ project: ProjectNumber, _ transaction: borrowing Transaction
+    ) throws(StorageError) {
+        // The store orders tokens by their bytes: the upper half of the first word rises.
+        var random = Random(state: UInt64(position) &* 0x9E37_79B9_7F4A_7C15 | 1)
+        let first = UInt64(UInt32(position).byteSwapped) | random.next() << 32
+        let token = Token(words: (first, random.next(), random.next()))
+        let digest = withUnsafeBytes(
+            of: (random.next(), random.next(), random.next(), random.next())
+        ) { SecretDigest(bytes: Array($0)) }
+        let ordinal = Universe.ordinal(position)
+        try transaction.insert(
+            Instance(
+                project: project, ordinal: ordinal, token: token, keyDigest: digest,
+                app: app.number, platform: app.platform,
+                registered: Instant(millisecondsSince1970: 1_700_000_000_000)))
+        try transaction.acknowledge(
+            through: MessageSequence(1), single: [], for: ordinal, in: project)
+    }
+
+    static func addDevice(_ folder: String) async throws {
+        let broker = try await Broker.open(BrokerConfiguration(folder: folder))
+        let device = try await broker.register(
+            app: app.name, platform: app.platform, in: Universe.projectID)
+        guard let list = fopen("\(folder)/devices", "w") else { fatalError("no list of devices") }
+        fputs("\(device.token) \(device.deviceKey)\n", list)
+        fclose(list)
+        try await broker.close()
+    }
+}
