@@ -1,7 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# `make -f Benchmarks/bench.mk bench`: everything, half an hour and more. With QUICK=1: under five minutes.
+# make bench: everything, within half an hour. make bench QUICK=1: under five minutes.
+# make bench ONLY=fanout,micro: some sections. make bench-publish REPORT=FOLDER: into the README.
 
-.PHONY: bench
-bench:
-	python3 Benchmarks/run.py $(if $(QUICK),--quick)
+BENCH_PACKAGES := redis-server nats-server mosquitto python3-venv
+
+.PHONY: bench bench-publish bench-deps
+
+bench: deps python bench-deps
+	python3 Benchmarks/run.py $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY))
+
+bench-publish: python
+	python3 Benchmarks/run.py --publish $(REPORT)
+
+bench-deps:
+	@Benchmarks/install-peers.sh $(BENCH_PACKAGES)

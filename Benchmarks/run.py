@@ -4,6 +4,7 @@
 # Runs the benchmarks and writes a report. Python 3 without packages; builds what it measures.
 #
 #     Benchmarks/run.py [--quick] [--only fanout,…] [--servers martlet,floor,redis] [--out FOLDER]
+#     Benchmarks/run.py --publish FOLDER     put a report into the README and Benchmarks/Published
 
 import argparse
 import datetime
@@ -11,16 +12,25 @@ import pathlib
 import subprocess
 import sys
 import time
+import traceback
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "Harness"))
 
+import durable  # noqa: E402
 import fanout  # noqa: E402
+import fanout_report  # noqa: E402
 import inside  # noqa: E402
+import micro  # noqa: E402
+import publish  # noqa: E402
+import scale  # noqa: E402
 from report import Report  # noqa: E402
+from servers import Unavailable  # noqa: E402
 
-SECTIONS = ["fanout", "audience", "durable", "scale", "micro", "cores"]
-PRODUCTS = ["bench-load", "bench-floor", "bench-rows", "bench-broker", "bench-store"]
+PRODUCTS = ["bench-load", "bench-floor", "bench-ring", "bench-rows", "bench-broker", "bench-store"]
+# A window of a second holds hundreds of messages but for the largest cells, where it holds one and
+# more: a run always ends with all that was published delivered.
+SECONDS, SECONDS_QUICK = 1, 0.6
 
 
 def build():
@@ -35,16 +45,94 @@ def build():
 
 
 class Progress:
+    """A line that is written over on a terminal, and one line for each step elsewhere."""
+
     def __init__(self):
         self.began = time.monotonic()
+        self.section = ""
 
     def __call__(self, done, total, text):
         elapsed = time.monotonic() - self.began
-        line = f"[{elapsed:5.0f} s] {done}/{total} {text}"
+        line = f"[{elapsed:5.0f} s] {self.section} {done}/{total} {text}"
         if sys.stdout.isatty():
             print(f"\r{line[:100]:100}", end="", flush=True)
         else:
             print(line, flush=True)
+
+
+class Bench:
+    """One run: a method for each section, in the order of the report."""
+
+    def __init__(self, options, binaries, report):
+        self.binaries, self.report, self.quick = binaries, report, options.quick
+        self.repeats = options.repeats or (1 if options.quick else 3)
+        self.seconds = options.seconds or (SECONDS_QUICK if options.quick else SECONDS)
+        self.kinds = fanout.kinds(options.servers)
+        self.progress = Progress()
+
+    def measure(self, cells, kinds, name, **options):
+        return fanout.run(
+            self.binaries, cells, kinds, self.repeats, self.seconds, self.progress,
+            self.report.record(name), **options)
+
+    def fanout(self):
+        results = self.measure(fanout.cells(self.quick), self.kinds, "fanout")
+        fanout_report.judge(self.report, results)
+        fanout_report.headline(self.report, results, self.kinds, self.repeats)
+        fanout_report.section(
+            self.report, "Fanout, one core for the server", results, self.kinds, "fanout")
+        equal = fanout.equal_load_cells(results)
+        if equal:
+            kinds = [kind for kind in self.kinds if kind.protocol not in fanout.SLOW]
+            found = self.measure(equal, kinds, "equal load")
+            fanout_report.judge_equal_load(self.report, found)
+            fanout_report.section(self.report, "Fanout at equal load", found, kinds, "equal")
+
+    def cores(self):
+        """Nothing is pinned, and Martlet has as many loops as there are cores."""
+        cells = [(1000, 128, 16)] if self.quick else [
+            (100, 128, 16), (1000, 128, 16), (1000, 1024, 16), (10000, 128, 16), (10000, 128, 256)]
+        results = self.measure(
+            [fanout.Cell(*cell) for cell in cells], self.kinds, "cores", all_cores=True)
+        fanout_report.section(
+            self.report, "Fanout, all cores for everybody", results, self.kinds, "cores")
+
+    def audience(self):
+        inside.audience(self.binaries, HERE, self.quick, self.progress, self.report)
+
+    def durable(self):
+        durable.run(self.binaries, self.quick, self.repeats, self.progress, self.report)
+
+    def scale(self):
+        scale.run(self.binaries, self.quick, self.repeats, self.progress, self.report)
+
+    def micro(self):
+        micro.run(self.binaries, self.progress, self.report)
+
+    def missing(self):
+        """What is not installed is said once, at the top."""
+        texts = []
+        for kind in self.kinds:
+            try:
+                if kind.executable:
+                    kind.path()
+            except Unavailable as error:
+                texts.append(str(error))
+        self.report.missing(sorted(set(texts)))
+
+    def run(self, sections):
+        self.missing()
+        for name in sections:
+            self.progress.section = name
+            try:
+                getattr(self, name)()
+            except Exception as error:
+                # The other sections are still worth their time.
+                traceback.print_exc()
+                self.report.failed(name, error)
+
+
+SECTIONS = ["fanout", "cores", "audience", "durable", "scale", "micro"]
 
 
 def main():
@@ -53,50 +141,30 @@ def main():
     parser.add_argument("--only", default="", help="sections, of: " + ", ".join(SECTIONS))
     parser.add_argument("--servers", default="", help="protocols, as the load generator names them")
     parser.add_argument("--repeats", type=int, default=0)
-    parser.add_argument("--seconds", type=float, default=0)
+    parser.add_argument("--seconds", type=float, default=0, help="of one fanout measured")
     parser.add_argument("--out", default="")
     parser.add_argument("--binaries", default="", help="do not build, take these")
+    parser.add_argument("--publish", default="", help="a report to put into the README")
     options = parser.parse_args()
+    if options.publish:
+        return publish.publish(options.publish, HERE.parent)
+    sections = options.only.split(",") if options.only else SECTIONS
+    for name in sections:
+        if name not in SECTIONS:
+            parser.error(f"no section '{name}'; there are " + ", ".join(SECTIONS))
     binaries = options.binaries or build()
     stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
-    report = Report(options.out or HERE / "Reports" / stamp, HERE.parent)
-    sections = options.only.split(",") if options.only else SECTIONS
-    repeats = options.repeats or (1 if options.quick else 3)
-    seconds = options.seconds or (0.8 if options.quick else 2)
-    kinds = fanout.kinds(options.servers)
-    progress = Progress()
-
-    if "fanout" in sections:
-        results = fanout.run(
-            binaries, fanout.cells(options.quick), kinds, repeats, seconds, progress,
-            report.record("fanout"))
-        report.judge_fanout(results)
-        report.fanout("Fanout, one core for the server", results, kinds, "fanout")
-        report.idle(results, kinds)
-        equal = fanout.equal_load_cells(results)
-        if equal:
-            found = fanout.run(
-                binaries, equal, [k for k in kinds if k.protocol not in fanout.SLOW], repeats,
-                seconds, progress, report.record("equal load"))
-            report.judge_equal_load(found)
-            report.fanout("Fanout at equal load", found, kinds, "equal")
-    if "audience" in sections:
-        inside.audience(binaries, HERE, options.quick, progress, report)
-    if "durable" in sections:
-        inside.durable(binaries, options.quick, progress, report)
-    if "scale" in sections:
-        inside.scale(binaries, options.quick, progress, report)
-    if "micro" in sections:
-        inside.micro(binaries, progress, report)
-    if "cores" in sections and not options.quick:
-        cells = [fanout.Cell(n, 128, w) for n in [1000, 10000] for w in [1, 16, 256]]
-        results = fanout.run(
-            binaries, cells, kinds, repeats, seconds, progress, report.record("cores"),
-            all_cores=True)
-        report.fanout("Fanout, all cores for everybody", results, kinds, "cores")
+    command = "a quick run" if options.quick else "a full run"
+    if options.only:
+        command += " of " + options.only
+    report = Report(options.out or HERE / "Reports" / stamp, HERE.parent, command)
+    Bench(options, binaries, report).run(sections)
     report.write()
     print(f"\n{report.folder / 'report.md'}")
+    for failure in report.failures:
+        print(f"failed: {failure}")
+    return 1 if report.failures else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

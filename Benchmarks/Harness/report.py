@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # What a run leaves behind: a Markdown report with a verdict on every figure that was set, the raw
-# runs as TSV, and plots. Rests on svg.py.
+# runs as TSV, and plots. It is written anew after every section, so that a run which is ended leaves
+# what it has. Rests on reasons.py and audience_plot.py.
 
+import dataclasses
 import datetime
 import os
 import pathlib
 import platform
 import subprocess
 
-import svg
-from fanout import Cell
+import audience_plot
+import reasons
 
 COLUMNS = [
     "deliveriesPerSecond", "serverNanoseconds", "generatorNanoseconds", "serverLoad",
@@ -18,17 +20,40 @@ COLUMNS = [
     "messages", "deliveries"]
 
 
+@dataclasses.dataclass
+class Verdict:
+    """A figure that was set. `is_good` None: not measured. `note`: what the same run says of it."""
+
+    what: str
+    wanted: str
+    reached: str
+    is_good: bool | None
+    note: str = ""
+
+
 class Report:
-    def __init__(self, folder, root):
+    def __init__(self, folder, root, command=""):
         self.folder = pathlib.Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.root = root
-        self.raw = open(self.folder / "raw.tsv", "w", buffering=1)
-        self.raw.write("\t".join(
-            ["section", "server", "subscribers", "payload", "outstanding", "rate", "run", "fault"]
-            + COLUMNS) + "\n")
+        self.command = command
+        self.began = datetime.datetime.now().astimezone()
+        self.raw = self.tsv("raw.tsv", [
+            "section", "server", "subscribers", "payload", "outstanding", "rate", "run", "fault",
+            *COLUMNS])
+        self.other = self.tsv("figures.tsv", ["section", "what", "server", "run", "figure", "value"])
         self.sections = []
         self.verdicts = []
+        self.comparisons = []
+        self.failures = []
+        self.headline = []
+
+    # Raw figures.
+
+    def tsv(self, name, columns):
+        file = open(self.folder / name, "w", buffering=1)
+        file.write("\t".join(columns) + "\n")
+        return file
 
     def record(self, section):
         def write(server, cell, run, figures):
@@ -37,165 +62,112 @@ class Report:
                 figures.get("fault", "")] + [figures.get(name, "") for name in COLUMNS]) + "\n")
         return write
 
-    def verdict(self, what, wanted, reached, is_good):
-        """is_good None: not measured."""
-        self.verdicts.append((what, wanted, reached, is_good))
+    def figures(self, section, what, server, run, figures):
+        """One run of anything but a fanout, a line for each figure."""
+        for name, value in figures.items():
+            if isinstance(value, (int, float)):
+                self.other.write(f"{section}\t{what}\t{server}\t{run}\t{name}\t{value}\n")
+
+    # What is said of them.
+
+    def verdict(self, what, wanted, reached, is_good, note=""):
+        self.verdicts.append(Verdict(what, wanted, reached, is_good, note))
+
+    def compare(self, what, peer, mine, other, is_less):
+        """Martlet beside a peer; `is_less`: less is better."""
+        self.comparisons.append((what, peer, mine, other, is_less))
 
     def section(self, title, text):
         self.sections.append((title, text))
         self.write()
 
-    # What the header says.
+    def drawing(self, name, text):
+        (self.folder / f"{name}.svg").write_text(text)
+
+    def failed(self, section, error):
+        """A section that could not be measured; the others go on."""
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        self.failures.append(f"{section}: {lines[-1]}")
+        self.section(f"Failed: {section}", f"This section was not measured: {lines[-1]}")
+
+    def missing(self, texts):
+        if texts:
+            self.section("Not installed", "\n".join(f"- {text}" for text in texts))
+
+    # The header.
+
+    def output(self, *command):
+        try:
+            return subprocess.run(
+                command, capture_output=True, text=True, cwd=self.root).stdout.strip()
+        except OSError:
+            return ""
 
     def machine(self):
-        def output(*command):
-            try:
-                return subprocess.run(
-                    command, capture_output=True, text=True, cwd=self.root).stdout.strip()
-            except OSError:
-                return ""
         model = ""
         for line in open("/proc/cpuinfo"):
             if line.startswith("model name"):
                 model = line.split(":", 1)[1].strip()
                 break
         memory = int(open("/proc/meminfo").readline().split()[1]) // 1024 // 1024
-        commit = output("git", "rev-parse", "--short", "HEAD") or "unknown"
-        if output("git", "status", "--porcelain", "--untracked-files=no"):
+        commit = self.output("git", "rev-parse", "--short", "HEAD") or "unknown"
+        if self.output("git", "status", "--porcelain", "--untracked-files=no"):
             commit += " with changes"
+        spent = (datetime.datetime.now().astimezone() - self.began).total_seconds()
         return [
-            f"- {datetime.datetime.now().astimezone():%Y-%m-%d %H:%M %Z}, commit {commit}",
+            f"- {self.began:%Y-%m-%d %H:%M %Z}, commit {commit}",
             f"- {os.cpu_count()} × {model}, {memory + 1} GiB, Linux {platform.release()}",
-            f"- load average at the end: {os.getloadavg()[0]:.1f} (the run itself makes 1–2)"]
+            f"- {self.command}; {spent / 60:.1f} minutes; load average at the end "
+            f"{os.getloadavg()[0]:.1f} (the run itself makes 1–2)"]
+
+    # The parts.
+
+    def failures_text(self):
+        return ["**Sections that failed:** " + "; ".join(self.failures), ""] if self.failures else []
+
+    def slower(self):
+        """What a peer does better, by more than the noise of one in twenty."""
+        out = []
+        for what, peer, mine, other, is_less in self.comparisons:
+            ratio = mine / other if is_less else other / mine if mine else 0
+            if ratio > 1.05:
+                out.append(f"- {what}: {number(mine)}, {peer} {number(other)} ({ratio:.2f}×)")
+        return out or ["Nothing that was compared."]
+
+    def verdict_table(self):
+        lines = ["| what | wanted | measured | |", "| --- | --- | --- | --- |"]
+        for verdict in self.verdicts:
+            mark = {True: "reached", False: "**not reached**", None: "not measured"}
+            lines.append(
+                f"| {verdict.what} | {verdict.wanted} | {verdict.reached} | "
+                f"{mark[verdict.is_good]} |")
+        return lines
 
     def write(self):
-        lines = ["# Martlet's benchmark report", ""] + self.machine() + [""]
+        lines = ["# Martlet's benchmark report", "", *self.machine(), "", *self.failures_text()]
         if self.verdicts:
-            lines += ["## The figures", "", "| what | at least | measured | |", "| --- | --- | --- | --- |"]
-            for what, wanted, reached, good in self.verdicts:
-                mark = {True: "reached", False: "**not reached**", None: "not measured"}[good]
-                lines.append(f"| {what} | {wanted} | {reached} | {mark} |")
-            lines.append("")
+            good = sum(verdict.is_good is True for verdict in self.verdicts)
+            lines += ["## The figures", "", f"{good} of {len(self.verdicts)} reached.", "",
+                      *self.verdict_table(), "",
+                      "## Not reached", "", reasons.section(self.verdicts), ""]
+        if self.comparisons:
+            lines += ["## Slower than a peer", "", *self.slower(), ""]
         for title, text in self.sections:
+            if title.startswith("Audience"):
+                text += audience_plot.of(text, self)
             lines += [f"## {title}", "", text, ""]
         (self.folder / "report.md").write_text("\n".join(lines))
+        (self.folder / "summary.md").write_text("\n".join(self.summary()))
 
-    # The fanout.
-
-    def fanout(self, title, results, kinds, name):
-        names = [kind.name for kind in kinds]
-        cells = sorted(
-            {cell for _, cell in results},
-            key=lambda c: (c.subscribers, c.payload, c.outstanding, c.rate))
-        lines = []
-        tables = [
-            ("Server CPU per delivery, ns", "serverNanoseconds", "{:,.0f}"),
-            ("Deliveries per second, thousands", "deliveriesPerSecond", None),
-            ("Publish → first / median / p99 / last delivery, ms", None, None)]
-        for heading, key, form in tables:
-            lines += [f"**{heading}**", "", "| cell | " + " | ".join(names) + " |",
-                      "| --- |" + " ---: |" * len(names)]
-            for cell in cells:
-                row = []
-                for server in names:
-                    figures = results.get((server, cell), {"fault": ""})
-                    if "fault" in figures:
-                        row.append("–")
-                    elif key is None:
-                        row.append(" / ".join(
-                            milliseconds(figures[part])
-                            for part in ["first", "median", "p99", "last"]))
-                    elif form:
-                        row.append(form.format(figures[key]))
-                    else:
-                        row.append(f"{figures[key] / 1000:,.0f}")
-                lines.append(f"| {cell.text} | " + " | ".join(row) + " |")
-            lines.append("")
-        faults = sorted({
-            f"- {server}, {cell.text}: {figures['fault']}"
-            for (server, cell), figures in results.items() if figures.get("fault")})
-        if faults:
-            lines += ["Not measured:", ""] + faults + [""]
-        large = [cell for cell in cells if cell.payload == 128 and not cell.rate]
-        if large:
-            drawing = svg.bars(
-                "Server CPU per delivery, 128 B", "ns, logarithmic; less is better",
-                [f"N={c.subscribers} W={c.outstanding}" for c in large],
-                [(server, [results.get((server, c), {}).get("serverNanoseconds") for c in large])
-                 for server in names])
-            (self.folder / f"{name}.svg").write_text(drawing)
-            lines += [f"![Server CPU per delivery]({name}.svg)", ""]
-        self.section(title, "\n".join(lines))
-
-    def idle(self, results, kinds):
-        lines = ["| server | bytes of user-space memory per idle connection |", "| --- | ---: |"]
-        for kind in kinds:
-            found = [
-                figures["idleBytes"] for (server, cell), figures in results.items()
-                if server == kind.name and cell.subscribers == 10000 and "fault" not in figures]
-            if found:
-                lines.append(f"| {kind.name} | {sorted(found)[len(found) // 2]:,.0f} |")
-        lines += ["", "Martlet's devices were registered meanwhile; the figure of devices that only "
-                  "connect is under *Idle connections*."]
-        self.section("Memory per idle connection, N=10000", "\n".join(lines))
-
-    def judge_fanout(self, results):
-        def cpu(server, cell):
-            return results.get((server, cell), {}).get("serverNanoseconds")
-
-        def figures(server, cell, key):
-            return results.get((server, cell), {}).get(key)
-
-        cells = sorted(
-            {cell for _, cell in results},
-            key=lambda c: (c.subscribers, c.payload, c.outstanding))
-        for cell in cells:
-            mine, floor = cpu("Martlet", cell), cpu("kernel floor", cell)
-            if cell.subscribers >= 1000 and mine and floor:
-                limit = 1.35 if cell.outstanding == 1 else 2
-                self.verdict(
-                    f"CPU against the kernel floor, {cell.text}", f"≤ {limit}×",
-                    f"{mine / floor:.2f}×", mine / floor <= limit)
-            redis = cpu("Redis", cell)
-            if cell.payload == 128 and cell.subscribers >= 1000 and mine and redis:
-                limit = {1: 1.2, 16: 1.5, 256: 4}[cell.outstanding]
-                self.verdict(
-                    f"CPU against Redis, {cell.text}", f"≥ {limit}× less", f"{redis / mine:.2f}×",
-                    redis / mine >= limit)
-                rate = figures("Martlet", cell, "deliveriesPerSecond")
-                other = figures("Redis", cell, "deliveriesPerSecond")
-                self.verdict(
-                    f"deliveries/s against Redis, {cell.text}", "≥ 1×", f"{rate / other:.2f}×",
-                    rate >= other)
-            for peer in ["NATS", "Mosquitto QoS 0"]:
-                other = cpu(peer, cell)
-                if mine and other:
-                    self.verdict(
-                        f"CPU against {peer}, {cell.text}", "≥ 2.5× less", f"{other / mine:.2f}×",
-                        other / mine >= 2.5)
-            durable, other = cpu("Martlet durable", cell), cpu("Mosquitto QoS 1", cell)
-            if mine and durable:
-                self.verdict(
-                    f"durable against TTL 0, {cell.text}", "≤ 2.5×", f"{durable / mine:.2f}×",
-                    durable / mine <= 2.5)
-            if durable and other:
-                self.verdict(
-                    f"durable, CPU against Mosquitto QoS 1, {cell.text}", "≥ 2.5× less",
-                    f"{other / durable:.2f}×", other / durable >= 2.5)
-
-    def judge_equal_load(self, results):
-        for (server, cell), mine in results.items():
-            redis = results.get(("Redis", cell))
-            if server != "Martlet" or not redis or "fault" in mine or "fault" in redis:
-                continue
-            self.verdict(
-                f"p99 at equal load against Redis, {cell.text}", "≤ 1×",
-                f"{mine['p99'] / redis['p99']:.2f}×", mine["p99"] <= redis["p99"])
+    def summary(self):
+        """What the README shows: see publish.py."""
+        good = sum(verdict.is_good is True for verdict in self.verdicts)
+        return [
+            *self.machine(), "", *self.headline, "",
+            f"{good} of the {len(self.verdicts)} figures that were set are reached; the report says "
+            "which are not, and why.", "",
+            "Slower than a peer in this run:", "", *self.slower(), ""]
 
 
-def milliseconds(microseconds):
-    value = microseconds / 1000
-    return f"{value:.2f}" if value < 10 else f"{value:,.0f}"
-
-
-__all__ = ["Report", "Cell"]
+def number(value):
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

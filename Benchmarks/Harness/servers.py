@@ -30,10 +30,13 @@ class Server:
     package = ""
     executable = ""
 
-    def __init__(self, binaries, port=7300, all_cores=False):
+    def __init__(self, binaries, all_cores=False, data=None, loops=None):
+        """With `data` the server works on that folder, which outlives it."""
         self.binaries = pathlib.Path(binaries)
-        self.port = port
+        self.port = free_port()
         self.all_cores = all_cores
+        self.data = data
+        self.loops = loops
         self.process = None
 
     @classmethod
@@ -52,7 +55,13 @@ class Server:
 
     def __enter__(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="martlet-bench-", dir=scratch()))
-        command = [str(part) for part in self.command()]
+        if self.data is None:
+            self.data = self.folder / "data"
+        try:
+            command = [str(part) for part in self.command()]
+        except Unavailable:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            raise
         if not self.all_cores:
             command = ["taskset", "-c", SERVER_CORE] + command
         self.log = open(self.folder / "log", "wb")
@@ -61,13 +70,13 @@ class Server:
         return self
 
     def wait(self):
-        end = time.monotonic() + 20
+        end = time.monotonic() + 60
         while time.monotonic() < end:
             if self.process.poll() is not None:
                 break
             if self.is_ready():
                 return
-            time.sleep(0.02)
+            time.sleep(0.005)
         text = (self.folder / "log").read_text(errors="replace")[-2000:]
         self.__exit__()
         raise RuntimeError(f"{self.name} did not start: {text}")
@@ -94,6 +103,19 @@ class Server:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+def free_port():
+    """Below the ports that the kernel gives to connections."""
+    for port in range(7300, 8300):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("0.0.0.0", port))
+                return port
+            except OSError:
+                continue
+    raise RuntimeError("no free port from 7300 to 8299")
+
+
 def scratch():
     """A folder on a real disk, where fsync costs what it costs."""
     folder = os.environ.get("MARTLET_BENCH_TMP", "/var/tmp")
@@ -106,13 +128,13 @@ class Martlet(Server):
     protocol = "martlet"
 
     def command(self):
-        loops = 0 if self.all_cores else 1
-        return [self.binaries / "bench-broker", self.folder / "data", self.port, loops]
+        loops = self.loops or (0 if self.all_cores else 1)
+        return [self.binaries / "bench-broker", self.data, self.port, loops]
 
     is_ready = Server.is_ready_by_log
 
     def options(self):
-        return ["--admin-key", str(self.folder / "data" / "admin.key")]
+        return ["--admin-key", str(pathlib.Path(self.data) / "admin.key")]
 
 
 class MartletDurable(Martlet):
@@ -175,6 +197,37 @@ class Mosquitto0(Server):
 class Mosquitto1(Mosquitto0):
     name = "Mosquitto QoS 1"
     protocol = "mqtt1"
+
+
+class JetStream(Nats):
+    """One stream in files, one durable consumer for each device."""
+
+    name = "NATS JetStream"
+    protocol = "jetstream"
+
+    def command(self):
+        command = super().command()
+        with open(self.folder / "nats.conf", "a") as configuration:
+            configuration.write(
+                f'jetstream {{ store_dir: "{self.data}", max_memory_store: 1GB, '
+                'max_file_store: 20GB }\n')
+        return command
+
+
+class MosquittoLasting(Mosquitto0):
+    """Sessions that last (clean session 0), in memory and saved to a file."""
+
+    name = "Mosquitto sessions"
+    protocol = "mqtt-lasting"
+
+    def command(self):
+        pathlib.Path(self.data).mkdir(exist_ok=True)
+        command = super().command()
+        configuration = self.folder / "mosquitto.conf"
+        configuration.write_text(configuration.read_text().replace(
+            "persistence false\n",
+            f"persistence true\npersistence_location {self.data}/\n"))
+        return command
 
 
 ALL = [Floor, Martlet, MartletDurable, Redis, Nats, Mosquitto0, Mosquitto1]

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The plot of audiences beside CRoaring, drawn from the section's own table, by the names of its
+# columns. Rests on svg.py.
+
+import svg
+
+MINE, OTHER = "count, ms", "CRoaring, ms"
+
+
+def cells(line):
+    return [cell.strip() for cell in line.strip().strip("|").split("|")]
+
+
+def number(text):
+    """Of a cell, or None; nanoseconds of milliseconds are of no interest."""
+    try:
+        return float(text.replace(",", ""))
+    except ValueError:
+        return None
+
+
+def rows(text):
+    """[(topics, ours, CRoaring's)] of every line that has both."""
+    found, columns = [], None
+    for line in text.splitlines():
+        if not line.startswith("|"):
+            columns = None
+            continue
+        fields = cells(line)
+        if MINE in fields and OTHER in fields:
+            columns = fields.index(MINE), fields.index(OTHER)
+        elif columns and len(fields) > max(columns):
+            mine, other = (number(fields[column]) for column in columns)
+            if mine and other:
+                found.append((fields[0], mine, other))
+    return found
+
+
+def of(text, report):
+    """Draws it; the Markdown to show it, or nothing where nothing was compared."""
+    found = rows(text)
+    if not found:
+        return ""
+    report.drawing("audience", svg.bars(
+        "Audience of a condition over 10 million instances", "milliseconds; less is better",
+        [name for name, _, _ in found],
+        [("Martlet", [mine for _, mine, _ in found]),
+         ("CRoaring", [other for _, _, other in found])]))
+    return "\n![Audience of a condition](audience.svg)\n"

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The tables, plots and verdicts of a fanout, and what of it the README shows. Rests on svg.py and the
+# report it writes into.
+
+import svg
+from tools import table
+
+LIMITS_REDIS = {1: 1.2, 16: 1.5, 256: 4}
+TITLES = [
+    ("serverNanoseconds", "cpu", "Server CPU per delivery", "nanoseconds; less is better"),
+    ("deliveriesPerSecond", "rate", "Deliveries per second", "more is better")]
+
+
+def milliseconds(microseconds):
+    value = microseconds / 1000
+    return f"{value:.2f}" if value < 10 else f"{value:,.0f}"
+
+
+def ordered(results):
+    return sorted(
+        {cell for _, cell in results},
+        key=lambda c: (c.subscribers, c.payload, c.outstanding, c.rate))
+
+
+def grid(results, names, cells, form):
+    """A row for each cell, a column for each server."""
+    rows = []
+    for cell in cells:
+        found = [results.get((name, cell), {"fault": ""}) for name in names]
+        rows.append([cell.text] + [
+            "–" if "fault" in figures else form(figures) for figures in found])
+    return table(["cell", *names], rows) + [""]
+
+
+def section(report, title, results, kinds, name):
+    names, cells = [kind.name for kind in kinds], ordered(results)
+    out = []
+    for heading, form in [
+            ("Server CPU per delivery, ns", lambda f: f"{f['serverNanoseconds']:,.0f}"),
+            ("Deliveries per second, thousands", lambda f: f"{f['deliveriesPerSecond'] / 1e3:,.0f}"),
+            ("Publish → first / median / p99 / last delivery, ms", lambda f: " / ".join(
+                milliseconds(f[part]) for part in ["first", "median", "p99", "last"]))]:
+        out += [f"**{heading}**", "", *grid(results, names, cells, form)]
+    out += [f"![{text}]({file})\n" for file, text in drawings(report, results, names, cells, name)]
+    faults = {}
+    for (server, cell), figures in results.items():
+        for fault in [figures.get("fault")] + figures.get("faults", []):
+            if fault:
+                faults.setdefault((server, fault), []).append(cell.text)
+    if faults:
+        out += ["Not measured:", ""] + [
+            f"- {server}: {fault}: " + "; ".join(texts)
+            for (server, fault), texts in sorted(faults.items())] + [""]
+    report.section(title, "\n".join(out))
+
+
+def drawings(report, results, names, cells, name):
+    """A plot of each kind for each payload. [(file, text)]"""
+    out = []
+    for payload in sorted({cell.payload for cell in cells if not cell.rate}):
+        shown = [cell for cell in cells if cell.payload == payload and not cell.rate]
+        for key, short, title, unit in TITLES:
+            drawing = svg.bars(
+                f"{title}, {payload} bytes", unit,
+                [f"N={c.subscribers:,} W={c.outstanding}" for c in shown],
+                [(server, [results.get((server, c), {}).get(key) for c in shown])
+                 for server in names])
+            if drawing:
+                file = f"{name}-{short}-{payload}"
+                report.drawing(file, drawing)
+                out.append((f"{file}.svg", f"{title}, {payload} bytes"))
+    return out
+
+
+def headline(report, results, kinds, repeats):
+    """The table of the README."""
+    names = [kind.name for kind in kinds]
+    cells = [cell for cell in ordered(results) if cell.payload == 128]
+    runs = "one run" if repeats == 1 else f"medians of {repeats} interleaved runs"
+    report.headline = [
+        f"Server CPU per delivery in nanoseconds, 128 bytes to each of N subscribers, W messages "
+        f"outstanding; {runs}, server and generator on a core each:", "",
+        *grid(results, names, cells, lambda f: f"{f['serverNanoseconds']:,.0f}")]
+
+
+def judge(report, results):
+    """Every cell against the figures that were set, and against each peer."""
+    for cell in ordered(results):
+        def figure(server, key="serverNanoseconds"):
+            return results.get((server, cell), {}).get(key)
+
+        judge_floor(report, cell, figure)
+        judge_redis(report, cell, figure)
+        judge_peers(report, cell, figure)
+        judge_durable(report, cell, figure)
+
+
+def floor_note(figure, other):
+    """What no server could do better, from the same run."""
+    floor = figure("kernel floor")
+    return f"The kernel floor itself reaches {other / floor:.2f}× in this run." if floor else ""
+
+
+def judge_floor(report, cell, figure):
+    mine, floor = figure("Martlet"), figure("kernel floor")
+    if cell.subscribers >= 1000 and mine and floor:
+        limit = 1.35 if cell.outstanding == 1 else 2
+        report.verdict(
+            f"CPU against the kernel floor, {cell.text}", f"≤ {limit}×", f"{mine / floor:.2f}×",
+            mine / floor <= limit)
+
+
+def judge_redis(report, cell, figure):
+    mine, redis = figure("Martlet"), figure("Redis")
+    if cell.payload != 128 or cell.subscribers < 1000 or not mine or not redis:
+        return
+    limit = LIMITS_REDIS[cell.outstanding]
+    report.verdict(
+        f"CPU against Redis, {cell.text}", f"≥ {limit}× less", f"{redis / mine:.2f}×",
+        redis / mine >= limit, floor_note(figure, redis))
+    rate, other = figure("Martlet", "deliveriesPerSecond"), figure("Redis", "deliveriesPerSecond")
+    report.verdict(
+        f"deliveries/s against Redis, {cell.text}", "≥ 1×", f"{rate / other:.2f}×", rate >= other)
+
+
+def judge_peers(report, cell, figure):
+    mine = figure("Martlet")
+    for peer in ["Redis", "NATS", "Mosquitto QoS 0"]:
+        other = figure(peer)
+        if not mine or not other:
+            continue
+        if peer != "Redis":
+            report.verdict(
+                f"CPU against {peer}, {cell.text}", "≥ 2.5× less", f"{other / mine:.2f}×",
+                other / mine >= 2.5, floor_note(figure, other))
+        report.compare(f"CPU ns per delivery, {cell.text}", peer, mine, other, True)
+        report.compare(
+            f"deliveries/s, {cell.text}", peer, figure("Martlet", "deliveriesPerSecond"),
+            figure(peer, "deliveriesPerSecond"), False)
+
+
+def judge_durable(report, cell, figure):
+    mine, durable, other = figure("Martlet"), figure("Martlet durable"), figure("Mosquitto QoS 1")
+    if mine and durable:
+        report.verdict(
+            f"durable against TTL 0, {cell.text}", "≤ 2.5×", f"{durable / mine:.2f}×",
+            durable / mine <= 2.5)
+    if durable and other:
+        report.verdict(
+            f"durable, CPU against Mosquitto QoS 1, {cell.text}", "≥ 2.5× less",
+            f"{other / durable:.2f}×", other / durable >= 2.5, floor_note(figure, other))
+        report.compare(
+            f"CPU ns per delivery, durable, {cell.text}", "Mosquitto QoS 1", durable, other, True)
+
+
+def judge_equal_load(report, results):
+    for (server, cell), mine in results.items():
+        redis = results.get(("Redis", cell))
+        if server != "Martlet" or not redis or "fault" in mine or "fault" in redis:
+            continue
+        report.verdict(
+            f"p99 at equal load against Redis, {cell.text}", "≤ 1×",
+            f"{mine['p99'] / redis['p99']:.2f}×", mine["p99"] <= redis["p99"])
+        report.compare(
+            f"p99 at equal load in µs, {cell.text}", "Redis", mine["p99"], redis["p99"], True)

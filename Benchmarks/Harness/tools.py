@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# What the sections share: folders on the measured disk, programs that print JSON lines, the kernel's
+# view of a process, and medians. Rests on servers.py.
+
+import json
+import shutil
+import statistics
+import subprocess
+import tempfile
+
+from servers import GENERATOR_CORE, SERVER_CORE, scratch
+
+
+class Folder:
+    """A temporary folder on the disk that is measured."""
+
+    def __enter__(self):
+        self.path = tempfile.mkdtemp(prefix="martlet-bench-", dir=scratch())
+        return self.path
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def lines(command, core=SERVER_CORE, timeout=1200):
+    """The JSON objects that a program prints, one a line."""
+    pinned = ["taskset", "-c", core] if core else []
+    done = subprocess.run(
+        pinned + [str(part) for part in command], capture_output=True, text=True, timeout=timeout,
+        stdin=subprocess.DEVNULL)
+    if done.returncode != 0:
+        raise RuntimeError((done.stderr.strip().splitlines() or ["failed"])[-1])
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+def generator(server, protocol, subscribers, *options):
+    """The load generator's first line, on its core. Standard input is at its end, so that it does
+    not stay where it would only hold connections."""
+    command = [
+        server.binaries / "bench-load", "--protocol", protocol, "--port", server.port,
+        "--subscribers", subscribers, "--server", server.process.pid, *server.options(), *options]
+    return lines(command, core=GENERATOR_CORE)[0]
+
+
+def medians(runs):
+    """Of each figure over the runs, which have the same keys."""
+    return {key: statistics.median(run[key] for run in runs) for key in runs[0]}
+
+
+def anonymous(process):
+    """Bytes of user-space memory that are the process's own."""
+    for line in open(f"/proc/{process}/status"):
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def bytes_written(process):
+    """What the process has caused to be written to a disk."""
+    for line in open(f"/proc/{process}/io"):
+        if line.startswith("write_bytes:"):
+            return int(line.split()[1])
+    return 0
+
+
+def kernel_memory():
+    """Slab memory of the whole system."""
+    for line in open("/proc/meminfo"):
+        if line.startswith("Slab:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def table(head, rows):
+    """Markdown; all columns but the first are numbers."""
+    return [
+        "| " + " | ".join(head) + " |",
+        "| --- |" + " ---: |" * (len(head) - 1),
+        *("| " + " | ".join(str(field) for field in row) + " |" for row in rows)]
