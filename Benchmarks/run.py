@@ -17,6 +17,7 @@ import traceback
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "Harness"))
 
+import audience_plot  # noqa: E402
 import durable  # noqa: E402
 import fanout  # noqa: E402
 import fanout_report  # noqa: E402
@@ -99,6 +100,7 @@ class Bench:
 
     def audience(self):
         inside.audience(self.binaries, HERE, self.quick, self.progress, self.report)
+        audience_plot.add(self.report, "Audience of a condition, from LMDB")
 
     def durable(self):
         durable.run(self.binaries, self.quick, self.repeats, self.progress, self.report)

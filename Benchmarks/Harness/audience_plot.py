@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The plot of audiences beside CRoaring, drawn from the section's own table, by the names of its
+# Audiences beside CRoaring as a plot and comparisons, from the section's own table, by the names of its
 # columns. Rests on svg.py.
 
 import svg
@@ -13,7 +13,7 @@ def cells(line):
 
 
 def number(text):
-    """Of a cell, or None; nanoseconds of milliseconds are of no interest."""
+    """Of a cell, or None."""
     try:
         return float(text.replace(",", ""))
     except ValueError:
@@ -37,14 +37,19 @@ def rows(text):
     return found
 
 
-def of(text, report):
-    """Draws it; the Markdown to show it, or nothing where nothing was compared."""
-    found = rows(text)
+def add(report, title):
+    """Draws the section of this title, shows the plot in it, and compares."""
+    texts = dict(report.sections)
+    found = rows(texts.get(title, ""))
     if not found:
-        return ""
+        return
     report.drawing("audience", svg.bars(
         "Audience of a condition over 10 million instances", "milliseconds; less is better",
         [name for name, _, _ in found],
         [("Martlet", [mine for _, mine, _ in found]),
          ("CRoaring", [other for _, _, other in found])]))
-    return "\n![Audience of a condition](audience.svg)\n"
+    for name, mine, other in found:
+        report.compare(f"audience of 10 M, {name}, ms", "CRoaring", mine, other, True)
+    texts[title] += "\n![Audience of a condition](audience.svg)\n"
+    report.sections = list(texts.items())
+    report.write()

@@ -17,11 +17,10 @@ OFFLINE_MESSAGES = 10
 # What one publish is counted as durable by, told under the table.
 FOOTNOTE = """\
 *Accepted* is not the same everywhere. Martlet answers when the message is on disk (fsync). JetStream
-2.9 answers when it has handed the message to the kernel; it calls fsync every two minutes, which this
-version cannot be told otherwise (`sync_interval` came with 2.10). Mosquitto answers from memory and
-writes its whole database every 30 minutes or when told: its bytes per recipient are those of one such
-save (SIGUSR1). What was accepted in between survives a crash of the process in JetStream, not in
-Mosquitto, and a loss of power in neither. JetStream's devices acknowledge through the last message (`ack_policy: all`)."""
+answers when it has written to a file, and calls fsync every two minutes; Debian's version 2.9 cannot be
+told otherwise. What it accepted survives a crash of the process, not a loss of power. Mosquitto answers
+from memory and writes its whole database every 30 minutes or when told: its bytes per recipient are
+those of one such save. JetStream's devices acknowledge through the last message (`ack_policy: all`)."""
 
 
 def direct_options(kind):

@@ -2,7 +2,7 @@
 #
 # What a run leaves behind: a Markdown report with a verdict on every figure that was set, the raw
 # runs as TSV, and plots. It is written anew after every section, so that a run which is ended leaves
-# what it has. Rests on reasons.py and audience_plot.py.
+# what it has. Rests on reasons.py.
 
 import dataclasses
 import datetime
@@ -11,7 +11,6 @@ import pathlib
 import platform
 import subprocess
 
-import audience_plot
 import reasons
 
 COLUMNS = [
@@ -153,8 +152,6 @@ class Report:
         if self.comparisons:
             lines += ["## Slower than a peer", "", *self.slower(), ""]
         for title, text in self.sections:
-            if title.startswith("Audience"):
-                text += audience_plot.of(text, self)
             lines += [f"## {title}", "", text, ""]
         (self.folder / "report.md").write_text("\n".join(lines))
         (self.folder / "summary.md").write_text("\n".join(self.summary()))
@@ -164,6 +161,9 @@ class Report:
         good = sum(verdict.is_good is True for verdict in self.verdicts)
         return [
             *self.machine(), "", *self.headline, "",
+            "Also in this run, with what was wanted in parentheses:", "",
+            *(f"- {verdict.what}: {verdict.reached} ({verdict.wanted})"
+              for verdict in self.verdicts if " N=" not in verdict.what), "",
             f"{good} of the {len(self.verdicts)} figures that were set are reached; the report says "
             "which are not, and why.", "",
             "Slower than a peer in this run:", "", *self.slower(), ""]
