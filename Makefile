@@ -29,7 +29,7 @@ deps:
 	if [ -n "$$missing" ]; then \
 	    echo "Installing the Debian packages$$missing"; \
 	    $(SUDO) apt-get update -q \
-	        && DEBIAN_FRONTEND=noninteractive $(SUDO) -E apt-get install -y -q \
+	        && $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -q \
 	            --no-install-recommends $$missing; \
 	fi
 
@@ -38,7 +38,7 @@ python:
 	@command -v python3 >/dev/null || { \
 	    echo "Installing the Debian package python3"; \
 	    $(SUDO) apt-get update -q \
-	        && DEBIAN_FRONTEND=noninteractive $(SUDO) -E apt-get install -y -q \
+	        && $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -q \
 	            --no-install-recommends python3; \
 	}
 
