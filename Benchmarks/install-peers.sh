@@ -25,7 +25,7 @@ fi
 $sudo apt-get update -q || true
 for package in $missing; do
     echo "Installing the Debian package $package"
-    DEBIAN_FRONTEND=noninteractive $sudo -E apt-get install -y -q --no-install-recommends "$package" \
+    $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$package" \
         || echo "$package cannot be had and is left out"
 done
 exit 0

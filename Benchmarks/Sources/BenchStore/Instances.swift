@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A data folder of millions of registered instances, each with all that a registration leaves: its
-// token, its record, its watermark and its place in the sets. Written in large transactions straight
-// into the store, in the order of the tokens, since through the API 10 million would take minutes.
-// One device more is registered through the API; its credentials are written where the load generator
-// looks for them. Rests on Universe and the embedding API.
+// A data folder of millions of registered instances, each with all that a registration and one topic
+// leave: its token, its record, its topics, its watermark and its place in the sets. Written in large
+// transactions straight into the store, in the order of the tokens, since through the API 10 million
+// would take minutes. Some devices more are registered through the API, with credentials for the load
+// generator: FOLDER/device has one that is alone, FOLDER/devices those in the topic.
+// Rests on Universe and the embedding API.
 
 import Glibc
 import Martlet
@@ -14,7 +15,10 @@ import MartletStore
 
 enum Instances {
     static let batch = 500_000
-    static let app = App(number: AppNumber(1), platform: .android, name: "com.example.bench")
+    /// Devices of which the keys are known, besides the one that is alone.
+    static let returning = 10_000
+    static let topic = "bench"
+    static let app = App(number: AppNumber(0), platform: .android, name: "com.example.bench")
 
     static func build(folder: String, instances: Int) async throws {
         let began = nanoseconds()
@@ -23,13 +27,16 @@ enum Instances {
         let everyone = universe.members(.random(1), seed: 1)
         try universe.store.write { (transaction) throws(StorageError) in
             var record = try transaction.project(project)!
-            record.nextApp = AppNumber(2)
+            record.nextApp = AppNumber(1)
             record.lastSequence = MessageSequence(1)
+            record.nextTopic = TopicNumber(1)
+            record.topicCount = 1
             try transaction.put(record, isNew: false)
             try transaction.put(app, in: project)
         }
         try universe.add(everyone, to: .platform(app.platform))
         try universe.add(everyone, to: .app(app.number))
+        try universe.addTopic(topic, number: 0, everyone)
         for start in stride(from: 0, to: instances, by: batch) {
             try universe.store.write { (transaction) throws(StorageError) in
                 for position in start..<min(start + batch, instances) {
@@ -39,9 +46,10 @@ enum Instances {
         }
         let used = universe.store.size.used
         universe.store.close()
-        try await addDevice(folder)
+        try await addDevices(folder)
         report([
-            "kind": "instances", "instances": instances, "bytesOnDisk": used,
+            "kind": "instances", "instances": instances,
+            "subscribers": instances + returning, "bytesOnDisk": used,
             "bytesPerInstance": Double(used) / Double(instances),
             "seconds": Double(nanoseconds() - began) / 1e9,
         ])
@@ -63,17 +71,37 @@ enum Instances {
                 project: project, ordinal: ordinal, token: token, keyDigest: digest,
                 app: app.number, platform: app.platform,
                 registered: Instant(millisecondsSince1970: 1_700_000_000_000)))
+        try transaction.setTopicNumbers([0], of: ordinal, in: project)
         try transaction.acknowledge(
             through: MessageSequence(1), single: [], for: ordinal, in: project)
     }
 
-    static func addDevice(_ folder: String) async throws {
+    static func addDevices(_ folder: String) async throws {
         let broker = try await Broker.open(BrokerConfiguration(folder: folder))
-        let device = try await broker.register(
-            app: app.name, platform: app.platform, in: Universe.projectID)
-        guard let list = fopen("\(folder)/devices", "w") else { fatalError("no list of devices") }
-        fputs("\(device.token) \(device.deviceKey)\n", list)
-        fclose(list)
+        var devices: [InstanceCredentials] = []
+        try await withThrowingTaskGroup(of: InstanceCredentials.self) { group in
+            for _ in 0...returning {
+                group.addTask {
+                    try await broker.register(
+                        app: app.name, platform: app.platform, in: Universe.projectID)
+                }
+            }
+            for try await device in group { devices.append(device) }
+        }
+        save(devices.prefix(1), to: "\(folder)/device")
+        let others = devices.dropFirst()
+        save(others, to: "\(folder)/devices")
+        for start in stride(from: others.startIndex, to: others.endIndex, by: 1000) {
+            _ = try await broker.subscribe(
+                others[start..<min(start + 1000, others.endIndex)].map(\.token), to: topic,
+                in: Universe.projectID)
+        }
         try await broker.close()
+    }
+
+    static func save(_ devices: ArraySlice<InstanceCredentials>, to path: String) {
+        guard let list = fopen(path, "w") else { fatalError("'\(path)' cannot be written") }
+        for device in devices { fputs("\(device.token) \(device.deviceKey)\n", list) }
+        fclose(list)
     }
 }
