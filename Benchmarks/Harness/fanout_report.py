@@ -90,6 +90,7 @@ def judge(report, results):
         def figure(server, key="serverNanoseconds"):
             return results.get((server, cell), {}).get(key)
 
+        judge_deliveries(report, results, cell)
         judge_floor(report, cell, figure)
         judge_redis(report, cell, figure)
         judge_peers(report, cell, figure)
@@ -100,6 +101,16 @@ def floor_note(figure, other):
     """What no server could do better, from the same run."""
     floor = figure("kernel floor")
     return f"The kernel floor itself reaches {other / floor:.2f}× in this run." if floor else ""
+
+
+def judge_deliveries(report, results, cell):
+    """A run in which a subscriber lacked a message, or got one twice, has no other figures."""
+    for server in ["Martlet", "Martlet durable"]:
+        figures = results.get((server, cell), {})
+        faults = [figures["fault"]] if "fault" in figures else figures.get("faults", [])
+        if faults:
+            report.verdict(
+                f"every delivery once and in order, {server}, {cell.text}", "all", faults[0], False)
 
 
 def judge_floor(report, cell, figure):
