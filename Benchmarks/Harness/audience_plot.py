@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Audiences beside CRoaring as a plot and comparisons, from the section's own table, by the names of its
-# columns. Rests on svg.py.
+# Audiences beside CRoaring as a plot and comparisons, from the section's own table, by the names of
+# its columns. Rests on svg.py.
 
 import svg
 

@@ -10,8 +10,8 @@ import subprocess
 
 from servers import ALL, GENERATOR_CORE, Martlet, Redis, Unavailable
 
-# Payload of one window that a slow server is asked for, at most: Mosquitto takes 10 s for 30 MB of it in
-# small messages, and a run is two windows.
+# Payload of one window that a slow server is asked for, at most: Mosquitto takes 6 s for 30 MB in
+# messages of 128 bytes, and a run is two windows and more.
 SLOW_WINDOW_BYTES_MAX = 30_000_000
 SLOW = {"mqtt0", "mqtt1"}
 

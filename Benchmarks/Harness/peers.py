@@ -16,11 +16,12 @@ DIRECT_DEVICES = 1000
 OFFLINE_MESSAGES = 10
 # What one publish is counted as durable by, told under the table.
 FOOTNOTE = """\
-*Accepted* is not the same everywhere. Martlet answers when the message is on disk (fsync). JetStream
-answers when it has written to a file, and calls fsync every two minutes; Debian's version 2.9 cannot be
-told otherwise. What it accepted survives a crash of the process, not a loss of power. Mosquitto answers
-from memory and writes its whole database every 30 minutes or when told: its bytes per recipient are
-those of one such save. JetStream's devices acknowledge through the last message (`ack_policy: all`)."""
+*Accepted* is not the same everywhere. Martlet answers when the message is on disk (fsync).
+JetStream answers when it has written to a file, and calls fsync every two minutes; Debian's version
+2.9 cannot be told otherwise. What it accepted survives a crash of the process, not a loss of power.
+Mosquitto answers from memory and writes its whole database every 30 minutes or when told: its bytes
+per recipient are those of one such save. JetStream's devices acknowledge through the last message
+(`ack_policy: all`)."""
 
 
 def direct_options(kind):

@@ -179,13 +179,13 @@ def restart(binaries, instances, progress, report):
         [[f"{built['bytesPerInstance']:.0f} bytes an instance; in the page cache",
           f"{built['bytesOnDisk'] / 1e9:.2f} GB", f"{warm * 1e3:.1f}"],
          ["the same, nothing of it in the page cache", "", f"{cold * 1e3:.1f}"]]) + [
-        "", "Each instance has its token, record, topics, watermark and places in four sets, written in the "
-        "order of the tokens. Before each start the broker was killed with one message stored for the "
-        "device that comes back. Medians of 3.", "",
-        f"All of them and {RETURNING:,} devices more are subscribed to one topic, and all are offline. "
-        f"A message to it is accepted after {returned['acceptedMilliseconds']:.2f} ms with "
+        "", "Each instance has its token, record, topics, watermark and places in four sets, written "
+        "in the order of the tokens. Before each start the broker was killed with one message stored "
+        "for the device that comes back. Medians of 3.", "",
+        f"All of them and {RETURNING:,} devices more are subscribed to one topic, all offline. A "
+        f"message to it is accepted after {returned['acceptedMilliseconds']:.2f} ms with "
         f"{returned['bytesWritten'] / returned['offline']:,.0f} bytes written "
-        f"({returned['offline']} messages). The {RETURNING:,} devices then come back at once and have their "
+        f"({returned['offline']} messages). The {RETURNING:,} then come back at once and have "
         f"{returned['offline']} messages each after {returned['seconds']:.2f} s: "
         f"{returned['deliveriesPerSecond']:,.0f} deliveries/s, "
         f"{returned['serverNanoseconds']:,.0f} ns of server CPU each."]))

@@ -2,7 +2,7 @@
 //
 // What an entry of the submission ring costs through MartletRing: to prepare, and to have worked off
 // by the kernel, for the two kinds that a fanout is made of: a gathered send to a connection, and the
-// message from ring to ring. The floor beside it is bench-ring, which submits NOPs. Rests on MartletRing.
+// message from ring to ring. Beside it stands bench-ring, which submits NOPs. Rests on MartletRing.
 
 import Glibc
 import MartletRing

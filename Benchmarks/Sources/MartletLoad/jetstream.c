@@ -83,7 +83,8 @@ static enum found parse(
 static size_t publish(
     const struct options *options, uint64_t sequence, uint8_t *out, uint8_t **payload) {
     char to[32] = "";
-    if (options->isDirect) snprintf(to, sizeof to, ".%u", (unsigned)(sequence % options->subscribers));
+    if (options->isDirect)
+        snprintf(to, sizeof to, ".%u", (unsigned)(sequence % options->subscribers));
     int head = sprintf(
         (char *)out, "PUB %s%s answers %u\r\n", options->topic, to, options->payloadBytes);
     *payload = out + head;
