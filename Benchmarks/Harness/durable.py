@@ -15,27 +15,27 @@ RETURNING = 10_000
 
 
 def run(binaries, quick, repeats, progress, report):
+    """A section of the report for each part, so that what was measured stays if a later one fails."""
     progress(1, 4, "durable fanouts to offline instances")
-    out = fanouts(binaries, quick, report)
+    report.section("Durable fanouts to offline instances", "\n".join(fanouts(binaries, report)))
     progress(2, 4, "durable changes through the API")
-    out += [""] + changes(binaries, report)
+    report.section("Durable changes through the API", "\n".join(changes(binaries, report)))
     with Folder() as folder:
-        out += [""] + peers.run(
-            binaries, pathlib.Path(folder), quick, repeats, progress, report)
+        report.section("Durable work over the wire", "\n".join(peers.run(
+            binaries, pathlib.Path(folder), quick, repeats, progress, report)))
     progress(4, 4, f"{RETURNING:,} devices come back")
-    out += [""] + returning(binaries, quick, report)
-    report.section("Durable work", "\n".join(out))
+    report.section("Devices that come back", "\n".join(returning(binaries, quick, report)))
 
 
-def fanouts(binaries, quick, report):
+def fanouts(binaries, report):
     """Accepted sends to 1 M and 10 M instances, beside one row per recipient in plain LMDB."""
     with Folder() as folder:
         found = lines([f"{binaries}/bench-store", "durable", f"{folder}/data", 10_000_000])
         os.mkdir(f"{folder}/rows")
         rows = lines([f"{binaries}/bench-rows", f"{folder}/rows", 1_000_000, 10])[0]
-    for line in found + [rows]:
-        report.figures("durable", f"fanout to {line['recipients']}", line["kind"]
-                       if "kind" in line else "rows", 0, line)
+    for line in found:
+        report.figures("durable", f"fanout to {line['recipients']}", "Martlet durable", 0, line)
+    report.figures("durable", f"fanout to {rows['recipients']}", "rows in LMDB", 0, rows)
     first = found[0]
     ratio = rows["nanosecondsPerRecipient"] / first["nanosecondsPerRecipient"]
     report.verdict(

@@ -72,9 +72,9 @@ class Report:
     def verdict(self, what, wanted, reached, is_good, note=""):
         self.verdicts.append(Verdict(what, wanted, reached, is_good, note))
 
-    def compare(self, what, peer, mine, other, is_less):
-        """Martlet beside a peer; `is_less`: less is better."""
-        self.comparisons.append((what, peer, mine, other, is_less))
+    def compare(self, what, peer, mine, other, is_less, note=""):
+        """Martlet beside a peer; `is_less`: less is better; `note`: what is to be known with it."""
+        self.comparisons.append((what, peer, mine, other, is_less, note))
 
     def section(self, title, text):
         self.sections.append((title, text))
@@ -127,10 +127,12 @@ class Report:
     def slower(self):
         """What a peer does better, by more than the noise of one in twenty."""
         out = []
-        for what, peer, mine, other, is_less in self.comparisons:
+        for what, peer, mine, other, is_less, note in self.comparisons:
             ratio = mine / other if is_less else other / mine if mine else 0
             if ratio > 1.05:
-                out.append(f"- {what}: {number(mine)}, {peer} {number(other)} ({ratio:.2f}×)")
+                out.append(
+                    f"- {what}: {number(mine)}, {peer} {number(other)} ({ratio:.2f}×)"
+                    + (f"; {note}" if note else ""))
         return out or ["Nothing that was compared."]
 
     def verdict_table(self):

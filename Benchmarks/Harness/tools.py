@@ -23,12 +23,15 @@ class Folder:
         shutil.rmtree(self.path, ignore_errors=True)
 
 
-def lines(command, core=SERVER_CORE, timeout=1200):
+def lines(command, core=SERVER_CORE, timeout=600):
     """The JSON objects that a program prints, one a line."""
     pinned = ["taskset", "-c", core] if core else []
-    done = subprocess.run(
-        pinned + [str(part) for part in command], capture_output=True, text=True, timeout=timeout,
-        stdin=subprocess.DEVNULL)
+    try:
+        done = subprocess.run(
+            pinned + [str(part) for part in command], capture_output=True, text=True,
+            timeout=timeout, stdin=subprocess.DEVNULL)
+    except subprocess.TimeoutExpired as error:
+        raise RuntimeError(f"not done after {timeout} s") from error
     if done.returncode != 0:
         raise RuntimeError((done.stderr.strip().splitlines() or ["failed"])[-1])
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
