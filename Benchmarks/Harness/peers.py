@@ -152,7 +152,8 @@ def markdown(found, sizes, missing, report):
             ["… server CPU ns per delivery"] + cells(key, "serverNanoseconds", "{:,.0f}")]
     out += table([""] + names, rows) + [""]
     for (name, size), reason in sorted(missing.items()):
-        out.append(f"- not measured: {name}, {size or DIRECT_DEVICES:,} devices: {reason}")
+        what = f"{size:,} devices away" if size else "direct and subscriptions"
+        out.append(f"- not measured: {name}, {what}: {reason}")
     compare(found, sizes, report)
     drawing = plot(found, sizes, names)
     if drawing:
