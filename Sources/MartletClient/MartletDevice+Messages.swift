@@ -37,7 +37,8 @@ extension MartletDevice {
         }
     }
 
-    /// Says that the application has taken a message, where it does not ask for the next one.
+    /// Says that the application has taken a message, where it does not ask for the next one. The
+    /// broker hears of it as the options say.
     public func acknowledge(_ message: IncomingMessage) {
         guard message.isStored else { return }
         ledger.take(message.streamID)
@@ -108,10 +109,13 @@ extension MartletDevice {
 
     // MARK: Acknowledging
 
-    /// Sends the acknowledgement that is due, or makes sure that it will be soon.
+    /// Sends the acknowledgement that is due, or makes sure that it will be in time. Not `ifDue`: what
+    /// there is goes now, because something else does.
     func acknowledge(ifDue: Bool) {
         guard case .open(let link) = state, let through = ledger.acknowledgement else { return }
-        if ifDue && ledger.unsentCount < options.acknowledgedTogetherMax && !waiting.isEmpty {
+        if ifDue && ledger.unsentCount < options.acknowledgedTogetherMax
+            && options.acknowledgementDelay > .zero
+        {
             if acknowledgementTimer == nil {
                 acknowledgementTimer = eventLoop.scheduleTask(
                     in: TimeAmount(options.acknowledgementDelay)

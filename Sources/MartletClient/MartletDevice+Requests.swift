@@ -97,6 +97,8 @@ extension MartletDevice {
         let correlation = requests.nextCorrelation()
         return try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { (answer: Answer) in
+                // Leaves in the same packet.
+                acknowledge(ifDue: false)
                 do {
                     try link.handler.value.send(make(correlation))
                     requests.insert(answer, correlation: correlation, connection: link.connection)

@@ -85,7 +85,6 @@ private func answerSubscription(_ connection: FakeConnection) async -> [String]?
                         projectID: "tides", token: "tok", deviceKey: "dev", receivedThrough: 0)
             )
             connection.deliver([5])
-            #expect(await connection.acknowledgement() == 5)
             connection.deliver([1 << 63 | 6])
             connection.deliver([9])
             let (first, second, third) = try await taken
@@ -96,34 +95,37 @@ private func answerSubscription(_ connection: FakeConnection) async -> [String]?
             #expect(second?.isStored == false && second?.streamID == 6)
             #expect(third?.streamID == 9)
             await device.close()
+            #expect(await connection.acknowledgement() == 5, "before the connection ends")
             #expect(await connection.next() == .closed, "9 was not taken and is not acknowledged")
             var after = device.messages.makeAsyncIterator()
             #expect(try await after.next() == nil)
         }
     }
 
-    @Test("DEV-3 acknowledgements wait for one another: 25 messages taken in a row need three")
+    @Test("DEV-3 one acknowledgement for ten messages, and for the rest when the device is closed")
     func coalesced() async throws {
         try await FakeBroker.run { broker in
             let device = device(broker)
-            async let subscribed: Void = device.subscribe(toTopic: "/topics/t")
+            var messages = device.messages.makeAsyncIterator()
+            async let connected: Void = device.connect()
             let connection = await broker.connection()
             await connection.welcome()
-            connection.deliver(1...25)
-            #expect(await answerSubscription(connection) == ["t"])
-            try await subscribed
-            #expect(await device.bufferedMessages == 25)
-            async let taken = {
-                var streamIDs: [UInt64] = []
-                for try await message in device.messages { streamIDs.append(message.streamID) }
-                return streamIDs
-            }()
+            try await connected
+            var last: IncomingMessage?
+            // Whether they come one by one or at once: nothing is acknowledged earlier for it.
+            for streamID in UInt64(1)...12 {
+                connection.deliver([streamID])
+                last = try await messages.next()
+                #expect(last?.streamID == streamID)
+            }
+            connection.deliver(13...25)
+            for _ in 13...25 { last = try await messages.next() }
+            if let last { await device.acknowledge(last) }
+            await device.close()
             #expect(await connection.acknowledgement() == 10)
             #expect(await connection.acknowledgement() == 20)
             #expect(await connection.acknowledgement() == 25)
-            await device.close()
-            let awaitedTaken = try await taken
-            #expect(awaitedTaken == Array(1...25))
+            #expect(await connection.next() == .closed)
         }
     }
 
@@ -132,24 +134,103 @@ private func answerSubscription(_ connection: FakeConnection) async -> [String]?
         try await FakeBroker.run { broker in
             let device = device(
                 broker, options: options { $0.acknowledgementDelay = .milliseconds(1) })
+            var messages = device.messages.makeAsyncIterator()
+            async let connected: Void = device.connect()
+            let connection = await broker.connection()
+            await connection.welcome()
+            try await connected
+            connection.deliver(1...3)
+            for _ in 1...3 { _ = try await messages.next() }
+            let first = await connection.acknowledgement()
+            #expect(first == 1 || first == 2)
+            connection.deliver([4])
+            if let last = try await messages.next() { await device.acknowledge(last) }
+            // The delay begins anew with each first message.
+            var through = first
+            while let reached = through, reached < 4 {
+                through = await connection.acknowledgement()
+                #expect(through ?? 0 > reached)
+            }
+            #expect(through == 4)
+            await device.close()
+        }
+    }
+
+    @Test("DEV-3 a delay of zero acknowledges every message at once")
+    func immediate() async throws {
+        try await FakeBroker.run { broker in
+            let device = device(broker, options: options { $0.acknowledgementDelay = .zero })
             async let subscribed: Void = device.subscribe(toTopic: "t")
             let connection = await broker.connection()
             await connection.welcome()
-            connection.deliver(1...5)
+            connection.deliver(1...3)
             _ = await answerSubscription(connection)
             try await subscribed
-            var messages = device.messages.makeAsyncIterator()
-            for _ in 1...3 { _ = try await messages.next() }
-            let through = await connection.acknowledgement()
-            #expect(through == 1 || through == 2)
+            for try await message in device.messages where message.streamID == 3 {
+                await device.acknowledge(message)
+                break
+            }
+            for streamID in UInt64(1)...3 {
+                #expect(await connection.acknowledgement() == streamID)
+            }
             await device.close()
+            #expect(await connection.next() == .closed)
+        }
+    }
+
+    @Test("DEV-3 what waits to be acknowledged leaves before the next request")
+    func piggybacked() async throws {
+        try await FakeBroker.run { broker in
+            let device = device(broker)
+            var messages = device.messages.makeAsyncIterator()
+            async let connected: Void = device.connect()
+            let connection = await broker.connection()
+            await connection.welcome()
+            try await connected
+            connection.deliver(1...3)
+            for _ in 1...3 { _ = try await messages.next() }
+            async let subscribed: Void = device.subscribe(toTopic: "t")
+            #expect(await connection.acknowledgement() == 2, "the application still has 3")
+            #expect(await answerSubscription(connection) == ["t"])
+            try await subscribed
+            await device.close()
+            #expect(await connection.next() == .closed)
+        }
+    }
+
+    @Test("TTL-4 what was taken but not acknowledged comes again after a reconnect, to nobody")
+    func redeliveryOfDelayed() async throws {
+        try await FakeBroker.run { broker in
+            let device = device(broker)
+            var messages = device.messages.makeAsyncIterator()
+            async let connected: Void = device.connect()
+            let first = await broker.connection()
+            await first.welcome()
+            try await connected
+            first.deliver(1...4)
+            for _ in 1...4 { _ = try await messages.next() }
+            await first.close()
+
+            let second = await broker.connection()
+            // A broker that did not commit what HELLO makes good delivers it all again.
+            guard case .device(_, _, _, let receivedThrough) = await second.welcome() else {
+                Issue.record("no HELLO")
+                return
+            }
+            #expect(receivedThrough == 3, "the application still has 4")
+            second.deliver(1...5)
+            #expect(try await messages.next()?.streamID == 5)
+            await device.close()
+            #expect(await second.acknowledgement() == 4)
+            #expect(await second.next() == .closed)
         }
     }
 
     @Test("TTL-4 after a lost connection, redelivered messages are dropped and acknowledged")
     func redelivery() async throws {
         try await FakeBroker.run { broker in
-            let device = device(broker, receivedThrough: 3)
+            let device = device(
+                broker, receivedThrough: 3, options: options { $0.acknowledgementDelay = .zero })
             async let taken = {
                 var streamIDs: [UInt64] = []
                 for try await message in device.messages { streamIDs.append(message.streamID) }
@@ -334,8 +415,8 @@ private func answerSubscription(_ connection: FakeConnection) async -> [String]?
             connection.deliver([2])
             let awaitedMessage = try await message
             #expect(awaitedMessage?.streamID == 2)
-            #expect(await connection.acknowledgement() == 1)
             await device.close()
+            #expect(await connection.acknowledgement() == 1)
         }
     }
 
