@@ -71,7 +71,8 @@ static enum found parse(
     if (memcmp(bytes, "MSG ", 4) == 0)
         return parseMessage(options, connection, bytes, count, end, frame);
     frame->bytes = (size_t)(end - bytes) + 1;
-    if (memcmp(bytes, "PONG", 4) == 0) return foundOpen;
+    if (memcmp(bytes, "PONG", 4) == 0)
+        return connection->phase == phaseOpen ? foundAnswer : foundOpen;
     if (memcmp(bytes, "INFO", 4) == 0) return foundOther;
     if (memcmp(bytes, "PING", 4) == 0) {
         writeAll(connection->descriptor, "PONG\r\n", 6);
@@ -97,6 +98,8 @@ static size_t acknowledge(uint64_t identity, uint8_t *out) {
     const uint8_t *end = memchr(reply, ' ', 512);
     return (size_t)sprintf((char *)out, "PUB %.*s 0\r\n\r\n", (int)(end - reply), reply);
 }
+
+static size_t ping(uint8_t *out) { return (size_t)sprintf((char *)out, "PING\r\n"); }
 
 static size_t request(uint8_t *out, const char *subject, const char *body) {
     return (size_t)sprintf(
@@ -178,6 +181,7 @@ static size_t subscribe(const struct options *options, uint64_t number, uint8_t 
 }
 
 const struct protocol jetstreamProtocol = {
-    .name = "jetstream", .isAccepted = true, .acknowledgesThrough = true, .greetingsMax = 256,
-    .greet = greet, .parse = parse, .publish = publish, .acknowledge = acknowledge,
+    // At once after each read: the subject of the answer lies in what was read.
+    .name = "jetstream", .isAccepted = true, .acknowledgedTogether = 1, .greetingsMax = 256,
+    .greet = greet, .parse = parse, .publish = publish, .acknowledge = acknowledge, .ask = ping,
     .subscribe = subscribe, .prepare = prepare};

@@ -67,6 +67,10 @@ struct connection {
     uint8_t *carry;
     // The sequence that comes next.
     uint64_t expected;
+    // Messages received and not acknowledged, the last of them, when they must be acknowledged at the
+    // latest, and the neighbours in the list of connections that have some, which is in that order.
+    uint32_t unacknowledged, previous, next;
+    uint64_t through, due;
 };
 
 // What a protocol found at the start of the bytes it was given.
@@ -81,6 +85,8 @@ enum found {
     foundOpen,
     // The publisher's message was accepted.
     foundAccepted,
+    // The answer to a question.
+    foundAnswer,
     foundFault,
 };
 
@@ -97,8 +103,9 @@ struct protocol {
     const char *name;
     // Whether each published message is answered, and waited for.
     bool isAccepted;
-    // Whether devices acknowledge what they receive, all of it at once...
-    bool acknowledgesThrough;
+    // Whether devices acknowledge what they receive: so many messages at once, or what there is so many
+    // milliseconds after the first...
+    uint32_t acknowledgedTogether, acknowledgementMilliseconds;
     // ...or each message by itself.
     bool acknowledgesEach;
     // Connections in their greeting at once: bounded by the server's backlog.
@@ -115,6 +122,9 @@ struct protocol {
     // A request of `options.batch` subscriptions that nobody has yet; returns bytes. Its answer is any
     // frame that is no fault.
     size_t (*subscribe)(const struct options *, uint64_t number, uint8_t *out);
+    // Where several are acknowledged together: a question whose answer proves that all that the same
+    // connection said before was taken.
+    size_t (*ask)(uint8_t *out);
     // Told once all are connected, before the first message; may use the publisher's socket.
     void (*prepare)(const struct options *, int publisher);
     // Told before the first connection.
@@ -122,6 +132,18 @@ struct protocol {
 };
 
 extern const struct protocol *findProtocol(const char *name);
+
+// main.c
+extern const struct protocol *protocol;
+extern struct connection *connections;
+
+// acknowledging.c
+bool isAnythingDue(void);
+void acknowledgeLater(struct connection *, uint32_t count, uint64_t through, uint64_t now);
+// Acknowledges what is due by then.
+void acknowledgeDue(uint64_t now);
+// Milliseconds to the next one that is due, or the timeout if that is sooner (negative: none).
+int boundByDue(int timeoutMilliseconds);
 
 // options.c
 void parseOptions(struct options *, int argc, char **argv);

@@ -4,7 +4,8 @@
 // are read from one clock and one core is all it needs. It keeps W messages outstanding; a message
 // is done when all subscribers have it (and its acceptance has come, where the protocol has one).
 // Every delivery is checked: each subscriber must see 0, 1, 2, … without gap or repetition. A
-// measurement begins and ends drained, so that CPU time and deliveries belong to each other exactly.
+// measurement begins and ends drained, so that CPU time and deliveries belong to each other exactly:
+// where deliveries are acknowledged, that includes the acknowledgements.
 //
 // Prints one line of JSON. Source addresses rotate through 127.0.x.y, ports chosen at connect
 // (IP_BIND_ADDRESS_NO_PORT), which the kernel does several times faster.
@@ -45,8 +46,8 @@ struct outstanding {
 };
 
 static struct options options;
-static const struct protocol *protocol;
-static struct connection *connections;  // The last one is the publisher.
+const struct protocol *protocol;
+struct connection *connections;  // The last one is the publisher.
 static struct connection *publisher;
 static int poller;
 static uint8_t *reading;
@@ -60,6 +61,7 @@ static bool isMeasuring;
 static struct histogram firstTimes, allTimes, lastTimes;
 // Where deliveries are only counted: when the first and the last came.
 static uint64_t firstDelivery, lastDelivery;
+static uint64_t answeredCount;
 
 // MARK: Connecting
 
@@ -183,11 +185,14 @@ static void take(struct connection *connection, const struct frame *frame, uint6
     if (--message->remaining == 0) messageDone(sequence, now);
 }
 
+// MARK: Reading
+
 static size_t parseAll(
     struct connection *connection, const uint8_t *bytes, size_t count, uint64_t now) {
     static uint8_t acknowledgements[1 << 17];
     size_t at = 0, acknowledging = 0;
     uint64_t through = 0;
+    uint32_t taken = 0;
     for (;;) {
         struct frame frame = {0};
         enum found found =
@@ -199,6 +204,7 @@ static size_t parseAll(
                 fail("a message where none was expected");
             take(connection, &frame, now);
             through = frame.identity;
+            taken++;
             if (protocol->acknowledgesEach) {
                 acknowledging +=
                     protocol->acknowledge(frame.identity, acknowledgements + acknowledging);
@@ -218,12 +224,14 @@ static size_t parseAll(
             struct outstanding *message = ring + (acceptedCount & ringMask);
             if (--message->remaining == 0) messageDone(acceptedCount, now);
             acceptedCount++;
+        } else if (found == foundAnswer) {
+            answeredCount++;
         } else if (found == foundFault) {
             fail("%s", frame.fault);
         }
     }
-    if (protocol->acknowledgesThrough && through)
-        acknowledging = protocol->acknowledge(through, acknowledgements);
+    if (protocol->acknowledgedTogether && taken)
+        acknowledgeLater(connection, taken, through, now);
     if (acknowledging) writeAll(connection->descriptor, acknowledgements, acknowledging);
     return at;
 }
@@ -253,6 +261,7 @@ static void received(struct connection *connection) {
 
 static void turn(int timeoutMilliseconds) {
     static struct epoll_event events[eventsMax];
+    if (timeoutMilliseconds != 0) timeoutMilliseconds = boundByDue(timeoutMilliseconds);
     int count = epoll_wait(poller, events, eventsMax, timeoutMilliseconds);
     for (int index = 0; index < count; index++) {
         struct connection *connection = connections + events[index].data.u32;
@@ -262,9 +271,28 @@ static void turn(int timeoutMilliseconds) {
         }
         received(connection);
     }
+    if (isAnythingDue()) acknowledgeDue(nowNanoseconds());
 }
 
-/// Publishes for some seconds, then waits until every message is done.
+/// Asks on some connections and waits until all have answered: the server has then taken everything
+/// that was said on them.
+static void confirm(uint32_t first, uint32_t end) {
+    uint64_t began = nowNanoseconds(), wanted = answeredCount + (end - first);
+    uint8_t frame[64];
+    for (uint32_t index = first; index < end; index++) {
+        writeAll(connections[index].descriptor, frame, protocol->ask(frame));
+        if (index % eventsMax == 0) turn(0);
+    }
+    while (answeredCount < wanted) {
+        turn(1000);
+        if (nowNanoseconds() - began > stallSeconds * 1000000000ull)
+            fail("%llu connections did not answer", (unsigned long long)(wanted - answeredCount));
+    }
+}
+
+/// Publishes for some seconds, then waits until every message is done and acknowledged. The publisher
+/// is asked last: the server reads what came before first, and to ask everybody would cost as much as
+/// the acknowledgements.
 static double run(double seconds) {
     uint64_t began = nowNanoseconds(), now = began, progress = began, delivered = deliveredCount;
     uint64_t first = publishedCount, end = began + (uint64_t)(seconds * 1e9);
@@ -291,6 +319,11 @@ static double run(double seconds) {
                 "messages", stallSeconds, (unsigned long long)publishedCount,
                 (unsigned long long)acceptedCount, behind);
         }
+    }
+    if (protocol->acknowledgedTogether) {
+        acknowledgeDue(UINT64_MAX);
+        confirm(options.subscribers, options.subscribers + 1);
+        now = nowNanoseconds();
     }
     return (double)(now - began) / 1e9;
 }
@@ -324,8 +357,8 @@ static void stayIdle(void) {
     struct pollfd waiting[] = {{.fd = 0, .events = POLLIN}, {.fd = poller, .events = POLLIN}};
     char byte;
     for (;;) {
-        poll(waiting, 2, -1);
-        if (waiting[1].revents) turn(0);
+        poll(waiting, 2, boundByDue(-1));
+        if (waiting[1].revents || isAnythingDue()) turn(0);
         if (waiting[0].revents && read(0, &byte, 1) <= 0) break;
     }
     printf(
@@ -351,14 +384,16 @@ static void drain(void) {
                  (unsigned long long)wanted);
     }
     double seconds = (double)(nowNanoseconds() - began) / 1e9;
+    acknowledgeDue(UINT64_MAX);
+    uint64_t serverUsed = processNanoseconds(options.server) - server;
+    if (protocol->acknowledgedTogether) confirm(0, options.subscribers);
     printf(
         "{\"drained\":%llu,\"subscribers\":%u,\"seconds\":%.3f,\"connectSeconds\":%.3f,"
         "\"deliveriesPerSecond\":%.0f,\"serverNanoseconds\":%.1f,"
         "\"firstDelivery\":%llu}\n",
         (unsigned long long)wanted, options.subscribers, seconds,
         (double)(connectedAt - began) / 1e9, (double)wanted / seconds,
-        (double)(processNanoseconds(options.server) - server) / (double)wanted,
-        (unsigned long long)firstDelivery);
+        (double)serverUsed / (double)wanted, (unsigned long long)firstDelivery);
 }
 
 static void connectAll(void) {
@@ -436,6 +471,8 @@ int main(int argc, char **argv) {
     uint64_t ownUsed = ownNanoseconds() - ownBegan;
     double deliveries = (double)(deliveredCount - deliveredBefore);
     struct memory after = processMemory(options.server);
+    // An acknowledgement that the server refuses ends its connection, and with it this process.
+    if (protocol->acknowledgedTogether) confirm(0, options.subscribers);
 
     printf(
         "{\"protocol\":\"%s\",\"subscribers\":%u,\"payload\":%u,\"outstanding\":%u,"

@@ -88,9 +88,11 @@ static size_t acknowledge(uint64_t identity, uint8_t *out) {
     return martletDurableProtocol.acknowledge(identity, out);
 }
 
+static size_t ask(uint8_t *out) { return martletDurableProtocol.ask(out); }
+
 static void begin(struct options *options) { martletDurableProtocol.begin(options); }
 
 const struct protocol martletDirectProtocol = {
-    .name = "martlet-direct", .isAccepted = true, .acknowledgesThrough = true,
+    .name = "martlet-direct", .isAccepted = true, .acknowledgedTogether = 1,
     .greetingsMax = 1024, .greet = greet, .parse = parse, .publish = publish,
-    .acknowledge = acknowledge, .subscribe = subscribe, .begin = begin};
+    .acknowledge = acknowledge, .ask = ask, .subscribe = subscribe, .begin = begin};

@@ -149,6 +149,7 @@ static enum found parse(
                 deviceCount++;
             }
             return foundOpen;
+        case 0x04: return foundAnswer;
         case 0x23: return foundOther;
         case 0x05: {
             static char text[256];
@@ -222,13 +223,20 @@ static size_t acknowledge(uint64_t identity, uint8_t *out) {
     return finish(out, put16(put64(out + 5, identity), 0));
 }
 
+static size_t ping(uint8_t *out) {
+    out[4] = 0x03;
+    return finish(out, put64(out + 5, 0));
+}
+
 const struct protocol martletProtocol = {
     .name = "martlet", .isAccepted = true, .greetingsMax = 1024, .greet = greet, .parse = parse,
     .publish = publishNow, .prepare = prepare, .begin = begin};
 
 const struct protocol martletDurableProtocol = {
-    .name = "martlet-durable", .isAccepted = true, .acknowledgesThrough = true,
+    .name = "martlet-durable", .isAccepted = true,
+    // As the client library does (DeviceOptions, WireProtocol).
+    .acknowledgedTogether = 10, .acknowledgementMilliseconds = 1000,
     .greetingsMax = 1024, .greet = greet, .parse = parse, .publish = publishDurable,
-    .acknowledge = acknowledge, .prepare = prepare, .begin = begin};
+    .acknowledge = acknowledge, .ask = ping, .prepare = prepare, .begin = begin};
 
 const char *martletToken(uint32_t device) { return devices[device].token; }
