@@ -8,7 +8,8 @@
 //
 //     bench-floor PORT [BATCH [ARMED]]
 //
-// BATCH: operations handed to the kernel at once. ARMED 1: with a receive armed on every socket, as
+// BATCH: operations handed to the kernel at once; 512 is best, since the kernel's requests of one
+// batch then stay in its core's cache and system calls are few. ARMED 1: with a receive armed on every socket, as
 // a real server has. The ring of bytes is 64 MB: receivers that are further behind end the process.
 
 #include <arpa/inet.h>
@@ -48,7 +49,7 @@ static uint8_t *history;
 static uint64_t tail, whole;
 static struct io_uring_buf_ring *buffers;
 static uint8_t *bufferMemory;
-static int batch = 128;
+static int batch = 512;
 static bool isArmed;
 
 static void die(const char *what, int code) {
