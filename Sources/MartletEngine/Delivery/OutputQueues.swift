@@ -13,9 +13,9 @@ import Glibc
 
 /// Bounds of one session's queue, and where they came from.
 public enum OutputBounds {
-    /// Bytes queued for one session. Several socket buffers' worth; a reader that is further behind
+    /// Bytes queued for one session: 256 messages of a kilobyte and more. A reader that is further behind
     /// reads from its mailbox instead.
-    public static let bytesPerSessionMax = 256 * 1024
+    public static let bytesPerSessionMax = 512 * 1024
     /// Segments of one session: separate sends that can gather into one.
     public static let segmentsPerSessionMax = 64
     /// The same bounds for answers, which cannot be read again from anywhere: a peer that lets so many

@@ -33,7 +33,7 @@ struct FanoutWork {
     /// Index of the next block in the recipients' directory.
     var nextBlock = 0
 
-    /// Bytes of one run: a quarter of what may be queued for a session, so that a run that finds no
+    /// Bytes of one run: an eighth of what may be queued for a session, so that a run that finds no
     /// room is an exception.
     static let frameBytesMax: UInt32 = 64 * 1024
 
