@@ -144,7 +144,7 @@ struct DeliveryRunTests {
                         sequence: MessageSequence(raw), accepted: Instant(rawValue: 0),
                         expires: Instant(rawValue: 1), kind: .topic, priority: .normal, from: ""),
                     body: [], recipients: .many(recipients), position: MessageSequence(sequence))
-                let bytes = isCrowded ? 3000 + Int(random.below(3000)) : 24 + Int(random.below(99))
+                let bytes = isCrowded ? 7000 + Int(random.below(7000)) : 24 + Int(random.below(99))
                 Self.frame(raw, bytes, world.delivery.reserve(bytes, .shared))
                 world.delivery.enqueue(fanout, byteCount: bytes)
                 if isStored { world.stored.append((raw, groups[group])) }
