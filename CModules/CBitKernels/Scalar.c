@@ -103,3 +103,23 @@ void cbk_clear32(uint64_t *dst, const void *list, size_t count) {
         dst[(p & 0x7FFF) >> 6] &= ~(1ULL << (p & 63));
     }
 }
+
+uint32_t cbk_lookup16(const uint64_t *words, const void *list, size_t count) {
+    uint32_t found = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint16_t p;
+        memcpy(&p, (const char *)list + 2 * i, 2);
+        found += (uint32_t)(words[(p & 0x7FFF) >> 6] >> (p & 63)) & 1;
+    }
+    return found;
+}
+
+uint32_t cbk_lookup32(const uint64_t *words, const void *list, size_t count) {
+    uint32_t found = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t p;
+        memcpy(&p, (const char *)list + 4 * i, 4);
+        found += (uint32_t)(words[(p & 0x7FFF) >> 6] >> (p & 63)) & 1;
+    }
+    return found;
+}

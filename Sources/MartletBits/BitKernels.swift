@@ -79,6 +79,21 @@ package struct BitKernels: @unchecked Sendable {
         return Int(cbk_truth(table, target, inputs.baseAddress!, UInt32(inputs.count), truthTable))
     }
 
+    /// Stands behind every list that is merged.
+    package static let sentinel: UInt32 = 0xFFFF_FFFF
+
+    /// Merges 1 to 5 ascending lists, each followed by `sentinel`, through a truth table; `target`
+    /// has room for one value more than all lists together. Returns how many values match.
+    package static func merge(
+        truthTable: UInt32, lists: UnsafeBufferPointer<UnsafePointer<UInt32>>,
+        into target: UnsafeMutablePointer<UInt32>?
+    ) -> Int {
+        precondition(
+            (1...Int(CBK_TRUTH_INPUTS_MAX)).contains(lists.count),
+            "A truth table has 1 to 5 inputs.")
+        return cbk_merge(target, lists.baseAddress!, UInt32(lists.count), truthTable)
+    }
+
     /// Positions that `compress` may write past the last one.
     package static let compressSlack = Int(CBK_COMPRESS_SLACK)
 
@@ -116,4 +131,14 @@ func clear(_ list: UnsafeBufferPointer<UInt16>, in words: UnsafeMutablePointer<U
 /// Clears the bits of ordinals of four bytes in a block of 512 words.
 func clearWide(_ list: UnsafeRawBufferPointer, in words: UnsafeMutablePointer<UInt64>) {
     cbk_clear32(words, list.baseAddress, list.count / 4)
+}
+
+/// How many positions of two bytes are set in a block of 512 words.
+func lookUp(_ list: UnsafeBufferPointer<UInt16>, in words: UnsafePointer<UInt64>) -> Int {
+    Int(cbk_lookup16(words, list.baseAddress, list.count))
+}
+
+/// How many ordinals of four bytes are set in a block of 512 words.
+func lookUpWide(_ list: UnsafeRawBufferPointer, in words: UnsafePointer<UInt64>) -> Int {
+    Int(cbk_lookup32(words, list.baseAddress, list.count / 4))
 }

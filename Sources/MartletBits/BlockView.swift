@@ -180,4 +180,26 @@ extension BlockView {
         words[510] = 0
         words[511] = 0
     }
+
+    /// Sets or clears the bits of this list in 512 words, of which the last two become zero.
+    package func apply(_ value: Bool, toWords words: UnsafeMutablePointer<UInt64>) {
+        switch (self, value) {
+        case (.list(let list), true): scatter(list, into: words)
+        case (.list(let list), false): clear(list, in: words)
+        case (.wideList(let bytes), true): scatterWide(bytes, into: words)
+        case (.wideList(let bytes), false): clearWide(bytes, in: words)
+        default: preconditionFailure("Only lists are applied.")
+        }
+        words[510] = 0
+        words[511] = 0
+    }
+
+    /// How many elements of this list are set in 512 words.
+    package func membersFound(inWords words: UnsafePointer<UInt64>) -> Int {
+        switch self {
+        case .list(let list): lookUp(list, in: words)
+        case .wideList(let bytes): lookUpWide(bytes, in: words)
+        default: preconditionFailure("Only lists are looked up.")
+        }
+    }
 }

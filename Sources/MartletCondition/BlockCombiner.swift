@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The part of the evaluator that does not depend on the source: which slots are read at all, which
-// of them bound the result, and which of the two ways of combining is taken. Rests on
-// `TableCombiner` and `BytecodeCombiner`.
+// of them bound the result, and which of the ways of combining is taken. Rests on `TableCombiner`,
+// `BytecodeCombiner` and `ListMerger`.
 
 public import MartletBits
 
@@ -17,9 +17,13 @@ final class BlockCombiner {
     @usableFromInline let drivers: UnsafeMutablePointer<Int>
     @usableFromInline let driverCount: Int
     /// For at most five topics.
-    private var table: TableCombiner?
+    private let table: TableCombiner?
     /// For more.
-    private var bytecode: BytecodeCombiner?
+    private let bytecode: BytecodeCombiner?
+    /// For at most five topics, while all slots asked so far are lists.
+    private let merger: ListMerger?
+    /// Whether all slots are lists, and the merger has them.
+    @usableFromInline private(set) var isMerging = false
 
     @usableFromInline
     init(_ condition: Condition) {
@@ -31,11 +35,15 @@ final class BlockCombiner {
             driverSlots = activeSlots.filter { table.isNecessary($0) }
             self.table = TableCombiner(table)
             bytecode = nil
+            merger =
+                (1...TruthTable.slotsMax).contains(activeSlots.count)
+                ? ListMerger(table.keeping(activeSlots)) : nil
         } else {
             activeSlots = Array(0..<condition.slotCount)
             driverSlots = condition.program.necessarySlots
             table = nil
             bytecode = BytecodeCombiner(condition.program)
+            merger = nil
         }
         activeCount = activeSlots.count
         active = .allocate(capacity: max(activeCount, 1))
@@ -49,6 +57,20 @@ final class BlockCombiner {
         active.deallocate()
         drivers.deallocate()
     }
+
+    /// The whole list of the next active slot, in order and without a gap.
+    @usableFromInline
+    func give(_ list: UnsafeRawBufferPointer) {
+        guard let merger else { return }
+        merger.give(list)
+        isMerging = merger.listCount == activeCount
+    }
+
+    @usableFromInline
+    func nextMerged(from block: Int) -> EvaluatedBlock? { merger!.next(from: block) }
+
+    @usableFromInline
+    func countMerged(from block: Int) -> UInt64 { merger!.count(from: block) }
 
     /// The result for one block; `views` has one set per slot. Without `isWriting` only the count
     /// is good.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Where the evaluator reads sets from. The store implements this over cursors of LMDB, tests over
-// arrays. One call per set and block: what it costs is spread over 32,640 instances. Rests on
-// `BlockView`.
+// arrays. A call for every set and block costs several times what the step itself does, so a source
+// hands out as many blocks at once as the evaluator expects to use. Rests on `BlockView`.
 
 public import MartletBits
 
@@ -12,6 +12,42 @@ public protocol BlockSource: ~Copyable {
     /// at the end. The view is valid until the source's read transaction ends. For each slot
     /// `block` never decreases from call to call.
     mutating func nextBlock(slot: Int, from block: UInt32) -> (block: UInt32, view: BlockView)?
+
+    /// The first blocks not below `block`, ascending, at most as many as `target` has places;
+    /// returns how many, and 0 only at the end. `block` is above every block handed out before.
+    mutating func readBlocks(
+        slot: Int, from block: UInt32, into target: UnsafeMutableBufferPointer<SourceBlock>
+    ) -> Int
+
+    /// All members of the slot's set, if they lie together as one sorted list of ordinals, four
+    /// little-endian bytes each. Asked before the slot's first block.
+    func wholeList(slot: Int) -> UnsafeRawBufferPointer?
+}
+
+extension BlockSource where Self: ~Copyable {
+    /// One block a call.
+    @inlinable
+    public mutating func readBlocks(
+        slot: Int, from block: UInt32, into target: UnsafeMutableBufferPointer<SourceBlock>
+    ) -> Int {
+        guard let found = nextBlock(slot: slot, from: block) else { return 0 }
+        target[0] = SourceBlock(block: found.block, view: found.view)
+        return 1
+    }
+
+    @inlinable
+    public func wholeList(slot: Int) -> UnsafeRawBufferPointer? { nil }
+}
+
+/// One block of a set, as a source hands it out.
+public struct SourceBlock {
+    public let view: BlockView
+    public let block: UInt32
+
+    @inlinable public init(block: UInt32, view: BlockView) {
+        self.block = block
+        self.view = view
+    }
 }
 
 /// Members of the result in one block.

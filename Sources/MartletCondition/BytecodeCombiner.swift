@@ -8,7 +8,7 @@
 internal import MartletBits
 
 /// Runs one program, block by block.
-struct BytecodeCombiner: ~Copyable {
+final class BytecodeCombiner {
     private let program: Program
     private let registers: UnsafeMutablePointer<BlockView>
     /// Memory behind each register, and one buffer more: an instruction writes to the spare buffer,
@@ -33,7 +33,7 @@ struct BytecodeCombiner: ~Copyable {
     }
 
     /// The result for one block.
-    mutating func combine(_ views: UnsafePointer<BlockView>) -> (view: BlockView, count: Int) {
+    func combine(_ views: UnsafePointer<BlockView>) -> (view: BlockView, count: Int) {
         let spare = bufferCount - 1
         for instruction in program.instructions {
             let left = operand(instruction.left, views)
@@ -69,7 +69,7 @@ struct BytecodeCombiner: ~Copyable {
     /// Keeps the invariant that a register's view lies in the memory of a slot or in the buffer of
     /// that register: the result's buffer becomes the target's. The target's former buffer is free,
     /// as the target was or was one of the operands, which nobody reads again.
-    private mutating func own(_ origin: Origin, of instruction: Program.Instruction, _ spare: Int) {
+    private func own(_ origin: Origin, of instruction: Program.Instruction, _ spare: Int) {
         let buffer: Int
         switch (origin, instruction.left, instruction.right) {
         case (.spare, _, _): buffer = spare
@@ -91,7 +91,7 @@ struct BytecodeCombiner: ~Copyable {
 
     // MARK: Operations
 
-    private mutating func and(_ a: BlockView, _ b: BlockView, _ spare: Int) -> Result {
+    private func and(_ a: BlockView, _ b: BlockView, _ spare: Int) -> Result {
         switch (a, b) {
         case (.empty, _), (_, .empty): return (.empty, .nothing)
         case (.full, _): return (b, .right)
@@ -108,7 +108,7 @@ struct BytecodeCombiner: ~Copyable {
         }
     }
 
-    private mutating func or(_ a: BlockView, _ b: BlockView, _ spare: Int) -> Result {
+    private func or(_ a: BlockView, _ b: BlockView, _ spare: Int) -> Result {
         switch (a, b) {
         case (.full, _), (_, .full): return (.full, .nothing)
         case (.empty, _): return (b, .right)
@@ -128,7 +128,7 @@ struct BytecodeCombiner: ~Copyable {
         }
     }
 
-    private mutating func andNot(_ a: BlockView, _ b: BlockView, _ spare: Int) -> Result {
+    private func andNot(_ a: BlockView, _ b: BlockView, _ spare: Int) -> Result {
         switch (a, b) {
         case (.empty, _), (_, .full): return (.empty, .nothing)
         case (_, .empty): return (a, .left)
@@ -146,7 +146,7 @@ struct BytecodeCombiner: ~Copyable {
     // MARK: Lists
 
     /// The elements of a list that are (or are not) in another set.
-    private mutating func filter(
+    private func filter(
         _ list: BlockView, by other: BlockView, keeping: Bool, _ spare: Int
     ) -> Result {
         // A list has at most 32,640 elements, but only short ones fit a register as a list.
@@ -182,7 +182,7 @@ struct BytecodeCombiner: ~Copyable {
         return listed(count, spare)
     }
 
-    private mutating func merge(_ a: BlockView, _ b: BlockView, _ spare: Int) -> Result {
+    private func merge(_ a: BlockView, _ b: BlockView, _ spare: Int) -> Result {
         let target = UnsafeMutableRawPointer(buffers[spare].words)
         let (aCount, bCount) = (a.count, b.count)
         var (i, j, count) = (0, 0, 0)

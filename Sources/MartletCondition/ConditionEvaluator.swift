@@ -4,7 +4,11 @@
 // match are never combined: if there are slots outside of which nothing matches, their cursors
 // chase each other to the next block that all of them have (so a conjunction with one small topic
 // reads a few blocks of the large one); otherwise the lowest block of any cursor is next. Slots
-// that make no difference are never read. Rests on `BlockSource` and the combiners.
+// that make no difference are never read. A condition over lists alone is not walked by blocks:
+// `ListMerger` has its whole answer at once. Rests on `BlockSource` and the combiners.
+//
+// A slot reads ahead into its window: twice as many blocks as it used of the window before, so a
+// slot that is walked soon reads 64 at a time and one that is skipped through reads one.
 //
 // This file is the part that knows the source's type; it is inlinable, costs some nanoseconds per
 // slot and block, and leaves all work on words to the combiners.
@@ -17,7 +21,9 @@ public struct ConditionEvaluator<Source: BlockSource & ~Copyable>: ~Copyable {
     @usableFromInline let combiner: BlockCombiner
     /// Where each slot's cursor stands: -1 before the first block, `Int.max` past the last.
     @usableFromInline let heads: UnsafeMutablePointer<Int>
-    @usableFromInline let headViews: UnsafeMutablePointer<BlockView>
+    @usableFromInline let windows: UnsafeMutablePointer<SlotWindow>
+    /// The blocks of each slot's window, `SlotWindow.capacity` places a slot.
+    @usableFromInline let ahead: UnsafeMutablePointer<SourceBlock>
     /// What the combiner gets: each slot's set in the current block.
     @usableFromInline let views: UnsafeMutablePointer<BlockView>
     /// No result lies below this block that has not been yielded.
@@ -25,20 +31,26 @@ public struct ConditionEvaluator<Source: BlockSource & ~Copyable>: ~Copyable {
 
     @inlinable
     public init(_ condition: Condition, source: consuming Source) {
-        self.source = source
         combiner = BlockCombiner(condition)
         let capacity = max(condition.slotCount, 1)
         heads = .allocate(capacity: capacity)
         heads.initialize(repeating: -1, count: capacity)
-        headViews = .allocate(capacity: capacity)
-        headViews.initialize(repeating: .empty, count: capacity)
+        windows = .allocate(capacity: capacity)
+        windows.initialize(repeating: SlotWindow(), count: capacity)
+        ahead = .allocate(capacity: capacity * SlotWindow.capacity)
         views = .allocate(capacity: capacity)
         views.initialize(repeating: .empty, count: capacity)
+        for index in 0..<combiner.activeCount {
+            guard let list = source.wholeList(slot: combiner.active[index]) else { break }
+            combiner.give(list)
+        }
+        self.source = source
     }
 
     deinit {
         heads.deallocate()
-        headViews.deallocate()
+        windows.deallocate()
+        ahead.deallocate()
         views.deallocate()
     }
 
@@ -50,6 +62,11 @@ public struct ConditionEvaluator<Source: BlockSource & ~Copyable>: ~Copyable {
     /// The next block with members, or nil at the end.
     @inlinable
     public mutating func next() -> EvaluatedBlock? {
+        if combiner.isMerging {
+            guard let found = combiner.nextMerged(from: from) else { return nil }
+            from = Int(found.block) &+ 1
+            return found
+        }
         while let block = advance() {
             let (view, count) = combiner.combine(views, isWriting: true)
             if count > 0 { return EvaluatedBlock(block: block, view: view, count: count) }
@@ -61,6 +78,11 @@ public struct ConditionEvaluator<Source: BlockSource & ~Copyable>: ~Copyable {
     @inlinable
     public mutating func count() -> UInt64 {
         var total: UInt64 = 0
+        if combiner.isMerging {
+            total = combiner.countMerged(from: from)
+            from = Int(UInt32.max)
+            return total
+        }
         while advance() != nil {
             total &+= UInt64(combiner.combine(views, isWriting: false).count)
         }
@@ -99,20 +121,69 @@ public struct ConditionEvaluator<Source: BlockSource & ~Copyable>: ~Copyable {
         for index in 0..<combiner.activeCount {
             let slot = combiner.active[index]
             if heads[slot] < block { seek(slot, block) }
-            views[slot] = heads[slot] == block ? headViews[slot] : .empty
+            if heads[slot] == block {
+                let at = windows[slot].at
+                let blocks = ahead + slot &* SlotWindow.capacity
+                views[slot] = blocks[at].view
+            } else {
+                views[slot] = .empty
+            }
         }
         from = block &+ 1
         return UInt32(truncatingIfNeeded: block)
     }
 
+    /// Moves a slot's cursor to the first block not below `block`.
     @inlinable
     mutating func seek(_ slot: Int, _ block: Int) {
-        guard let found = source.nextBlock(slot: slot, from: UInt32(clamping: block)) else {
-            heads[slot] = Int.max
-            return
+        let blocks = ahead + slot &* SlotWindow.capacity
+        let end = windows[slot].count
+        var at = windows[slot].at &+ 1
+        while at < end {
+            let found = Int(blocks[at].block)
+            if found >= block {
+                windows[slot].at = at
+                windows[slot].used &+= 1
+                heads[slot] = found
+                return
+            }
+            at &+= 1
         }
-        precondition(Int(found.block) >= block, "A source's blocks ascend.")
-        heads[slot] = Int(found.block)
-        headViews[slot] = found.view
+        readAhead(slot, block)
+    }
+
+    @inlinable
+    @inline(never)
+    mutating func readAhead(_ slot: Int, _ block: Int) {
+        let places = min(max(2 * windows[slot].used, 1), SlotWindow.capacity)
+        let target = UnsafeMutableBufferPointer(
+            start: ahead + slot &* SlotWindow.capacity, count: places)
+        let count = source.readBlocks(slot: slot, from: UInt32(clamping: block), into: target)
+        var previous = block &- 1
+        for index in 0..<count {
+            precondition(Int(target[index].block) > previous, "A source's blocks ascend.")
+            previous = Int(target[index].block)
+        }
+        windows[slot] = SlotWindow(at: 0, count: count, used: 1)
+        heads[slot] = count == 0 ? Int.max : Int(target[0].block)
+    }
+}
+
+/// Which of the blocks read ahead a slot's cursor stands on.
+@usableFromInline
+struct SlotWindow {
+    @usableFromInline static let capacity = 64
+    @usableFromInline var at = 0
+    /// Blocks in the window.
+    @usableFromInline var count = 0
+    /// Blocks of the window that the cursor has stood on. The first window is of four.
+    @usableFromInline var used = 2
+
+    @inlinable init() {}
+
+    @inlinable init(at: Int, count: Int, used: Int) {
+        self.at = at
+        self.count = count
+        self.used = used
     }
 }

@@ -10,14 +10,17 @@
 //    answer and no word is read or written.
 // 3. A list outside of which nothing can match: its elements are looked up in the other sets.
 // 4. Few elements, all in lists: they are merged.
-// 5. Otherwise lists are scattered into bitmaps and the fused kernel reads every word once.
+// 5. A list whose elements all match, or none of them, whatever else they are in: the table is taken
+//    without it, and the elements are set or cleared in the result afterwards. Counting, the last
+//    of these lists is only looked up.
+// 6. Otherwise lists are scattered into bitmaps and the fused kernel reads every word once.
 //
 // Rests on `TruthTable` and the kernels.
 
 internal import MartletBits
 
 /// Evaluates one truth table, block by block.
-struct TableCombiner: ~Copyable {
+final class TableCombiner {
     /// The table, with the universe as its last slot if it is read.
     private let table: TruthTable
     /// Foldings met so far, by the base-3 number of the slots' states.
@@ -26,6 +29,12 @@ struct TableCombiner: ~Copyable {
     /// One buffer per input for scattered lists, and one for the result; made when first needed.
     private let buffers: UnsafeMutablePointer<UnsafeMutablePointer<UInt64>?>
     private let list: UnsafeMutablePointer<UInt16>
+    /// Room for the inputs of the current block, for their words, and for the lists set aside. All
+    /// memory is allocated once and reached through constants: mutable properties behind a class
+    /// would be guarded at every access.
+    private let inputs: UnsafeMutablePointer<BlockView>
+    private let inputWords: UnsafeMutablePointer<UnsafePointer<UInt64>>
+    private let aside: UnsafeMutablePointer<Aside>
     private let kernels = BitKernels.current
 
     /// What remains of the table when the constant slots are known.
@@ -35,6 +44,12 @@ struct TableCombiner: ~Copyable {
         /// Slots that still make a difference.
         var live: UInt8 = 0
         var isKnown = false
+    }
+
+    /// A list whose elements all match, or none of them.
+    private struct Aside {
+        var list: BlockView
+        var isMatching: Bool
     }
 
     private static let inputsMax = 6
@@ -50,6 +65,9 @@ struct TableCombiner: ~Copyable {
         buffers = .allocate(capacity: Self.inputsMax + 1)
         buffers.initialize(repeating: nil, count: Self.inputsMax + 1)
         list = .allocate(capacity: BlockGeometry.bitsPerBlock)
+        inputs = .allocate(capacity: Self.inputsMax)
+        inputWords = .allocate(capacity: Self.inputsMax)
+        aside = .allocate(capacity: Self.inputsMax)
     }
 
     deinit {
@@ -57,10 +75,13 @@ struct TableCombiner: ~Copyable {
         for index in 0...Self.inputsMax { buffers[index]?.deallocate() }
         buffers.deallocate()
         list.deallocate()
+        inputs.deallocate()
+        inputWords.deallocate()
+        aside.deallocate()
     }
 
     /// The result for one block. Without `isWriting` the view is meaningless; only the count is.
-    mutating func combine(
+    func combine(
         _ views: UnsafePointer<BlockView>, isWriting: Bool
     ) -> (view: BlockView, count: Int) {
         var code = 0
@@ -84,15 +105,11 @@ struct TableCombiner: ~Copyable {
             let view = views[live.trailingZeroBitCount]
             return (view, view.count)
         case let inputCount:
-            return withUnsafeTemporaryAllocation(of: BlockView.self, capacity: inputCount) {
-                inputs in
-                for index in 0..<inputCount {
-                    inputs[index] = views[live.trailingZeroBitCount]
-                    live &= live &- 1
-                }
-                return combine(
-                    UnsafeBufferPointer(inputs), folding.bits, isWriting: isWriting)
+            for index in 0..<inputCount {
+                inputs[index] = views[live.trailingZeroBitCount]
+                live &= live &- 1
             }
+            return combine(inputCount, folding.bits, isWriting: isWriting)
         }
     }
 
@@ -121,37 +138,36 @@ struct TableCombiner: ~Copyable {
 
     // MARK: Live inputs
 
-    private mutating func combine(
-        _ inputs: UnsafeBufferPointer<BlockView>, _ bits: UInt64, isWriting: Bool
+    private func combine(
+        _ inputCount: Int, _ bits: UInt64, isWriting: Bool
     ) -> (view: BlockView, count: Int) {
         // The shortest list outside of which nothing can match, and how long all lists are.
-        var driver: Int?
+        var driver = -1
+        var driverMembers = Int.max
         var elements = 0
         var listCount = 0
-        for index in 0..<inputs.count {
+        for index in 0..<inputCount {
             guard let count = inputs[index].knownCount else { continue }
-            listCount += 1
-            elements += count
-            guard bits & ~TruthTable.patterns[index] & TruthTable.mask(inputs.count) == 0 else {
-                continue
-            }
-            if driver == nil || count < inputs[driver!].count { driver = index }
+            listCount &+= 1
+            elements &+= count
+            let others = ~TruthTable.pattern(index) & TruthTable.mask(inputCount)
+            guard bits & others == 0, count < driverMembers else { continue }
+            driver = index
+            driverMembers = count
         }
-        if let driver {
-            let lookups = inputs[driver].count &* (inputs.count &- 1)
-            if lookups &+ elements <= Tuning.lookupsMax {
-                return filter(inputs, bits, driver: driver)
-            }
+        if listCount == 0 { return evaluate(inputCount, bits, isWriting: isWriting) }
+        if driver >= 0, driverMembers &* (inputCount &- 1) &+ elements <= Tuning.lookupsMax {
+            return filter(UnsafeBufferPointer(start: inputs, count: inputCount), bits, driver)
         }
-        if listCount == inputs.count, bits & 1 == 0, elements <= Tuning.mergedElementsMax {
-            return merge(inputs, bits)
+        if listCount == inputCount, bits & 1 == 0, elements <= Tuning.mergedElementsMax {
+            return merge(UnsafeBufferPointer(start: inputs, count: inputCount), bits)
         }
-        return evaluate(inputs, bits, isWriting: isWriting)
+        return setAside(inputCount, bits, isWriting: isWriting)
     }
 
     /// Looks the elements of one list up in all other sets.
-    private mutating func filter(
-        _ inputs: UnsafeBufferPointer<BlockView>, _ bits: UInt64, driver: Int
+    private func filter(
+        _ inputs: UnsafeBufferPointer<BlockView>, _ bits: UInt64, _ driver: Int
     ) -> (view: BlockView, count: Int) {
         let source = inputs[driver]
         let members = source.count
@@ -184,7 +200,7 @@ struct TableCombiner: ~Copyable {
     }
 
     /// Walks all lists together.
-    private mutating func merge(
+    private func merge(
         _ inputs: UnsafeBufferPointer<BlockView>, _ bits: UInt64
     ) -> (view: BlockView, count: Int) {
         withUnsafeTemporaryAllocation(of: (at: Int, bit: Int).self, capacity: inputs.count) {
@@ -209,40 +225,76 @@ struct TableCombiner: ~Copyable {
         }
     }
 
-    /// The fused kernel over bitmaps.
-    private mutating func evaluate(
-        _ inputs: UnsafeBufferPointer<BlockView>, _ bits: UInt64, isWriting: Bool
+    /// Takes out the lists whose elements' fate is known, evaluates the rest, and puts them in.
+    private func setAside(
+        _ inputCount: Int, _ bits: UInt64, isWriting: Bool
     ) -> (view: BlockView, count: Int) {
-        withUnsafeTemporaryAllocation(
-            of: UnsafePointer<UInt64>.self, capacity: inputs.count
-        ) { words in
-            for index in 0..<inputs.count {
-                if case .bitmap(let bitmap) = inputs[index] {
-                    words[index] = bitmap
-                } else {
-                    let buffer = buffer(index)
-                    inputs[index].write(toWords: buffer)
-                    words[index] = UnsafePointer(buffer)
-                }
-            }
-            let isSplit = inputs.count > TruthTable.slotsMax
-            let target = isWriting || isSplit ? buffer(Self.resultBuffer) : nil
-            if !isSplit {
-                let count = kernels.evaluate(
-                    truthTable: UInt32(truncatingIfNeeded: bits),
-                    inputs: UnsafeBufferPointer(words), into: target)
-                return (bitmap(target, count), count)
-            }
-            // The sixth input is the universe: nothing outside of it matches.
-            let five = UnsafeBufferPointer(rebasing: words[..<TruthTable.slotsMax])
-            let universe = words[TruthTable.slotsMax]
-            let result = target!
-            _ = kernels.evaluate(
-                truthTable: UInt32(truncatingIfNeeded: bits >> 32), inputs: five, into: result)
-            kernels.and(result, universe, into: result)
-            let count = kernels.count(result)
-            return (bitmap(result, count), count)
+        var (inputCount, bits, asideCount) = (inputCount, bits, 0)
+        for index in stride(from: inputCount &- 1, through: 0, by: -1) {
+            guard inputs[index].knownCount != nil else { continue }
+            let inside = TruthTable.pattern(index) & TruthTable.mask(inputCount)
+            guard bits & inside == 0 || bits & inside == inside else { continue }
+            aside[asideCount] = Aside(list: inputs[index], isMatching: bits & inside != 0)
+            asideCount &+= 1
+            bits = TruthTable.fixing(bits, index, to: false)
+            inputCount &-= 1
+            for next in index..<inputCount { inputs[next] = inputs[next &+ 1] }
         }
+        if asideCount == 0 { return evaluate(inputCount, bits, isWriting: isWriting) }
+        let result = buffer(Self.resultBuffer)
+        var count: Int
+        if bits == 0 || bits == TruthTable.mask(inputCount) {
+            (bits == 0 ? BlockView.empty : .full).write(toWords: result)
+            count = bits == 0 ? 0 : BlockGeometry.bitsPerBlock
+        } else {
+            count = evaluate(inputCount, bits, isWriting: true).count
+            result[510] = 0
+            result[511] = 0
+        }
+        // The first set aside has the last word.
+        for index in stride(from: asideCount &- 1, through: 0, by: -1) {
+            let (list, isMatching) = (aside[index].list, aside[index].isMatching)
+            if index == 0, !isWriting {
+                let found = list.membersFound(inWords: UnsafePointer(result))
+                return (.empty, isMatching ? count &+ list.count &- found : count &- found)
+            }
+            list.apply(isMatching, toWords: result)
+            if index == 0 || (index == 1 && !isWriting) { count = kernels.count(result) }
+        }
+        return (bitmap(result, count), count)
+    }
+
+    /// The fused kernel over bitmaps.
+    private func evaluate(
+        _ inputCount: Int, _ bits: UInt64, isWriting: Bool
+    ) -> (view: BlockView, count: Int) {
+        for index in 0..<inputCount {
+            if case .bitmap(let bitmap) = inputs[index] {
+                inputWords[index] = bitmap
+            } else {
+                let buffer = buffer(index)
+                inputs[index].write(toWords: buffer)
+                inputWords[index] = UnsafePointer(buffer)
+            }
+        }
+        let isSplit = inputCount > TruthTable.slotsMax
+        let target = isWriting || isSplit ? buffer(Self.resultBuffer) : nil
+        if !isSplit {
+            let count = kernels.evaluate(
+                truthTable: UInt32(truncatingIfNeeded: bits),
+                inputs: UnsafeBufferPointer(start: inputWords, count: inputCount), into: target)
+            return (bitmap(target, count), count)
+        }
+        // The sixth input is the universe: nothing outside of it matches.
+        let universe = inputWords[TruthTable.slotsMax]
+        let result = target!
+        _ = kernels.evaluate(
+            truthTable: UInt32(truncatingIfNeeded: bits >> 32),
+            inputs: UnsafeBufferPointer(start: inputWords, count: TruthTable.slotsMax),
+            into: result)
+        kernels.and(result, universe, into: result)
+        let count = kernels.count(result)
+        return (bitmap(result, count), count)
     }
 
     // MARK: Parts
@@ -256,7 +308,7 @@ struct TableCombiner: ~Copyable {
         return .bitmap(UnsafePointer(words))
     }
 
-    private mutating func buffer(_ index: Int) -> UnsafeMutablePointer<UInt64> {
+    private func buffer(_ index: Int) -> UnsafeMutablePointer<UInt64> {
         if let buffer = buffers[index] { return buffer }
         let raw = UnsafeMutableRawPointer.allocate(byteCount: 4096, alignment: 64)
         let buffer = raw.initializeMemory(as: UInt64.self, repeating: 0, count: 512)

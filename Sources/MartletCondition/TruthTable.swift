@@ -26,7 +26,7 @@ public struct TruthTable: Sendable, Hashable, CustomStringConvertible {
         let slots = tree.topics.count
         guard slots <= Self.slotsMax else { return nil }
         let values = tree.fold(
-            topic: { Self.patterns[$0] }, not: { ~$0 }, and: { $0 & $1 }, or: { $0 | $1 })
+            topic: { Self.pattern($0) }, not: { ~$0 }, and: { $0 & $1 }, or: { $0 | $1 })
         self.init(slotCount: slots, wideBits: values[tree.rootIndex])
     }
 
@@ -43,7 +43,7 @@ public struct TruthTable: Sendable, Hashable, CustomStringConvertible {
     public func matches(_ assignment: Int) -> Bool { wideBits >> UInt64(assignment) & 1 != 0 }
 
     /// Whether only instances in the slot's set can match.
-    public func isNecessary(_ slot: Int) -> Bool { wideBits & ~Self.patterns[slot] == 0 }
+    public func isNecessary(_ slot: Int) -> Bool { wideBits & ~Self.pattern(slot) == 0 }
 
     /// Whether the slot's set makes any difference.
     public func depends(on slot: Int) -> Bool {
@@ -52,16 +52,30 @@ public struct TruthTable: Sendable, Hashable, CustomStringConvertible {
 
     /// The table with a slot's value known; the slots above move down by one.
     func fixing(_ slot: Int, to value: Bool) -> TruthTable {
-        // Halves of 2^slot bits alternate; keep the ones of `value` and close the gaps.
-        let width = 1 << slot
-        let half: UInt64 = (1 << UInt64(width)) - 1
-        var result: UInt64 = 0
-        var to = 0
-        for from in stride(from: value ? width : 0, to: 1 << slotCount, by: 2 * width) {
-            result |= (wideBits >> UInt64(from) & half) << UInt64(to)
-            to += width
+        TruthTable(
+            slotCount: slotCount - 1, wideBits: Self.fixing(wideBits, slot, to: value))
+    }
+
+    /// The same on the bits alone, without a loop over them.
+    static func fixing(_ bits: UInt64, _ slot: Int, to value: Bool) -> UInt64 {
+        // Halves of 2^slot bits alternate; keep the ones of `value`, then close the gaps, which
+        // double in width from step to step.
+        var result = (value ? bits &>> (1 &<< UInt64(slot)) : bits) & ~pattern(slot)
+        var level = slot
+        while level < slotsMax {
+            result = (result | result &>> (1 &<< UInt64(level))) & ~pattern(level &+ 1)
+            level &+= 1
         }
-        return TruthTable(slotCount: slotCount - 1, wideBits: result)
+        return result
+    }
+
+    /// The table over some of the slots, where the others make no difference. Ascending.
+    func keeping(_ slots: [Int]) -> TruthTable {
+        var result = self
+        for slot in (0..<slotCount).reversed() where !slots.contains(slot) {
+            result = result.fixing(slot, to: false)
+        }
+        return result
     }
 
     /// The table with the universe as one more slot, the last: what matches is also in it.
@@ -74,11 +88,18 @@ public struct TruthTable: Sendable, Hashable, CustomStringConvertible {
         slotCount >= 6 ? ~0 : (1 << UInt64(1 << slotCount)) - 1
     }
 
-    /// The table of each slot by itself.
-    static let patterns: [UInt64] = [
-        0xAAAA_AAAA_AAAA_AAAA, 0xCCCC_CCCC_CCCC_CCCC, 0xF0F0_F0F0_F0F0_F0F0,
-        0xFF00_FF00_FF00_FF00, 0xFFFF_0000_FFFF_0000, 0xFFFF_FFFF_0000_0000,
-    ]
+    /// The table of a slot by itself. A switch, as a stored array would be asked for through a
+    /// once-token in the middle of an evaluation.
+    static func pattern(_ slot: Int) -> UInt64 {
+        switch slot {
+        case 0: 0xAAAA_AAAA_AAAA_AAAA
+        case 1: 0xCCCC_CCCC_CCCC_CCCC
+        case 2: 0xF0F0_F0F0_F0F0_F0F0
+        case 3: 0xFF00_FF00_FF00_FF00
+        case 4: 0xFFFF_0000_FFFF_0000
+        default: 0xFFFF_FFFF_0000_0000
+        }
+    }
 
     /// The bits, the combination of all topics first.
     public var description: String {

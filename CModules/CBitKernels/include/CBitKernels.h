@@ -79,6 +79,18 @@ void cbk_scatter32(uint64_t *dst, const void *_Nullable list, size_t count);
 /// Clears the bits of `count` positions.
 void cbk_clear16(uint64_t *dst, const void *_Nullable list, size_t count);
 void cbk_clear32(uint64_t *dst, const void *_Nullable list, size_t count);
+/// How many of `count` positions are set in `words`, which has 512.
+uint32_t cbk_lookup16(const uint64_t *words, const void *_Nullable list, size_t count);
+uint32_t cbk_lookup32(const uint64_t *words, const void *_Nullable list, size_t count);
+
+/// Stands behind every list that is merged; no ordinal has this value.
+#define CBK_SENTINEL 0xFFFFFFFFu
+
+/// Merges `k` (1...5) ascending lists, each followed by CBK_SENTINEL: of the values in any of them
+/// those are taken for which bit `i` of `table` is set, where list `s` is bit `s` of `i`. `dst` has
+/// room for one value more than all lists together, or is NULL. Returns how many were taken.
+size_t cbk_merge(uint32_t *_Nullable dst, const uint32_t *_Nonnull const *_Nonnull lists,
+                 uint32_t k, uint32_t table);
 
 // Calls through a table, spelt as functions so that Swift need not unwrap a function pointer.
 

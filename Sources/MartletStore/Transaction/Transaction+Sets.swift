@@ -134,19 +134,25 @@ extension Transaction {
     public borrowing func blocks(
         of sets: [InstanceSet], in project: ProjectNumber
     ) throws(StorageError) -> StoredBlocks {
-        var slots: [StoredBlocks.Slot] = []
-        for set in sets {
-            let number = SetKey.number(of: set)
-            var prefix = Key(project)
-            prefix.append(number)
-            let smallKey = Key.block(SetKey.smallTopicBlock, of: number, in: project)
-            if SetKey.isTopic(number), let small = try raw.get(.sets, smallKey) {
-                slots.append(StoredBlocks.Slot(small: small))
-            } else {
-                slots.append(StoredBlocks.Slot(try BlockCursor(raw, prefix: prefix)))
-            }
+        var readers: [SetReader] = []
+        do throws(StorageError) {
+            for set in sets { readers.append(try reader(of: set, in: project)) }
+        } catch {
+            for reader in readers { reader.close() }
+            throw error
         }
-        return StoredBlocks(slots: slots)
+        return StoredBlocks(readers)
+    }
+
+    private borrowing func reader(
+        of set: InstanceSet, in project: ProjectNumber
+    ) throws(StorageError) -> SetReader {
+        let number = SetKey.number(of: set)
+        let smallKey = Key.block(SetKey.smallTopicBlock, of: number, in: project)
+        if SetKey.isTopic(number), let small = try raw.get(.sets, smallKey) {
+            return SetReader(small: small)
+        }
+        return try SetReader(raw, project: project, set: number)
     }
 }
 
