@@ -324,7 +324,24 @@ struct CheckTests {
     static let filled = Result { () throws -> (folder: TemporaryFolder, instances: [Instance]) in
         let bench = try Bench()
         let instances = try fill(bench)
-        try bench.reopen()
+        try bench.reopen { folder in
+            // A store that once held more: 'all' as a bitmap, 'some' as a list of a block.
+            let raw = RawStore(folder: folder)
+            for topic in [0, 3] as [UInt32] {
+                let set = big(0 as UInt32) + big(topic)
+                let list = try raw.get("sets", set + big(UInt32.max)) ?? []
+                let members = stride(from: 0, to: list.count, by: 4).map {
+                    UInt16(list[$0]) | UInt16(list[$0 + 1]) << 8
+                }
+                var row = members.flatMap { little($0) }
+                if members.count > 500 {
+                    row = [UInt8](repeating: 0, count: 4080)
+                    for member in members { row[Int(member / 8)] |= 1 << UInt8(member % 8) }
+                }
+                try raw.change("sets", set + big(0 as UInt32), row)
+                try raw.change("sets", set + big(UInt32.max), nil)
+            }
+        }
         return (bench.folder, instances)
     }
 

@@ -34,7 +34,7 @@ struct SetFormTests {
         let bench = try Bench(mapBytes: 1 << 26)
         let project = try bench.project("tides")
         // Across the boundary of a block: 32,640 are the first block's.
-        let instances = try bench.register(33_500, in: "tides")
+        let instances = try bench.register(35_700, in: "tides")
         #expect(instances.allSatisfy { $0.ordinal.isUsable })
         #expect(instances[32_639].ordinal.rawValue == 32_639)
         #expect(instances[32_640].ordinal.rawValue == 32_768)
@@ -58,7 +58,7 @@ struct SetFormTests {
             let all = try bench.store.read { (transaction) throws in
                 try Audience(of: "!('dogs' in topics)", in: project, SharedPrograms(), transaction)
             }
-            #expect(all.total == UInt64(33_500 - members.count), sourceLocation: location)
+            #expect(all.total == UInt64(35_700 - members.count), sourceLocation: location)
             try bench.expectClean(location)
         }
         func join(_ range: some Sequence<Int>) throws {
@@ -74,31 +74,100 @@ struct SetFormTests {
         try join(0..<440)
         try join(32_639..<32_647)
         try expect(["small"])
+        try join(5_000..<6_596)
+        #expect(members.count == 2044)
+        try expect(["small"])
         // One more than a list of ordinals holds.
-        try join([5_000])
-        try expect(["list", "list"])
-        try join(440..<498)
-        #expect(members.count == 507)
-        try expect(["list", "list"])
-        // The first block's 501st.
+        try join([6_596])
+        try expect(["bitmap", "list"])
+        try leave(1..<440)
+        try leave(5_000..<5_583)
+        #expect(members.count == 1023)
+        try expect(["bitmap", "list"])
+        // Half of what it holds.
+        try leave([5_583])
+        try expect(["small"])
+        try join([5_583])
+        try expect(["small"])
+        try leave(members)
+        #expect(try forms(bench, topic: 1, blocks: 2) == [])
+        // The lists of blocks.
+        try join(33_000..<35_640)
+        try expect(["bitmap"])
+        try join(0..<498)
+        try expect(["list", "bitmap"])
         try join([498, 499])
-        try expect(["bitmap", "list"])
-        try join(stride(from: 1000, to: 33_500, by: 3))
-        try expect(["bitmap", "list"])
-        try join(32_700..<33_400)
+        try expect(["list", "bitmap"])
+        // The first block's 501st.
+        try join([500])
         try expect(["bitmap", "bitmap"])
-        try leave(32_700..<33_400)
-        try leave(stride(from: 1000, to: 33_500, by: 3))
-        try leave(100..<440)
-        try expect(["list", "list"])
-        try leave(32_000..<33_500)
-        try expect(["list"])
-        try leave(members.sorted().dropLast())
-        try expect(["list"])
+        try leave(251..<501)
+        try expect(["bitmap", "bitmap"])
+        try leave([250])
+        try expect(["list", "bitmap"])
+        try leave(33_000..<34_867)
+        #expect(members.count == 1023)
+        try expect(["list", "bitmap"])
+        try leave([7])
+        try expect(["small"])
         try leave(members)
         #expect(try forms(bench, topic: 1, blocks: 2) == [])
         try join([3])
         try expect(["small"])
+    }
+
+    @Test("CON-1 TOP-1: topics that pass back and forth between the forms match as a model says")
+    func wandering() throws {
+        let bench = try Bench(mapBytes: 1 << 26)
+        let project = try bench.project("tides")
+        let instances = try bench.register(34_000, in: "tides")
+        var random = SeededGenerator(seed: 20_260_101)
+        var sets = [Set<Int>](repeating: [], count: 3)
+        let names = ["a", "b", "c"]
+        func total(_ condition: String) throws -> Int {
+            try bench.store.read { (transaction) throws in
+                Int(
+                    try Audience(of: condition, in: project, SharedPrograms(), transaction).total)
+            }
+        }
+        for _ in 0..<60 {
+            let topic = Int(random.next() % 3)
+            // Around the bounds: 1022 and 2044 members.
+            let target = [0, 3, 1021, 1022, 1023, 2043, 2044, 2045, 3000][Int(random.next() % 9)]
+            var some: Set<Int> = []
+            while sets[topic].count + some.count < target {
+                let one = Int(random.next() % 34_000)
+                if !sets[topic].contains(one) { some.insert(one) }
+            }
+            if !some.isEmpty {
+                try bench.change(
+                    .subscribe, names[topic], some.sorted().map { instances[$0] }, in: project)
+                sets[topic].formUnion(some)
+            } else if sets[topic].count > target {
+                let leaving = sets[topic].sorted().dropFirst(target)
+                try bench.change(
+                    .unsubscribe, names[topic], leaving.map { instances[$0] }, in: project)
+                sets[topic].subtract(leaving)
+            }
+            let (a, b, c) = (sets[0], sets[1], sets[2])
+            #expect(
+                try total("'a' in topics && ('b' in topics || 'c' in topics)")
+                    == a.intersection(b.union(c)).count)
+            #expect(
+                try total("'a' in topics || 'b' in topics || 'c' in topics")
+                    == a.union(b).union(c).count)
+            #expect(
+                try total("'a' in topics && !('b' in topics)") == a.subtracting(b).count)
+            #expect(
+                try total("!('a' in topics) || 'c' in topics")
+                    == 34_000 - a.subtracting(c).count)
+        }
+        for (topic, name) in names.enumerated() where !sets[topic].isEmpty {
+            #expect(
+                try bench.members(of: name, in: project)
+                    == sets[topic].sorted().map { instances[$0].token })
+        }
+        try bench.expectClean()
     }
 
     @Test(

@@ -28,8 +28,8 @@
 //
 // Blocks of a set. An ordinal's block is its upper 17 bits. A value of 4080 bytes is a bitmap (with
 // LMDB's page header exactly one overflow page); any other is a sorted list of u16 bit positions, of
-// at most 500. A topic of at most 448 subscribers lies under the block number 0xFFFFFFFF alone, as a
-// sorted list of u32 ordinals: 4.6 bytes a subscription instead of a page per block.
+// at most 500. A topic of at most 2044 subscribers lies under the block number 0xFFFFFFFF alone, as a
+// sorted list of u32 ordinals, read in one piece instead of a row a block.
 //
 // LMDB's keys have at most 511 bytes and topic names up to 900: a name of more than 440 bytes is
 // keyed by its first 440 bytes and the SHA-256 of the whole; the value has the name.
@@ -52,8 +52,9 @@ enum Table: Int, CaseIterable {
 /// Sets that are no topic have the upper four bits set to their kind.
 enum SetKey {
     static let smallTopicBlock: UInt32 = 0xFFFF_FFFF
-    /// Where a topic's one list becomes blocks: 448 × 4 bytes still fit beside another node in a page.
-    static let smallTopicMembersMax = 448
+    /// Where a topic's one list becomes blocks: 2044 × 4 bytes and LMDB's page header are exactly two
+    /// pages. At half of it blocks become one list again.
+    static let smallTopicMembersMax = 2044
     /// Where a block's list becomes a bitmap: a quarter of the bitmap's bytes.
     static let listMembersMax = 500
 

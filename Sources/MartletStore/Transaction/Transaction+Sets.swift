@@ -54,7 +54,47 @@ extension Transaction {
                 return before - remaining.count / 4
             }
         }
-        return try changeBlocks(ordinals, of: number, in: project, adding: false)
+        let removed = try changeBlocks(ordinals, of: number, in: project, adding: false)
+        if removed > 0, SetKey.isTopic(number) {
+            try gatherIfSmall(number, removed: removed, in: project)
+        }
+        return removed
+    }
+
+    /// Makes a topic's blocks one list again once they have few members: half of what a list holds,
+    /// so that one instance that comes and goes does not flip the form.
+    private borrowing func gatherIfSmall(
+        _ number: UInt32, removed: Int, in project: ProjectNumber
+    ) throws(StorageError) {
+        // The record counts as it did before this request, and spares large topics the walk.
+        let membersMax = SetKey.smallTopicMembersMax / 2
+        let record = try raw.get(.topics, .topic(TopicNumber(number), in: project))
+        if let record, record.count >= 8,
+            record.loadLittleEndian(UInt64.self, at: 0) > UInt64(membersMax + removed)
+        {
+            return
+        }
+        var prefix = Key(project)
+        prefix.append(number)
+        var blocks: [UInt32] = []
+        var members: [UInt32] = []
+        let cursor = try Cursor(raw, .sets)
+        var entry = try cursor.seek(prefix)
+        while let row = entry, row.key.count == 12, prefix.isPrefix(of: row.key) {
+            let block = row.key.loadBigEndian(UInt32.self, at: 8)
+            let view = BlockView.stored(row.value)
+            guard members.count + view.count <= membersMax else { return }
+            view.forEachBit {
+                members.append(block << BlockGeometry.strideShift | UInt32($0))
+            }
+            blocks.append(block)
+            entry = try cursor.next()
+        }
+        guard !members.isEmpty else { return }
+        for block in blocks { try raw.delete(.sets, .block(block, of: number, in: project)) }
+        try raw.put(
+            .sets, .block(SetKey.smallTopicBlock, of: number, in: project),
+            PackedList.bytes(of: members))
     }
 
     private borrowing func hasBlocks(
