@@ -6,20 +6,23 @@
 /// Gathers blocks and makes a `RecipientSet` of them.
 public struct RecipientSetBuilder: ~Copyable {
     private var directory: [(block: UInt32, count: UInt32, offset: UInt32, form: UInt32)] = []
-    /// Payloads so far; offsets count from here until `finish` knows the directory's size.
-    private var payload: UnsafeMutableRawBufferPointer
+    /// Payloads so far, in chunks, so that nothing is copied when there are more; offsets count from
+    /// the first byte of all until `finish` knows the directory's size.
+    private var chunks: [(memory: UnsafeMutableRawBufferPointer, used: Int)]
     private var payloadBytes = 0
+    private static let firstChunkBytes = 16 * 1024
+    private static let chunkBytes = 256 * 1024
     /// Members so far.
     public private(set) var count: UInt64 = 0
     private let positions: UnsafeMutablePointer<UInt16>
 
     public init() {
-        payload = .allocate(byteCount: 16 * 1024, alignment: 64)
+        chunks = [(.allocate(byteCount: Self.firstChunkBytes, alignment: 64), 0)]
         positions = .allocate(capacity: BlockGeometry.listCountMax + BitKernels.compressSlack)
     }
 
     deinit {
-        payload.deallocate()
+        for chunk in chunks { chunk.memory.deallocate() }
         positions.deallocate()
     }
 
@@ -77,23 +80,26 @@ public struct RecipientSetBuilder: ~Copyable {
             bytes.storeBytes(of: entry.form.littleEndian, toByteOffset: at + 12, as: UInt32.self)
             at += Layout.entryBytes
         }
-        if payloadBytes > 0 {
-            (bytes.baseAddress! + head).copyMemory(
-                from: payload.baseAddress!, byteCount: payloadBytes)
+        at = head
+        for chunk in chunks where chunk.used > 0 {
+            (bytes.baseAddress! + at).copyMemory(
+                from: chunk.memory.baseAddress!, byteCount: chunk.used)
+            at += chunk.used
         }
         return RecipientSet(adopting: bytes)
     }
 
-    /// Room for `bytes` more at the end of the payload.
+    /// Room for `bytes` more at the end of the payload, at most a bitmap's.
     private mutating func reserve(_ bytes: Int) -> UnsafeMutableRawPointer {
-        if payloadBytes + bytes > payload.count {
-            let grown = UnsafeMutableRawBufferPointer.allocate(
-                byteCount: payload.count * 2 + bytes, alignment: 64)
-            grown.baseAddress!.copyMemory(from: payload.baseAddress!, byteCount: payloadBytes)
-            payload.deallocate()
-            payload = grown
+        var last = chunks.count - 1
+        if chunks[last].used + bytes > chunks[last].memory.count {
+            chunks.append((.allocate(byteCount: Self.chunkBytes, alignment: 64), 0))
+            last += 1
         }
-        defer { payloadBytes += bytes }
-        return payload.baseAddress! + payloadBytes
+        defer {
+            chunks[last].used += bytes
+            payloadBytes += bytes
+        }
+        return chunks[last].memory.baseAddress! + chunks[last].used
     }
 }
