@@ -49,6 +49,10 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     /// Sessions looked at in one turn before the kernel is given its sends; more where many have
     /// something to send.
     static var deliveriesPerTurn: Int { 16_384 }
+    /// Sends of one turn, given to the kernel in one system call. Between two turns the loop hears
+    /// what has come meanwhile, and what that brings to sessions that still wait for their send leaves
+    /// with it: a burst that arrives in pieces costs hardly more than one that arrives at once.
+    static var sendsPerTurn: Int { 256 }
     /// Sessions that are read for from their mailbox in one turn.
     static var catchUpsPerTurn: Int { 256 }
     /// Messages that one of them looks at, whoever they are for: a mailbox that has not been read for
@@ -138,7 +142,7 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     }
 
     private func waitMilliseconds() -> Int {
-        if delivery.fanoutCount > 0 { return 0 }
+        if delivery.fanoutCount > 0 || delivery.readyCount > 0 { return 0 }
         if delivery.hasBehind, catchUpResumes == 0, hasRoomForFrames { return 0 }
         if delivery.hasAcknowledgements, !isAcknowledging {
             return Int(Self.acknowledgeMilliseconds)
@@ -228,9 +232,11 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
 
     // MARK: Sending
 
-    /// Starts one send for each session that has something to send.
+    /// Starts one send for each session that has something to send, as many as a turn has.
     private mutating func sendReady() {
-        while let index = delivery.nextReady() {
+        var left = Self.sendsPerTurn
+        while left > 0, let index = delivery.nextReady() {
+            left -= 1
             let connection = connections + Int(index)
             guard isOccupied[Int(index)], connection.pointee.phase != .closed else { continue }
             if vectorsUsed + OutputBounds.vectorsPerSend > vectors.count { submitAndWait(0) }

@@ -419,6 +419,9 @@ public struct Delivery: ~Copyable {
 
     public mutating func nextReady() -> UInt32? { output.nextReady() }
 
+    /// Sessions that wait for their send to be started.
+    public var readyCount: Int { output.readyCount }
+
     /// What to send next for a session. Stays valid until `sent` or `close`.
     public mutating func gather(
         _ index: UInt32, into vectors: UnsafeMutableBufferPointer<iovec>
