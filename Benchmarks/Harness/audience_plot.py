@@ -6,6 +6,8 @@
 import svg
 
 MINE, OTHER = "count, ms", "CRoaring, ms"
+# The size that the figures are set for: the tables of the others stand in the report.
+SIZE = "**10,000,000 instances**"
 
 
 def cells(line):
@@ -21,16 +23,18 @@ def number(text):
 
 
 def rows(text):
-    """[(topics, ours, CRoaring's)] of every line that has both."""
-    found, columns = [], None
+    """[(topics, ours, CRoaring's)] of every line of the 10 M table that has both."""
+    found, columns, is_meant = [], None, False
     for line in text.splitlines():
+        if line.startswith("**"):
+            is_meant = line.startswith(SIZE)
         if not line.startswith("|"):
             columns = None
             continue
         fields = cells(line)
         if MINE in fields and OTHER in fields:
             columns = fields.index(MINE), fields.index(OTHER)
-        elif columns and len(fields) > max(columns):
+        elif is_meant and columns and len(fields) > max(columns):
             mine, other = (number(fields[column]) for column in columns)
             if mine and other:
                 found.append((fields[0], mine, other))
