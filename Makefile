@@ -6,7 +6,7 @@ PACKAGES := liburing-dev libjemalloc-dev liblmdb-dev
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 SOURCES := Package.swift Sources Tests
 
-.PHONY: run build test deps python format format-check clean
+.PHONY: run build test mailbox-histories deps python format format-check clean
 
 # The demo; in a terminal it goes on serving until Ctrl-C.
 run: build
@@ -18,6 +18,14 @@ build: deps
 test: deps python
 	swift build -c release --build-tests
 	swift test -c release --skip-build
+
+# Random histories of mailboxes beside a naive broker: COUNT of them from seed FIRST on, or the one
+# with SEED, told; with FIRST those before it are run in the same environment.
+mailbox-histories: deps
+	swift build -c release --build-tests
+	MARTLET_MAILBOX_COUNT=$(or $(COUNT),100000) MARTLET_MAILBOX_SEED=$(SEED) \
+	    MARTLET_MAILBOX_FIRST=$(FIRST) \
+	    swift test -c release --skip-build --filter MartletMailboxTests.HistoryTests/random
 
 # Installs what is missing, and says what that is.
 deps:

@@ -116,9 +116,14 @@ let package = Package(
             ],
             swiftSettings: common),
         .testTarget(
+            name: "MartletMailboxTests",
+            dependencies: ["MartletStore", "MartletEngine", "MartletBits", "MartletBase"],
+            swiftSettings: common),
+        .testTarget(
             name: "MartletTests",
             dependencies: [
-                "Martlet", "MartletClient", .product(name: "Logging", package: "swift-log"),
+                "Martlet", "MartletClient", "MartletStore", "MartletEngine",
+                .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: common),
         .testTarget(

@@ -24,7 +24,47 @@ public enum Limits {
     /// TTL-1: longest and default life of a stored message (28 days).
     public static let timeToLiveSecondsMax: UInt32 = 2_419_200
 
+    /// TTL-1: how far ahead the instant may be at which a message expires (30 days: what SDKs of other
+    /// platforms ask for unless told otherwise); stored it is no longer than any.
+    public static let expirationSecondsMax: UInt32 = 2_592_000
+
+    /// COL-3: collapse keys stored per instance.
+    public static let collapseKeysPerInstanceMax = 4
+    /// COL-4: collapsible messages that one app on one device gets in a row.
+    public static let collapsibleBurst = 20
+    /// COL-4: after how many seconds it gets one more.
+    public static let collapsibleRefillSeconds = 180
+    /// STO-1: messages that are not collapsible stored per instance.
+    public static let storedPerInstanceMax = 100
+    /// STO-2: an instance that has not connected for more seconds than this (30 days) is inactive.
+    public static let inactiveSeconds = 2_592_000
+    /// STO-2: how long an inactive instance is told of what was discarded (28 days).
+    public static let discardNoticeSeconds: UInt32 = 2_419_200
+    /// QUO-1: messages to one device in a minute.
+    public static let deviceMessagesPerMinute = 240
+    /// QUO-1: messages to one device in an hour.
+    public static let deviceMessagesPerHour = 5000
+    /// MSG-9: how long a sender may repeat an idempotency key, in seconds (24 h).
+    public static let idempotencySeconds: UInt32 = 86_400
+
     // MARK: Martlet's own bounds
+
+    /// MSG-9: longest idempotency key, in bytes.
+    public static let idempotencyKeyBytesMax = 128
+    /// COL-1: longest collapse key, in bytes.
+    public static let collapseKeyBytesMax = 256
+    /// MSG-5: longest encoded platform block, in bytes: beside its overrides the free-form parts.
+    public static let platformBlockBytesMax = 4096
+    /// MSG-10: how far ahead a message can be scheduled, in seconds (28 days).
+    public static let scheduleSecondsMax: UInt32 = 2_419_200
+    /// MSG-10: scheduled messages that wait in one project.
+    public static let scheduledPerProjectMax = 100_000
+    /// RCP-1: how long after its acceptance receipts of a message are taken, in seconds (28 days).
+    public static let receiptsWantedSeconds: UInt32 = 2_419_200
+    /// RCP-1: receipts kept for one project while no sender takes them; the oldest go first.
+    public static let receiptsPerProjectMax = 1_000_000
+    /// TTL-4: stream IDs that a device lists in HELLO as taken but not confirmed.
+    public static let unconfirmedStreamIDsMax = 1024
 
     /// CON-3: what a project may raise its limit of distinct topics to.
     public static let conditionTopicsCeiling = 64

@@ -2,105 +2,149 @@
 //
 // What a device has been given, what its application has taken, and what of that the broker knows
 // (DEV-3, TTL-4). Delivery is at least once, so a message may come again on a later connection; the
-// application sees it once. Three marks rise through the stream IDs:
+// application sees it once. Stream IDs need not rise: what a doze or a throttle held back comes later.
+// So a duplicate is told by the set of IDs that were taken:
 //
-//     seen ≤ floor … recent   a stream ID at or below the floor, or in `recent`, is a duplicate
-//     takenThrough            every message delivered up to here was taken: HELLO's received-through
-//     deliveredThrough        highest on this connection: no acknowledgement may pass it
+//     outstanding   given to the application, not taken yet
+//     unconfirmed   taken; the broker has not said that its acknowledgement is on disk: HELLO's list
+//     confirmed     everything up to here; such an ID is remembered no more
 //
-// An acknowledgement is cumulative: min(takenThrough, deliveredThrough). Pure.
+// An acknowledgement is cumulative for what came in the order of stream IDs and single for the rest: to
+// the broker a cumulative one says nothing about what it delivers late. Pure.
+
+import MartletBase
 
 package struct DeliveryLedger: Sendable {
-    /// Stream IDs above the floor that are remembered one by one.
-    package static let recentMax = 1024
+    /// Single stream IDs in one acknowledgement: far below what a frame holds.
+    package static let singlesMax = 1000
 
     private struct Entry {
         var streamID: UInt64
-        var isTaken: Bool
+        /// Whether it came on this connection, and then whether after a higher one.
+        var isHere = true
+        var isLate: Bool
     }
 
-    /// Every message delivered up to here has been taken by the application.
-    package private(set) var takenThrough: UInt64
-    private var floor: UInt64
-    /// Seen above the floor, ascending.
-    private var recent: [UInt64] = []
-    /// Delivered and above `takenThrough`, ascending.
+    /// Given and not taken, ascending.
     private var outstanding: [Entry] = []
+    /// Taken and not confirmed, ascending.
+    package private(set) var unconfirmed: [UInt64]
+    private var confirmedThrough: UInt64 = 0
+    /// Highest on this connection.
     private var deliveredThrough: UInt64 = 0
-    private var sentThrough: UInt64 = 0
+    /// To be acknowledged, ascending: what came in order, and what came late.
+    private var unsent: [UInt64] = []
+    private var unsentLate: [UInt64] = []
+
+    package init(unconfirmed: some Sequence<UInt64> = []) {
+        self.unconfirmed = Array(Set(unconfirmed)).sorted().suffix(Limits.unconfirmedStreamIDsMax)
+    }
+
     /// Messages taken, or seen again after they were, since the last acknowledgement.
-    package private(set) var unsentCount = 0
+    package var unsentCount: Int { unsent.count + unsentLate.count }
 
-    package init(receivedThrough: UInt64) {
-        takenThrough = receivedThrough
-        floor = receivedThrough
-    }
-
-    /// A connection opened; HELLO carried `receivedThrough`.
-    package mutating func connected(receivedThrough: UInt64, acknowledgedThrough: UInt64) {
+    /// A connection opened; HELLO carried what is unconfirmed.
+    package mutating func connected(acknowledgedThrough: UInt64) {
         deliveredThrough = 0
-        sentThrough = max(receivedThrough, acknowledgedThrough)
-        unsentCount = 0
-        if outstanding.isEmpty { takenThrough = max(takenThrough, acknowledgedThrough) }
+        unsent = []
+        unsentLate = []
+        for index in outstanding.indices { outstanding[index].isHere = false }
+        confirmedThrough = 0
+        confirm(through: acknowledgedThrough)
     }
 
-    /// A stored message came. Says whether it is new to the application.
+    /// The broker will not deliver anything up to here again.
+    package mutating func confirm(through: UInt64) {
+        confirmedThrough = max(confirmedThrough, through)
+        unconfirmed.removeFirst(Self.place(after: confirmedThrough, in: unconfirmed))
+    }
+
+    /// A stored message, or the notice that some were discarded, came. Says whether it is new to the
+    /// application.
     package mutating func deliver(_ streamID: UInt64) -> Bool {
+        let isLate = streamID < deliveredThrough
         deliveredThrough = max(deliveredThrough, streamID)
-        if hasSeen(streamID) {
-            if streamID <= takenThrough { unsentCount += 1 }
+        if streamID <= confirmedThrough || Self.contains(streamID, in: unconfirmed) {
+            acknowledgeSoon(streamID, isLate: isLate)
             return false
         }
-        recent.insert(streamID, at: Self.place(of: streamID, in: recent))
-        if recent.count > Self.recentMax {
-            let evicted = Self.recentMax / 2
-            floor = recent[evicted - 1]
-            recent.removeFirst(evicted)
+        let index = place(of: streamID)
+        if index < outstanding.count, outstanding[index].streamID == streamID {
+            outstanding[index].isHere = true
+            outstanding[index].isLate = isLate
+            return false
         }
-        let index = outstanding.lastIndex { $0.streamID < streamID }.map { $0 + 1 } ?? 0
-        outstanding.insert(Entry(streamID: streamID, isTaken: false), at: index)
+        outstanding.insert(Entry(streamID: streamID, isLate: isLate), at: index)
         return true
     }
 
     /// The application has taken a message.
     package mutating func take(_ streamID: UInt64) {
-        guard
-            let index = outstanding.firstIndex(where: { $0.streamID == streamID && !$0.isTaken })
-        else { return }
-        outstanding[index].isTaken = true
-        unsentCount += 1
-        let taken = outstanding.prefix { $0.isTaken }.count
-        guard taken > 0 else { return }
-        takenThrough = max(takenThrough, outstanding[taken - 1].streamID)
-        outstanding.removeFirst(taken)
+        let index = place(of: streamID)
+        guard index < outstanding.count, outstanding[index].streamID == streamID else { return }
+        let entry = outstanding.remove(at: index)
+        Self.insert(streamID, into: &unconfirmed)
+        if unconfirmed.count > Limits.unconfirmedStreamIDsMax { unconfirmed.removeFirst() }
+        // What did not come on this connection cannot be acknowledged on it: it will come, or HELLO
+        // tells it next time.
+        if entry.isHere { acknowledgeSoon(streamID, isLate: entry.isLate) }
     }
 
     /// What could be acknowledged now, if anything.
-    package var acknowledgement: UInt64? {
-        let through = min(takenThrough, deliveredThrough)
-        return through > sentThrough ? through : nil
+    package var acknowledgement: (through: UInt64, single: [UInt64])? {
+        guard unsentCount > 0 else { return nil }
+        let held = outstanding.first { $0.isHere }?.streamID ?? .max
+        let together = Self.place(after: held, in: unsent)
+        let single = (unsent[together...] + unsentLate).prefix(Self.singlesMax)
+        return (together > 0 ? unsent[together - 1] : 0, Array(single))
     }
 
     /// The acknowledgement went out.
-    package mutating func acknowledged(through: UInt64) {
-        sentThrough = max(sentThrough, through)
-        unsentCount = 0
+    package mutating func acknowledged(through: UInt64, single: [UInt64]) {
+        let single = Set(single)
+        unsent.removeAll { $0 <= through || single.contains($0) }
+        unsentLate.removeAll { single.contains($0) }
     }
 
-    private func hasSeen(_ streamID: UInt64) -> Bool {
-        guard streamID > floor else { return true }
-        let place = Self.place(of: streamID, in: recent)
-        return place < recent.count && recent[place] == streamID
+    private mutating func acknowledgeSoon(_ streamID: UInt64, isLate: Bool) {
+        if isLate {
+            Self.insert(streamID, into: &unsentLate)
+        } else {
+            Self.insert(streamID, into: &unsent)
+        }
     }
 
-    /// Index of the first element not below `value`. IDs rise, so it is nearly always the end.
-    private static func place(of value: UInt64, in ascending: [UInt64]) -> Int {
-        if let last = ascending.last, last < value { return ascending.count }
+    // MARK: Ascending lists
+
+    /// Where an outstanding stream ID is or would be. IDs mostly rise, so it is nearly always an end.
+    private func place(of streamID: UInt64) -> Int {
+        if let last = outstanding.last, last.streamID < streamID { return outstanding.count }
+        var (low, high) = (0, outstanding.count)
+        while low < high {
+            let middle = (low + high) / 2
+            if outstanding[middle].streamID < streamID { low = middle + 1 } else { high = middle }
+        }
+        return low
+    }
+
+    /// Index of the first element above `value`.
+    private static func place(after value: UInt64, in ascending: [UInt64]) -> Int {
+        if let last = ascending.last, last <= value { return ascending.count }
         var (low, high) = (0, ascending.count)
         while low < high {
             let middle = (low + high) / 2
-            if ascending[middle] < value { low = middle + 1 } else { high = middle }
+            if ascending[middle] <= value { low = middle + 1 } else { high = middle }
         }
         return low
+    }
+
+    private static func contains(_ value: UInt64, in ascending: [UInt64]) -> Bool {
+        let place = place(after: value, in: ascending)
+        return place > 0 && ascending[place - 1] == value
+    }
+
+    private static func insert(_ value: UInt64, into ascending: inout [UInt64]) {
+        let place = place(after: value, in: ascending)
+        if place == 0 || ascending[place - 1] != value { ascending.insert(value, at: place) }
     }
 }

@@ -8,10 +8,39 @@ import MartletWire
 import NIOCore
 
 extension MartletDevice {
-    /// The messages, until the device is closed; it throws where trying again cannot help, such as
-    /// UNREGISTERED. Connects when iterated over. Meant for one iterator at a time; several share the
-    /// messages among them.
+    /// DEV-3: the messages, until the device is closed; it throws where trying again cannot help, such
+    /// as UNREGISTERED. Connects when iterated over. Meant for one iterator at a time; several share the
+    /// messages among them. Who wants to know that messages were discarded iterates over `events`
+    /// instead: this sequence takes such notices and says nothing of them.
     public nonisolated var messages: Messages { Messages(device: self) }
+
+    /// DEV-3: the messages, and between them, in their place, that stored messages were discarded. As
+    /// `messages` in everything else.
+    public nonisolated var events: Events { Events(device: self) }
+
+    public struct Events: AsyncSequence, Sendable {
+        public typealias Element = DeviceEvent
+        public typealias Failure = any Error
+
+        let device: MartletDevice
+
+        public func makeAsyncIterator() -> Iterator { Iterator(device: device) }
+
+        public struct Iterator: AsyncIteratorProtocol {
+            let device: MartletDevice
+            private var last: DeviceEvent?
+
+            init(device: MartletDevice) { self.device = device }
+
+            /// Says that the event before was taken, and waits for the next.
+            public mutating func next() async throws -> DeviceEvent? {
+                let taken = last
+                last = nil
+                last = try await device.nextEvent(after: taken)
+                return last
+            }
+        }
+    }
 
     public struct Messages: AsyncSequence, Sendable {
         public typealias Element = IncomingMessage
@@ -22,35 +51,39 @@ extension MartletDevice {
         public func makeAsyncIterator() -> Iterator { Iterator(device: device) }
 
         public struct Iterator: AsyncIteratorProtocol {
-            let device: MartletDevice
-            private var last: IncomingMessage?
+            private var events: Events.Iterator
 
-            init(device: MartletDevice) { self.device = device }
+            init(device: MartletDevice) { events = Events.Iterator(device: device) }
 
             /// Says that the message before was taken, and waits for the next.
             public mutating func next() async throws -> IncomingMessage? {
-                let taken = last
-                last = nil
-                last = try await device.nextMessage(after: taken)
-                return last
+                while let event = try await events.next() {
+                    if case .message(let message) = event { return message }
+                }
+                return nil
             }
         }
     }
 
     /// Says that the application has taken a message, where it does not ask for the next one. The
     /// broker hears of it as the options say.
-    public func acknowledge(_ message: IncomingMessage) {
-        guard message.isStored else { return }
-        ledger.take(message.streamID)
+    public func acknowledge(_ message: IncomingMessage) { acknowledge(.message(message)) }
+
+    /// Says that the application has taken note that messages were discarded.
+    public func acknowledge(_ deleted: DeletedMessages) { acknowledge(.deleted(deleted)) }
+
+    private func acknowledge(_ event: DeviceEvent) {
+        guard let streamID = event.acknowledgedID else { return }
+        ledger.take(streamID)
         acknowledge(ifDue: true)
     }
 
-    func nextMessage(after taken: IncomingMessage?) async throws -> IncomingMessage? {
+    func nextEvent(after taken: DeviceEvent?) async throws -> DeviceEvent? {
         if let taken { acknowledge(taken) }
         start()
-        if let message = waiting.popFirst() {
+        if let event = waiting.popFirst() {
             readOnIfWanted()
-            return message
+            return event
         }
         if case .ended(let error) = state {
             if let error { throw error }
@@ -84,19 +117,32 @@ extension MartletDevice {
             return
         }
         guard let message = try? IncomingMessage(deliver, projectID: credentials.projectID) else {
-            // Nobody can read it, now or later: the ones behind it must not wait for it.
+            // Nobody can read it, now or later: it must not come again on every connection.
             ledger.take(deliver.streamID)
             acknowledge(ifDue: true)
             return
         }
+        hand(.message(message), on: link)
+        if message.wantsReceipts {
+            keep(PendingReceipt(kind: .received, streamID: deliver.streamID))
+        }
+    }
+
+    func received(_ deleted: Deleted, on link: Link) {
+        guard ledger.deliver(deleted.streamID) else { return acknowledge(ifDue: true) }
+        hand(
+            .deleted(DeletedMessages(count: deleted.count, streamID: deleted.streamID)), on: link)
+    }
+
+    private func hand(_ event: DeviceEvent, on link: Link) {
         if takers.isEmpty {
-            waiting.append(message)
+            waiting.append(event)
             // The answer to a request may be behind these messages: read on until it has come.
             if waiting.count >= options.bufferedMessagesMax && requests.count == 0 {
                 link.handler.value.pause()
             }
         } else {
-            takers.removeFirst().taker.resume(returning: message)
+            takers.removeFirst().taker.resume(returning: event)
         }
     }
 
@@ -112,7 +158,7 @@ extension MartletDevice {
     /// Sends the acknowledgement that is due, or makes sure that it will be in time. Not `ifDue`: what
     /// there is goes now, because something else does.
     func acknowledge(ifDue: Bool) {
-        guard case .open(let link) = state, let through = ledger.acknowledgement else { return }
+        guard case .open(let link) = state, ledger.unsentCount > 0 else { return }
         if ifDue && ledger.unsentCount < options.acknowledgedTogetherMax
             && options.acknowledgementDelay > .zero
         {
@@ -130,8 +176,10 @@ extension MartletDevice {
         }
         acknowledgementTimer?.cancel()
         acknowledgementTimer = nil
-        guard (try? link.handler.value.send(.acknowledge(Acknowledge(through: through)))) != nil
-        else { return }
-        ledger.acknowledged(through: through)
+        while let (through, single) = ledger.acknowledgement {
+            let frame = Acknowledge(through: through, streamIDs: single)
+            guard (try? link.handler.value.send(.acknowledge(frame))) != nil else { return }
+            ledger.acknowledged(through: through, single: single)
+        }
     }
 }

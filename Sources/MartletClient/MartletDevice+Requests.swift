@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a device asks of the broker: registration, its own subscriptions, and its end (DEV-1, DEV-2).
-// Subscribing twice is one subscription, so these are repeated after a loss, unlike a SEND.
+// What a device asks of the broker: registration, its own subscriptions, another token, and its end
+// (DEV-1, DEV-2). Subscribing twice is one subscription, so these are repeated after a loss, unlike a SEND.
 
 public import MartletBase
 public import MartletWire
@@ -60,6 +60,39 @@ extension MartletDevice {
         end(nil)
     }
 
+    /// REG-4: gives this instance another token, and returns it. The old one is not registered any more;
+    /// keep `credentials` anew. Subscriptions and stored messages stay. Not tried again by itself: if the
+    /// connection is lost before the answer (UNAVAILABLE), the token may be the new one, which nobody
+    /// knows; the device then ends with UNREGISTERED, and registers anew.
+    @discardableResult
+    public func rotateToken() async throws -> String {
+        let answer = try await request { correlation in
+            .rotate(RotateRequest(correlation: correlation))
+        }
+        guard case .rotated(let rotated) = answer else { throw unexpected(answer) }
+        return rotated.token
+    }
+
+    /// DEV-1: every token that this instance is given from now on, for those parts of an application that
+    /// tell its server. Each call makes a sequence of its own; it ends with the device.
+    public func newTokens() -> AsyncStream<String> {
+        let (stream, listener) = AsyncStream.makeStream(
+            of: String.self, bufferingPolicy: .bufferingNewest(1))
+        if case .ended = state {
+            listener.finish()
+            return stream
+        }
+        waitersEver += 1
+        let number = waitersEver
+        tokenListeners[number] = listener
+        listener.onTermination = { [weak self] _ in
+            Task { await self?.removeTokenListener(number) }
+        }
+        return stream
+    }
+
+    private func removeTokenListener(_ number: UInt64) { tokenListeners[number] = nil }
+
     private func change(_ operation: TopicOperation, _ topic: String) async throws {
         let name = try TopicName(validating: topic).text
         var backoff = options.backoff
@@ -94,7 +127,7 @@ extension MartletDevice {
         _ make: @Sendable (UInt32) -> ClientFrame
     ) async throws -> BrokerFrame {
         let link = try await link()
-        let correlation = requests.nextCorrelation()
+        let correlation = nextCorrelation()
         return try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { (answer: Answer) in
                 // Leaves in the same packet.
@@ -139,14 +172,28 @@ extension MartletDevice {
     }
 
     func received(answer frame: BrokerFrame) {
-        guard let correlation = frame.correlation, let answer = requests.remove(correlation) else {
-            return
+        guard let correlation = frame.correlation else { return }
+        // Known before whoever asked for it is: HELLO needs it, whoever does.
+        if case .rotated(let rotated) = frame {
+            replaceToken(rotated.token)
+            for listener in tokenListeners.values { listener.yield(rotated.token) }
         }
+        if let receipt = receiptsTold.removeValue(forKey: correlation) {
+            return answered(receipt, by: frame)
+        }
+        guard let answer = requests.remove(correlation) else { return }
         if case .error(let refusal) = frame {
             answer.resume(throwing: refusal.error)
         } else {
             answer.resume(returning: frame)
         }
+    }
+
+    /// One that neither a caller nor a receipt waits for.
+    func nextCorrelation() -> UInt32 {
+        var correlation = requests.nextCorrelation()
+        while receiptsTold[correlation] != nil { correlation = requests.nextCorrelation() }
+        return correlation
     }
 }
 

@@ -11,6 +11,7 @@
 public import MartletBase
 import MartletWire
 import NIOCore
+import Synchronization
 
 public actor MartletDevice {
     enum State {
@@ -18,18 +19,20 @@ public actor MartletDevice {
         case idle
         /// A pause before the next attempt. Can transition to: opening, ended.
         case waiting(Scheduled<Void>)
-        /// HELLO carries this received-through. Can transition to: open, waiting, ended.
-        case opening(receivedThrough: UInt64)
+        /// HELLO is out or about to be. Can transition to: open, waiting, ended.
+        case opening
         /// Can transition to: waiting, ended.
         case open(Link)
         /// Closed, unregistered, or refused for good. Final.
         case ended(MartletError?)
     }
 
-    typealias Taker = CheckedContinuation<IncomingMessage?, any Error>
+    typealias Taker = CheckedContinuation<DeviceEvent?, any Error>
     typealias Answer = CheckedContinuation<BrokerFrame, any Error>
 
-    public nonisolated let credentials: DeviceCredentials
+    private nonisolated let known: Mutex<DeviceCredentials>
+    /// The token changes with `rotateToken()`.
+    public nonisolated var credentials: DeviceCredentials { known.withLock { $0 } }
     nonisolated let eventLoop: any EventLoop
     private nonisolated let executor: any SerialExecutor
     /// The executor is kept by this actor, so it outlives every use of the reference.
@@ -49,27 +52,41 @@ public actor MartletDevice {
 
     // The way of messages.
     var ledger: DeliveryLedger
-    var waiting = MessageQueue()
+    var waiting = EventQueue()
     var takers: [(number: UInt64, taker: Taker)] = []
     var acknowledgementTimer: Scheduled<Void>?
 
     // The way of requests.
     var requests = RequestTable<Answer>()
+    var receipts = ReceiptQueue()
+    /// Receipts that this connection's broker has been told, by their correlation. Nobody waits for
+    /// them, so reading does not go on for their sake.
+    var receiptsTold: [UInt32: PendingReceipt] = [:]
+    /// Who listens for new tokens.
+    var tokenListeners: [UInt64: AsyncStream<String>.Continuation] = [:]
+    private var helloState: DeviceState
+    /// PRI-2: what the broker is told on every connection.
+    public internal(set) var deviceState: DeviceState
     var openWaiters: [(number: UInt64, waiter: CheckedContinuation<Link, any Error>)] = []
 
     /// Numbers those who wait, so that one can be cancelled.
     var waitersEver: UInt64 = 0
 
-    /// - Parameter receivedThrough: what `receivedThrough` was when the application last kept it, so
-    ///   that an acknowledgement that was lost is made good; 0 if it did not.
+    /// - Parameters:
+    ///   - unconfirmed: what `unconfirmed` was when the application last kept it, so that no message
+    ///     comes twice after a lost acknowledgement; empty if it did not.
+    ///   - deviceState: how awake the device is when it connects.
     public init(
         host: String, port: Int = Limits.defaultPort, credentials: DeviceCredentials,
-        receivedThrough: UInt64 = 0, options: DeviceOptions = DeviceOptions()
+        unconfirmed: [UInt64] = [], deviceState: DeviceState = .active,
+        options: DeviceOptions = DeviceOptions()
     ) {
-        self.credentials = credentials
+        known = Mutex(credentials)
+        self.deviceState = deviceState
+        helloState = deviceState
         self.options = options
         backoff = options.backoff
-        ledger = DeliveryLedger(receivedThrough: receivedThrough)
+        ledger = DeliveryLedger(unconfirmed: unconfirmed)
         eventLoop = options.eventLoopGroup.next()
         executor = eventLoop.executor
         dialer = Dialer(
@@ -79,6 +96,7 @@ public actor MartletDevice {
 
     deinit {
         acknowledgementTimer?.cancel()
+        for listener in tokenListeners.values { listener.finish() }
         switch state {
         case .open(let link): link.channel.close(promise: nil)
         case .waiting(let timer): timer.cancel()
@@ -86,11 +104,12 @@ public actor MartletDevice {
         }
     }
 
-    /// The highest stream ID up to which the application has taken every message. Worth keeping where
-    /// the application keeps its own state.
-    public var receivedThrough: UInt64 { ledger.takenThrough }
+    /// TTL-4: the stream IDs of messages that the application has taken and of which the broker has not
+    /// said that it will not deliver them again; at most 1024, the oldest are forgotten first. Worth
+    /// keeping where the application keeps its own state: a message whose ID is lost may come twice.
+    public var unconfirmed: [UInt64] { ledger.unconfirmed }
 
-    /// Messages that have come and wait for the application.
+    /// Messages and other events that have come and wait for the application.
     public var bufferedMessages: Int { waiting.count }
 
     /// Connects and stays connected until `close()`. Returns when connected for the first time;
@@ -110,14 +129,18 @@ public actor MartletDevice {
     func open() {
         if case .ended = state { return }
         connections += 1
-        let receivedThrough = ledger.takenThrough
-        state = .opening(receivedThrough: receivedThrough)
+        state = .opening
+        helloState = deviceState
+        let credentials = credentials
         dialer.open(
             .device(
                 projectID: credentials.projectID, token: credentials.token,
-                deviceKey: credentials.deviceKey, receivedThrough: receivedThrough),
+                deviceKey: credentials.deviceKey, state: deviceState,
+                unconfirmed: ledger.unconfirmed),
             connection: connections, owner: self)
     }
+
+    func replaceToken(_ token: String) { known.withLock { $0.token = token } }
 
     private func wait(_ pause: Duration) {
         state = .waiting(
@@ -157,6 +180,8 @@ public actor MartletDevice {
             answer.resume(throwing: reason)
         }
         endTakers(error)
+        for listener in tokenListeners.values { listener.finish() }
+        tokenListeners = [:]
     }
 }
 
@@ -174,14 +199,15 @@ extension MartletDevice: ConnectionOwner {
     }
 
     private func opened(_ link: Link) {
-        guard case .opening(let receivedThrough) = state, link.connection == connections else {
+        guard case .opening = state, link.connection == connections else {
             return link.channel.close(promise: nil)
         }
         state = .open(link)
         openedAt = .now()
-        ledger.connected(
-            receivedThrough: receivedThrough,
-            acknowledgedThrough: link.welcome.acknowledgedThrough)
+        ledger.connected(acknowledgedThrough: link.welcome.acknowledgedThrough)
+        // HELLO said what it was when the connection was dialed.
+        if deviceState != helloState { tell(deviceState, on: link) }
+        for receipt in receipts.all { send(receipt, on: link) }
         let waiters = openWaiters
         openWaiters = []
         for (_, waiter) in waiters { waiter.resume(returning: link) }
@@ -191,6 +217,8 @@ extension MartletDevice: ConnectionOwner {
         guard case .open(let link) = state, link.connection == connection else { return }
         switch frame {
         case .deliver(let deliver): received(deliver, on: link)
+        case .deleted(let deleted): received(deleted, on: link)
+        case .confirmed(let confirmed): ledger.confirm(through: confirmed.through)
         case .draining(let notice):
             drainDelay = .milliseconds(Int64(notice.reconnectDelayMilliseconds))
         default: received(answer: frame)
@@ -202,6 +230,7 @@ extension MartletDevice: ConnectionOwner {
         for answer in requests.removeAll(ofConnection: connection) {
             answer.resume(throwing: error)
         }
+        receiptsTold = [:]
         acknowledgementTimer?.cancel()
         acknowledgementTimer = nil
         switch state {

@@ -13,8 +13,21 @@ public struct SendResult: Sendable, Hashable {
     public var messageID: String?
     /// The stream ID under which devices get it; 0 if the message was only validated.
     public var messageNumber: UInt64
-    /// Instances that it was accepted for.
+    /// Instances that it was accepted for; 0 for a message that is scheduled.
     public var recipients: UInt64
+    /// QUO-1: instances that are not among them, because their device had too many messages.
+    public var rateLimited: UInt64
+    /// STO-2: those of the recipients for which it was discarded at once, because they have not
+    /// connected for more than 30 days.
+    public var inactive: UInt64
+}
+
+/// MSG-10: what became of a message that was cancelled.
+public struct CancelResult: Sendable, Hashable {
+    /// Nobody had been sent it yet.
+    public var wasScheduled: Bool
+    /// Instances that have it already.
+    public var delivered: UInt64
 }
 
 /// A sender of one project.
@@ -59,13 +72,11 @@ public final class MartletSender: Sendable {
 
     // MARK: Messages
 
-    /// Sends a message. When this returns, the message is on disk.
+    /// Sends a message. When this returns, the message is on disk. After an UNAVAILABLE whether it is,
+    /// is unknown: with an idempotency key it may be sent again without harm.
     @discardableResult
     public func send(_ outgoing: OutgoingMessage) async throws -> SendResult {
-        let bytes = try outgoing.message.encoded()
-        return try await send(
-            encoded: bytes, to: outgoing.target, timeToLiveSeconds: outgoing.timeToLiveSeconds,
-            priority: outgoing.priority, validateOnly: outgoing.validateOnly)
+        try await send(encoded: try outgoing.message.encoded(), as: outgoing)
     }
 
     @discardableResult
@@ -79,24 +90,53 @@ public final class MartletSender: Sendable {
                 validateOnly: validateOnly))
     }
 
+    /// MSG-10: whoever has not got the message does not get it. NOT_FOUND if there is no such message,
+    /// or nothing of it is left to cancel.
+    ///
+    /// - Parameter messageID: as `SendResult` has it, or its number alone.
+    @discardableResult
+    public func cancel(_ messageID: String) async throws -> CancelResult {
+        let number = try MessageID.number(messageID, projectID: projectID)
+        let answer = try await client.request { correlation in
+            .cancel(CancelRequest(correlation: correlation, messageNumber: number))
+        }
+        guard case .cancelled(let cancelled) = answer else { throw unexpected(answer) }
+        return CancelResult(wasScheduled: cancelled.wasScheduled, delivered: cancelled.delivered)
+    }
+
+    /// RCP-1: what became of messages that were sent with `wantsReceipts`, from the oldest that no sender
+    /// has taken. A receipt is taken when the next one is asked for; what is not taken comes again.
+    /// Each iteration has a connection of its own and connects again after a loss; it throws where trying
+    /// again cannot help. Two that iterate at a time both get everything.
+    public var receipts: Receipts { Receipts(projectID: projectID, client: client) }
+
     /// Sends a message that is encoded already, as one does who sends the same one often.
     @discardableResult
     public func send(
         encoded message: [UInt8], to target: MessageTarget, timeToLiveSeconds: UInt32? = nil,
         priority: MessagePriority? = nil, validateOnly: Bool = false
     ) async throws -> SendResult {
+        try await send(
+            encoded: message,
+            as: OutgoingMessage(
+                to: target, Message(), timeToLiveSeconds: timeToLiveSeconds, priority: priority,
+                validateOnly: validateOnly))
+    }
+
+    /// Sends the bytes as the options say, whose own message does not count.
+    @discardableResult
+    public func send(
+        encoded message: [UInt8], as options: OutgoingMessage
+    ) async throws -> SendResult {
         let answer = try await client.request { correlation in
-            .send(
-                SendRequest(
-                    correlation: correlation, target: target, message: message,
-                    timeToLiveSeconds: timeToLiveSeconds, priority: priority,
-                    validateOnly: validateOnly))
+            .send(options.request(correlation: correlation, message: message))
         }
         guard case .accepted(let accepted) = answer else { throw unexpected(answer) }
         let number = accepted.messageNumber
         return SendResult(
             messageID: number == 0 ? nil : "projects/\(projectID)/messages/\(number)",
-            messageNumber: number, recipients: accepted.recipients)
+            messageNumber: number, recipients: accepted.recipients,
+            rateLimited: accepted.rateLimited, inactive: accepted.inactive)
     }
 
     // MARK: Topics

@@ -32,8 +32,8 @@ actor RequestClient {
         unsafe executor.asUnownedSerialExecutor()
     }
 
-    private let dialer: Dialer
-    private let hello: Hello
+    nonisolated let dialer: Dialer
+    nonisolated let hello: Hello
     private let attemptsMax: Int
     private var backoff: Backoff
     private var random = SystemRandomNumberGenerator()

@@ -30,7 +30,8 @@ struct RootCommand: AsyncParsableCommand {
             """,
         version: "0.1.0",
         subcommands: [
-            ServeCommand.self, ListenCommand.self, SendCommand.self, ProjectCommand.self,
+            ServeCommand.self, ListenCommand.self, RotateCommand.self, SendCommand.self,
+            CancelCommand.self, ReceiptsCommand.self, ProjectCommand.self,
             KeyCommand.self, TopicsCommand.self, SubscribersCommand.self, AudienceCommand.self,
             ExplainCommand.self, CheckCommand.self, DemoCommand.self,
         ])

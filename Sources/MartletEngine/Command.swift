@@ -23,6 +23,19 @@ public enum Command: Sendable {
         project: ProjectNumber, topic: String, change: TopicOperation, tokens: [String])
     case send(project: ProjectNumber, message: SendCommand)
     case acknowledge([Acknowledgement])
+    /// STO-2: the instance has a connection. Told when that begins, and daily while it lasts.
+    case connected(
+        project: ProjectNumber, ordinal: Ordinal, holder: Holder, connection: ConnectionStart)
+    /// REG-4: the instance goes by another token from now on; the old one is not registered any more.
+    case rotate(project: ProjectNumber, ordinal: Ordinal, holder: Holder, token: Token)
+    /// MSG-10: whoever has not got the message does not get it.
+    case cancel(project: ProjectNumber, number: UInt64)
+    /// RCP-2: a device tells what became of a message.
+    case receipt(
+        project: ProjectNumber, ordinal: Ordinal, holder: Holder, kind: ReceiptKind,
+        streamID: UInt64)
+    /// RCP-1: a sender has taken the project's receipts up to here.
+    case takeReceipts(project: ProjectNumber, through: UInt64)
 }
 
 /// A server key to be: ID, name and digest, made at the edge.
@@ -57,50 +70,109 @@ public struct NewInstance: Sendable {
     }
 }
 
-/// A message to be sent. The body is a valid message in wire form; the engine looks no further.
+/// A message to be sent, as the edges have checked and merged it.
 public struct SendCommand: Sendable {
     public var target: Target
-    public var body: [UInt8]
-    /// nil: the default, 28 days (TTL-1).
-    public var timeToLiveSeconds: UInt32?
-    public var priority: MessagePriority
+    /// One to three, for disjoint platforms. Who is on none of them gets nothing.
+    public var variants: [OutgoingVariant]
     /// MSG-7: check everything, send nothing.
     public var validateOnly: Bool
+    /// RCP-1.
+    public var wantsReceipts: Bool
+    /// MSG-9.
+    public var idempotencyKey: String?
+    /// MSG-10: nil, or not after now: at once.
+    public var sendAt: Instant?
 
     /// Exactly one by construction (MSG-1).
-    public enum Target: Sendable {
+    public enum Target: Sendable, Hashable {
         case token(String)
         case topic(String)
         case condition(String)
     }
 
     public init(
-        target: Target, body: [UInt8], timeToLiveSeconds: UInt32? = nil,
-        priority: MessagePriority = .normal, validateOnly: Bool = false
+        target: Target, variants: [OutgoingVariant], validateOnly: Bool = false,
+        wantsReceipts: Bool = false, idempotencyKey: String? = nil, sendAt: Instant? = nil
     ) {
         self.target = target
-        self.body = body
-        self.timeToLiveSeconds = timeToLiveSeconds
-        self.priority = priority
+        self.variants = variants
         self.validateOnly = validateOnly
+        self.wantsReceipts = wantsReceipts
+        self.idempotencyKey = idempotencyKey
+        self.sendAt = sendAt
+    }
+
+    /// The same for every platform.
+    public init(
+        target: Target, body: [UInt8], lifespan: Lifespan = .longest,
+        priority: MessagePriority = .normal, collapse: CollapseKey = .none,
+        validateOnly: Bool = false
+    ) {
+        self.init(
+            target: target,
+            variants: [
+                OutgoingVariant(
+                    lifespan: lifespan, priority: priority, collapse: collapse, body: body)
+            ], validateOnly: validateOnly)
     }
 }
 
-/// What one instance has taken (TTL-4).
+/// An instance's connection, as it begins.
+public struct ConnectionStart: Sendable, Hashable {
+    /// Rises with every connection since the broker began.
+    public var number: UInt64
+    /// The project's last message by then.
+    public var position: MessageSequence
+
+    public init(number: UInt64, position: MessageSequence) {
+        self.number = number
+        self.position = position
+    }
+}
+
+/// What one instance has taken (TTL-4), and what is to be kept of its connection when that ends.
 public struct Acknowledgement: Sendable {
+    public struct Departure: Sendable, Hashable {
+        public var connectionNumber: UInt64
+        /// The project's last message that the connection could have brought: what comes behind is
+        /// accepted while the instance is away (STO-1).
+        public var position: MessageSequence
+        public var throttleFull: Instant
+        public var seen: Instant
+
+        public init(
+            connectionNumber: UInt64, position: MessageSequence, throttleFull: Instant,
+            seen: Instant
+        ) {
+            self.connectionNumber = connectionNumber
+            self.position = position
+            self.throttleFull = throttleFull
+            self.seen = seen
+        }
+    }
+
     public var project: ProjectNumber
     public var ordinal: Ordinal
-    public var through: MessageSequence
-    /// Single stream IDs above `through`.
+    /// Nothing happens if the ordinal is another's by now.
+    public var holder: Holder?
+    /// Everything up to here is acknowledged, lane by lane.
+    public var through: LaneMarks
+    /// Single stream IDs above their lane's mark.
     public var single: [UInt64]
+    /// Set when the connection has ended.
+    public var departure: Departure?
 
     public init(
-        project: ProjectNumber, ordinal: Ordinal, through: MessageSequence, single: [UInt64] = []
+        project: ProjectNumber, ordinal: Ordinal, holder: Holder? = nil, through: LaneMarks,
+        single: [UInt64] = [], departure: Departure? = nil
     ) {
         self.project = project
         self.ordinal = ordinal
+        self.holder = holder
         self.through = through
         self.single = single
+        self.departure = departure
     }
 }
 
@@ -112,8 +184,14 @@ public enum Outcome: Sendable {
     case registered(Instance, Project)
     case unregistered(project: ProjectNumber, ordinal: Ordinal)
     case topicsChanged(TopicChangeResult)
-    /// `fanout` is nil where nobody is to be reached or nothing was to be sent.
-    case accepted(Acceptance, fanout: Fanout?)
+    /// A fanout for each variant that reaches somebody.
+    case accepted(Acceptance, fanouts: [Fanout])
+    /// REG-4.
+    case rotated(Token)
+    /// MSG-10. The sequences to stop delivering: the message's, if it had one by then.
+    case cancelled(project: ProjectNumber, number: UInt64, sequence: MessageSequence?)
+    /// RCP-2: kept for the project's senders; nil: nobody asked for it, or it was told before.
+    case receiptKept(ProjectNumber?)
     case refused(MartletError)
 }
 
@@ -142,11 +220,21 @@ public struct TopicChangeResult: Sendable, Hashable {
 public struct Acceptance: Sendable, Hashable {
     /// The number in the message ID; 0 after `validateOnly`.
     public var messageNumber: UInt64
+    /// 0 for a message that is scheduled.
     public var recipientCount: UInt64
+    /// QUO-1: instances that would have been recipients but for their device's quota.
+    public var rateLimitedCount: UInt64
+    /// STO-2: recipients for which it was discarded at once.
+    public var inactiveCount: UInt64
 
-    public init(messageNumber: UInt64, recipientCount: UInt64) {
+    public init(
+        messageNumber: UInt64, recipientCount: UInt64, rateLimitedCount: UInt64 = 0,
+        inactiveCount: UInt64 = 0
+    ) {
         self.messageNumber = messageNumber
         self.recipientCount = recipientCount
+        self.rateLimitedCount = rateLimitedCount
+        self.inactiveCount = inactiveCount
     }
 }
 

@@ -3,9 +3,9 @@
 // The engine: commands and a clock in, outcomes out. It opens no socket, reads no clock and makes no
 // random bytes; what must last is in the storage transaction it is given, and nowhere else. What it
 // keeps in memory (compiled conditions, a counter) may be lost or stale without harm, so commands of
-// a transaction that could not be committed are simply applied again. The one thing that must not be
-// stale, the last topic's subscribers, is forgotten before any command that could change them, and
-// when a transaction is abandoned.
+// a transaction that could not be committed are simply applied again. What must not be stale is told
+// how transactions end: the last topic's subscribers are forgotten before any command that could change
+// them and with a transaction, and a device's quota that a transaction took is given back with it.
 // Rests on Storage and MartletCondition.
 
 public import MartletBase
@@ -19,18 +19,28 @@ public struct Engine: ~Copyable {
     var lastAudience: TopicAudience?
     /// Distinguishes messages that are not stored and were accepted in one millisecond.
     var notStoredCounter: UInt64 = 0
+    let limits: MailboxLimits
+    /// QUO-1.
+    var rates: DeviceRates
+    /// The store knows that the broker begins: in this transaction, and for good.
+    var hasBegun = false
+    private var isBegun = false
 
-    public init(programs: SharedPrograms = SharedPrograms()) { self.programs = programs }
+    public init(
+        programs: SharedPrograms = SharedPrograms(), limits: MailboxLimits = MailboxLimits()
+    ) {
+        self.programs = programs
+        self.limits = limits
+        rates = DeviceRates(
+            perMinute: limits.deviceMessagesPerMinute, perHour: limits.deviceMessagesPerHour)
+    }
 
     /// - Returns: what came of it. A refusal is an outcome; only trouble with the store throws, and
     ///   then the transaction must be abandoned.
     public mutating func apply(
         _ command: Command, now: Instant, in storage: borrowing some StorageWriter & ~Copyable
     ) throws(StorageError) -> Outcome {
-        switch command {
-        case .send, .acknowledge: break
-        default: lastAudience = nil
-        }
+        forget(command)
         return switch command {
         case .createProject(let id, let senderID, let conditionTopicsMax):
             try createProject(
@@ -42,7 +52,7 @@ public struct Engine: ~Copyable {
         case .register(let instance):
             try register(instance, now: now, in: storage)
         case .unregister(let project, let ordinal, let holder):
-            try unregister(ordinal, of: holder, in: project, storage)
+            try unregister(ordinal, of: holder, in: project, now: now, storage)
         case .changeTopics(let project, let ordinal, let change, let topics, let holder):
             try changeTopics(
                 of: ordinal, of: holder, in: project, change, names: topics, storage)
@@ -51,30 +61,78 @@ public struct Engine: ~Copyable {
         case .send(let project, let message):
             try send(message, in: project, now: now, storage)
         case .acknowledge(let acknowledgements):
-            try acknowledge(acknowledgements, storage)
+            try acknowledge(acknowledgements, now: now, storage)
+        case .connected(let project, let ordinal, let holder, let connection):
+            try connected(ordinal, of: holder, in: project, connection, now: now, storage)
+        case .rotate(let project, let ordinal, let holder, let token):
+            try rotate(ordinal, of: holder, in: project, to: token, storage)
+        case .cancel(let project, let number):
+            try cancel(number, in: project, now: now, storage)
+        case .receipt(let project, let ordinal, let holder, let kind, let streamID):
+            try receipt(kind, of: streamID, by: ordinal, holder, in: project, now: now, storage)
+        case .takeReceipts(let project, let through):
+            try takeReceipts(through: through, in: project, storage)
         }
     }
 
-    /// The transaction of the commands applied last was thrown away, and they will not be applied
-    /// again.
-    public mutating func abandon() { lastAudience = nil }
+    /// What was applied since the last call of this or of `abandon` is durable.
+    public mutating func committed() {
+        isBegun = hasBegun
+        rates.committed()
+    }
+
+    /// What was applied since then was thrown away, whether it will be applied again or not.
+    public mutating func abandon() {
+        lastAudience = nil
+        hasBegun = isBegun
+        rates.abandon()
+    }
+
+    /// Forgets what a command may make untrue.
+    private mutating func forget(_ command: Command) {
+        switch command {
+        case .send, .rotate, .cancel, .receipt, .takeReceipts: break
+        case .acknowledge(let acknowledgements):
+            for one in acknowledgements where one.departure != nil {
+                lastAudience?.forgetInactive(one.ordinal, in: one.project)
+            }
+        case .connected(let project, let ordinal, _, _):
+            lastAudience?.forgetInactive(ordinal, in: project)
+        case .createProject, .createKey, .revokeKey, .register, .unregister, .changeTopics,
+            .changeTopic:
+            lastAudience = nil
+        }
+    }
+
+    private func takeReceipts(
+        through event: UInt64, in project: ProjectNumber,
+        _ storage: borrowing some StorageWriter & ~Copyable
+    ) throws(StorageError) -> Outcome {
+        try storage.removeReceipts(through: event, in: project)
+        return .done
+    }
 
     private func acknowledge(
-        _ acknowledgements: [Acknowledgement], _ storage: borrowing some StorageWriter & ~Copyable
+        _ acknowledgements: [Acknowledgement], now: Instant,
+        _ storage: borrowing some StorageWriter & ~Copyable
     ) throws(StorageError) -> Outcome {
         for one in acknowledgements {
-            try storage.acknowledge(
-                through: one.through, single: one.single, for: one.ordinal, in: one.project)
+            try storage.acknowledge(one, now: now, limits: limits)
         }
         return .done
     }
-}
 
-/// A topic's subscribers.
-struct TopicAudience {
-    let project: ProjectNumber
-    let topic: TopicName
-    let recipients: Recipients?
+    private func connected(
+        _ ordinal: Ordinal, of holder: Holder, in project: ProjectNumber,
+        _ connection: ConnectionStart, now: Instant,
+        _ storage: borrowing some StorageWriter & ~Copyable
+    ) throws(StorageError) -> Outcome {
+        if try storage.instance(ordinal, in: project)?.holder == holder {
+            try storage.connected(
+                ordinal, in: project, connection, now: now, limits: limits)
+        }
+        return .done
+    }
 }
 
 extension MartletError {

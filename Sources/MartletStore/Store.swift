@@ -14,9 +14,23 @@ public struct StoreConfiguration: Sendable {
     /// is full, so this is no limit.
     public var mapBytes: Int
 
-    public init(folder: String, mapBytes: Int = 1 << 30) {
+    public var durability: Durability
+
+    public init(
+        folder: String, mapBytes: Int = 1 << 30, durability: Durability = .fsync
+    ) {
         self.folder = folder
         self.mapBytes = mapBytes
+        self.durability = durability
+    }
+
+    /// What a commit outlives.
+    public enum Durability: String, Sendable, CaseIterable {
+        /// Loss of power: it is on disk when it returns.
+        case fsync
+        /// The end of the process, but not that of the operating system, which may leave a store that
+        /// cannot be opened any more.
+        case os
     }
 }
 
@@ -27,7 +41,8 @@ public final class Store: Sendable {
     /// - Throws: `StoreOpenError` or `StorageError`.
     public init(_ configuration: StoreConfiguration) throws {
         environment = try Environment(
-            folder: configuration.folder, mapBytes: configuration.mapBytes)
+            folder: configuration.folder, mapBytes: configuration.mapBytes,
+            durability: configuration.durability)
     }
 
     /// Runs `body` on one snapshot of what is committed now. Keep it short: an open snapshot keeps

@@ -21,6 +21,11 @@ public enum BrokerFrame: Sendable, Hashable {
     case projectPage(ProjectPage)
     case key(KeyResult)
     case keyPage(KeyPage)
+    case confirmed(Confirmed)
+    case deleted(Deleted)
+    case rotated(Rotated)
+    case cancelled(Cancelled)
+    case receiptEvent(ReceiptEvent)
 
     public var type: FrameType {
         switch self {
@@ -41,13 +46,18 @@ public enum BrokerFrame: Sendable, Hashable {
         case .projectPage(let frame): frame.type
         case .key(let frame): frame.type
         case .keyPage(let frame): frame.type
+        case .confirmed(let frame): frame.type
+        case .deleted(let frame): frame.type
+        case .rotated(let frame): frame.type
+        case .cancelled(let frame): frame.type
+        case .receiptEvent(let frame): frame.type
         }
     }
 
     /// The number that ties an answer to its request; nil for frames that carry none.
     public var correlation: UInt32? {
         switch self {
-        case .welcome, .ping, .pong, .draining, .deliver: nil
+        case .welcome, .ping, .pong, .draining, .deliver, .confirmed, .deleted, .receiptEvent: nil
         case .error(let frame): frame.correlation
         case .done(let frame): frame.correlation
         case .topicResult(let frame): frame.correlation
@@ -60,6 +70,8 @@ public enum BrokerFrame: Sendable, Hashable {
         case .projectPage(let frame): frame.correlation
         case .key(let frame): frame.correlation
         case .keyPage(let frame): frame.correlation
+        case .rotated(let frame): frame.correlation
+        case .cancelled(let frame): frame.correlation
         }
     }
 
@@ -83,6 +95,11 @@ public enum BrokerFrame: Sendable, Hashable {
         case .projectPage(let frame): frame.encode(into: &writer)
         case .key(let frame): frame.encode(into: &writer)
         case .keyPage(let frame): frame.encode(into: &writer)
+        case .confirmed(let frame): frame.encode(into: &writer)
+        case .deleted(let frame): frame.encode(into: &writer)
+        case .rotated(let frame): frame.encode(into: &writer)
+        case .cancelled(let frame): frame.encode(into: &writer)
+        case .receiptEvent(let frame): frame.encode(into: &writer)
         }
     }
 
@@ -125,10 +142,15 @@ public enum BrokerFrame: Sendable, Hashable {
         case .projectPage: .projectPage(try ProjectPage(from: &reader))
         case .key: .key(try KeyResult(from: &reader))
         case .keyPage: .keyPage(try KeyPage(from: &reader))
+        case .confirmed: .confirmed(try Confirmed(from: &reader))
+        case .deleted: .deleted(try Deleted(from: &reader))
+        case .rotated: .rotated(try Rotated(from: &reader))
+        case .cancelled: .cancelled(try Cancelled(from: &reader))
+        case .receiptEvent: .receiptEvent(try ReceiptEvent(from: &reader))
         case .hello, .acknowledge, .subscribe, .unsubscribe, .unregister, .send, .changeTopic,
             .audience, .explain, .listTopics, .listSubscribers, .listAudience, .listInstanceTopics,
-            .createProject,
-            .listProjects, .createKey, .revokeKey, .listKeys:
+            .createProject, .listProjects, .createKey, .revokeKey, .listKeys, .deviceState,
+            .receipt, .rotate, .cancel, .listenReceipts, .receiptAcknowledge:
             throw .unexpectedFrame(type)
         }
     }

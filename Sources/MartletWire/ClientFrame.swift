@@ -25,6 +25,12 @@ public enum ClientFrame: Sendable, Hashable {
     case createKey(CreateKeyRequest)
     case revokeKey(RevokeKeyRequest)
     case listKeys(ListKeysRequest)
+    case deviceState(DeviceStateReport)
+    case receipt(ReceiptRequest)
+    case rotate(RotateRequest)
+    case cancel(CancelRequest)
+    case listenReceipts(ListenReceiptsRequest)
+    case receiptAcknowledge(ReceiptAcknowledge)
 
     public var type: FrameType {
         switch self {
@@ -46,13 +52,19 @@ public enum ClientFrame: Sendable, Hashable {
         case .createKey(let frame): frame.type
         case .revokeKey(let frame): frame.type
         case .listKeys(let frame): frame.type
+        case .deviceState(let frame): frame.type
+        case .receipt(let frame): frame.type
+        case .rotate(let frame): frame.type
+        case .cancel(let frame): frame.type
+        case .listenReceipts(let frame): frame.type
+        case .receiptAcknowledge(let frame): frame.type
         }
     }
 
     /// The number that ties an answer to its request; nil for frames that carry none.
     public var correlation: UInt32? {
         switch self {
-        case .hello, .ping, .pong, .acknowledge: nil
+        case .hello, .ping, .pong, .acknowledge, .deviceState, .receiptAcknowledge: nil
         case .deviceTopics(let frame): frame.correlation
         case .unregister(let frame): frame.correlation
         case .send(let frame): frame.correlation
@@ -67,6 +79,10 @@ public enum ClientFrame: Sendable, Hashable {
         case .createKey(let frame): frame.correlation
         case .revokeKey(let frame): frame.correlation
         case .listKeys(let frame): frame.correlation
+        case .receipt(let frame): frame.correlation
+        case .rotate(let frame): frame.correlation
+        case .cancel(let frame): frame.correlation
+        case .listenReceipts(let frame): frame.correlation
         }
     }
 
@@ -91,6 +107,12 @@ public enum ClientFrame: Sendable, Hashable {
         case .createKey(let frame): frame.encode(into: &writer)
         case .revokeKey(let frame): frame.encode(into: &writer)
         case .listKeys(let frame): frame.encode(into: &writer)
+        case .deviceState(let frame): frame.encode(into: &writer)
+        case .receipt(let frame): frame.encode(into: &writer)
+        case .rotate(let frame): frame.encode(into: &writer)
+        case .cancel(let frame): frame.encode(into: &writer)
+        case .listenReceipts(let frame): frame.encode(into: &writer)
+        case .receiptAcknowledge(let frame): frame.encode(into: &writer)
         }
     }
 
@@ -138,8 +160,15 @@ public enum ClientFrame: Sendable, Hashable {
         case .createKey: .createKey(try CreateKeyRequest(from: &reader))
         case .revokeKey: .revokeKey(try RevokeKeyRequest(from: &reader))
         case .listKeys: .listKeys(try ListKeysRequest(from: &reader))
+        case .deviceState: .deviceState(try DeviceStateReport(from: &reader))
+        case .receipt: .receipt(try ReceiptRequest(from: &reader))
+        case .rotate: .rotate(try RotateRequest(from: &reader))
+        case .cancel: .cancel(try CancelRequest(from: &reader))
+        case .listenReceipts: .listenReceipts(try ListenReceiptsRequest(from: &reader))
+        case .receiptAcknowledge: .receiptAcknowledge(try ReceiptAcknowledge(from: &reader))
         case .welcome, .error, .draining, .done, .deliver, .accepted, .topicResult, .audienceResult,
-            .explanation, .topicPage, .tokenPage, .project, .projectPage, .key, .keyPage:
+            .explanation, .topicPage, .tokenPage, .project, .projectPage, .key, .keyPage,
+            .confirmed, .deleted, .rotated, .cancelled, .receiptEvent:
             throw .unexpectedFrame(type)
         }
     }

@@ -16,6 +16,11 @@ public struct Deliver: WireFrame {
     public var expires: Instant
     public var kind: TargetKind
     public var priority: MessagePriority
+    /// RCP-1: the sender wants to know what becomes of it.
+    public var wantsReceipts: Bool
+    /// The number in the message ID where that is not the stream ID: scheduled messages get their
+    /// place when they are due.
+    public var ownNumber: UInt64?
     /// `/topics/NAME`, or the sender ID in decimal.
     public var from: String
     /// The message as it was sent; see `Message`.
@@ -23,7 +28,8 @@ public struct Deliver: WireFrame {
 
     public init(
         streamID: UInt64, accepted: Instant, expires: Instant, kind: TargetKind,
-        priority: MessagePriority, from: String, message: [UInt8]
+        priority: MessagePriority, from: String, message: [UInt8], wantsReceipts: Bool = false,
+        ownNumber: UInt64? = nil
     ) {
         self.streamID = streamID
         self.accepted = accepted
@@ -32,12 +38,14 @@ public struct Deliver: WireFrame {
         self.priority = priority
         self.from = from
         self.message = message
+        self.wantsReceipts = wantsReceipts
+        self.ownNumber = ownNumber
     }
 
     /// Whether the broker keeps it until it is acknowledged.
     public var isStored: Bool { streamID & WireVersion.notStoredBit == 0 }
-    /// The message number: the stream ID without its mark.
-    public var messageNumber: UInt64 { streamID & ~WireVersion.notStoredBit }
+    /// The number in the message ID: its own, or the stream ID without its mark.
+    public var messageNumber: UInt64 { ownNumber ?? streamID & ~WireVersion.notStoredBit }
 
     public var type: FrameType { .deliver }
 
@@ -47,7 +55,13 @@ public struct Deliver: WireFrame {
         expires = Instant(millisecondsSince1970: try reader.i64())
         kind = try reader.choice("target kind")
         priority = try reader.choice("priority")
+        let flags = try reader.u8()
+        guard flags & ~(DeliverHeader.wantsReceiptsFlag | DeliverHeader.ownNumberFlag) == 0 else {
+            throw .unknownValue(field: "flags", value: UInt64(flags))
+        }
+        wantsReceipts = flags & DeliverHeader.wantsReceiptsFlag != 0
         from = try reader.string()
+        ownNumber = flags & DeliverHeader.ownNumberFlag != 0 ? try reader.u64() : nil
         message = [UInt8](reader.rest())
     }
 
@@ -57,7 +71,9 @@ public struct Deliver: WireFrame {
         writer.i64(expires.millisecondsSince1970)
         writer.u8(kind.rawValue)
         writer.u8(priority.rawValue)
+        writer.u8(DeliverHeader.flags(wantsReceipts: wantsReceipts, ownNumber: ownNumber))
         writer.string(from)
+        if let ownNumber { writer.u64(ownNumber) }
         writer.raw(message)
     }
 }

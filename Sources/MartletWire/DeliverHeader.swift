@@ -2,8 +2,8 @@
 //
 // DELIVER written straight into the broker's memory, once per message for all its recipients:
 //
-//     0     4   5          13         21        29     30    31      33           33+from
-//     len   10  stream ID  accepted   expires   kind   prio  count   from         message …
+//     0     4   5          13        21       29    30    31     32     34    34+from
+//     len   10  stream ID  accepted  expires  kind  prio  flags  count  from  [number] message …
 //
 // All fields before `from` stand at fixed offsets, so a frame already written can be given another
 // stream ID in place. Rests on the byte order of the document only.
@@ -15,23 +15,34 @@ public enum DeliverHeader {
     /// Offset of the stream ID from the frame's first byte.
     public static let streamIDOffset = 5
     /// Bytes before `from`.
-    public static let fixedBytes = 33
+    public static let fixedBytes = 34
+    /// RCP-1: the sender wants to know what becomes of the message.
+    public static let wantsReceiptsFlag: UInt8 = 1
+    /// The message's number is not the stream ID, and stands before the message.
+    public static let ownNumberFlag: UInt8 = 2
+
+    @inlinable
+    public static func flags(wantsReceipts: Bool, ownNumber: UInt64?) -> UInt8 {
+        (wantsReceipts ? wantsReceiptsFlag : 0) | (ownNumber != nil ? ownNumberFlag : 0)
+    }
 
     /// Bytes of the whole frame, its length field included.
     @inlinable
-    public static func byteCount(fromBytes: Int, bodyBytes: Int) -> Int {
-        fixedBytes + fromBytes + bodyBytes
+    public static func byteCount(fromBytes: Int, hasOwnNumber: Bool, bodyBytes: Int) -> Int {
+        fixedBytes + fromBytes + (hasOwnNumber ? 8 : 0) + bodyBytes
     }
 
     /// Writes the whole frame and returns its bytes. `destination` must have room for
-    /// `byteCount(fromBytes:bodyBytes:)`, and `from` is at most 65,535 bytes.
+    /// `byteCount(fromBytes:hasOwnNumber:bodyBytes:)`, and `from` is at most 65,535 bytes.
     @inlinable @discardableResult
     public static func write(
         streamID: UInt64, accepted: Instant, expires: Instant, kind: TargetKind,
-        priority: MessagePriority, from: UnsafeRawBufferPointer, body: UnsafeRawBufferPointer,
+        priority: MessagePriority, wantsReceipts: Bool, ownNumber: UInt64?,
+        from: UnsafeRawBufferPointer, body: UnsafeRawBufferPointer,
         into destination: UnsafeMutableRawBufferPointer
     ) -> Int {
-        let count = byteCount(fromBytes: from.count, bodyBytes: body.count)
+        let count = byteCount(
+            fromBytes: from.count, hasOwnNumber: ownNumber != nil, bodyBytes: body.count)
         precondition(count <= destination.count, "A DELIVER frame is longer than its memory.")
         precondition(from.count <= Int(UInt16.max), "The origin of a message is too long.")
         let base = destination.baseAddress!
@@ -42,12 +53,14 @@ public enum DeliverHeader {
         store(expires.millisecondsSince1970, at: 21, in: base)
         store(kind.rawValue, at: 29, in: base)
         store(priority.rawValue, at: 30, in: base)
-        store(UInt16(from.count), at: 31, in: base)
+        store(flags(wantsReceipts: wantsReceipts, ownNumber: ownNumber), at: 31, in: base)
+        store(UInt16(from.count), at: 32, in: base)
         if let source = from.baseAddress {
             (base + fixedBytes).copyMemory(from: source, byteCount: from.count)
         }
+        if let ownNumber { store(ownNumber, at: fixedBytes + from.count, in: base) }
         if let source = body.baseAddress {
-            (base + fixedBytes + from.count).copyMemory(from: source, byteCount: body.count)
+            (base + count - body.count).copyMemory(from: source, byteCount: body.count)
         }
         return count
     }

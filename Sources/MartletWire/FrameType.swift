@@ -20,6 +20,12 @@ public enum FrameType: UInt8, Sendable, CaseIterable, Hashable {
     case subscribe = 0x12
     case unsubscribe = 0x13
     case unregister = 0x14
+    case deviceState = 0x15
+    case confirmed = 0x16
+    case deleted = 0x17
+    case receipt = 0x18
+    case rotate = 0x19
+    case rotated = 0x1A
 
     case send = 0x20
     case accepted = 0x21
@@ -45,6 +51,12 @@ public enum FrameType: UInt8, Sendable, CaseIterable, Hashable {
     case revokeKey = 0x36
     case listKeys = 0x37
     case keyPage = 0x38
+
+    case cancel = 0x40
+    case cancelled = 0x41
+    case listenReceipts = 0x42
+    case receiptEvent = 0x43
+    case receiptAcknowledge = 0x44
 }
 
 /// Who the client says it is in HELLO, and who the broker takes it for in WELCOME.

@@ -7,8 +7,11 @@ public import MartletBase
 
 /// 0x01, the first frame of every connection.
 public enum Hello: WireFrame {
-    /// `receivedThrough` acknowledges every message up to that stream ID; 0 acknowledges none.
-    case device(projectID: String, token: String, deviceKey: String, receivedThrough: UInt64)
+    /// The unconfirmed stream IDs are those of messages that the application has taken and of which
+    /// the broker has not confirmed the acknowledgement: acknowledged herewith, once more perhaps.
+    case device(
+        projectID: String, token: String, deviceKey: String, state: DeviceState,
+        unconfirmed: [UInt64])
     case sender(projectID: String, serverKey: String)
     /// Asks for a token and a device key, which WELCOME brings.
     case newDevice(projectID: String, appName: String, platform: Platform)
@@ -37,7 +40,10 @@ public enum Hello: WireFrame {
         case .device:
             self = .device(
                 projectID: try reader.string(), token: try reader.string(),
-                deviceKey: try reader.string(), receivedThrough: try reader.u64())
+                deviceKey: try reader.string(), state: try reader.choice("device state"),
+                unconfirmed: try reader.list(entryBytesMin: 8) { (reader) throws(WireError) in
+                    try reader.u64()
+                })
         case .sender:
             self = .sender(projectID: try reader.string(), serverKey: try reader.string())
         case .newDevice:
@@ -55,11 +61,12 @@ public enum Hello: WireFrame {
         writer.u8(WireVersion.current)
         writer.u8(role.rawValue)
         switch self {
-        case .device(let projectID, let token, let deviceKey, let receivedThrough):
+        case .device(let projectID, let token, let deviceKey, let state, let unconfirmed):
             writer.string(projectID)
             writer.string(token)
             writer.string(deviceKey)
-            writer.u64(receivedThrough)
+            writer.u8(state.rawValue)
+            writer.list(unconfirmed) { (writer, streamID) in writer.u64(streamID) }
         case .sender(let projectID, let serverKey):
             writer.string(projectID)
             writer.string(serverKey)

@@ -5,90 +5,179 @@
 // refuses. Every fault is an INVALID_ARGUMENT that names the field and says what to do. Rests on
 // `UTF8Check` and `Limits`.
 
-public import MartletBase
+import MartletBase
 
 extension Message {
-    /// What the broker needs to know about a message that it has accepted.
-    public struct Summary: Sendable, Hashable {
-        public var hasNotification = false
-        public var dataEntries = 0
+    /// What the broker needs to know about what one platform's instances get.
+    struct Summary {
+        var hasNotification = false
+        var dataEntries = 0
         /// MSG-3: UTF-8 bytes of title, body, image, keys and values.
-        public var payloadBytes = 0
+        var payloadBytes = 0
         /// A message without payload.
-        public var isEmpty: Bool { !hasNotification && dataEntries == 0 }
-    }
+        var isEmpty = true
 
-    /// Checks an encoded message as the broker does before it accepts one.
-    @discardableResult
-    public static func validate(
-        _ bytes: UnsafeRawBufferPointer
-    ) throws(MartletError) -> Summary {
-        var summary = Summary()
-        var reader = WireReader(bytes)
-        var order = FieldOrder()
-        while reader.remaining > 0 {
-            let (tag, content) = try field(&reader, &order)
-            switch tag {
+        mutating func count(_ field: Field) {
+            isEmpty = false
+            switch field.tag {
             case Tag.title, Tag.body, Tag.image:
-                summary.hasNotification = true
-                summary.payloadBytes += content.count
-                guard UTF8Check.isValid(content) else {
-                    throw notUTF8("message.notification", "The notification's \(name(tag))")
-                }
+                hasNotification = true
+                payloadBytes += field.content.count
+            case Tag.subtitle: hasNotification = true
             case Tag.data:
-                let (key, value) = try entry(content)
-                summary.dataEntries += 1
-                summary.payloadBytes += key.count + value.count
-                guard UTF8Check.isValid(key) else { throw notUTF8("message.data", "A data key") }
-                guard UTF8Check.isValid(value) else {
-                    throw notUTF8("message.data", "A data value")
-                }
-                if isReserved(key) { throw reserved(key) }
-            default:
-                throw MartletError(
-                    .invalidArgument,
-                    "The message has a field of tag \(tag), which version \(WireVersion.current) "
-                        + "does not know; use tags 1 to 4.", field: "message")
+                dataEntries += 1
+                // The key's count is no payload.
+                payloadBytes += field.content.count - 2
+            default: break
             }
         }
+    }
+
+    /// A platform's block where it lies.
+    struct Block {
+        var platform: Platform
+        var content: UnsafeRawBufferPointer
+    }
+
+    /// What the outermost fields are.
+    struct Outline {
+        /// Of the fields outside the blocks.
+        var summary = Summary()
+        /// Bytes before the first block.
+        var plainBytes = 0
+        var blocks: [Block] = []
+    }
+
+    /// What a fault is named after.
+    enum Place {
+        case common
+        case block(Platform)
+
+        var path: String {
+            switch self {
+            case .common: "message"
+            case .block(.android): "message.android"
+            case .block(.apple): "message.apns"
+            case .block(.web): "message.webpush"
+            }
+        }
+
+        func path(of tag: UInt8) -> String {
+            let name: String
+            switch (self, tag) {
+            case (.block(.apple), Tag.title...Tag.body), (.block(.apple), Tag.subtitle):
+                name = "payload.aps.alert"
+            case (.block(.apple), Tag.image): name = "fcm_options.image"
+            case (_, Tag.title...Tag.image), (_, Tag.option): name = "notification"
+            case (_, Tag.data): name = "data"
+            case (.block(.web), Tag.timeToLive): name = "headers.TTL"
+            case (_, Tag.timeToLive): name = "ttl"
+            case (_, Tag.expiration): name = "headers.apns-expiration"
+            case (.block(.apple), Tag.priority): name = "headers.apns-priority"
+            case (.block(.web), Tag.priority): name = "headers.Urgency"
+            case (_, Tag.priority): name = "priority"
+            case (.block(.apple), Tag.collapseKey): name = "headers.apns-collapse-id"
+            case (.block(.web), Tag.collapseKey): name = "headers.Topic"
+            case (_, Tag.collapseKey): name = "collapse_key"
+            case (_, Tag.restrictedPackageName): name = "restricted_package_name"
+            case (_, Tag.custom): name = "payload"
+            case (_, Tag.badge): name = "payload.aps.badge"
+            case (_, Tag.sound): name = "payload.aps.sound"
+            case (_, Tag.category): name = "payload.aps.category"
+            case (_, Tag.contentAvailable): name = "payload.aps.content-available"
+            case (_, Tag.threadID): name = "payload.aps.thread-id"
+            case (_, Tag.mutableContent): name = "payload.aps.mutable-content"
+            default: return path
+            }
+            return path + "." + name
+        }
+    }
+
+    /// Checks everything outside the blocks but the size.
+    static func checkedOutline(_ bytes: UnsafeRawBufferPointer) throws(MartletError) -> Outline {
+        var outline = Outline()
+        var fields = Fields(bytes)
+        while let field = try next(&fields, .common) {
+            if let platform = Tag.platform(ofBlock: field.tag) {
+                guard field.content.count <= Limits.platformBlockBytesMax else {
+                    throw refusal(
+                        "The block has \(field.content.count) bytes; at most "
+                            + "\(Limits.platformBlockBytesMax) are allowed.",
+                        Place.block(platform).path)
+                }
+                outline.blocks.append(Block(platform: platform, content: field.content))
+                continue
+            }
+            guard (Tag.title...Tag.data).contains(field.tag) else {
+                throw unknown(field.tag, .common)
+            }
+            outline.plainBytes = field.offset + field.content.count
+            try checkContent(field, .common)
+            outline.summary.count(field)
+        }
+        if outline.summary.dataEntries > 1 {
+            try refuseRepeatedKeys(
+                UnsafeRawBufferPointer(rebasing: bytes[..<outline.plainBytes]), Tag.data, .common)
+        }
+        return outline
+    }
+
+    /// MSG-3 and the number of entries, of what one platform's instances get.
+    static func checkSize(_ summary: Summary, _ field: String) throws(MartletError) {
         guard summary.payloadBytes <= Limits.payloadBytesMax else {
-            throw tooLong(summary.payloadBytes)
+            throw tooLong(summary.payloadBytes, field: field)
         }
-        guard summary.dataEntries <= Limits.dataEntriesMax else { throw tooManyEntries }
-        if summary.dataEntries > 1 { try refuseRepeatedKeys(bytes) }
-        return summary
+        guard summary.dataEntries <= Limits.dataEntriesMax else { throw tooManyEntries(field) }
     }
 
-    /// The same, for callers without pointers.
-    @discardableResult
-    public static func validate(_ bytes: [UInt8]) throws(MartletError) -> Summary {
-        try bytes.span.bytes.withUnsafeBytes { (bytes) throws(MartletError) in
-            try validate(bytes)
-        }
-    }
-
-    /// The next field's tag and content.
-    private static func field(
-        _ reader: inout WireReader, _ order: inout FieldOrder
-    ) throws(MartletError) -> (UInt8, UnsafeRawBufferPointer) {
+    static func next(
+        _ fields: inout Fields, _ place: Place
+    ) throws(MartletError) -> Field? {
         do {
-            let tag = try reader.u8()
-            try order.take(tag)
-            return (tag, try reader.stringBytes())
+            return try fields.next()
         } catch {
-            throw MartletError(.invalidArgument, error.martletError.message, field: "message")
+            throw refusal(error.martletError.message, place.path)
         }
     }
 
-    /// Key and value of a data field.
-    private static func entry(
-        _ content: UnsafeRawBufferPointer
+    /// Texts and data: what stands both outside the blocks and within.
+    static func checkContent(_ field: Field, _ place: Place) throws(MartletError) {
+        guard field.tag == Tag.data else {
+            return try checkText(field.content, "The text", place.path(of: field.tag))
+        }
+        let (key, _) = try checkedEntry(field, place)
+        if isReserved(key) { throw reserved(key, place) }
+    }
+
+    /// Key and value of an entry, both UTF-8.
+    static func checkedEntry(
+        _ field: Field, _ place: Place
     ) throws(MartletError) -> (key: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer) {
-        var reader = WireReader(content)
+        let path = place.path(of: field.tag)
+        let parts: (key: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer)
         do {
-            return (try reader.stringBytes(), reader.rest())
+            parts = try entry(field.content)
         } catch {
-            throw MartletError(.invalidArgument, error.martletError.message, field: "message.data")
+            throw refusal(error.martletError.message, path)
+        }
+        try checkText(parts.key, "A key", path)
+        try checkText(parts.value, "A value", path)
+        return parts
+    }
+
+    static func checkText(
+        _ text: UnsafeRawBufferPointer, _ what: String, _ path: String
+    ) throws(MartletError) {
+        guard UTF8Check.isValid(text) else {
+            throw refusal("\(what) is not UTF-8; encode text as UTF-8.", path)
+        }
+    }
+
+    static func checkLength(
+        _ count: Int, _ max: Int, _ what: String, _ path: String
+    ) throws(MartletError) {
+        guard count <= max else {
+            throw refusal("The \(what) has \(count) bytes; at most \(max) are allowed.", path)
         }
     }
 
@@ -106,18 +195,21 @@ extension Message {
     }
 
     /// Finds two equal keys with a table of twice the allowed entries, open addressing. The bytes
-    /// have the right form and at most `Limits.dataEntriesMax` entries: both were checked before.
-    private static func refuseRepeatedKeys(
-        _ bytes: UnsafeRawBufferPointer
+    /// have the right form: that was checked before.
+    static func refuseRepeatedKeys(
+        _ bytes: UnsafeRawBufferPointer, _ tag: UInt8, _ place: Place
     ) throws(MartletError) {
         let slots = 2 * Limits.dataEntriesMax
+        var entries = 0
         let repeated = withUnsafeTemporaryAllocation(of: UInt32.self, capacity: slots) { table in
             table.initialize(repeating: 0)
             var offset = 0
             while offset < bytes.count {
                 let length = Int(shortAt(offset + 1, in: bytes))
-                defer { offset += 3 + length }
-                guard bytes[offset] == Tag.data else { continue }
+                defer { offset += Field.headBytes + length }
+                guard bytes[offset] == tag else { continue }
+                entries += 1
+                guard entries <= Limits.dataEntriesMax else { return String?.none }
                 let key = keyAt(offset, in: bytes)
                 var slot = Int(truncatingIfNeeded: hash(key) % UInt64(slots))
                 while table[slot] != 0 {
@@ -130,14 +222,14 @@ extension Message {
             }
             return nil
         }
+        guard entries <= Limits.dataEntriesMax else { throw tooManyEntries(place.path) }
         if let repeated {
-            throw MartletError(
-                .invalidArgument, "The data key \"\(repeated)\" is there twice; keys are distinct.",
-                field: "message.data")
+            throw refusal(
+                "The key \"\(repeated)\" is there twice; keys are distinct.", place.path(of: tag))
         }
     }
 
-    /// The key of the data field whose tag stands at `offset`.
+    /// The key of the entry whose tag stands at `offset`.
     private static func keyAt(
         _ offset: Int, in bytes: UnsafeRawBufferPointer
     ) -> UnsafeRawBufferPointer {
@@ -155,38 +247,52 @@ extension Message {
         for byte in key { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }
         return hash ^ (hash >> 32)
     }
+}
 
-    private static func name(_ tag: UInt8) -> String {
-        switch tag {
-        case Tag.title: "title"
-        case Tag.body: "body"
-        default: "image"
+// MARK: Refusals
+
+extension Message {
+    static func refusal(_ message: String, _ field: String) -> MartletError {
+        MartletError(.invalidArgument, message, field: field)
+    }
+
+    static func unknown(_ tag: UInt8, _ place: Place) -> MartletError {
+        switch place {
+        case .common:
+            refusal(
+                "The message has a field of tag \(tag), which version \(WireVersion.current) "
+                    + "does not know outside a platform's block; use tags 1 to 7.", place.path)
+        case .block:
+            refusal("The block has a field of tag \(tag), which is not for it.", place.path)
         }
     }
 
-    private static func notUTF8(_ field: String, _ what: String) -> MartletError {
-        MartletError(.invalidArgument, "\(what) is not UTF-8; encode text as UTF-8.", field: field)
-    }
-
-    private static func reserved(_ key: UnsafeRawBufferPointer) -> MartletError {
-        MartletError(
-            .invalidArgument,
-            "The data key \"\(String(decoding: key.prefix(64), as: UTF8.self))\" is reserved; choose "
+    static func reserved(
+        _ key: UnsafeRawBufferPointer, _ place: Place, tag: UInt8 = Tag.data
+    ) -> MartletError {
+        refusal(
+            "The key \"\(String(decoding: key.prefix(64), as: UTF8.self))\" is reserved; choose "
                 + "one that is not from, message_type or collapse_key and does not begin with "
-                + "google. or gcm.", field: "message.data")
+                + "google. or gcm.", place.path(of: tag))
     }
 
-    static func tooLong(_ bytes: Int) -> MartletError {
-        MartletError(
-            .invalidArgument,
+    static func tooLong(_ bytes: Int, field: String) -> MartletError {
+        refusal(
             "The payload has \(bytes) bytes; at most \(Limits.payloadBytesMax) are allowed for title, "
-                + "body, image, data keys and values together.", field: "message")
+                + "body, image, data keys and values together.", field)
     }
 
-    static var tooManyEntries: MartletError {
-        MartletError(
-            .invalidArgument,
-            "The data has too many entries; at most \(Limits.dataEntriesMax) are allowed.",
-            field: "message.data")
+    static func tooManyEntries(_ path: String) -> MartletError {
+        refusal(
+            "There are too many entries; at most \(Limits.dataEntriesMax) are allowed.",
+            path + ".data")
+    }
+
+    static func timeToLiveTooLong(_ field: String) -> MartletError {
+        refusal("The time to live is 0 to \(Limits.timeToLiveSecondsMax) seconds.", field)
+    }
+
+    static var clipped: MartletError {
+        refusal("A text or a block has more than 65535 bytes; make it shorter.", "message")
     }
 }

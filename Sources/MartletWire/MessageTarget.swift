@@ -42,21 +42,73 @@ public enum MessageTarget: Sendable, Hashable {
 public struct OutgoingMessage: Sendable, Hashable {
     public var target: MessageTarget
     public var message: Message
-    /// TTL-1: seconds the message is of interest; nil is the longest, 28 days.
+    /// TTL-1: seconds the message is of interest, from its acceptance or `sendAt` on; 0 is now or never,
+    /// nil is the longest, 28 days. A platform's block may say otherwise; so for the next three.
     public var timeToLiveSeconds: UInt32?
     /// nil is the default, `normal`.
     public var priority: MessagePriority?
+    /// COL-1: the message replaces a stored one with the same key. Notifications replace one another
+    /// without (COL-2).
+    public var collapseKey: String?
+    /// MSG-8: only instances of this app get it.
+    public var restrictedPackageName: String?
+    /// RCP-1: receipts are kept for the project's senders.
+    public var wantsReceipts: Bool
+    /// MSG-9: sent again with the same key within 24 hours, it is not sent twice, and the first answer
+    /// comes again. At most 128 bytes.
+    public var idempotencyKey: String?
+    /// MSG-10: not before this instant, at most 28 days ahead; nil is at once.
+    public var sendAt: Instant?
     /// MSG-7: check everything and send nothing.
     public var validateOnly: Bool
 
     public init(
         to target: MessageTarget, _ message: Message, timeToLiveSeconds: UInt32? = nil,
-        priority: MessagePriority? = nil, validateOnly: Bool = false
+        priority: MessagePriority? = nil, collapseKey: String? = nil,
+        restrictedPackageName: String? = nil, wantsReceipts: Bool = false,
+        idempotencyKey: String? = nil, sendAt: Instant? = nil, validateOnly: Bool = false
     ) {
         self.target = target
         self.message = message
         self.timeToLiveSeconds = timeToLiveSeconds
         self.priority = priority
+        self.collapseKey = collapseKey
+        self.restrictedPackageName = restrictedPackageName
+        self.wantsReceipts = wantsReceipts
+        self.idempotencyKey = idempotencyKey
+        self.sendAt = sendAt
         self.validateOnly = validateOnly
+    }
+
+    /// The request for an encoded message, which need not be this one's.
+    public func request(correlation: UInt32, message: [UInt8]) -> SendRequest {
+        SendRequest(
+            correlation: correlation, target: target, message: message,
+            timeToLiveSeconds: timeToLiveSeconds, priority: priority,
+            collapseKey: collapseKey ?? "", restrictedPackageName: restrictedPackageName ?? "",
+            idempotencyKey: idempotencyKey ?? "", sendAt: sendAt, wantsReceipts: wantsReceipts,
+            validateOnly: validateOnly)
+    }
+}
+
+/// MSG-6: `projects/PROJECT/messages/NUMBER`.
+public enum MessageID {
+    public static func text(_ number: UInt64, projectID: String) -> String {
+        "projects/\(projectID)/messages/\(number)"
+    }
+
+    /// The number in a message ID of the project, or in a number alone.
+    public static func number(_ text: String, projectID: String) throws(MartletError) -> UInt64 {
+        let prefix = "projects/\(projectID)/messages/"
+        let digits = text.hasPrefix(prefix) ? text.dropFirst(prefix.count) : text[...]
+        guard digits.first?.isNumber == true, let number = UInt64(digits), number > 0,
+            number & WireVersion.notStoredBit == 0
+        else {
+            throw MartletError(
+                .invalidArgument,
+                "This is not the ID of a message of \(projectID); write \(prefix)NUMBER.",
+                field: "message_id")
+        }
+        return number
     }
 }

@@ -10,17 +10,29 @@ public struct SendRequest: WireFrame {
     public var correlation: UInt32
     /// MSG-7: check everything and send nothing.
     public var validateOnly: Bool
+    /// RCP-1: the project's senders want to know what becomes of it.
+    public var wantsReceipts: Bool
     public var target: MessageTarget
     /// nil is the default, 28 days. May be more than allowed: that is the broker's to refuse.
     public var timeToLiveSeconds: UInt32?
     /// nil is the default.
     public var priority: MessagePriority?
+    /// COL-1. Empty: none.
+    public var collapseKey: String
+    /// MSG-8: only instances of this app. Empty: of any.
+    public var restrictedPackageName: String
+    /// MSG-9. Empty: none.
+    public var idempotencyKey: String
+    /// MSG-10: nil is at once. The codec cannot say the first instant of 1970.
+    public var sendAt: Instant?
     /// The message as encoded by `Message`, not yet validated.
     public var message: [UInt8]
 
     public init(
         correlation: UInt32, target: MessageTarget, message: [UInt8],
         timeToLiveSeconds: UInt32? = nil, priority: MessagePriority? = nil,
+        collapseKey: String = "", restrictedPackageName: String = "",
+        idempotencyKey: String = "", sendAt: Instant? = nil, wantsReceipts: Bool = false,
         validateOnly: Bool = false
     ) {
         self.correlation = correlation
@@ -28,6 +40,11 @@ public struct SendRequest: WireFrame {
         self.message = message
         self.timeToLiveSeconds = timeToLiveSeconds
         self.priority = priority
+        self.collapseKey = collapseKey
+        self.restrictedPackageName = restrictedPackageName
+        self.idempotencyKey = idempotencyKey
+        self.sendAt = sendAt
+        self.wantsReceipts = wantsReceipts
         self.validateOnly = validateOnly
     }
 
@@ -36,8 +53,9 @@ public struct SendRequest: WireFrame {
     public init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         let flags = try reader.u8()
-        guard flags & ~1 == 0 else { throw .unknownValue(field: "flags", value: UInt64(flags)) }
-        validateOnly = flags & 1 == 1
+        guard flags & ~3 == 0 else { throw .unknownValue(field: "flags", value: UInt64(flags)) }
+        validateOnly = flags & 1 != 0
+        wantsReceipts = flags & 2 != 0
         let kind: TargetKind = try reader.choice("target kind")
         target = MessageTarget(kind: kind, text: try reader.string())
         timeToLiveSeconds = try reader.optionalU32()
@@ -46,16 +64,25 @@ public struct SendRequest: WireFrame {
         guard priority != nil || number == 0 else {
             throw .unknownValue(field: "priority", value: UInt64(number))
         }
+        collapseKey = try reader.string()
+        restrictedPackageName = try reader.string()
+        idempotencyKey = try reader.string()
+        let milliseconds = try reader.i64()
+        sendAt = milliseconds == 0 ? nil : Instant(millisecondsSince1970: milliseconds)
         message = [UInt8](reader.rest())
     }
 
     public func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
-        writer.flag(validateOnly)
+        writer.u8((validateOnly ? 1 : 0) | (wantsReceipts ? 2 : 0))
         writer.u8(target.kind.rawValue)
         writer.string(target.text)
         writer.optionalU32(timeToLiveSeconds)
         writer.u8(priority?.rawValue ?? 0)
+        writer.string(collapseKey)
+        writer.string(restrictedPackageName)
+        writer.string(idempotencyKey)
+        writer.i64(sendAt?.millisecondsSince1970 ?? 0)
         writer.raw(message)
     }
 }
@@ -65,13 +92,22 @@ public struct Accepted: WireFrame {
     public var correlation: UInt32
     /// The number in the message ID; 0 after *validate only*.
     public var messageNumber: UInt64
-    /// Instances that the message was accepted for.
+    /// Instances that the message was accepted for; 0 for a scheduled message.
     public var recipients: UInt64
+    /// QUO-1: instances that would have been among them but for their device's quota.
+    public var rateLimited: UInt64
+    /// STO-2: those of the recipients for which it was discarded at once, as they are inactive.
+    public var inactive: UInt64
 
-    public init(correlation: UInt32, messageNumber: UInt64, recipients: UInt64) {
+    public init(
+        correlation: UInt32, messageNumber: UInt64, recipients: UInt64, rateLimited: UInt64 = 0,
+        inactive: UInt64 = 0
+    ) {
         self.correlation = correlation
         self.messageNumber = messageNumber
         self.recipients = recipients
+        self.rateLimited = rateLimited
+        self.inactive = inactive
     }
 
     public var type: FrameType { .accepted }
@@ -80,11 +116,15 @@ public struct Accepted: WireFrame {
         correlation = try reader.correlation()
         messageNumber = try reader.u64()
         recipients = try reader.u64()
+        rateLimited = try reader.u64()
+        inactive = try reader.u64()
     }
 
     public func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
         writer.u64(messageNumber)
         writer.u64(recipients)
+        writer.u64(rateLimited)
+        writer.u64(inactive)
     }
 }

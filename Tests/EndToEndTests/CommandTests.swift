@@ -6,82 +6,6 @@
 import Foundation
 import Testing
 
-/// A folder with a broker's data, and the commands that work on it.
-private struct Desk {
-    let folder: URL
-    static let executable: URL = {
-        // The test's own executable stands in the folder of all products.
-        var folder = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent()
-        while !FileManager.default.isExecutableFile(atPath: folder.appending(path: "martlet").path),
-            folder.path.count > 1
-        {
-            folder.deleteLastPathComponent()
-        }
-        return folder.appending(path: "martlet")
-    }()
-
-    struct Output {
-        var status: Int32
-        var out: String
-        var err: String
-    }
-
-    init() throws {
-        folder = FileManager.default.temporaryDirectory.appending(
-            path: "martlet-command-\(UUID().uuidString)")
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-    }
-
-    func remove() { try? FileManager.default.removeItem(at: folder) }
-
-    func start(_ arguments: [String]) throws -> Process {
-        let process = Process()
-        process.executableURL = Self.executable
-        process.arguments = arguments
-        process.currentDirectoryURL = folder
-        process.standardOutput = Pipe()
-        process.standardError = Pipe()
-        process.standardInput = FileHandle.nullDevice
-        try process.run()
-        return process
-    }
-
-    func run(_ arguments: String...) throws -> Output {
-        finish(try start(arguments))
-    }
-
-    func finish(_ process: Process) -> Output {
-        let out = (process.standardOutput as? Pipe)?.fileHandleForReading.readDataToEndOfFile()
-        let err = (process.standardError as? Pipe)?.fileHandleForReading.readDataToEndOfFile()
-        process.waitUntilExit()
-        return Output(
-            status: process.terminationStatus, out: String(decoding: out ?? Data(), as: UTF8.self),
-            err: String(decoding: err ?? Data(), as: UTF8.self))
-    }
-
-    /// The first line of a running process, which says that it is ready.
-    func firstLine(_ process: Process) -> String {
-        guard let handle = (process.standardOutput as? Pipe)?.fileHandleForReading else {
-            return ""
-        }
-        var bytes = Data()
-        while bytes.last != UInt8(ascii: "\n"), let byte = try? handle.read(upToCount: 1),
-            !byte.isEmpty
-        {
-            bytes += byte
-        }
-        return String(decoding: bytes, as: UTF8.self)
-    }
-
-    /// Serves the folder on a free port.
-    func serve() throws -> (process: Process, port: String) {
-        let process = try start(["serve", "--port", "0", "--json", "--loops", "1"])
-        struct Ready: Decodable { var port: Int }
-        let ready = try JSONDecoder().decode(Ready.self, from: Data(firstLine(process).utf8))
-        return (process, "\(ready.port)")
-    }
-}
-
 @Suite(.timeLimit(.minutes(2)))
 struct CommandTests {
     @Test(
@@ -170,18 +94,26 @@ struct CommandTests {
         #expect(received.status == 0 && received.out.contains("\"title\":\"High tide\""))
 
         // The device is away; the broker dies without a word; one message is sent to the folder itself.
-        #expect(try desk.run("send", "--project", "tides", "--topic", "tides").status == 0)
+        // COL-2: without a payload the second would replace the first.
+        let away = ["send", "--project", "tides", "--topic", "tides", "--data"]
+        #expect(desk.finish(try desk.start(away + ["n=2"])).status == 0)
         kill(broker.processIdentifier, SIGKILL)
         broker.waitUntilExit()
-        #expect(try desk.run("send", "--project", "tides", "--topic", "tides").status == 0)
+        #expect(desk.finish(try desk.start(away + ["n=3"])).status == 0)
         #expect(try desk.run("check").status == 0)
         (broker, port) = try desk.serve()
         let resumed = desk.finish(try desk.start(listen + ["--port", port, "--count", "2"]))
-        #expect(resumed.status == 0)
-        let streamIDs = resumed.out.split(separator: "\n").compactMap { line in
-            line.firstRange(of: "\"streamID\":").flatMap { Int(line[$0.upperBound...].dropLast()) }
+        #expect(resumed.status == 0, "\(resumed.err)")
+        struct Line: Decodable {
+            var event: String
+            var streamID: Int?
+            var data: [String: String]?
         }
-        #expect(streamIDs == [2, 3])
+        let lines = try resumed.out.split(separator: "\n").map {
+            try JSONDecoder().decode(Line.self, from: Data($0.utf8))
+        }.filter { $0.event == "message" }
+        #expect(lines.map(\.streamID) == [2, 3])
+        #expect(lines.map { $0.data?["n"] } == ["2", "3"])
 
         let second = try desk.run("serve", "--port", "0")
         #expect(second.status == 1 && second.err.contains("in use"))

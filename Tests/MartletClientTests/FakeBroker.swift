@@ -99,7 +99,9 @@ final class FakeConnection: Sendable {
     }
 
     /// Delivers data messages with these stream IDs in one write.
-    func deliver(_ streamIDs: some Sequence<UInt64>, valueBytes: Int = 0) {
+    func deliver(
+        _ streamIDs: some Sequence<UInt64>, valueBytes: Int = 0, wantsReceipts: Bool = false
+    ) {
         send(
             streamIDs.map { streamID in
                 var body = WireWriter()
@@ -109,7 +111,7 @@ final class FakeConnection: Sendable {
                     Deliver(
                         streamID: streamID, accepted: Instant(millisecondsSince1970: 1),
                         expires: Instant(millisecondsSince1970: 2), kind: .topic, priority: .high,
-                        from: "/topics/t", message: body.bytes))
+                        from: "/topics/t", message: body.bytes, wantsReceipts: wantsReceipts))
             })
     }
 

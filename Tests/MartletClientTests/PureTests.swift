@@ -68,85 +68,185 @@ struct SeededGenerator: RandomNumberGenerator {
 }
 
 @Suite struct DeliveryLedgerTests {
+    private func same(
+        _ ledger: DeliveryLedger, _ through: UInt64, _ single: [UInt64] = []
+    ) -> Bool {
+        guard let acknowledgement = ledger.acknowledgement else { return false }
+        return acknowledgement.through == through && acknowledgement.single == single
+    }
+
     @Test("DEV-3 an acknowledgement passes neither what was taken nor what this connection brought")
     func marks() {
-        var ledger = DeliveryLedger(receivedThrough: 0)
-        ledger.connected(receivedThrough: 0, acknowledgedThrough: 0)
+        var ledger = DeliveryLedger()
+        ledger.connected(acknowledgedThrough: 0)
         for id in [10, 20, 30] as [UInt64] {
             let isNew = ledger.deliver(id)
             #expect(isNew)
         }
         #expect(ledger.acknowledgement == nil)
         ledger.take(20)
-        #expect(ledger.acknowledgement == nil)
+        #expect(same(ledger, 0, [20]), "10 is not taken")
         ledger.take(10)
-        #expect(ledger.acknowledgement == 20)
-        ledger.acknowledged(through: 20)
+        #expect(same(ledger, 20))
+        ledger.acknowledged(through: 20, single: [])
         #expect(ledger.acknowledgement == nil && ledger.unsentCount == 0)
 
-        ledger.connected(receivedThrough: 20, acknowledgedThrough: 0)
+        ledger.connected(acknowledgedThrough: 0)
         ledger.take(30)
-        #expect(ledger.takenThrough == 30)
+        #expect(ledger.unconfirmed == [10, 20, 30])
         #expect(ledger.acknowledgement == nil, "30 was not delivered on this connection")
         let isNew = ledger.deliver(30)
         #expect(!isNew)
-        #expect(ledger.acknowledgement == 30)
+        #expect(same(ledger, 30))
     }
 
-    @Test("DEV-3 duplicates are dropped, against a naive model, however often connections break")
+    @Test("TTL-4 a held message that comes late is new, and acknowledged singly")
+    func late() {
+        var ledger = DeliveryLedger()
+        ledger.connected(acknowledgedThrough: 0)
+        for id in [8, 10, 5, 6] as [UInt64] {
+            let isNew = ledger.deliver(id)
+            #expect(isNew)
+        }
+        ledger.take(8)
+        ledger.take(10)
+        #expect(same(ledger, 0, [8, 10]), "5 is delivered and not taken")
+        ledger.take(5)
+        #expect(same(ledger, 0, [8, 10, 5]))
+        ledger.take(6)
+        #expect(same(ledger, 10, [5, 6]))
+        ledger.acknowledged(through: 10, single: [5, 6])
+        #expect(ledger.unsentCount == 0)
+        for id in [5, 6, 8, 10] as [UInt64] {
+            let isNew = ledger.deliver(id)
+            #expect(!isNew)
+        }
+        let isNew = ledger.deliver(7)
+        #expect(isNew)
+    }
+
+    @Test("TTL-4 a stream ID is forgotten when the broker has confirmed it")
+    func confirmed() {
+        var ledger = DeliveryLedger(unconfirmed: [7, 3, 3, 5])
+        #expect(ledger.unconfirmed == [3, 5, 7])
+        ledger.connected(acknowledgedThrough: 4)
+        #expect(ledger.unconfirmed == [5, 7])
+        ledger.confirm(through: 5)
+        #expect(ledger.unconfirmed == [7])
+        for id in [2, 5, 7] as [UInt64] {
+            let isNew = ledger.deliver(id)
+            #expect(!isNew, "what is confirmed does not come again but by a mistake")
+        }
+        // A broker that went back to an older state says so in WELCOME.
+        ledger.connected(acknowledgedThrough: 0)
+        let isNew = ledger.deliver(5)
+        #expect(isNew)
+    }
+
+    @Test(
+        "DEV-3 duplicates are dropped, against a naive model, in any order, however often connections break"
+    )
     func model() {
         var random = SeededGenerator(state: 7)
-        for _ in 0..<200 {
-            var ledger = DeliveryLedger(receivedThrough: 0)
+        for _ in 0..<300 {
+            var ledger = DeliveryLedger()
             var given: Set<UInt64> = []
             var taken: Set<UInt64> = []
-            var acknowledged: UInt64 = 0
+            // What the broker has on disk.
+            var acknowledged: Set<UInt64> = []
             var newest: UInt64 = 0
-            var published: [UInt64] = []
+            var published: Set<UInt64> = []
             for _ in 0..<12 {
-                let received = ledger.takenThrough
-                #expect(given.allSatisfy { $0 > received || taken.contains($0) })
-                acknowledged = max(acknowledged, received)
-                ledger.connected(receivedThrough: received, acknowledgedThrough: acknowledged)
+                let hello = ledger.unconfirmed
+                #expect(Set(hello).isSubset(of: taken))
+                #expect(taken.subtracting(acknowledged).isSubset(of: hello))
+                if Bool.random(using: &random) { acknowledged.formUnion(hello) }
+                let mark = (published.subtracting(acknowledged).min() ?? newest + 1) - 1
+                ledger.connected(acknowledgedThrough: mark)
                 for _ in 0..<Int.random(in: 0...8, using: &random) {
                     newest += .random(in: 1...9, using: &random)
-                    published.append(newest)
+                    published.insert(newest)
                 }
-                var delivered: UInt64 = 0
-                let pending = published.filter { $0 > acknowledged }
+                // In order, but some are held back for a while.
+                var pending = published.subtracting(acknowledged).sorted()
+                if Bool.random(using: &random) {
+                    let held = pending.filter { _ in Int.random(in: 0...3, using: &random) == 0 }
+                    pending = pending.filter { !held.contains($0) } + held
+                }
+                var here: [UInt64] = []
                 for id in pending.prefix(Int.random(in: 0...pending.count, using: &random)) {
-                    delivered = id
+                    here.append(id)
                     let isNew = ledger.deliver(id)
                     #expect(isNew == given.insert(id).inserted)
-                    if let next = given.subtracting(taken).min(), Bool.random(using: &random) {
+                    if let next = given.subtracting(taken).randomElement(using: &random),
+                        Bool.random(using: &random)
+                    {
                         ledger.take(next)
                         taken.insert(next)
                     }
-                    if let through = ledger.acknowledgement, Bool.random(using: &random) {
-                        #expect(through <= delivered)
-                        #expect(given.allSatisfy { $0 > through || taken.contains($0) })
-                        ledger.acknowledged(through: through)
-                        acknowledged = max(acknowledged, through)
+                    if let (through, single) = ledger.acknowledgement,
+                        Bool.random(using: &random)
+                    {
+                        // As the document says: up to the one it names, in the order of delivery.
+                        let until = here.lastIndex(of: through)
+                        #expect(through == 0 || until != nil)
+                        var covered = Set(single)
+                        if let until {
+                            covered.formUnion(here[...until].filter { $0 <= through })
+                        }
+                        #expect(covered.isSubset(of: taken))
+                        #expect(covered.isSubset(of: here))
+                        ledger.acknowledged(through: through, single: single)
+                        acknowledged.formUnion(covered)
+                        if Bool.random(using: &random) {
+                            let confirmed = published.subtracting(acknowledged).min() ?? newest + 1
+                            ledger.confirm(through: confirmed - 1)
+                        }
                     }
                 }
+                while let (through, single) = ledger.acknowledgement {
+                    ledger.acknowledged(through: through, single: single)
+                }
+                #expect(ledger.unsentCount == 0)
             }
         }
     }
 
-    @Test("DEV-3 what is remembered one by one is bounded")
+    @Test("TTL-4 what is remembered one by one is bounded; past it a message may come twice")
     func bounded() {
-        var ledger = DeliveryLedger(receivedThrough: 0)
-        ledger.connected(receivedThrough: 0, acknowledgedThrough: 0)
+        var ledger = DeliveryLedger()
+        ledger.connected(acknowledgedThrough: 0)
         for id in 1...10_000 as ClosedRange<UInt64> {
             let isNew = ledger.deliver(id)
             #expect(isNew)
             ledger.take(id)
         }
-        for id in [1, 5000, 10_000] as [UInt64] {
-            let isNew = ledger.deliver(id)
-            #expect(!isNew)
+        #expect(ledger.unconfirmed == Array(8977...10_000))
+        #expect(same(ledger, 10_000))
+        ledger.connected(acknowledgedThrough: 0)
+        let isForgotten = ledger.deliver(1)
+        #expect(isForgotten)
+        let isNew = ledger.deliver(10_000)
+        #expect(!isNew)
+        ledger.confirm(through: 10_000)
+        #expect(ledger.unconfirmed.isEmpty)
+    }
+}
+
+@Suite struct ReceiptQueueTests {
+    @Test("RCP-2 each receipt waits once, and the oldest go when there are too many")
+    func queue() {
+        var queue = ReceiptQueue()
+        func receipt(_ number: UInt64) -> PendingReceipt {
+            PendingReceipt(kind: .opened, streamID: number)
         }
-        #expect(ledger.takenThrough == 10_000)
+        let isNew = queue.add(receipt(1))
+        let isAgain = queue.add(receipt(1))
+        #expect(isNew && !isAgain && queue.all.count == 1)
+        for number in 2...1001 as ClosedRange<UInt64> { _ = queue.add(receipt(number)) }
+        #expect(queue.all.count == 1000 && queue.all.first == receipt(2))
+        queue.remove(receipt(2))
+        #expect(queue.all.first == receipt(3))
     }
 }
 

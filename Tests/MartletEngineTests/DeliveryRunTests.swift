@@ -21,7 +21,7 @@ struct DeliveryRunTests {
     }
 
     struct World: ~Copyable {
-        var delivery = Delivery(capacity: 64, looksPerSend: 0)
+        var delivery = Delivery(capacity: 64, limits: .none, looksPerSend: 0)
         /// Stored messages and who they are for.
         var stored: [(sequence: UInt64, members: Set<UInt32>)] = []
         /// Bytes that each session was sent.
@@ -32,32 +32,53 @@ struct DeliveryRunTests {
 
         mutating func attach(_ index: UInt32, ordinal: UInt32? = nil) {
             delivery.open(index)
+            let last = MessageSequence(stored.last?.sequence ?? 0)
+            let address = Address(project: 1, ordinal: ordinal ?? index)
             _ = delivery.attach(
-                index, project: DeliveryRunTests.project, ordinal: Ordinal(ordinal ?? index),
-                acknowledgedThrough: MessageSequence(stored.last?.sequence ?? 0),
-                receivedThrough: .none, connectionNumber: 1)
+                index,
+                Attachment(
+                    owner: MailboxOwner(
+                        project: DeliveryRunTests.project, ordinal: Ordinal(address.ordinal),
+                        platform: .android, appKey: CollapseDigest(rawValue: 0)),
+                    holder: address.holder,
+                    mailbox: MailboxState(
+                        acknowledged: LaneMarks(last), awayFrom: last,
+                        throttleFull: .longAgo, seen: .longAgo),
+                    position: last, connectionNumber: 1), now: .longAgo)
         }
 
         mutating func catchUp() {
-            while let session = delivery.nextBehind() {
-                var isEnd = true
-                for message in stored where message.sequence > session.after.rawValue {
-                    guard message.members.contains(session.ordinal.rawValue) else { continue }
-                    let bytes = 24
-                    DeliveryRunTests.frame(
-                        message.sequence, bytes, delivery.reserve(bytes, .direct))
-                    if !delivery.catchUp(
-                        session.index, MessageSequence(message.sequence), byteCount: bytes)
-                    {
-                        isEnd = false
-                        break
-                    }
+            while var reading = delivery.nextReading() {
+                for message in stored where message.sequence > reading.after.rawValue {
+                    guard message.members.contains(reading.owner.ordinal.rawValue) else { continue }
+                    reading.add(
+                        LogEntry(
+                            sequence: MessageSequence(message.sequence), accepted: .longAgo,
+                            expires: Instant(rawValue: 1), priority: .normal,
+                            content: .message(collapse: nil)))
                 }
-                if isEnd {
-                    delivery.caughtUp(
-                        session.index, through: MessageSequence(stored.last?.sequence ?? 0))
+                let last = MessageSequence(stored.last?.sequence ?? 0)
+                guard var plan = delivery.finish(reading, through: last, now: .longAgo) else {
+                    continue
+                }
+                if queue(&plan) { delivery.caughtUp(plan) }
+            }
+        }
+
+        /// Says whether there was room for everything.
+        mutating func queue(_ plan: inout MailboxPlan) -> Bool {
+            for step in plan.steps {
+                guard case .message(let entry) = step,
+                    case .open = delivery.offer(entry, of: &plan, now: .longAgo)
+                else { return false }
+                let bytes = 24
+                DeliveryRunTests.frame(
+                    entry.sequence.rawValue, bytes, delivery.reserve(bytes, .direct))
+                guard delivery.catchUp(entry, of: plan, byteCount: bytes, now: .longAgo) else {
+                    return false
                 }
             }
+            return true
         }
 
         /// Sends for everybody who is ready, except those who are stuck.
@@ -141,7 +162,7 @@ struct DeliveryRunTests {
                 let fanout = Fanout(
                     project: Self.project,
                     header: MessageHeader(
-                        sequence: MessageSequence(raw), accepted: Instant(rawValue: 0),
+                        sequence: MessageSequence(raw), number: raw, accepted: .longAgo,
                         expires: Instant(rawValue: 1), kind: .topic, priority: .normal, from: ""),
                     body: [], recipients: .many(recipients), position: MessageSequence(sequence))
                 let bytes = isCrowded ? 7000 + Int(random.below(7000)) : 24 + Int(random.below(99))
@@ -186,7 +207,7 @@ struct DeliveryRunTests {
             let fanout = Fanout(
                 project: Self.project,
                 header: MessageHeader(
-                    sequence: MessageSequence(raw), accepted: Instant(rawValue: 0),
+                    sequence: MessageSequence(raw), number: raw, accepted: .longAgo,
                     expires: Instant(rawValue: expires), kind: .topic, priority: .normal, from: ""),
                 body: [], recipients: .many(both), position: MessageSequence(raw))
             Self.frame(raw, 24, world.delivery.reserve(24, .shared))

@@ -34,6 +34,10 @@ struct Address: Hashable {
 struct Accepted {
     var fanout: Fanout
     var recipients: Set<UInt32>
+    /// What it replaces; nil: not collapsible.
+    var key: CollapseDigest?
+    /// Brought forward by cancelling.
+    var expires: Instant
     var sequence: UInt64 { fanout.header.sequence.rawValue }
     var isStored: Bool { fanout.header.sequence.isStored }
 
@@ -51,12 +55,18 @@ struct Accepted {
 /// One connection and what came through it.
 struct Connection {
     var address: Address
-    /// It has everything up to here already.
+    /// It has everything up to here already, and `taken`.
     var start: UInt64
+    var taken: Set<UInt64>
     var inFlight: [iovec]?
     var bytes: [UInt8] = []
     var stored: [UInt64] = []
     var passing: [UInt64] = []
+    /// Notices of what was discarded.
+    var deleted: [(through: UInt64, count: UInt64)] = []
+    /// The last message that was accepted before it began to doze.
+    var dozesSince: UInt64?
+    var isSettled = false
     /// The broker does not count on it any more.
     var isReplaced = false
     /// Never takes a byte.
@@ -66,19 +76,30 @@ struct Connection {
 final class Loopback {
     var delivery: Delivery
     let capacity: UInt32
+    /// Nothing is held back, collapsed or discarded here: what arrives can be told exactly.
+    let isPlain: Bool
+    var now = Instant(millisecondsSince1970: 0)
+    /// Rows of a log that one reading looks at.
+    var rowsMax = Int.max
     private(set) var messages: [UInt32: [Accepted]] = [:]
-    private var passing: [UInt64: Accepted] = [:]
-    private(set) var connections: [UInt32: Connection] = [:]
-    /// What the store knows to be acknowledged.
-    private(set) var watermarks: [Address: UInt64] = [:]
+    var passing: [UInt64: Accepted] = [:]
+    var connections: [UInt32: Connection] = [:]
+    /// What the store knows of each instance.
+    private(set) var states: [Address: MailboxState] = [:]
+    private(set) var singles: [Address: Set<UInt64>] = [:]
+    /// What the instance said in HELLO to have taken, or has acknowledged.
+    private var taken: [Address: Set<UInt64>] = [:]
     /// What arrived whole, on any connection.
-    private(set) var arrived: [Address: Set<UInt64>] = [:]
+    var arrived: [Address: Set<UInt64>] = [:]
+    var arrivalCounts: [Address: [UInt64]] = [:]
+    var deletedThrough: [Address: UInt64] = [:]
     private var connectionCount: UInt64 = 0
-    private let vectors = UnsafeMutableBufferPointer<iovec>.allocate(capacity: 64)
+    let vectors = UnsafeMutableBufferPointer<iovec>.allocate(capacity: 64)
 
-    init(capacity: UInt32) {
+    init(capacity: UInt32, limits: MailboxLimits = .none) {
         self.capacity = capacity
-        delivery = Delivery(capacity: Int(capacity), looksPerSend: 0)
+        isPlain = limits == .none
+        delivery = Delivery(capacity: Int(capacity), limits: limits, looksPerSend: 0)
     }
 
     deinit { vectors.deallocate() }
@@ -90,36 +111,79 @@ final class Loopback {
         messages[project]?.last { $0.isStored }?.sequence ?? 0
     }
 
-    func step(budget: Int) -> Bool { delivery.step(budget: budget, now: .longAgo) }
+    func step(budget: Int) -> Bool { delivery.step(budget: budget, now: now) }
     var hasAcknowledgements: Bool { delivery.hasAcknowledgements }
 
     // MARK: Connections
 
-    /// Connects an instance that says it has taken everything up to `received`.
+    /// What the store says of an instance. Before it connects for the first time: nothing.
+    func state(_ address: Address) -> MailboxState {
+        states[address]
+            ?? MailboxState(
+                acknowledged: LaneMarks(.none), awayFrom: .none,
+                throttleFull: Instant(rawValue: 0), seen: Instant(rawValue: 0))
+    }
+
+    func watermark(_ address: Address) -> UInt64 { state(address).acknowledged.lowest.rawValue }
+
+    /// Connects an instance that says what it has taken.
     @discardableResult
-    func connect(_ address: Address, at index: UInt32, received: UInt64 = 0) -> UInt32? {
-        let watermark = watermarks[address] ?? 0
+    func connect(
+        _ address: Address, at index: UInt32, taken: [UInt64] = [], state: DeviceState = .active,
+        isStored: Bool = true
+    ) -> UInt32? {
         connectionCount += 1
+        self.taken[address, default: []].formUnion(taken)
         delivery.open(index)
         let before = connections.first {
             $0.value.address == address && !$0.value.isReplaced
         }?.key
+        let known = self.state(address)
         let replaced = delivery.attach(
-            index, project: ProjectNumber(address.project), ordinal: Ordinal(address.ordinal),
-            acknowledgedThrough: MessageSequence(watermark),
-            receivedThrough: MessageSequence(received), connectionNumber: connectionCount)
+            index,
+            Attachment(
+                owner: MailboxOwner(
+                    project: ProjectNumber(address.project), ordinal: Ordinal(address.ordinal),
+                    platform: .android, appKey: CollapseDigest(rawValue: 0)),
+                holder: address.holder, mailbox: known,
+                position: MessageSequence(last(address.project)), state: state, taken: taken,
+                connectionNumber: connectionCount), now: now)
         #expect(replaced == before, "NET-4: the old connection is told, and no other")
-        if let replaced { connections[replaced]!.isReplaced = true }
-        connections[index] = Connection(address: address, start: max(watermark, received))
+        var start = known.acknowledged.lowest.rawValue
+        if let replaced {
+            connections[replaced]!.isReplaced = true
+            start = max(start, acknowledgedHere[replaced] ?? 0)
+        }
+        acknowledgedHere[index] = start
+        connections[index] = Connection(
+            address: address, start: start,
+            taken: Set(taken).union(singles[address] ?? []),
+            dozesSince: state == .doze ? last(address.project) : nil)
+        if isStored { delivery.stored(index, connectionNumber: connectionCount) }
         return replaced
+    }
+
+    /// What open sessions have acknowledged, whether the store knows it or not.
+    private var acknowledgedHere: [UInt32: UInt64] = [:]
+
+    func setState(_ index: UInt32, _ state: DeviceState) {
+        delivery.setState(index, state)
+        let address = connections[index]!.address
+        if state != .doze {
+            if connections[index]!.dozesSince != nil { connections[index]!.isSettled = false }
+            connections[index]!.dozesSince = nil
+        } else if connections[index]!.dozesSince == nil {
+            connections[index]!.dozesSince = last(address.project)
+        }
     }
 
     func stick(_ index: UInt32) { connections[index]!.isStuck = true }
 
     func close(_ index: UInt32) {
         if connections[index]!.inFlight != nil { delivery.sent(index, byteCount: 0) }
-        delivery.close(index)
+        delivery.close(index, now: now)
         connections[index] = nil
+        acknowledgedHere[index] = nil
     }
 
     // MARK: Messages
@@ -130,7 +194,8 @@ final class Loopback {
     @discardableResult
     func accept(
         _ project: UInt32, to ordinals: Set<UInt32>, bodyBytes: Int, isStored: Bool = true,
-        single: Bool = false, _ entry: Entry = .live
+        single: Bool = false, priority: MessagePriority = .normal, key: UInt64? = nil,
+        secondsToLive: Int64? = nil, _ entry: Entry = .live
     ) -> Accepted {
         let sequence =
             isStored
@@ -150,15 +215,16 @@ final class Loopback {
             }
             recipients = .many(builder.finish())
         }
+        let expires =
+            secondsToLive.map { now.advanced(bySeconds: $0) } ?? Instant(rawValue: .max)
         let header = MessageHeader(
-            sequence: MessageSequence(sequence), accepted: Instant(millisecondsSince1970: 0),
-            expires: Instant(millisecondsSince1970: .max), kind: .topic, priority: .normal, from: ""
-        )
+            sequence: MessageSequence(sequence), number: sequence, accepted: now, expires: expires,
+            kind: .topic, priority: priority, isCollapsible: key != nil, from: "")
         let accepted = Accepted(
             fanout: Fanout(
                 project: ProjectNumber(project), header: header, body: body, recipients: recipients,
                 position: MessageSequence(isStored ? sequence : last(project))),
-            recipients: ordinals)
+            recipients: ordinals, key: key.map { CollapseDigest(rawValue: $0) }, expires: expires)
         if isStored {
             messages[project, default: []].append(accepted)
         } else {
@@ -183,6 +249,15 @@ final class Loopback {
         room.copyBytes(from: frame)
     }
 
+    /// MSG-10: a message ends now.
+    func cancel(_ project: UInt32, _ sequence: UInt64) {
+        guard let at = messages[project]?.firstIndex(where: { $0.sequence == sequence }) else {
+            return
+        }
+        messages[project]![at].expires = min(messages[project]![at].expires, now)
+        delivery.cancel(MessageSequence(sequence), in: ProjectNumber(project))
+    }
+
     /// Stored messages of an instance above `sequence`.
     func mailbox(_ address: Address, after sequence: UInt64) -> [Accepted] {
         (messages[address.project] ?? []).filter {
@@ -190,106 +265,95 @@ final class Loopback {
         }
     }
 
+    /// What a session that is not replaced is to get here, in order, where everything is delivered:
+    /// but for what the instance has told of, which it may get.
+    func expected(_ connection: Connection) -> [UInt64] {
+        mailbox(connection.address, after: connection.start).map(\.sequence).filter {
+            !isTaken($0, connection.address)
+        }
+    }
+
+    func isTaken(_ sequence: UInt64, _ address: Address) -> Bool {
+        taken[address]?.contains(sequence) == true
+    }
+
+    private func entry(_ message: Accepted, _ address: Address) -> LogEntry {
+        let header = message.fanout.header
+        var entry = LogEntry(
+            sequence: header.sequence, accepted: header.accepted, expires: message.expires,
+            priority: header.priority, content: .message(collapse: message.key))
+        entry.isAcknowledged =
+            header.sequence <= state(address).acknowledged[entry.lane]
+            || singles[address]?.contains(message.sequence) == true
+        return entry
+    }
+
     /// Lets the next session that is behind read its mailbox. Says whether there was one.
     @discardableResult
     func catchUpOne() -> Bool {
-        guard let next = delivery.nextBehind() else { return false }
-        let address = Address(project: next.project.rawValue, ordinal: next.ordinal.rawValue)
-        #expect(connections[next.index]?.address == address)
-        for message in mailbox(address, after: next.after.rawValue) {
-            write(message.frame, .direct)
-            guard
-                delivery.catchUp(
-                    next.index, message.fanout.header.sequence, byteCount: message.frame.count)
-            else { return true }
+        guard var reading = delivery.nextReading() else { return false }
+        let address = Address(
+            project: reading.owner.project.rawValue, ordinal: reading.owner.ordinal.rawValue)
+        #expect(connections[reading.index]?.address == address)
+        if reading.isStale {
+            reading = delivery.refresh(reading, state(address), now: now)
         }
-        delivery.caughtUp(next.index, through: MessageSequence(last(address.project)))
+        var plan: MailboxPlan?
+        let rows = (messages[address.project] ?? []).filter {
+            $0.sequence > reading.after.rawValue
+        }
+        for message in rows.prefix(rowsMax) where message.recipients.contains(address.ordinal) {
+            reading.add(entry(message, address))
+        }
+        if rows.count > rowsMax {
+            plan = delivery.pause(
+                reading, through: MessageSequence(rows[rowsMax - 1].sequence), now: now)
+        } else {
+            plan = delivery.finish(
+                reading, through: MessageSequence(last(address.project)), now: now)
+        }
+        guard var plan else { return true }
+        for step in plan.steps {
+            switch step {
+            case .deleted(let through, let count):
+                guard delivery.hasRoom(plan.index) else { return true }
+                let frame = Self.notice(address.project, through.rawValue, count)
+                write(frame, .direct)
+                guard
+                    delivery.catchUp(deletedThrough: through, of: plan, byteCount: frame.count)
+                else { return true }
+            case .message(let entry):
+                switch delivery.offer(entry, of: &plan, now: now) {
+                case .held: continue
+                case .full: return true
+                case .open: break
+                }
+                let message = messages[address.project]!.first {
+                    $0.sequence == entry.sequence.rawValue
+                }!
+                write(message.frame, .direct)
+                guard
+                    delivery.catchUp(entry, of: plan, byteCount: message.frame.count, now: now)
+                else { return true }
+            }
+        }
+        delivery.caughtUp(plan)
+        if connections[plan.index]!.dozesSince == nil { connections[plan.index]!.isSettled = true }
         return true
     }
 
-    // MARK: Bytes
+    /// Stored messages that an instance got, over all its connections, each as often as it came.
+    func arrivals(_ address: Address) -> [UInt64] { arrivalCounts[address] ?? [] }
 
-    /// Begins the send of the next ready session.
-    @discardableResult
-    func sendOne(vectorsMax: Int = 64) -> UInt32? {
-        guard let index = delivery.nextReady() else { return nil }
-        #expect(connections[index]?.inFlight == nil, "one send in flight per connection")
-        let count = delivery.gather(
-            index, into: UnsafeMutableBufferPointer(rebasing: vectors[..<vectorsMax]))
-        #expect(count > 0)
-        connections[index]!.inFlight = Array(vectors[..<count])
-        return index
-    }
-
-    func inFlightBytes(_ index: UInt32) -> Int {
-        connections[index]!.inFlight?.reduce(0) { $0 + $1.iov_len } ?? 0
-    }
-
-    /// The send in flight ends after `byteCount` bytes; only now are they read.
-    func completeSend(_ index: UInt32, byteCount: Int) {
-        var left = byteCount
-        for vector in connections[index]!.inFlight! where left > 0 {
-            let count = min(left, vector.iov_len)
-            connections[index]!.bytes += UnsafeRawBufferPointer(
-                start: vector.iov_base, count: count)
-            left -= count
-        }
-        connections[index]!.inFlight = nil
-        delivery.sent(index, byteCount: byteCount)
-        decode(index)
-    }
-
-    private func decode(_ index: UInt32) {
-        var connection = connections[index]!
-        var at = 0
-        while connection.bytes.count - at >= 4 {
-            let length = connection.bytes.withUnsafeBytes {
-                Int(UInt32(littleEndian: $0.loadUnaligned(fromByteOffset: at, as: UInt32.self)))
-            }
-            guard length >= 16, length < 100_000 else {
-                Issue.record("session \(index): a frame of \(length) bytes")
-                break
-            }
-            guard connection.bytes.count - at >= length else { break }
-            let frame = Array(connection.bytes[at..<(at + length)])
-            at += length
-            let (project, sequence) = frame.withUnsafeBytes {
-                (
-                    UInt32(littleEndian: $0.loadUnaligned(fromByteOffset: 4, as: UInt32.self)),
-                    UInt64(littleEndian: $0.loadUnaligned(fromByteOffset: 8, as: UInt64.self))
-                )
-            }
-            let isStored = sequence & MessageSequence.notStoredBit == 0
-            let message =
-                isStored
-                ? messages[project]?.first { $0.sequence == sequence } : passing[sequence]
-            guard let message, project == connection.address.project, message.frame == frame,
-                message.recipients.contains(connection.address.ordinal)
-            else {
-                Issue.record(
-                    "session \(index) got a frame that is not its own: \(project) \(sequence)")
-                continue
-            }
-            if isStored {
-                connection.stored.append(sequence)
-                arrived[connection.address, default: []].insert(sequence)
-            } else {
-                connection.passing.append(sequence)
-            }
-        }
-        connection.bytes.removeFirst(at)
-        // What arrived is the beginning of the mailbox, in order and each once.
-        let expected = mailbox(connection.address, after: connection.start).map(\.sequence)
-        #expect(connection.stored == Array(expected.prefix(connection.stored.count)))
-        #expect(Set(connection.passing).count == connection.passing.count)
-        connections[index] = connection
+    func message(_ project: UInt32, _ sequence: UInt64) -> Accepted {
+        messages[project]!.first { $0.sequence == sequence }!
     }
 
     /// Everything that can be done is done, but for sessions that are stuck.
     func settle() {
         var isBusy = true
         while isBusy {
-            isBusy = delivery.step(budget: 1000, now: .longAgo)
+            isBusy = delivery.step(budget: 1000, now: now)
             while catchUpOne() { isBusy = true }
             while sendOne() != nil { isBusy = true }
             for index in open where !connections[index]!.isStuck {
@@ -303,20 +367,51 @@ final class Loopback {
     // MARK: Acknowledging
 
     func acknowledge(_ index: UInt32, through: UInt64, single: [UInt64] = []) -> Bool {
-        delivery.acknowledge(index, through: through, single: single)
+        let isTaken = delivery.acknowledge(index, through: through, single: single)
+        if isTaken { acknowledgedHere[index] = max(acknowledgedHere[index] ?? 0, through) }
+        return isTaken
     }
 
     /// What the committer is told, checked against what has arrived.
     func takeAcknowledgements() {
         for one in delivery.takeAcknowledgements() {
             let address = Address(project: one.project.rawValue, ordinal: one.ordinal.rawValue)
-            let through = one.through.rawValue
-            let lost = mailbox(address, after: watermarks[address] ?? 0).filter {
-                $0.sequence <= through && !(arrived[address] ?? []).contains($0.sequence)
+            #expect(one.holder == address.holder)
+            var state = state(address)
+            if isPlain {
+                #expect(one.through.isEven)
+                let lost = mailbox(address, after: state.acknowledged.lowest.rawValue).filter {
+                    $0.sequence <= one.through.lowest.rawValue
+                        && !(arrived[address] ?? []).contains($0.sequence)
+                }
+                #expect(lost.isEmpty, "messages are counted as acknowledged that never arrived")
             }
-            #expect(lost.isEmpty, "messages are counted as acknowledged that never arrived")
-            watermarks[address] = max(watermarks[address] ?? 0, through)
+            state.acknowledged.formMaximum(one.through)
+            // A connection that began before this was known need not give it again.
+            let here = arrived[address] ?? []
+            taken[address, default: []].formUnion(
+                here.filter { $0 <= one.through.lowest.rawValue })
+            singles[address, default: []].formUnion(one.single)
+            if let departure = one.departure {
+                state.awayFrom = max(state.awayFrom, departure.position)
+                state.throttleFull = departure.throttleFull
+                state.seen = departure.seen
+            }
+            states[address] = state
         }
+        _ = delivery.acknowledgementsSettled(areStored: true)
+    }
+}
+
+extension Address {
+    /// Whose ordinal it is: always the same one's.
+    var holder: Holder {
+        var bytes = [UInt8](repeating: 0, count: 32)
+        bytes[3] = UInt8(truncatingIfNeeded: project)
+        bytes[4] = UInt8(truncatingIfNeeded: ordinal >> 16)
+        bytes[5] = UInt8(truncatingIfNeeded: ordinal >> 8)
+        bytes[6] = UInt8(truncatingIfNeeded: ordinal)
+        return Holder(keyDigest: SecretDigest(bytes: bytes))
     }
 }
 

@@ -67,6 +67,7 @@ private final class History {
         if random.chance(1) {
             bench.now = bench.now.advanced(bySeconds: 2_419_200 - Int64(random.number(0...200)))
         }
+        if random.chance(20) { try bench.sweep(rowsMax: random.number(1...40)) }
         if random.chance(1) { try bench.reopen(mapBytes: 1 << 20) }
     }
 
@@ -291,16 +292,19 @@ private final class History {
             .send(
                 project: number(of: project),
                 message: SendCommand(
-                    target: target, body: body, timeToLiveSeconds: timeToLive,
+                    target: target, body: body,
+                    lifespan: timeToLive.map { .seconds($0) } ?? .longest,
                     validateOnly: isValidateOnly)),
             { outcome in
                 if let expectedWord {
                     #expect(refusal(outcome) == expectedWord)
                     return
                 }
-                guard case .accepted(let acceptance, let fanout) = outcome else {
+                guard case .accepted(let acceptance, let fanouts) = outcome else {
                     throw Unexpected(outcome)
                 }
+                let fanout = fanouts.first
+                #expect(fanouts.count <= 1)
                 #expect(acceptance.recipientCount == UInt64(expectedTokens.count))
                 if isValidateOnly {
                     #expect(acceptance.messageNumber == 0 && fanout == nil)
@@ -339,7 +343,7 @@ private final class History {
             .acknowledge([
                 Acknowledgement(
                     project: instance.project, ordinal: instance.ordinal,
-                    through: MessageSequence(UInt64(through)), single: single)
+                    through: .even(UInt64(through)), single: single)
             ]),
             { outcome in
                 guard case .done = outcome else { throw Unexpected(outcome) }

@@ -26,7 +26,9 @@ struct SendingTests {
             let outcome = try bench.send(target, in: project, validateOnly: true)
             #expect(refusal(outcome) == word)
             guard word == nil else { continue }
-            guard case .accepted(let acceptance, nil) = outcome else { throw Unexpected(outcome) }
+            guard case .accepted(let acceptance, let fanouts) = outcome, fanouts.isEmpty else {
+                throw Unexpected(outcome)
+            }
             #expect(acceptance == Acceptance(messageNumber: 0, recipientCount: 1))
         }
         #expect(try bench.pending(instance) == [])
@@ -166,7 +168,7 @@ struct SendingTests {
                 .acknowledge([
                     Acknowledgement(
                         project: project, ordinal: instances[0].ordinal,
-                        through: MessageSequence(through), single: single)
+                        through: .even(through), single: single)
                 ]))
         }
         #expect(try bodies() == [0, 1, 2, 3, 4, 5])

@@ -196,7 +196,7 @@ struct SetFormTests {
             .acknowledge([
                 Acknowledgement(
                     project: project, ordinal: instances[10_000].ordinal,
-                    through: MessageSequence(1))
+                    through: .even(1))
             ]))
         #expect(try bench.pending(instances[10_000]).map(\.body) == [[2]])
         try bench.expectClean()

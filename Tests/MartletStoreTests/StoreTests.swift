@@ -22,7 +22,6 @@ struct StoreTests {
         let project = try bench.project("tides")
         let instance = try bench.register(1, in: "tides")[0]
         let store = bench.store
-        let now = bench.now
         let shared = Shared()
         let reader: @Sendable () -> Void = {
             while !shared.isOver.load(ordering: .relaxed) {
@@ -30,12 +29,10 @@ struct StoreTests {
                 let isWhole = try? store.read { (transaction) throws in
                     let last = try transaction.project(project)!.lastSequence
                     var expected: UInt64 = 1
-                    _ = try transaction.forEachPending(
-                        for: instance.ordinal, in: project, after: .none, now: now, rowsMax: .max
-                    ) { message in
-                        guard message.header.sequence.rawValue == expected else { return false }
-                        expected += 1
-                        return true
+                    _ = try transaction.forEachLogged(
+                        for: Bench.owner(instance), after: .none, rowsMax: .max
+                    ) { entry in
+                        if entry.sequence.rawValue == expected { expected += 1 }
                     }
                     return expected == last.rawValue + 1
                 }
@@ -125,7 +122,7 @@ struct StoreTests {
         return try direct + direct.flatMap { try children(of: $0) }
     }
 
-    @Test("A folder of a newer format is refused, and says which", arguments: [2, 77] as [UInt32])
+    @Test("A folder of a newer format is refused, and says which", arguments: [3, 77] as [UInt32])
     func newerFormat(version: UInt32) throws {
         let bench = try Bench()
         try bench.reopen { folder in
@@ -135,9 +132,25 @@ struct StoreTests {
                 _ = try Store(StoreConfiguration(folder: folder))
                 Issue.record("the folder was opened")
             } catch StoreOpenError.newerFormat(let found, let known) {
-                #expect(found == version && known == 1)
+                #expect(found == version && known == 2)
             }
+            try raw.change("meta", Array("format".utf8), little(2 as UInt32))
+        }
+    }
+
+    @Test("A folder of an older format is refused, and says which")
+    func olderFormat() throws {
+        let bench = try Bench()
+        try bench.reopen { folder in
+            let raw = RawStore(folder: folder)
             try raw.change("meta", Array("format".utf8), little(1 as UInt32))
+            do {
+                _ = try Store(StoreConfiguration(folder: folder))
+                Issue.record("the folder was opened")
+            } catch StoreOpenError.olderFormat(let found, let known) {
+                #expect(found == 1 && known == 2)
+            }
+            try raw.change("meta", Array("format".utf8), little(2 as UInt32))
         }
     }
 
@@ -154,7 +167,7 @@ struct StoreTests {
     @Test(
         "A damaged record reads as an error that names its table",
         arguments: [
-            "projects", "instances", "topics", "messages", "recipients", "watermarks", "keys",
+            "projects", "instances", "topics", "messages", "recipients", "mailboxes", "keys",
         ])
     func damage(table: String) throws {
         let bench = try Bench()
@@ -164,7 +177,7 @@ struct StoreTests {
         let keys: [String: [UInt8]] = [
             "projects": p0, "instances": p0 + big(9 as UInt32), "topics": p0 + big(1 as UInt32),
             "messages": p0 + big(4 as UInt64), "recipients": p0 + big(4 as UInt64),
-            "watermarks": p0 + big(0 as UInt32), "keys": Array("key".utf8),
+            "mailboxes": p0 + big(0 as UInt32), "keys": Array("key".utf8),
         ]
         // Every length a record can be cut off at, and one that is nonsense of full length.
         let whole = try Self.value(bench, table, keys[table]!)
@@ -182,13 +195,15 @@ struct StoreTests {
                     case "projects": _ = try transaction.project(project)
                     case "instances": _ = try transaction.instance(Ordinal(9), in: project)
                     case "topics": _ = try transaction.topic(TopicNumber(1), in: project)
-                    case "watermarks": _ = try transaction.watermark(of: Ordinal(0), in: project)
+                    case "mailboxes": _ = try transaction.mailboxState(of: Ordinal(0), in: project)
                     case "keys": _ = try transaction.serverKey(id: "key")
                     default:
-                        _ = try transaction.forEachPending(
-                            for: Ordinal(690), in: project, after: .none, now: bench.now,
-                            rowsMax: .max
-                        ) { _ in true }
+                        _ = try transaction.forEachLogged(
+                            for: Bench.owner(instances[690]), after: .none, rowsMax: .max
+                        ) { _ in }
+                        _ = try transaction.withMessage(
+                            MessageSequence(4), on: .android, in: project
+                        ) { _ in }
                     }
                 }
             }
@@ -214,10 +229,9 @@ struct StoreTests {
         }
         #expect(throws: StorageError.self) {
             try bench.store.read { (transaction) throws in
-                _ = try transaction.forEachPending(
-                    for: instances[9].ordinal, in: instances[9].project, after: .none,
-                    now: bench.now, rowsMax: .max
-                ) { _ in true }
+                _ = try transaction.forEachLogged(
+                    for: Bench.owner(instances[9]), after: .none, rowsMax: .max
+                ) { _ in }
             }
         }
         #expect(try bench.store.check().problems.map(\.kind) == [.recipients])

@@ -44,11 +44,14 @@ struct SeededGenerator: RandomNumberGenerator {
 final class Bench {
     let folder = TemporaryFolder()
     private(set) var store: Store
-    private var engine = Engine()
+    private var engine: Engine
+    let limits: MailboxLimits
     var now = Instant(millisecondsSince1970: 1_800_000_000_000)
     private var tokenCount: UInt64 = 0
 
-    init(mapBytes: Int = 1 << 24) throws {
+    init(mapBytes: Int = 1 << 24, limits: MailboxLimits = .none) throws {
+        self.limits = limits
+        engine = Engine(limits: limits)
         store = try Store(StoreConfiguration(folder: folder.data, mapBytes: mapBytes))
     }
 
@@ -58,7 +61,7 @@ final class Bench {
         store = try Store(StoreConfiguration(folder: other.data, mapBytes: 1 << 20))
         try body(folder.data)
         store = try Store(StoreConfiguration(folder: folder.data, mapBytes: mapBytes))
-        engine = Engine()
+        engine = Engine(limits: limits)
     }
 
     /// Applies commands in a transaction that then fails, as on a full disk.
@@ -125,6 +128,12 @@ final class Bench {
         return instances
     }
 
+    /// A new project with one instance.
+    func register(in project: String) throws -> Instance {
+        try self.project(project)
+        return try register(1, in: project)[0]
+    }
+
     /// A sender changes one topic for many instances, 1000 a request, in one transaction.
     func change(
         _ operation: TopicOperation, _ topic: String, _ instances: some Collection<Instance>,
@@ -158,27 +167,40 @@ final class Bench {
 
     func send(
         _ target: SendCommand.Target, in project: ProjectNumber, body: [UInt8] = [1, 2, 3],
-        timeToLive: UInt32? = nil, validateOnly: Bool = false
+        timeToLive: UInt32? = nil, collapse: CollapseKey = .none, validateOnly: Bool = false
     ) throws -> Outcome {
         try apply(
             .send(
                 project: project,
                 message: SendCommand(
-                    target: target, body: body, timeToLiveSeconds: timeToLive,
+                    target: target, body: body,
+                    lifespan: timeToLive.map { .seconds($0) } ?? .longest, collapse: collapse,
                     validateOnly: validateOnly)))
     }
 
     /// Sends and expects acceptance.
     func accepted(
         _ target: SendCommand.Target, in project: ProjectNumber, body: [UInt8] = [1, 2, 3],
-        timeToLive: UInt32? = nil, validateOnly: Bool = false
+        timeToLive: UInt32? = nil, collapse: CollapseKey = .none, validateOnly: Bool = false
     ) throws -> (Acceptance, Fanout?) {
         let outcome = try send(
-            target, in: project, body: body, timeToLive: timeToLive, validateOnly: validateOnly)
-        guard case .accepted(let acceptance, let fanout) = outcome else {
+            target, in: project, body: body, timeToLive: timeToLive, collapse: collapse,
+            validateOnly: validateOnly)
+        guard case .accepted(let acceptance, let fanouts) = outcome, fanouts.count <= 1 else {
             throw Unexpected(outcome)
         }
-        return (acceptance, fanout)
+        return (acceptance, fanouts.first)
+    }
+
+    /// Sweeps in steps of `rowsMax` until there is nothing more to do.
+    func sweep(rowsMax: Int = 1000) throws {
+        let (now, limits) = (now, limits)
+        var isMore = true
+        while isMore {
+            isMore = try store.write { (transaction) throws(StorageError) in
+                try transaction.sweep(now: now, limits: limits, rowsMax: rowsMax)
+            }
+        }
     }
 
     // MARK: Questions
@@ -200,23 +222,63 @@ final class Bench {
 
     /// Sequences and bodies of what waits for an instance.
     func pending(_ instance: Instance) throws -> [Waiting] {
-        let now = now
+        try mailbox(instance).waiting
+    }
+
+    /// What an instance's mailbox holds, and how many messages were discarded.
+    func mailbox(
+        _ instance: Instance
+    ) throws -> (waiting: [Waiting], discardedCount: UInt64, state: MailboxState) {
+        let (now, limits) = (now, limits)
         return try store.read { (transaction) throws in
-            var found: [Waiting] = []
-            let watermark = try transaction.watermark(of: instance.ordinal, in: instance.project)
-            let scan = try transaction.forEachPending(
-                for: instance.ordinal, in: instance.project, after: watermark, now: now,
-                rowsMax: .max
-            ) { message in
-                found.append(
-                    Waiting(
-                        sequence: message.header.sequence.rawValue, from: message.header.from,
-                        body: Array(message.body)))
-                return true
-            }
+            let state = try transaction.mailboxState(of: instance.ordinal, in: instance.project)
+            var replay = MailboxReplay(limits: limits, state: state)
+            let scan = try transaction.forEachLogged(
+                for: Self.owner(instance), after: state.logStart, rowsMax: .max
+            ) { replay.add($0) }
             #expect(scan == .end)
-            return found
+            var waiting: [Waiting] = []
+            for entry in replay.left(at: now) {
+                let isThere = try transaction.withMessage(
+                    entry.sequence, on: instance.platform, in: instance.project
+                ) { message in
+                    waiting.append(
+                        Waiting(
+                            sequence: message.header.sequence.rawValue, from: message.header.from,
+                            body: Array(message.body)))
+                }
+                #expect(isThere, "message \(entry.sequence.rawValue) has no body")
+            }
+            return (waiting, replay.discardedCount, state)
         }
+    }
+
+    static func owner(_ instance: Instance) -> MailboxOwner {
+        MailboxOwner(
+            project: instance.project, ordinal: instance.ordinal, platform: instance.platform,
+            appKey: CollapseDigest(of: "com.example.tides"))
+    }
+
+    func acknowledge(
+        _ instance: Instance, _ through: UInt64, _ single: [UInt64] = [],
+        departure: Acknowledgement.Departure? = nil
+    ) throws {
+        _ = try apply(
+            .acknowledge([
+                Acknowledgement(
+                    project: instance.project, ordinal: instance.ordinal,
+                    through: LaneMarks(MessageSequence(through)), single: single,
+                    departure: departure)
+            ]))
+    }
+
+    /// Entries of tables; the store is closed and opened again for it.
+    func rowCounts(_ tables: [String]) throws -> [Int] {
+        var counts: [Int] = []
+        try reopen { folder in
+            counts = try tables.map { try RawStore(folder: folder).count($0) }
+        }
+        return counts
     }
 
     func expectClean(_ location: SourceLocation = #_sourceLocation) throws {
@@ -240,4 +302,8 @@ struct Unexpected: Error, CustomStringConvertible {
 func refusal(_ outcome: Outcome) -> ErrorWord? {
     guard case .refused(let error) = outcome else { return nil }
     return error.word
+}
+
+extension LaneMarks {
+    static func even(_ sequence: UInt64) -> LaneMarks { LaneMarks(MessageSequence(sequence)) }
 }

@@ -63,7 +63,9 @@ struct CredentialTests {
             let peer = try test.peer()
             try peer.send(
                 .hello(
-                    .device(projectID: project, token: token, deviceKey: key, receivedThrough: 0)))
+                    .device(
+                        projectID: project, token: token, deviceKey: key, state: .active,
+                        unconfirmed: [])))
             let error = try peer.error()
             #expect(error.word == word)
             // What is told must not help to guess, nor repeat what is secret.

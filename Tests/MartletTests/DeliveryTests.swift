@@ -96,7 +96,7 @@ struct DeliveryTests {
         try half.roundTrip()
         half.finish()
         try half.waitForEnd()
-        let rest = try test.connect(credentials, receivedThrough: numbers[24])
+        let rest = try test.connect(credentials, taken: Array(numbers[...24]))
         for index in 25..<40 { #expect(try rest.message().streamID == numbers[index]) }
         try rest.roundTrip()
         #expect(!rest.hasMore(milliseconds: 20))
@@ -188,9 +188,9 @@ struct DeliveryTests {
         let (first, credentials) = try test.newDevice()
         let sender = try test.sender()
         var old = first
-        var received: UInt64 = 0
+        var received: [UInt64] = []
         for round in 0..<8 {
-            let new = try test.connect(credentials, receivedThrough: received)
+            let new = try test.connect(credentials, taken: received)
             #expect(try old.error().word == .replaced)
             try old.waitForEnd()
             let number = try sender.send(to: .token(credentials.token), n: "\(round)")
@@ -199,8 +199,8 @@ struct DeliveryTests {
             try new.acknowledge(through: message.streamID)
             try new.roundTrip()
             // The next connection says what it has, so nothing comes twice.
-            received = message.streamID
-            old = try test.connect(credentials, receivedThrough: received)
+            received.append(message.streamID)
+            old = try test.connect(credentials, taken: received)
             #expect(try new.error().word == .replaced)
         }
         try await test.broker.close()

@@ -47,7 +47,7 @@ struct PeerBehaviourTests {
         #expect(try early.error().word == .protocolViolation)
         // It may not claim what was never sent when it connects, either.
         #expect(throws: MartletError.self) {
-            try test.connect(credentials, receivedThrough: 1 << 40)
+            try test.connect(credentials, taken: [1 << 40])
         }
         #expect(test.broker.statistics.protocolViolationCount == 2)
         try await test.broker.close()
@@ -112,8 +112,8 @@ struct PeerBehaviourTests {
     @Test("NET-2 NET-3 the silent are disconnected: at the handshake, and when idle")
     func endsSilence() async throws {
         let test = try await TestBroker.open(loops: 1) {
-            $0.handshakeSeconds = 1
-            $0.idleSeconds = 2
+            $0.handshakeSeconds = 3
+            $0.idleSeconds = 4
         }
         let mute = try test.peer()
         let (idle, _) = try test.newDevice()

@@ -6,6 +6,7 @@
 import Glibc
 import Logging
 import Martlet
+import Synchronization
 import Testing
 
 /// A temporary folder that goes with the test.
@@ -44,6 +45,8 @@ struct TestBroker {
         configuration.loopCount = loops
         configuration.connectionsPerLoopMax = 1024
         configuration.logger.logLevel = .critical
+        // Tests of a limit set it; the others are about something else.
+        configuration.limits = .none
         change(&configuration)
         let broker = try await Broker.open(configuration)
         if (try? broker.project(project)) == nil {
@@ -73,14 +76,14 @@ struct TestBroker {
 
     /// The device's next connection.
     func connect(
-        _ credentials: InstanceCredentials, receivedThrough: UInt64 = 0
+        _ credentials: InstanceCredentials, taken: [UInt64] = [], state: DeviceState = .active
     ) throws -> Peer {
         let peer = try peer()
         try peer.send(
             .hello(
                 .device(
                     projectID: Self.project, token: credentials.token,
-                    deviceKey: credentials.deviceKey, receivedThrough: receivedThrough)))
+                    deviceKey: credentials.deviceKey, state: state, unconfirmed: taken)))
         _ = try peer.welcome()
         return peer
     }
@@ -90,6 +93,15 @@ struct TestBroker {
         try peer.send(.hello(.sender(projectID: Self.project, serverKey: serverKey)))
         _ = try peer.welcome()
         return peer
+    }
+}
+
+/// A clock that goes when it is told to.
+final class TestClock: Sendable {
+    private let now = Atomic<Int64>(1_800_000_000_000)
+    func advance(seconds: Int64) { now.add(seconds * 1000, ordering: .sequentiallyConsistent) }
+    var instant: Instant {
+        Instant(millisecondsSince1970: now.load(ordering: .sequentiallyConsistent))
     }
 }
 
@@ -221,7 +233,9 @@ final class Peer {
     }
 
     func message() throws -> Deliver {
-        let frame = try next()
+        var frame = try next()
+        // How far acknowledgements are on disk comes whenever it is known.
+        while case .confirmed = frame { frame = try next() }
         guard case .deliver(let message) = frame else { throw Failure.unexpected(frame) }
         return message
     }
@@ -265,20 +279,34 @@ final class Peer {
     @discardableResult
     func send(
         to target: MessageTarget, n: String = "1", timeToLiveSeconds: UInt32? = nil,
-        validateOnly: Bool = false
+        priority: MessagePriority? = nil, collapseKey: String = "", sendAt: Instant? = nil,
+        wantsReceipts: Bool = false, validateOnly: Bool = false
     ) throws -> Accepted {
         let body = try Message(data: ["n": n]).encoded()
         try send(
             .send(
                 SendRequest(
                     correlation: nextCorrelation(), target: target, message: body,
-                    timeToLiveSeconds: timeToLiveSeconds, validateOnly: validateOnly)))
+                    timeToLiveSeconds: timeToLiveSeconds, priority: priority,
+                    collapseKey: collapseKey, sendAt: sendAt, wantsReceipts: wantsReceipts,
+                    validateOnly: validateOnly)))
         let frame = try next()
         switch frame {
         case .accepted(let accepted): return accepted
         case .error(let error): throw error.error
         default: throw Failure.unexpected(frame)
         }
+    }
+
+    /// Waits for the answer to a request that only has one.
+    func done() throws {
+        let frame = try next()
+        if case .error(let error) = frame { throw error.error }
+        guard case .done = frame else { throw Failure.unexpected(frame) }
+    }
+
+    func report(_ state: DeviceState) throws {
+        try send(.deviceState(DeviceStateReport(state: state)))
     }
 
     /// A PING that has come back: everything the broker was told before has been seen by its loop.

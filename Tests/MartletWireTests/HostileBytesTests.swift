@@ -75,10 +75,9 @@ import Testing
         }
         switch frame {
         case .client(.send(let send)):
-            _ = try? Message.validate(send.message)
+            _ = try? Message.variants(of: send.message, target: send.target.kind)
             _ = try? Message(decoding: send.message, unknownTags: .skip)
         case .broker(.deliver(let deliver)):
-            _ = try? Message.validate(deliver.message)
             _ = try? Message(decoding: deliver.message, unknownTags: .skip)
         default: break
         }
@@ -88,7 +87,7 @@ import Testing
     func randomBytes() {
         var random = SeededGenerator(state: 5228)
         for _ in 0..<200_000 {
-            let type = UInt8.random(in: 0...0x40, using: &random)
+            let type = UInt8.random(in: 0...0x48, using: &random)
             let count = Int.random(in: 0...48, using: &random)
             // Small numbers make counts that nearly fit.
             let body = (0..<count).map { _ in
@@ -96,7 +95,7 @@ import Testing
             }
             _ = try? ClientFrame.decode(type: type, body: body.span.bytes)
             _ = try? BrokerFrame.decode(type: type, body: body.span.bytes)
-            _ = try? Message.validate(body)
+            _ = try? Message.variants(of: body, target: .topic)
             _ = try? Message(decoding: body, unknownTags: .skip)
         }
     }
@@ -105,7 +104,7 @@ import Testing
     static let faults: [(UInt8, [UInt8], WireError)] = [
         (0x00, [], .unknownFrameType(0)),
         (0x08, [], .unknownFrameType(8)),
-        (0x15, [], .unknownFrameType(0x15)),
+        (0x1B, [], .unknownFrameType(0x1B)),
         (0xFF, [], .unknownFrameType(0xFF)),
         (0x02, [], .unexpectedFrame(.welcome)),
         (0x10, [], .unexpectedFrame(.deliver)),
@@ -114,7 +113,15 @@ import Testing
         (0x01, [0x4D, 0x52, 0x54, 0x4C, 2, 9, 9], .unsupportedVersion(2)),
         (0x01, [0x4D, 0x52, 0x54, 0x4C, 1, 5], .unknownValue(field: "role", value: 5)),
         (0x01, [0x4D, 0x52, 0x54, 0x4C, 1, 2, 1, 0, 0xFF], .invalidUTF8(byteOffset: 6)),
-        (0x20, [1, 0, 0, 0, 2], .unknownValue(field: "flags", value: 2)),
+        (0x20, [1, 0, 0, 0, 4], .unknownValue(field: "flags", value: 4)),
+        (0x15, [0], .unknownValue(field: "device state", value: 0)),
+        (0x15, [4], .unknownValue(field: "device state", value: 4)),
+        (0x16, [], .unexpectedFrame(.confirmed)),
+        (0x17, [], .unexpectedFrame(.deleted)),
+        (0x18, [1, 0, 0, 0, 4], .unknownValue(field: "receipt kind", value: 4)),
+        (0x19, [0, 0, 0, 0], .zeroCorrelation),
+        (0x40, [0, 0, 0, 0], .zeroCorrelation),
+        (0x43, [], .unexpectedFrame(.receiptEvent)),
         (0x20, [1, 0, 0, 0, 0, 4], .unknownValue(field: "target kind", value: 4)),
         (0x22, [1, 0, 0, 0, 3], .unknownValue(field: "operation", value: 3)),
         (
@@ -123,10 +130,22 @@ import Testing
         ),
     ]
 
-    @Test("NET-3 each fault has its own error", arguments: 0..<15)
+    @Test("NET-3 each fault has its own error", arguments: 0..<Self.faults.count)
     func fault(row: Int) {
         let (type, body, expected) = Self.faults[row]
         #expect(throws: expected) { try ClientFrame.decode(type: type, body: body.span.bytes) }
+    }
+
+    @Test("NET-3 flags that no field of DELIVER and CANCELLED has are refused")
+    func brokerFlags() {
+        let deliver = [UInt8](repeating: 0, count: 24) + [1, 1, 4, 0, 0]
+        #expect(throws: WireError.unknownValue(field: "flags", value: 4)) {
+            try BrokerFrame.decode(type: 0x10, body: deliver.span.bytes)
+        }
+        let cancelled: [UInt8] = [1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0]
+        #expect(throws: WireError.unknownValue(field: "flags", value: 2)) {
+            try BrokerFrame.decode(type: 0x41, body: cancelled.span.bytes)
+        }
     }
 
     @Test("NET-1 another version is an INVALID_ARGUMENT that names the version spoken")

@@ -39,11 +39,12 @@ private struct RandomFrames {
     }
 
     mutating func client() -> ClientFrame {
-        switch Int.random(in: 0..<20, using: &random) {
+        switch Int.random(in: 0..<26, using: &random) {
         case 0:
             .hello(
                 .device(
-                    projectID: text(), token: text(), deviceKey: text(), receivedThrough: u64()))
+                    projectID: text(), token: text(), deviceKey: text(), state: one(),
+                    unconfirmed: list { $0.u64() }))
         case 1: .hello(.sender(projectID: text(), serverKey: text()))
         case 2: .hello(.newDevice(projectID: text(), appName: text(), platform: one()))
         case 3: .hello(.administrator(administratorKey: text(), projectID: text()))
@@ -94,17 +95,26 @@ private struct RandomFrames {
             .revokeKey(
                 RevokeKeyRequest(correlation: correlation(), projectID: text(), keyID: text()))
         case 18: .listKeys(ListKeysRequest(correlation: correlation(), projectID: text()))
+        case 19: .deviceState(DeviceStateReport(state: one()))
+        case 20:
+            .receipt(ReceiptRequest(correlation: correlation(), kind: one(), streamID: u64()))
+        case 21: .rotate(RotateRequest(correlation: correlation()))
+        case 22: .cancel(CancelRequest(correlation: correlation(), messageNumber: u64()))
+        case 23: .listenReceipts(ListenReceiptsRequest(correlation: correlation()))
+        case 24: .receiptAcknowledge(ReceiptAcknowledge(through: u64()))
         default:
             .send(
                 SendRequest(
                     correlation: correlation(), target: MessageTarget(kind: one(), text: text()),
                     message: bytes(), timeToLiveSeconds: flag() ? nil : u32() >> 1,
-                    priority: flag() ? nil : one(), validateOnly: flag()))
+                    priority: flag() ? nil : one(), collapseKey: text(),
+                    restrictedPackageName: text(), idempotencyKey: text(),
+                    sendAt: flag() ? nil : instant(), wantsReceipts: flag(), validateOnly: flag()))
         }
     }
 
     mutating func broker() -> BrokerFrame {
-        switch Int.random(in: 0..<17, using: &random) {
+        switch Int.random(in: 0..<22, using: &random) {
         case 0:
             .welcome(
                 Welcome(
@@ -126,7 +136,8 @@ private struct RandomFrames {
             .deliver(
                 Deliver(
                     streamID: u64(), accepted: instant(), expires: instant(), kind: one(),
-                    priority: one(), from: text(), message: bytes()))
+                    priority: one(), from: text(), message: bytes(), wantsReceipts: flag(),
+                    ownNumber: flag() ? nil : u64()))
         case 7:
             .topicResult(
                 TopicResult(
@@ -134,7 +145,9 @@ private struct RandomFrames {
                     failures: list { .init(index: $0.u16(), word: $0.one()) }))
         case 8:
             .accepted(
-                Accepted(correlation: correlation(), messageNumber: u64(), recipients: u64()))
+                Accepted(
+                    correlation: correlation(), messageNumber: u64(), recipients: u64(),
+                    rateLimited: u64(), inactive: u64()))
         case 9:
             .audienceResult(
                 AudienceResult(
@@ -163,6 +176,17 @@ private struct RandomFrames {
                 ProjectPage(
                     correlation: correlation(), hasMore: flag(), projects: list { $0.project() }))
         case 15: .key(KeyResult(correlation: correlation(), keyID: text(), serverKey: text()))
+        case 16: .confirmed(Confirmed(through: u64()))
+        case 17: .deleted(Deleted(streamID: u64(), count: u64()))
+        case 18: .rotated(Rotated(correlation: correlation(), token: text()))
+        case 19:
+            .cancelled(
+                Cancelled(correlation: correlation(), wasScheduled: flag(), delivered: u64()))
+        case 20:
+            .receiptEvent(
+                ReceiptEvent(
+                    eventID: u64(), messageNumber: u64(), token: text(), kind: one(),
+                    instant: instant()))
         default:
             .keyPage(
                 KeyPage(

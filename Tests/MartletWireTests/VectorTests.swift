@@ -30,11 +30,38 @@ private func welcome(
 private let project = ProjectRecord(
     projectID: "tides", senderID: 100_200_300, conditionTopicsMax: 10, instances: 0, topics: 0)
 
+/// A message with a block for each platform.
+private let storm = Message(
+    notification: .init(title: "Storm"), data: ["k": "v"],
+    android: .init(
+        data: [.init(key: "k", value: "android")], timeToLiveSeconds: 4500, priority: .high,
+        collapseKey: "storm", restrictedPackageName: "com.example.tides",
+        options: [
+            .init(key: "channel_id", value: "alerts"), .init(key: "icon", value: "wave"),
+        ]),
+    apns: .init(
+        notification: .init(body: "Force 9"), expirationSeconds: 1_760_004_500, priority: .normal,
+        collapseID: "storm",
+        payload: .init(
+            subtitle: "North Sea", badge: 3, sound: "horn.caf", category: "warning",
+            threadID: "north-sea", contentAvailable: true, mutableContent: true,
+            custom: [.init(key: "gusts", value: #"{"knots":[47,52]}"#)])),
+    webpush: .init(
+        notification: .init(image: "https://example.com/s.png"), timeToLiveSeconds: 0,
+        priority: .high, topic: "storm",
+        options: [.init(key: "link", value: "https://example.com/")]))
+
 private let opening: [String: AnyFrame] = [
     "hello-device": .client(
         .hello(
             .device(
-                projectID: "tides", token: "tok-7", deviceKey: "dev-secret", receivedThrough: 41))),
+                projectID: "tides", token: "tok-7", deviceKey: "dev-secret", state: .background,
+                unconfirmed: [41, 44]))),
+    "hello-device-dozing": .client(
+        .hello(
+            .device(
+                projectID: "tides", token: "tok-7", deviceKey: "dev-secret", state: .doze,
+                unconfirmed: []))),
     "hello-sender": .client(.hello(.sender(projectID: "tides", serverKey: "srv-secret"))),
     "hello-new-device": .client(
         .hello(
@@ -88,6 +115,32 @@ private let devices: [String: AnyFrame] = [
                 streamID: 44, accepted: Instant(millisecondsSince1970: -1),
                 expires: Instant(millisecondsSince1970: 0), kind: .token, priority: .normal,
                 from: "100200300", message: []))),
+    "deliver-scheduled": .broker(
+        .deliver(
+            Deliver(
+                streamID: 47, accepted: now, expires: now.advanced(bySeconds: 60), kind: .token,
+                priority: .normal, from: "100200300", message: message(Message(data: ["k": "v"])),
+                wantsReceipts: true, ownNumber: 30))),
+    "deliver-android": .broker(
+        .deliver(
+            Deliver(
+                streamID: 48, accepted: now, expires: now.advanced(bySeconds: 4500), kind: .topic,
+                priority: .high, from: "/topics/storm",
+                message: try! Message.variants(of: message(storm), target: .topic)[0].body,
+                wantsReceipts: true))),
+    "deliver-apple": .broker(
+        .deliver(
+            Deliver(
+                streamID: 49, accepted: now, expires: now.advanced(bySeconds: 4500), kind: .topic,
+                priority: .normal, from: "/topics/storm",
+                message: try! Message.variants(of: message(storm), target: .topic)[1].body))),
+    "device-state": .client(.deviceState(DeviceStateReport(state: .doze))),
+    "confirmed": .broker(.confirmed(Confirmed(through: 110))),
+    "deleted": .broker(.deleted(Deleted(streamID: 120, count: 101))),
+    "receipt": .client(
+        .receipt(ReceiptRequest(correlation: 4, kind: .displayed, streamID: 42))),
+    "rotate": .client(.rotate(RotateRequest(correlation: 5))),
+    "rotated": .broker(.rotated(Rotated(correlation: 5, token: "tok-9"))),
     "ack": .client(.acknowledge(Acknowledge(through: 42, streamIDs: [44, 47]))),
     "ack-through": .client(.acknowledge(Acknowledge(through: 42))),
     "subscribe": .client(
@@ -117,8 +170,33 @@ private let senders: [String: AnyFrame] = [
             SendRequest(
                 correlation: .max, target: .topic("storm"), message: [], timeToLiveSeconds: 0,
                 priority: .normal))),
+    "send-scheduled": .client(
+        .send(
+            SendRequest(
+                correlation: 22, target: .topic("storm"),
+                message: message(Message(data: ["cm": "412"])), timeToLiveSeconds: 600,
+                priority: .normal, collapseKey: "level",
+                restrictedPackageName: "com.example.tides", idempotencyKey: "run-5",
+                sendAt: now.advanced(bySeconds: 3600), wantsReceipts: true))),
+    "send-blocks": .client(
+        .send(
+            SendRequest(correlation: 23, target: .topic("storm"), message: message(storm)))),
+    "cancel": .client(.cancel(CancelRequest(correlation: 24, messageNumber: 42))),
+    "cancelled": .broker(
+        .cancelled(Cancelled(correlation: 24, wasScheduled: false, delivered: 17))),
+    "cancelled-scheduled": .broker(
+        .cancelled(Cancelled(correlation: 25, wasScheduled: true, delivered: 0))),
+    "listen-receipts": .client(.listenReceipts(ListenReceiptsRequest(correlation: 26))),
+    "receipt-event": .broker(
+        .receiptEvent(
+            ReceiptEvent(
+                eventID: 7, messageNumber: 42, token: "tok-7", kind: .opened, instant: now))),
+    "receipt-ack": .client(.receiptAcknowledge(ReceiptAcknowledge(through: 7))),
     "accepted": .broker(
-        .accepted(Accepted(correlation: 7, messageNumber: 42, recipients: 10_000_000))),
+        .accepted(
+            Accepted(
+                correlation: 7, messageNumber: 42, recipients: 10_000_000, rateLimited: 3,
+                inactive: 12_000))),
     "change-topic": .client(
         .changeTopic(
             ChangeTopicRequest(
@@ -242,12 +320,13 @@ let vectorValues: [String: AnyFrame] = opening.merging(devices) { a, _ in a }
 
     @Test("NET-1 DELIVER written straight into memory is the vector, byte for byte")
     func deliverHeader() throws {
-        for name in ["deliver-topic", "deliver-not-stored", "deliver-empty"] {
+        for name in vectorValues.keys where name.hasPrefix("deliver-") {
             let vector = try Vectors.bytes(name)
             guard case .broker(.deliver(let deliver)) = vectorValues[name] else { continue }
             let from = Array(deliver.from.utf8)
             let count = DeliverHeader.byteCount(
-                fromBytes: from.count, bodyBytes: deliver.message.count)
+                fromBytes: from.count, hasOwnNumber: deliver.ownNumber != nil,
+                bodyBytes: deliver.message.count)
             #expect(count == vector.count)
             var memory = [UInt8](repeating: 0xEE, count: count + 1)
             memory.withUnsafeMutableBytes { memory in
@@ -255,8 +334,9 @@ let vectorValues: [String: AnyFrame] = opening.merging(devices) { a, _ in a }
                     deliver.message.withUnsafeBytes { body in
                         let written = DeliverHeader.write(
                             streamID: 7, accepted: deliver.accepted, expires: deliver.expires,
-                            kind: deliver.kind, priority: deliver.priority, from: from, body: body,
-                            into: memory)
+                            kind: deliver.kind, priority: deliver.priority,
+                            wantsReceipts: deliver.wantsReceipts, ownNumber: deliver.ownNumber,
+                            from: from, body: body, into: memory)
                         #expect(written == count)
                     }
                 }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One round through a broker with the Python client: register, subscribe, send to a condition,
-receive, acknowledge, reconnect, unregister. Exits 0 when all of it went as the document says, else 1
+receive, acknowledge, reconnect, doze, report, rotate, unregister; schedule and cancel. Exits 0 when all of it went as the document says, else 1
 with a sentence that tells the step.
 
     python3 device_and_sender.py --host 127.0.0.1 --port 5228 --project tides --server-key KEY
@@ -9,6 +9,7 @@ with a sentence that tells the step.
 import argparse
 import os
 import sys
+import time
 
 import martlet
 
@@ -63,6 +64,61 @@ def round_trip(options, say):
     expect(deliver["stream ID"] == second["message number"], "an acknowledged message came again")
     expect(deliver["from"] == "/topics/" + topic, f"from is {deliver['from']}")
     device.acknowledge(deliver["stream ID"])
+
+    say("it dozes: what is urgent comes at once, the rest when it wakes")
+    device.set_state("doze")
+    device.ping()
+    waiting = sender.send_message("topic", topic, martlet.message(data={"n": "1"}))
+    urgent = sender.send_message("topic", topic, martlet.message(data={"n": "2"}), priority=2,
+                                 receipts=True)
+    deliver, _ = device.next_message()
+    expect(deliver["stream ID"] == urgent["message number"], "a normal message woke the device")
+    expect(deliver["flags"] & martlet.WANTS_RECEIPTS, "the device is not told of receipts")
+    device.acknowledge(deliver["stream ID"])
+    device.set_state("active")
+    late, _ = device.next_message()
+    expect(late["stream ID"] == waiting["message number"], "what waited for the doze is lost")
+    device.acknowledge(0, late["stream ID"])
+
+    say("it reports that the message was opened, and the sender hears of it")
+    device.receipt("opened", urgent["message number"])
+    sender.listen_receipts()
+    event = sender.next_receipt()
+    expect(event["message number"] == urgent["message number"] and event["token"] == device.token
+           and event["kind"] == 3, f"the receipt is {event}")
+    sender.acknowledge_receipts(event["event ID"])
+
+    say("a message is different on each platform")
+    blocks = martlet.message(title="T", data={"k": "v"}, android={"data": {"k": "a"}, "priority": 2},
+                             apns={"badge": 1})
+    sender.send_message("token", device.token, blocks)
+    deliver, shown = device.next_message()
+    expect(shown["title"] == "T" and shown["data"] == {"k": "a"} and "badge" not in shown
+           and deliver["priority"] == 2, f"an Android device got {shown}")
+    device.acknowledge(deliver["stream ID"])
+
+    say("a repeated send is one message, and a scheduled one is taken back")
+    first = sender.send_message("topic", topic, martlet.message(data={"n": "3"}),
+                                idempotency_key=mark)
+    again = sender.send_message("topic", topic, martlet.message(data={"n": "3"}),
+                                idempotency_key=mark)
+    expect(first == again or first["message number"] == again["message number"],
+           f"one key made {first} and {again}")
+    deliver, _ = device.next_message()
+    device.acknowledge(deliver["stream ID"])
+    later = sender.send_message("topic", topic, martlet.message(data={"n": "4"}),
+                                send_at=int((time.time() + 3600) * 1000))
+    cancelled = sender.cancel(later["message number"])
+    expect(cancelled["flags"] == 1 and cancelled["delivered"] == 0, f"CANCELLED: {cancelled}")
+
+    say("it gets another token")
+    old = device.token
+    expect(device.rotate() != old, "the token is the old one")
+    try:
+        sender.send_message("token", old, martlet.message(data={"a": "b"}))
+        raise Wrong("a send to an old token is accepted")
+    except martlet.MartletError as error:
+        expect(error.word == "UNREGISTERED", f"an old token is answered by {error}")
 
     say("what is malformed is refused")
     try:

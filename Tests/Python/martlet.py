@@ -7,6 +7,7 @@ standard library is used, and nothing of the Swift code was looked at: where the
 them or the document is wrong.
 """
 
+import json
 import socket
 import struct
 import time
@@ -20,6 +21,8 @@ BROKER_FRAME_BYTES_MAX = 262_144
 ROLES = {1: "device", 2: "sender", 3: "new device", 4: "administrator"}
 PLATFORMS = {1: "android", 2: "apple", 3: "web"}
 TARGETS = {1: "token", 2: "topic", 3: "condition"}
+STATES = {1: "active", 2: "background", 3: "doze"}
+RECEIPTS = {1: "received", 2: "displayed", 3: "opened"}
 WORDS = {
     1: "INVALID_ARGUMENT", 2: "UNAUTHENTICATED", 3: "PERMISSION_DENIED", 4: "NOT_FOUND",
     5: "ALREADY_EXISTS", 6: "UNREGISTERED", 7: "SENDER_ID_MISMATCH", 8: "QUOTA_EXCEEDED",
@@ -27,12 +30,17 @@ WORDS = {
     13: "PROTOCOL_VIOLATION", 14: "REPLACED", 15: "DEADLINE_EXCEEDED",
 }
 
+# Bits of flags. A field of type "u64 by flag" is there only with OWN_NUMBER.
+WANTS_RECEIPTS = 1
+OWN_NUMBER = 2
+
 INTEGERS = {"u8": "<B", "u16": "<H", "u32": "<I", "u64": "<Q", "i64": "<q"}
 C = ("correlation", "u32")
 A_PROJECT = [("ID", "str"), ("sender ID", "u64"), ("topics per condition", "u8"),
              ("instances", "u64"), ("topics", "u64")]
 HELLO_BY_ROLE = {
-    1: [("project ID", "str"), ("token", "str"), ("device key", "str"), ("received-through", "u64")],
+    1: [("project ID", "str"), ("token", "str"), ("device key", "str"),
+        ("device state", "u8", STATES), ("unconfirmed", [("stream ID", "u64")])],
     2: [("project ID", "str"), ("server key", "str")],
     3: [("project ID", "str"), ("app name", "str"), ("platform", "u8", PLATFORMS)],
     4: [("administrator key", "str"), ("project ID", "str")],
@@ -55,15 +63,25 @@ FRAMES = [
     (0x07, "DONE", [C]),
     (0x10, "DELIVER", [("stream ID", "u64"), ("accepted", "i64"), ("expires", "i64"),
                        ("target kind", "u8", TARGETS), ("priority", "u8", {1: "", 2: ""}),
-                       ("from", "str"), ("message", "rest")]),
+                       ("flags", "u8", range(4)), ("from", "str"),
+                       ("message number", "u64 by flag"), ("message", "rest")]),
     (0x11, "ACK", [("through", "u64"), ("stream IDs", [("stream ID", "u64")])]),
     (0x12, "SUBSCRIBE", [C, ("topics", [("topic", "str")])]),
     (0x13, "UNSUBSCRIBE", [C, ("topics", [("topic", "str")])]),
     (0x14, "UNREGISTER", [C]),
-    (0x20, "SEND", [C, ("flags", "u8", {0: "", 1: "validate only"}),
+    (0x15, "STATE", [("device state", "u8", STATES)]),
+    (0x16, "CONFIRMED", [("through", "u64")]),
+    (0x17, "DELETED", [("stream ID", "u64"), ("count", "u64")]),
+    (0x18, "RECEIPT", [C, ("kind", "u8", RECEIPTS), ("stream ID", "u64")]),
+    (0x19, "ROTATE", [C]),
+    (0x1A, "ROTATED", [C, ("token", "str")]),
+    (0x20, "SEND", [C, ("flags", "u8", range(4)),
                     ("target kind", "u8", TARGETS), ("target", "str"), ("time to live", "u32"),
-                    ("priority", "u8", {0: "", 1: "", 2: ""}), ("message", "rest")]),
-    (0x21, "ACCEPTED", [C, ("message number", "u64"), ("recipients", "u64")]),
+                    ("priority", "u8", {0: "", 1: "", 2: ""}), ("collapse key", "str"),
+                    ("restricted package name", "str"), ("idempotency key", "str"),
+                    ("send at", "i64"), ("message", "rest")]),
+    (0x21, "ACCEPTED", [C, ("message number", "u64"), ("recipients", "u64"),
+                        ("rate-limited", "u64"), ("inactive", "u64")]),
     (0x22, "CHANGE_TOPIC", [C, ("operation", "u8", {1: "", 2: ""}), ("topic", "str"),
                             ("tokens", [("token", "str")])]),
     (0x23, "TOPIC_RESULT", [C, ("successes", "u16"),
@@ -95,6 +113,12 @@ FRAMES = [
     (0x37, "LIST_KEYS", [C, ("project ID", "str")]),
     (0x38, "KEY_PAGE", [C, ("keys", [("key ID", "str"), ("name", "str"), ("created", "i64"),
                                      ("revoked", "u8", {0: "", 1: ""})])]),
+    (0x40, "CANCEL", [C, ("message number", "u64")]),
+    (0x41, "CANCELLED", [C, ("flags", "u8", {0: "", 1: "was scheduled"}), ("delivered", "u64")]),
+    (0x42, "LISTEN_RECEIPTS", [C]),
+    (0x43, "RECEIPT_EVENT", [("event ID", "u64"), ("message number", "u64"), ("token", "str"),
+                             ("kind", "u8", RECEIPTS), ("instant", "i64")]),
+    (0x44, "RECEIPT_ACK", [("through", "u64")]),
 ]
 NAMES = {number: name for number, name, _ in FRAMES}
 NUMBERS = {name: number for number, name, _ in FRAMES}
@@ -169,6 +193,9 @@ class Walker:
                 self.message_notes(values[name])
             elif kind == "u32 or 0":
                 values[name] = self.integer("u32", path)
+            elif kind == "u64 by flag":
+                if values["flags"] & OWN_NUMBER:
+                    values[name] = self.integer("u64", path)
             else:
                 values[name] = self.integer(kind, path, allowed)
                 if name == "correlation" and values[name] == 0:
@@ -176,15 +203,24 @@ class Walker:
         return values
 
     def message_notes(self, raw):
-        """One note for each field of a message, so that vectors can be read by hand."""
+        """One note for each field of a message, so that vectors can be read by hand. A block's
+        own head is one note, and each field in it another."""
         for tag, content in message_fields(raw):
-            whole = struct.pack("<BH", tag, len(content)) + content
-            names = {1: "title", 2: "body", 3: "image"}
-            if tag == 4:
-                key, value = data_entry(content)
-                self.notes.append((whole, "data", f"{key!r} -> {value!r}"))
+            head = struct.pack("<BH", tag, len(content))
+            if tag in BLOCKS:
+                self.notes.append((head, BLOCKS[tag], f"{len(content)} bytes"))
+                for inner, value in message_fields(content):
+                    if inner not in BLOCK_TAGS[tag]:
+                        raise ProtocolViolation(f"tag {inner} is not for the block of tag {tag}")
+                    whole = struct.pack("<BH", inner, len(value)) + value
+                    self.notes.append((whole, f"{BLOCKS[tag]} {message_name(inner)}",
+                                       message_text(inner, value)))
             else:
-                self.notes.append((whole, names.get(tag, f"tag {tag}"), repr(content.decode())))
+                self.notes.append((head + content, message_name(tag), message_text(tag, content)))
+
+
+def _number(names, name):
+    return {text: number for number, text in names.items()}[name]
 
 
 def write_fields(fields, values):
@@ -203,6 +239,8 @@ def write_fields(fields, values):
             out += write_fields(HELLO_BY_ROLE[values["role"]], values)
         elif kind == "rest":
             out += value
+        elif kind == "u64 by flag":
+            out += b"" if value is None else struct.pack("<Q", value)
         else:
             out += struct.pack(INTEGERS[kind.split()[0]], value)
     return out
@@ -239,16 +277,84 @@ def decode(frame):
 # Messages
 
 
-def message(title=None, body=None, image=None, data=None):
+# tag: (name, kind). What may come more than once says "pair".
+MESSAGE_TAGS = {
+    1: ("title", "text"), 2: ("body", "text"), 3: ("image", "text"), 4: ("data", "pair"),
+    5: ("android", "block"), 6: ("apns", "block"), 7: ("webpush", "block"),
+    16: ("time to live", "<I"), 17: ("expiration", "<q"), 18: ("priority", "<B"),
+    19: ("collapse key", "text"), 20: ("restricted package name", "text"), 21: ("option", "pair"),
+    32: ("badge", "<I"), 33: ("sound", "text"), 34: ("category", "text"),
+    35: ("content-available", "mark"), 36: ("thread-id", "text"), 37: ("mutable-content", "mark"),
+    38: ("custom", "pair"), 39: ("subtitle", "text"),
+}
+BLOCKS = {5: "android", 6: "apns", 7: "webpush"}
+BLOCK_TAGS = {
+    5: {1, 2, 3, 4, 16, 18, 19, 20, 21},
+    6: {1, 2, 3, 4, 17, 18, 19, *range(32, 40)},
+    7: {1, 2, 3, 4, 16, 18, 19, 21},
+}
+
+
+def message_name(tag):
+    return MESSAGE_TAGS[tag][0] if tag in MESSAGE_TAGS else f"tag {tag}"
+
+
+def message_value(tag, content):
+    kind = MESSAGE_TAGS[tag][1] if tag in MESSAGE_TAGS else "unknown"
+    if kind == "text":
+        return content.decode("utf-8")
+    if kind == "pair":
+        return data_entry(content)
+    if kind == "mark":
+        if content:
+            raise ProtocolViolation(f"tag {tag} has content")
+        return True
+    if kind.startswith("<"):
+        if len(content) != struct.calcsize(kind):
+            raise ProtocolViolation(f"tag {tag} has {len(content)} bytes")
+        return struct.unpack(kind, content)[0]
+    return content
+
+
+def message_text(tag, content):
+    value = message_value(tag, content)
+    return f"{value[0]!r} -> {value[1]!r}" if isinstance(value, tuple) else repr(value)
+
+
+def message_field(tag, value):
+    """One field's bytes. A pair is (key, value), a block the bytes of its fields."""
+    kind = MESSAGE_TAGS[tag][1]
+    if kind == "text":
+        content = value.encode("utf-8")
+    elif kind == "pair":
+        key = value[0].encode("utf-8")
+        content = struct.pack("<H", len(key)) + key + value[1].encode("utf-8")
+    elif kind == "mark":
+        content = b""
+    elif kind == "block":
+        content = value
+    else:
+        content = struct.pack(kind, value)
+    return struct.pack("<BH", tag, len(content)) + content
+
+
+def message(title=None, body=None, image=None, data=None, android=None, apns=None, webpush=None,
+            **more):
+    """The bytes of a message, or of a block: by the names of MESSAGE_TAGS, with `_` for blanks and
+    hyphens. Pairs are dictionaries, blocks dictionaries of the arguments of this function."""
+    named = dict(more, title=title, body=body, image=image, data=data, android=android, apns=apns,
+                 webpush=webpush)
     out = b""
-    for tag, text in ((1, title), (2, body), (3, image)):
-        if text is not None:
-            raw = text.encode("utf-8")
-            out += struct.pack("<BH", tag, len(raw)) + raw
-    for key, value in (data or {}).items():
-        raw = key.encode("utf-8")
-        raw = struct.pack("<H", len(raw)) + raw + value.encode("utf-8")
-        out += struct.pack("<BH", 4, len(raw)) + raw
+    for tag, (name, kind) in sorted(MESSAGE_TAGS.items()):
+        value = named.pop(name.replace(" ", "_").replace("-", "_"), None)
+        if value is None or (kind == "mark" and not value):
+            continue
+        if kind == "pair":
+            out += b"".join(message_field(tag, pair) for pair in value.items())
+        else:
+            out += message_field(tag, message(**value) if kind == "block" else value)
+    if named:
+        raise ValueError(f"no field is called {', '.join(named)}")
     return out
 
 
@@ -260,7 +366,8 @@ def message_fields(raw):
         tag, count = struct.unpack_from("<BH", raw, offset)
         if offset + 3 + count > len(raw):
             raise ProtocolViolation("the message ends inside a field")
-        if tag < last or (tag == last and tag < 4):
+        single = tag == 0 or (tag in MESSAGE_TAGS and MESSAGE_TAGS[tag][1] != "pair")
+        if tag < last or (tag == last and single):
             raise ProtocolViolation(f"tag {tag} is out of order")
         fields.append((tag, raw[offset + 3:offset + 3 + count]))
         offset, last = offset + 3 + count, tag
@@ -275,15 +382,36 @@ def data_entry(content):
 
 
 def read_message(raw):
-    """As a device does: tags it does not know are skipped."""
+    """As a device does: tags it does not know are skipped. Pairs are dictionaries, everything else
+    is there by its name if it was said."""
     shown = {"title": None, "body": None, "image": None, "data": {}}
     for tag, content in message_fields(raw):
-        if tag == 4:
-            key, value = data_entry(content)
-            shown["data"][key] = value
-        elif tag in (1, 2, 3):
-            shown[("title", "body", "image")[tag - 1]] = content.decode("utf-8")
+        if tag not in MESSAGE_TAGS or tag in BLOCKS or 16 <= tag <= 20:
+            continue
+        name, kind = MESSAGE_TAGS[tag]
+        value = message_value(tag, content)
+        if kind == "pair":
+            shown.setdefault(name, {})[value[0]] = value[1]
+        else:
+            shown[name] = value
     return shown
+
+
+def apns_dictionary(shown):
+    """What an Apple application is given for a message that `read_message` returned."""
+    aps = {}
+    alert = {name: shown[name] for name in ("title", "subtitle", "body")
+             if shown.get(name) is not None}
+    if alert:
+        aps["alert"] = alert
+    for name in ("badge", "sound", "category", "thread-id"):
+        if name in shown:
+            aps[name] = shown[name]
+    for name in ("content-available", "mutable-content"):
+        if shown.get(name):
+            aps[name] = 1
+    custom = {key: json.loads(value) for key, value in shown.get("custom", {}).items()}
+    return {**shown["data"], **custom, "aps": aps}
 
 
 # Connections
@@ -294,7 +422,9 @@ class Connection:
 
     def __init__(self, host, port, timeout=10.0, **hello):
         self.socket = socket.create_connection((host, port), timeout=timeout)
-        self.timeout, self.buffer, self.delivered, self.correlation = timeout, b"", [], 0
+        self.timeout, self.buffer, self.correlation = timeout, b"", 0
+        # What came while something else was waited for.
+        self.delivered, self.deleted, self.receipts, self.confirmed = [], [], [], 0
         self.send("HELLO", version=VERSION, **hello)
         name, self.welcome = self.receive()
         if name == "ERROR":
@@ -338,12 +468,26 @@ class Connection:
         self.send(frame_name, correlation=self.correlation, **values)
         while True:
             answer, content = self.receive()
-            if answer == "DELIVER":
-                self.delivered.append(content)
-            elif answer == "ERROR" and content["correlation"] in (0, self.correlation):
+            if self.keep(answer, content):
+                continue
+            if answer == "ERROR" and content["correlation"] in (0, self.correlation):
                 raise MartletError(content)
-            elif content.get("correlation") == self.correlation:
+            if content.get("correlation") == self.correlation:
                 return answer, content
+
+    def keep(self, name, content):
+        """Whether it is something that comes by itself; it is kept for whoever asks for it."""
+        if name == "DELIVER":
+            self.delivered.append(content)
+        elif name == "DELETED":
+            self.deleted.append(content)
+        elif name == "RECEIPT_EVENT":
+            self.receipts.append(content)
+        elif name == "CONFIRMED":
+            self.confirmed = max(self.confirmed, content["through"])
+        else:
+            return False
+        return True
 
     def ping(self, value=1):
         """Returns when the broker has seen everything that was sent before."""
@@ -352,9 +496,7 @@ class Connection:
             name, content = self.receive()
             if name == "PONG" and content["value"] == value:
                 return
-            if name == "DELIVER":
-                self.delivered.append(content)
-            elif name == "ERROR":
+            if not self.keep(name, content) and name == "ERROR":
                 raise MartletError(content)
 
 
@@ -362,14 +504,15 @@ class Device(Connection):
     """A device: registers itself when it is given no token."""
 
     def __init__(self, host, port, project, app="com.example.python", platform=1, token=None,
-                 device_key=None, received_through=0, timeout=10.0):
+                 device_key=None, state=1, unconfirmed=(), timeout=10.0):
         if token is None:
             super().__init__(host, port, timeout, role=3, project_ID=project, app_name=app,
                              platform=platform)
             self.token, self.device_key = self.welcome["token"], self.welcome["device key"]
         else:
             super().__init__(host, port, timeout, role=1, project_ID=project, token=token,
-                             device_key=device_key, received_through=received_through)
+                             device_key=device_key, device_state=state,
+                             unconfirmed=[{"stream ID": stream_id} for stream_id in unconfirmed])
             self.token, self.device_key = token, device_key
 
     def subscribe(self, *topics):
@@ -382,15 +525,27 @@ class Device(Connection):
         """(DELIVER's fields, the message)"""
         while not self.delivered:
             name, content = self.receive()
-            if name == "DELIVER":
-                self.delivered.append(content)
-            elif name == "ERROR":
+            if not self.keep(name, content) and name == "ERROR":
                 raise MartletError(content)
         deliver = self.delivered.pop(0)
         return deliver, read_message(deliver["message"])
 
-    def acknowledge(self, through):
-        self.send("ACK", through=through, stream_IDs=[])
+    def acknowledge(self, through, *single):
+        self.send("ACK", through=through,
+                  stream_IDs=[{"stream ID": stream_id} for stream_id in single])
+
+    def set_state(self, state):
+        """"active", "background" or "doze"."""
+        self.send("STATE", device_state=_number(STATES, state))
+
+    def receipt(self, kind, stream_id):
+        """"received", "displayed" or "opened"."""
+        return self.request("RECEIPT", kind=_number(RECEIPTS, kind), stream_ID=stream_id)
+
+    def rotate(self):
+        """The old token is not registered any more; the device key stays."""
+        self.token = self.request("ROTATE")[1]["token"]
+        return self.token
 
     def unregister(self):
         return self.request("UNREGISTER")
@@ -403,10 +558,30 @@ class Sender(Connection):
         super().__init__(host, port, timeout, role=2, project_ID=project, server_key=server_key)
 
     def send_message(self, kind, target, content, time_to_live=ABSENT, priority=0,
-                     validate_only=False):
-        kind = {name: number for number, name in TARGETS.items()}[kind]
-        return self.request("SEND", flags=int(validate_only), target_kind=kind, target=target,
-                            time_to_live=time_to_live, priority=priority, message=content)[1]
+                     validate_only=False, receipts=False, collapse_key="", package_name="",
+                     idempotency_key="", send_at=0):
+        return self.request("SEND", flags=int(validate_only) | 2 * int(receipts),
+                            target_kind=_number(TARGETS, kind), target=target,
+                            time_to_live=time_to_live, priority=priority,
+                            collapse_key=collapse_key, restricted_package_name=package_name,
+                            idempotency_key=idempotency_key, send_at=send_at, message=content)[1]
+
+    def cancel(self, message_number):
+        return self.request("CANCEL", message_number=message_number)[1]
+
+    def listen_receipts(self):
+        self.request("LISTEN_RECEIPTS")
+
+    def next_receipt(self):
+        """RECEIPT_EVENT's fields; `acknowledge_receipts` says that they were taken."""
+        while not self.receipts:
+            name, content = self.receive()
+            if not self.keep(name, content) and name == "ERROR":
+                raise MartletError(content)
+        return self.receipts.pop(0)
+
+    def acknowledge_receipts(self, through):
+        self.send("RECEIPT_ACK", through=through)
 
     def audience(self, condition):
         return self.request("AUDIENCE", condition=condition)[1]

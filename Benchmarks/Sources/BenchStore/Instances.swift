@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A data folder of millions of registered instances, each with all that a registration and one topic
-// leave: its token, its record, its topics, its watermark and its place in the sets. Written in large
-// transactions straight into the store, in the order of the tokens, since through the API 10 million
-// would take minutes. Some devices more are registered through the API, with credentials for the load
-// generator: FOLDER/device has one that is alone, FOLDER/devices those in the topic.
+// leave: its token, its record, its topics, how far it is, when it was seen, and its place in the sets.
+// Written in large transactions straight into the store, in the order of the tokens, since through the
+// API 10 million would take minutes. Some devices more are registered through the API, with credentials
+// for the load generator: FOLDER/device has one that is alone, FOLDER/devices those in the topic.
 // Rests on Universe and the embedding API.
 
 import Glibc
@@ -15,6 +15,8 @@ import MartletStore
 
 enum Instances {
     static let batch = 500_000
+    /// When the instances were last there, for all that the store knows: now.
+    static let seen = Instant(millisecondsSince1970: Int64(time(nil)) * 1000)
     /// Devices of which the keys are known, besides the one that is alone.
     static let returning = 10_000
     static let topic = "bench"
@@ -73,7 +75,11 @@ enum Instances {
                 registered: Instant(millisecondsSince1970: 1_700_000_000_000)))
         try transaction.setTopicNumbers([0], of: ordinal, in: project)
         try transaction.acknowledge(
-            through: MessageSequence(1), single: [], for: ordinal, in: project)
+            Acknowledgement(
+                project: project, ordinal: ordinal, through: LaneMarks(MessageSequence(1)),
+                departure: Acknowledgement.Departure(
+                    exemptNormal: .none, exemptHigh: .none,
+                    throttleFull: Instant(millisecondsSince1970: 0), seen: seen)))
     }
 
     static func addDevices(_ folder: String) async throws {

@@ -8,6 +8,8 @@
 //                                                   u32 in FOLDER/topic-N.u32, for other libraries
 //     bench-store durable FOLDER INSTANCES          accepted sends to many offline instances
 //     bench-store changes FOLDER                    topic changes and direct sends through the API
+//     bench-store direct FOLDER                     rows of messages for one instance
+//     bench-store steady FOLDER                     the store's size under weeks of the same load
 //     bench-store micro FOLDER                      the delivery path without a kernel; entries of a
 //                                                   ring, allocations, blocks of a condition
 //     bench-store instances FOLDER INSTANCES        a folder of so many registered instances
@@ -27,7 +29,10 @@ enum Main {
         let arguments = CommandLine.arguments
         guard arguments.count >= 3 else {
             print(
-                "usage: bench-store audience|durable|changes|micro|instances FOLDER [INSTANCES [DUMP]]"
+                """
+                usage: bench-store audience|durable|changes|direct|steady|micro|instances FOLDER \
+                [INSTANCES [DUMP]]
+                """
             )
             exit(2)
         }
@@ -44,6 +49,8 @@ enum Main {
             try Costs.measure(folder: folder)
         case "instances": try await Instances.build(folder: folder, instances: instances)
         case "changes": try await Changes.measure(folder: folder)
+        case "direct": try DirectMessages.measure(folder: folder)
+        case "steady": try SteadyLoad.measure(folder: folder)
         default: exit(2)
         }
     }

@@ -51,6 +51,7 @@ enum Micro {
                     _ = DeliverHeader.write(
                         streamID: UInt64(number), accepted: Instant(rawValue: 0),
                         expires: Instant(rawValue: 0), kind: .topic, priority: .normal,
+                        wantsReceipts: false, ownNumber: nil,
                         from: UnsafeRawBufferPointer(from), body: body, into: memory)
                 }
             }
@@ -64,16 +65,25 @@ enum Micro {
 
     static func deliver(_ kind: String, messages: Int, isShared: Bool) {
         let project = ProjectNumber(1)
+        let now = Instant(rawValue: 0)
         var delivery = Delivery(capacity: sessions)
         for index in 0..<UInt32(sessions) {
             delivery.open(index)
             _ = delivery.attach(
-                index, project: project, ordinal: Ordinal(index),
-                acknowledgedThrough: .none, receivedThrough: .none,
-                connectionNumber: UInt64(index))
+                index,
+                Attachment(
+                    owner: MailboxOwner(
+                        project: project, ordinal: Ordinal(index), platform: .android,
+                        appKey: CollapseDigest(rawValue: 0)),
+                    holder: Holder(keyDigest: SecretDigest(bytes: [UInt8](repeating: 0, count: 32))),
+                    mailbox: MailboxState(
+                        acknowledged: LaneMarks(.none), awayFrom: .none, throttleFull: now,
+                        seen: now),
+                    position: .none, connectionNumber: UInt64(index)), now: now)
         }
-        while let session = delivery.nextBehind() {
-            delivery.caughtUp(session.index, through: .none)
+        while let reading = delivery.nextReading() {
+            guard let plan = delivery.finish(reading, through: .none, now: now) else { continue }
+            delivery.caughtUp(plan)
         }
         func recipients() -> RecipientSet {
             var buffer = BlockBuffer()
@@ -95,7 +105,7 @@ enum Micro {
                 return Fanout(
                     project: project,
                     header: MessageHeader(
-                        sequence: MessageSequence(sequence), accepted: Instant(rawValue: 0),
+                        sequence: MessageSequence(sequence), number: sequence, accepted: now,
                         expires: Instant(rawValue: .max), kind: .topic, priority: .normal,
                         from: ""), body: [], recipients: .many(sets[isShared ? 0 : number]),
                     position: MessageSequence(sequence))
@@ -105,7 +115,7 @@ enum Micro {
                 _ = delivery.reserve(180, .shared)
                 delivery.enqueue(fanout, byteCount: 180)
             }
-            while delivery.step(budget: 1 << 20, now: Instant(rawValue: 0)) {}
+            while delivery.step(budget: 1 << 20, now: now) {}
             let middle = nanoseconds()
             while let index = delivery.nextReady() {
                 let count = delivery.gather(index, into: vectors)

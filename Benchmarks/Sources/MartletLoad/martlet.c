@@ -108,7 +108,8 @@ static size_t greet(
         const struct credentials *device = devices + greetedCount++;
         uint8_t *at = putText(helloHead(out, 1), options->project);
         at = putText(putText(at, device->token), device->deviceKey);
-        return finish(out, put64(at, 0));
+        *at++ = 1;  // active
+        return finish(out, put16(at, 0));
     }
     uint8_t *at = putText(helloHead(out, 3), options->project);
     at = putText(at, "com.example.bench");
@@ -125,7 +126,7 @@ static enum found parse(
     frame->bytes = whole;
     switch (bytes[4]) {
         case 0x10:
-            if (whole < options->payloadBytes + 30) {
+            if (whole < options->payloadBytes + 34) {
                 frame->fault = "a message too short";
                 return foundFault;
             }
@@ -150,6 +151,7 @@ static enum found parse(
             }
             return foundOpen;
         case 0x04: return foundAnswer;
+        case 0x16:
         case 0x23: return foundOther;
         case 0x05: {
             static char text[256];
@@ -200,6 +202,8 @@ static size_t publishWith(
     *at++ = 2;
     at = put32(putText(at, options->topic), timeToLive);
     *at++ = 0;
+    // No collapse key, package name or idempotency key; at once.
+    at = put64(putText(putText(putText(at, ""), ""), ""), 0);
     // One data entry with the key "d".
     *at++ = 4;
     at = put16(at, 3 + options->payloadBytes);

@@ -95,6 +95,26 @@ extension Broker {
         return InstanceCredentials(token: instance.token.text, deviceKey: deviceKey)
     }
 
+    /// REG-4: gives an instance another token and returns it; the old one is `UNREGISTERED` from then on.
+    /// Subscriptions, mailbox and device key stay. For instances that are managed here: a device asks
+    /// for that itself.
+    /// - Throws: `NOT_FOUND` for a token that is not registered in the project.
+    public func rotateToken(
+        _ token: String, in project: String
+    ) async throws(MartletError) -> String {
+        let number = try number(of: project)
+        let (ordinal, holder) = try ask { (transaction) throws in
+            let ordinal = try Listing.locate(token, in: number, transaction)
+            return (ordinal, try transaction.instance(ordinal, in: number)?.holder)
+        }
+        guard let holder else { throw .unexpected }
+        let outcome = try await perform(
+            .rotate(
+                project: number, ordinal: ordinal, holder: holder, token: Credentials.token()))
+        guard case .rotated(let new) = outcome else { throw .unexpected }
+        return new.text
+    }
+
     /// Forgets an instance: its subscriptions, its mailbox, its token.
     /// - Throws: `NOT_FOUND` for a token that is not registered in the project.
     public func unregister(_ token: String, in project: String) async throws(MartletError) {

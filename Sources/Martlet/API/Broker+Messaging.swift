@@ -76,26 +76,54 @@ extension Broker {
     // MARK: Sending
 
     /// Accepts a message: on return it is on disk, and on its way to whoever is connected (MSG-6). One
-    /// with a time to live of 0 is only on its way (TTL-2).
-    /// - Throws: `INVALID_ARGUMENT`, `UNREGISTERED`, `SENDER_ID_MISMATCH`, `NOT_FOUND` for the
-    ///   project, `UNAVAILABLE` with a retry delay.
+    /// with a time to live of 0 is only on its way (TTL-2), one with `sendAt` waits for that instant
+    /// (MSG-10). Repeated with the same `idempotencyKey` within 24 hours it is not sent twice, and the
+    /// first answer comes again (MSG-9).
+    /// - Throws: `INVALID_ARGUMENT` naming the field (such as `message.android.ttl`), `UNREGISTERED`,
+    ///   `SENDER_ID_MISMATCH`, `NOT_FOUND` for the project, `QUOTA_EXCEEDED` with a retry delay for a
+    ///   token whose device had too many messages (QUO-1), `RESOURCE_EXHAUSTED` for too many scheduled
+    ///   messages, `UNAVAILABLE` with a retry delay.
     public func send(
         _ message: OutgoingMessage, in project: String
     ) async throws(MartletError) -> SendReceipt {
         let number = try number(of: project)
-        let body = try message.message.encoded()
+        let request = message.request(correlation: 1, message: try message.message.encoded())
         let outcome = try await perform(
-            .send(
-                project: number,
-                message: SendCommand(
-                    target: SendCommand.Target(message.target), body: body,
-                    timeToLiveSeconds: message.timeToLiveSeconds,
-                    priority: message.priority ?? .normal, validateOnly: message.validateOnly)))
+            .send(project: number, message: try SendCommand(request)))
         guard case .accepted(let acceptance, _) = outcome else { throw .unexpected }
         return SendReceipt(
             messageID: message.validateOnly
-                ? nil : "projects/\(project)/messages/\(acceptance.messageNumber)",
-            recipientCount: acceptance.recipientCount)
+                ? nil : MessageID.text(acceptance.messageNumber, projectID: project),
+            recipientCount: acceptance.recipientCount,
+            rateLimitedCount: acceptance.rateLimitedCount,
+            inactiveCount: acceptance.inactiveCount)
+    }
+
+    /// MSG-10: whoever has not got the message does not get it.
+    /// - Parameter messageID: as `SendReceipt` has it, or its number alone.
+    /// - Throws: `NOT_FOUND` for the project, and if there is nothing to cancel: no such message, or
+    ///   everybody has it, or it expired; `INVALID_ARGUMENT` for text that is no message ID.
+    @discardableResult
+    public func cancel(
+        _ messageID: String, in project: String
+    ) async throws(MartletError) -> CancelSummary {
+        let number = try number(of: project)
+        let messageNumber = try MessageID.number(messageID, projectID: project)
+        let outcome = try await perform(.cancel(project: number, number: messageNumber))
+        guard case .cancelled(_, _, let sequence) = outcome else { throw .unexpected }
+        guard sequence != nil else { return CancelSummary(wasScheduled: true, deliveredCount: 0) }
+        let delivered = try ask { (transaction) throws in
+            try Delivered.count(of: messageNumber, in: number, transaction)
+        }
+        return CancelSummary(wasScheduled: false, deliveredCount: delivered)
+    }
+
+    /// RCP-1: what became of messages that were sent with `wantsReceipts`, in the order in which it was
+    /// told, from the oldest that nobody has taken. A receipt is taken when the next one is asked for;
+    /// what is not taken comes again, to the next iteration or to a sender that listens. Ends when the
+    /// task is cancelled.
+    public func receipts(in project: String) -> ReceiptSequence {
+        ReceiptSequence(broker: self, project: project)
     }
 
     // MARK: Conditions

@@ -59,7 +59,8 @@ public final class Broker: Sendable {
         store = try Store(
             StoreConfiguration(folder: configuration.folder, mapBytes: configuration.mapBytes))
         administratorKey = try DataFolder.administratorKey(in: configuration.folder)
-        committer = Committer(store: store, clock: clock, logger: configuration.logger)
+        committer = Committer(
+            store: store, limits: configuration.limits, clock: clock, logger: configuration.logger)
         let peers = Peers()
         inquiry = Inquiry(
             Answerer(store: store, programs: committer.programs), peers: peers,

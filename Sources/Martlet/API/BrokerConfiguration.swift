@@ -34,6 +34,8 @@ public struct BrokerConfiguration: Sendable {
     public var handshakeSeconds = Limits.handshakeSecondsDefault
     /// NET-5: over how long clients are asked to spread their return.
     public var reconnectDelayMilliseconds: UInt32 = 5000
+    /// What is stored for, and sent to, one instance at most.
+    public var limits = MailboxLimits()
     /// Address space that the store begins with. It doubles when it is full.
     public var mapBytes = 1 << 30
     public var logger: Logger

@@ -66,8 +66,32 @@ public struct TopicChangeSummary: Sendable, Hashable {
 public struct SendReceipt: Sendable, Hashable {
     /// `projects/PROJECT/messages/NUMBER`; nil after `validateOnly`.
     public var messageID: String?
-    /// Instances that the message was accepted for.
+    /// Instances that the message was accepted for; 0 for one that is scheduled.
     public var recipientCount: UInt64
+    /// QUO-1: instances that are not among them, because their device had too many messages.
+    public var rateLimitedCount: UInt64
+    /// STO-2: those of the recipients for which it was discarded at once, because they have not
+    /// connected for more than 30 days.
+    public var inactiveCount: UInt64
+}
+
+/// A message that was cancelled (MSG-10).
+public struct CancelSummary: Sendable, Hashable {
+    /// Nobody had been sent it yet.
+    public var wasScheduled: Bool
+    /// Instances that have it already.
+    public var deliveredCount: UInt64
+}
+
+/// What became of a message on a device (RCP-2).
+public struct DeliveryReceipt: Sendable, Hashable {
+    /// `projects/PROJECT/messages/NUMBER`.
+    public var messageID: String
+    /// The instance that told, by its token at that time.
+    public var token: String
+    public var kind: ReceiptKind
+    /// When the broker got it.
+    public var instant: Instant
 }
 
 /// A topic and its subscribers (TOP-9).

@@ -75,6 +75,12 @@ struct Connection: ~Copyable {
     var phaseBegan: UInt32
     var heard: UInt32
     var sendBegan: UInt32 = 0
+    /// When the store was last told that the device is connected (STO-2).
+    var seen: UInt32 = 0
+    /// RCP-1: a sender that listens has been sent the project's receipts up to here.
+    var receiptsAfter: UInt64?
+    /// Its queue had no room for more of them.
+    var receiptsWait = false
 
     /// Requests past which a connection is not read from until answers have left.
     static let outstandingMax: UInt32 = 1024
@@ -83,6 +89,8 @@ struct Connection: ~Copyable {
     /// more of them. Above what messages alone may queue, so that acknowledgements are still read.
     static let queuedBytesMax = 2 * OutputBounds.bytesPerSessionMax
     static let queuedBytesToResume = OutputBounds.bytesPerSessionMax / 2
+    /// How often the store is told of a connection that lasts.
+    static let seenSeconds: UInt32 = 86_400
     /// How long a closing connection may take to read its last frame.
     static let closingSecondsMax: UInt32 = 5
     /// How long one send may take: a peer that reads nothing for so long is gone.

@@ -3,13 +3,22 @@
 // A message's DELIVER frame: written once per message and loop, whoever it is for. The one place
 // where the engine's header meets the wire's. Rests on MartletWire.
 
+import MartletBase
 import MartletEngine
 import MartletWire
 
 /// Encodes DELIVER frames.
 enum DeliveryFrame {
     static func byteCount(_ header: MessageHeader, bodyBytes: Int) -> Int {
-        DeliverHeader.byteCount(fromBytes: header.from.utf8.count, bodyBytes: bodyBytes)
+        DeliverHeader.byteCount(
+            fromBytes: header.from.utf8.count, hasOwnNumber: ownNumber(header) != nil,
+            bodyBytes: bodyBytes)
+    }
+
+    /// What a message's ID is made of, where that is not the stream ID (MSG-10).
+    private static func ownNumber(_ header: MessageHeader) -> UInt64? {
+        let usual = header.sequence.rawValue & ~MessageSequence.notStoredBit
+        return header.number == usual ? nil : header.number
     }
 
     static func write(
@@ -21,6 +30,7 @@ enum DeliveryFrame {
             _ = DeliverHeader.write(
                 streamID: header.sequence.rawValue, accepted: header.accepted,
                 expires: header.expires, kind: header.kind, priority: header.priority,
+                wantsReceipts: header.wantsReceipts, ownNumber: ownNumber(header),
                 from: UnsafeRawBufferPointer(from), body: body, into: target)
         }
     }

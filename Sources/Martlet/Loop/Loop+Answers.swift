@@ -27,12 +27,13 @@ extension Loop where Kernel: ~Copyable {
                 mine.connectionNumber < number
             else { return }
             replace(connections + Int(mine.index))
+            handOverDepartures()
         case .disconnect(let project, let ordinal, let holder):
             guard let mine = delivery.session(of: ordinal, in: project) else { return }
             let connection = connections + Int(mine.index)
             // The ordinal's next holder may have been faster than this message.
             if let holder, connection.pointee.principal.holder != holder { return }
-            delivery.detach(mine.index)
+            delivery.detach(mine.index, now: context.clock())
             connection.pointee.phase = .finishing
             connection.pointee.phaseBegan = lastTick
             transport.pauseReceive(connection.pointee.id)
@@ -43,8 +44,31 @@ extension Loop where Kernel: ~Copyable {
             send(frame, to: connection)
             resumeIfDrained(connection)
             closeIfDone(connection)
-        case .acknowledged: isAcknowledging = false
+        case .acknowledged(let areStored, let departures):
+            settleAcknowledgements(areStored, departures)
+        case .stored(let id, let number):
+            delivery.stored(id.index, connectionNumber: number)
+        case .notStored(let id):
+            // What has ended meanwhile is told already, and would come back to life.
+            guard let connection = connection(id) else { return }
+            connection.pointee.seen = lastTick &- Connection.seenSeconds &+ 1
+        case .cancel(let project, let sequence): delivery.cancel(sequence, in: project)
+        case .receipts(let project): receiptsDue += listening[project] ?? []
         case .drain: beginDraining()
+        }
+    }
+
+    private mutating func settleAcknowledgements(
+        _ areStored: Bool, _ departures: [Acknowledgement]
+    ) {
+        acknowledgingCount -= 1
+        if !areStored, !isDraining {
+            delivery.keep(departures)
+            lastAcknowledged = SystemClock.monotonicMilliseconds() + Self.storeRestMilliseconds
+        }
+        for told in delivery.acknowledgementsSettled(areStored: areStored) {
+            send(
+                .confirmed(Confirmed(through: told.through)), to: connections + Int(told.index))
         }
     }
 
@@ -52,6 +76,8 @@ extension Loop where Kernel: ~Copyable {
         _ connection: UnsafeMutablePointer<Connection>, _ context: RequestContext,
         _ outcome: Outcome
     ) {
+        // What could not be taken comes again on the next connection that listens.
+        if case .receiptsTaken = context.purpose { return }
         let correlation = context.correlation
         switch outcome {
         case .refused(let error):
@@ -64,10 +90,7 @@ extension Loop where Kernel: ~Copyable {
             guard case .registration(let deviceKey) = context.purpose,
                 connection.pointee.phase == .registering
             else { return }
-            welcomeDevice(
-                connection, project: project, instance: instance,
-                acknowledgedThrough: project.lastSequence, receivedThrough: .none,
-                token: instance.token.text, deviceKey: deviceKey)
+            registered(connection, instance, project, deviceKey)
         case .project(let project):
             send(
                 .project(ProjectResult(correlation: correlation, project: ProjectRecord(project))),
@@ -80,7 +103,7 @@ extension Loop where Kernel: ~Copyable {
             } else {
                 send(.done(Done(correlation: correlation)), to: connection)
             }
-        case .done, .unregistered:
+        case .done, .unregistered, .receiptKept:
             send(.done(Done(correlation: correlation)), to: connection)
         case .topicsChanged(let result):
             let failures = result.failures.map {
@@ -96,7 +119,38 @@ extension Loop where Kernel: ~Copyable {
                 .accepted(
                     Accepted(
                         correlation: correlation, messageNumber: acceptance.messageNumber,
-                        recipients: acceptance.recipientCount)), to: connection)
+                        recipients: acceptance.recipientCount,
+                        rateLimited: acceptance.rateLimitedCount,
+                        inactive: acceptance.inactiveCount)), to: connection)
+        case .rotated(let token):
+            send(.rotated(Rotated(correlation: correlation, token: token.text)), to: connection)
+        case .cancelled(_, let number, let sequence):
+            cancelled(connection, correlation, number, wasScheduled: sequence == nil)
+        }
+    }
+
+    /// MSG-10: who has it already is counted where questions are answered.
+    private mutating func cancelled(
+        _ connection: UnsafeMutablePointer<Connection>, _ correlation: UInt32, _ number: UInt64,
+        wasScheduled: Bool
+    ) {
+        guard !wasScheduled else {
+            send(
+                .cancelled(
+                    Cancelled(correlation: correlation, wasScheduled: true, delivered: 0)),
+                to: connection)
+            return
+        }
+        do {
+            let request = CancelRequest(correlation: correlation, messageNumber: number)
+            try context.inquiry.ask(
+                Question(
+                    loop: context.number, connection: connection.pointee.id,
+                    frame: .cancel(request), principal: connection.pointee.principal),
+                mustFit: true)
+            connection.pointee.outstanding += 1
+        } catch {
+            send(.error(ErrorFrame(correlation: correlation, error: error)), to: connection)
         }
     }
 

@@ -117,6 +117,10 @@ extension Loop where Kernel: ~Copyable {
             close(connection)
         } else {
             resumeIfDrained(connection)
+            if connection.pointee.receiptsWait, delivery.hasRoom(id.index) {
+                connection.pointee.receiptsWait = false
+                receiptsDue.append(id)
+            }
             closeIfDone(connection)
         }
     }
@@ -134,14 +138,15 @@ extension Loop where Kernel: ~Copyable {
         // Who has sent everything may still wait for answers, but takes no messages any more.
         connection.pointee.phase = .finishing
         connection.pointee.phaseBegan = lastTick
-        delivery.detach(id.index)
+        delivery.detach(id.index, now: context.clock())
         closeIfDone(connection)
     }
 
     private mutating func closed(_ id: ConnectionID) {
         let index = Int(id.index)
         guard isOccupied[index] else { return }
-        delivery.close(id.index)
+        delivery.close(id.index, now: context.clock())
+        stopListening(connections + index)
         (connections + index).deinitialize(count: 1)
         isOccupied[index] = false
         while highestIndex >= 0, !isOccupied[highestIndex] { highestIndex -= 1 }
@@ -155,7 +160,7 @@ extension Loop where Kernel: ~Copyable {
         if error.word == .protocolViolation {
             context.metrics.protocolViolations.add(1, ordering: .relaxed)
         }
-        delivery.detach(connection.pointee.id.index)
+        delivery.detach(connection.pointee.id.index, now: context.clock())
         connection.pointee.phase = .closing
         connection.pointee.phaseBegan = lastTick
         transport.pauseReceive(connection.pointee.id)
@@ -176,7 +181,7 @@ extension Loop where Kernel: ~Copyable {
     mutating func close(_ connection: UnsafeMutablePointer<Connection>) {
         guard connection.pointee.phase != .closed else { return }
         connection.pointee.phase = .closed
-        delivery.detach(connection.pointee.id.index)
+        delivery.detach(connection.pointee.id.index, now: context.clock())
         transport.close(connection.pointee.id)
     }
 
@@ -185,6 +190,8 @@ extension Loop where Kernel: ~Copyable {
     /// Once a second: deadlines of handshakes, of silence, of sends that do not end.
     mutating func tick(_ now: UInt32) {
         let configuration = context.configuration
+        receiptsDue += receiptsUnread
+        receiptsUnread.removeAll()
         guard highestIndex >= 0 else { return }
         for index in 0...highestIndex where isOccupied[index] {
             let connection = connections + index
@@ -208,6 +215,8 @@ extension Loop where Kernel: ~Copyable {
                     MartletError(
                         .deadlineExceeded,
                         "Nothing was heard for \(configuration.idleSeconds) seconds; send PING."))
+            case .open where now &- connection.pointee.seen >= Connection.seenSeconds:
+                tellConnected(connection)
             case .closing, .finishing:
                 if inPhase >= Connection.closingSecondsMax { close(connection) }
             default: break

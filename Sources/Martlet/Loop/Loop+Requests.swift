@@ -65,6 +65,23 @@ extension Loop where Kernel: ~Copyable {
                     "A stream ID above the highest one delivered on this connection was acknowledged."
                 )
             }
+        case .deviceState(let frame):
+            guard case .device = connection.pointee.principal else { throw Self.onlyDevices() }
+            delivery.setState(connection.pointee.id.index, frame.state)
+        case .receipt(let frame):
+            guard case .device(let project, let ordinal, let holder) = connection.pointee.principal
+            else { throw Self.onlyDevices() }
+            ask(
+                .receipt(
+                    project: project, ordinal: ordinal, holder: holder, kind: frame.kind,
+                    streamID: frame.streamID), frame.correlation, connection)
+        case .rotate(let frame):
+            guard case .device(let project, let ordinal, let holder) = connection.pointee.principal
+            else { throw Self.onlyDevices() }
+            ask(
+                .rotate(
+                    project: project, ordinal: ordinal, holder: holder, token: Credentials.token()),
+                frame.correlation, connection)
         case .deviceTopics(let frame):
             guard case .device(let project, let ordinal, let holder) = connection.pointee.principal
             else { throw Self.onlyDevices() }
@@ -81,15 +98,28 @@ extension Loop where Kernel: ~Copyable {
 
         case .send(let frame):
             let project = try connection.pointee.principal.senderProject()
-            _ = try Message.validate(frame.message)
             ask(
-                .send(
-                    project: project,
-                    message: SendCommand(
-                        target: SendCommand.Target(frame.target), body: frame.message,
-                        timeToLiveSeconds: frame.timeToLiveSeconds,
-                        priority: frame.priority ?? .normal, validateOnly: frame.validateOnly)),
-                frame.correlation, connection)
+                .send(project: project, message: try SendCommand(frame)), frame.correlation,
+                connection)
+        case .cancel(let frame):
+            let project = try connection.pointee.principal.senderProject()
+            // Who has the message is counted by acknowledgements: those that are here go first.
+            handOverWaiting()
+            ask(
+                .cancel(project: project, number: frame.messageNumber), frame.correlation,
+                connection)
+        case .listenReceipts(let frame):
+            listen(connection, try connection.pointee.principal.senderProject())
+            send(.done(Done(correlation: frame.correlation)), to: connection)
+        case .receiptAcknowledge(let frame):
+            let project = try connection.pointee.principal.senderProject()
+            guard let sent = connection.pointee.receiptsAfter, frame.through <= sent else {
+                throw MartletError(
+                    .protocolViolation, "A receipt that was never sent was acknowledged.")
+            }
+            ask(
+                .takeReceipts(project: project, through: frame.through), 0, connection,
+                .receiptsTaken)
         case .changeTopic(let frame):
             let project = try connection.pointee.principal.senderProject()
             ask(
@@ -130,7 +160,7 @@ extension Loop where Kernel: ~Copyable {
     }
 
     /// Hands a command to the committer, to be answered when it is durable.
-    private mutating func ask(
+    mutating func ask(
         _ command: Command, _ correlation: UInt32,
         _ connection: UnsafeMutablePointer<Connection>,
         _ purpose: RequestContext.Purpose = .request
@@ -148,129 +178,5 @@ extension Loop where Kernel: ~Copyable {
 
     static func onlyDevices() -> MartletError {
         MartletError(.permissionDenied, "Only a device may ask this.")
-    }
-
-    // MARK: Opening
-
-    private mutating func open(
-        _ hello: Hello, _ connection: UnsafeMutablePointer<Connection>
-    ) throws {
-        guard !isDraining else {
-            throw MartletError(
-                .unavailable, "The broker is stopping; connect again.",
-                retryDelayMilliseconds: context.configuration.reconnectDelayMilliseconds)
-        }
-        switch hello {
-        case .newDevice(let projectID, let appName, let platform):
-            let deviceKey = Credentials.deviceKey()
-            connection.pointee.phase = .registering
-            ask(
-                .register(
-                    NewInstance(
-                        project: projectID, app: appName, platform: platform,
-                        token: Credentials.token(), keyDigest: Credentials.digest(deviceKey))),
-                0, connection, .registration(deviceKey: deviceKey))
-        case .device(let projectID, let token, let deviceKey, let receivedThrough):
-            let digest = Credentials.digest(deviceKey)
-            let found = try context.store.read { (transaction) throws in
-                try Authentication.device(
-                    projectID: projectID, token: token, digest: digest, in: transaction)
-            }
-            guard receivedThrough <= found.project.lastSequence.rawValue else {
-                throw MartletError(
-                    .invalidArgument, "No message has the stream ID in received-through yet.",
-                    field: "received-through")
-            }
-            welcomeDevice(
-                connection, project: found.project, instance: found.instance,
-                acknowledgedThrough: found.watermark,
-                receivedThrough: MessageSequence(receivedThrough))
-        case .sender(let projectID, let serverKey):
-            let digest = Credentials.digest(serverKey)
-            let keyID = Credentials.keyID(of: serverKey)
-            let project = try context.store.read { (transaction) throws in
-                try Authentication.sender(
-                    projectID: projectID, keyID: keyID, digest: digest, in: transaction)
-            }
-            welcome(connection, .sender(project.number), senderID: project.senderID)
-        case .administrator(let key, let projectID):
-            guard Credentials.digest(key).matches(context.administratorKey) else {
-                throw MartletError(
-                    .unauthenticated,
-                    "This is not the administrator key; it is in 'admin.key' in the data folder.",
-                    field: "administrator key")
-            }
-            guard !projectID.isEmpty else {
-                welcome(connection, .administrator(nil), senderID: 0)
-                return
-            }
-            let project = try context.store.read { (transaction) throws in
-                try Authentication.project(id: projectID, in: transaction)
-            }
-            welcome(connection, .administrator(project.number), senderID: project.senderID)
-        }
-    }
-
-    private mutating func welcome(
-        _ connection: UnsafeMutablePointer<Connection>, _ principal: Principal, senderID: UInt64
-    ) {
-        connection.pointee.principal = principal
-        connection.pointee.phase = .open
-        connection.pointee.splitter.frameBytesMax = Limits.senderFrameBytesMax
-        let role: ConnectionRole = if case .sender = principal { .sender } else { .administrator }
-        send(
-            .welcome(
-                Welcome(
-                    role: role, idleSeconds: context.configuration.idleSeconds,
-                    frameBytesMax: UInt32(Limits.senderFrameBytesMax), now: context.clock(),
-                    senderID: senderID)), to: connection)
-    }
-
-    /// The connection is a device's: NET-4, then its mailbox, then what comes.
-    mutating func welcomeDevice(
-        _ connection: UnsafeMutablePointer<Connection>, project: Project, instance: Instance,
-        acknowledgedThrough: MessageSequence, receivedThrough: MessageSequence, token: String = "",
-        deviceKey: String = ""
-    ) {
-        let index = connection.pointee.id.index
-        let ordinal = instance.ordinal
-        let number = context.connectionNumbers.next()
-        connection.pointee.principal = .device(project.number, ordinal, instance.holder)
-        connection.pointee.phase = .open
-        send(
-            .welcome(
-                Welcome(
-                    role: .device, idleSeconds: context.configuration.idleSeconds,
-                    frameBytesMax: UInt32(Limits.deviceFrameBytesMax), now: context.clock(),
-                    senderID: project.senderID,
-                    acknowledgedThrough: max(acknowledgedThrough, receivedThrough).rawValue,
-                    token: token, deviceKey: deviceKey)), to: connection)
-        let replaced = delivery.attach(
-            index, project: project.number, ordinal: ordinal,
-            acknowledgedThrough: acknowledgedThrough, receivedThrough: receivedThrough,
-            connectionNumber: number)
-        if let replaced { replace(connections + Int(replaced)) }
-        for (other, loop) in context.peers.all.enumerated() where other != context.number {
-            let message = LoopMessage.connected(project.number, ordinal, connectionNumber: number)
-            if case .taken(mustWake: true) = loop.inbox.push([message]) {
-                transport.wake(loop.address, value: 1)
-            }
-        }
-    }
-
-    mutating func replace(_ connection: UnsafeMutablePointer<Connection>) {
-        fail(
-            connection,
-            MartletError(.replaced, "Another connection of this instance took over."))
-    }
-}
-
-extension SendCommand.Target {
-    init(_ target: MessageTarget) {
-        switch target {
-        case .token(let text): self = .token(text)
-        case .topic(let text): self = .topic(text)
-        case .condition(let text): self = .condition(text)
-        }
     }
 }

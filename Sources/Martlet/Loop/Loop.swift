@@ -61,6 +61,13 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     /// How long acknowledgements gather before the committer is told: losing them in a crash costs
     /// one more delivery, which the device drops.
     static var acknowledgeMilliseconds: Int64 { 50 }
+    /// How soon the committer is asked again that had no room.
+    static var handOverRestMilliseconds: Int { 10 }
+    /// Past so many requests and acknowledgements that wait nobody may connect: what connections leave
+    /// behind is kept. Single acknowledgements alone are fewer.
+    static var waitingMax: Int { 2 * Delivery.singleAcknowledgementsMax }
+    /// How long what the store could not take waits.
+    static var storeRestMilliseconds: Int64 { 1000 }
     /// How long mailboxes rest after the store could not be read.
     static var catchUpRestMilliseconds: Int64 { 100 }
 
@@ -81,9 +88,15 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     let began: Int64
     var lastTick: UInt32 = 0
     var lastAcknowledged: Int64 = 0
-    /// The committer has acknowledgements of this loop. Further ones gather here meanwhile, so that
-    /// devices cannot tell them faster than they are written.
-    var isAcknowledging = false
+    /// Batches of acknowledgements of this loop that the committer has. With one there further ones
+    /// gather here, so that devices cannot tell them faster than they are written; but what ended
+    /// connections leave behind goes before the next one of their instance.
+    var acknowledgingCount = 0
+    /// RCP-1: senders that listen, and those of them that may have receipts to be sent.
+    var listening: [ProjectNumber: [ConnectionID]] = [:]
+    var receiptsDue: [ConnectionID] = []
+    /// Senders whose receipts could not be read: that is tried again with the next tick.
+    var receiptsUnread: [ConnectionID] = []
     /// When mailboxes are read again after trouble with the store; 0 without trouble.
     var catchUpResumes: Int64 = 0
     var isDraining = false
@@ -93,7 +106,8 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
         self.context = context
         self.transport = transport
         self.connectionsMax = connectionsMax
-        delivery = Delivery(capacity: connectionsMax)
+        delivery = Delivery(
+            capacity: connectionsMax, limits: context.configuration.limits)
         connections = .allocate(capacity: connectionsMax)
         isOccupied = .allocate(capacity: connectionsMax)
         isOccupied.initialize(repeating: false, count: connectionsMax)
@@ -129,6 +143,7 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
             }
             let isBusy = delivery.step(budget: Self.deliveriesPerTurn, now: context.clock())
             catchUp()
+            sendReceipts()
             sendReady()
             handOverAcknowledgements()
             let now = seconds
@@ -142,17 +157,21 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     }
 
     private func waitMilliseconds() -> Int {
-        if delivery.fanoutCount > 0 || delivery.readyCount > 0 { return 0 }
+        if delivery.fanoutCount > 0 || delivery.readyCount > 0 || !receiptsDue.isEmpty { return 0 }
         if delivery.hasBehind, catchUpResumes == 0, hasRoomForFrames { return 0 }
-        if delivery.hasAcknowledgements, !isAcknowledging {
+        if !requests.isEmpty { return Self.handOverRestMilliseconds }
+        if delivery.hasAcknowledgements, acknowledgingCount == 0 {
             return Int(Self.acknowledgeMilliseconds)
         }
         if catchUpResumes != 0 { return Int(Self.catchUpRestMilliseconds) }
-        return isDraining ? 20 : 1000
+        if isDraining { return 20 }
+        guard let wake = delivery.nextWake else { return 1000 }
+        let left = wake.millisecondsSince1970 - context.clock().millisecondsSince1970
+        return Int(min(max(left, 0), 1000))
     }
 
     /// Whether what waits to be sent may grow.
-    private var hasRoomForFrames: Bool { delivery.frameBytes < OutputBounds.arenaBytesMax }
+    var hasRoomForFrames: Bool { delivery.frameBytes < OutputBounds.arenaBytesMax }
 
     // MARK: Fanouts
 
@@ -174,60 +193,12 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     }
 
     /// Writes a DELIVER frame into what it reserves and returns its size.
-    private mutating func encodeDelivery(
+    mutating func encodeDelivery(
         _ header: MessageHeader, _ body: UnsafeRawBufferPointer, _ kind: FrameKind
     ) -> Int {
         let count = DeliveryFrame.byteCount(header, bodyBytes: body.count)
         DeliveryFrame.write(header, body, into: delivery.reserve(count, kind))
         return count
-    }
-
-    /// Reads mailboxes for sessions that are behind.
-    private mutating func catchUp() {
-        guard delivery.hasBehind, hasRoomForFrames else { return }
-        if catchUpResumes != 0 {
-            guard SystemClock.monotonicMilliseconds() >= catchUpResumes else { return }
-            catchUpResumes = 0
-        }
-        let now = context.clock()
-        let store = context.store
-        do {
-            try store.read { (transaction) throws in
-                var left = Self.catchUpsPerTurn
-                while left > 0, let session = delivery.nextBehind() {
-                    left -= 1
-                    do {
-                        // The snapshot may be younger than the message that ends this connection:
-                        // then the ordinal, and the mailbox, are another's.
-                        let holder = connections[Int(session.index)].principal.holder
-                        let present = try transaction.instance(
-                            session.ordinal, in: session.project)?.holder
-                        guard holder == present else { continue }
-                        let last = try transaction.project(session.project)?.lastSequence ?? .none
-                        let scan = try transaction.forEachPending(
-                            for: session.ordinal, in: session.project, after: session.after,
-                            now: now, rowsMax: Self.mailboxRowsPerRead
-                        ) { message in
-                            let count = encodeDelivery(message.header, message.body, .direct)
-                            return delivery.catchUp(
-                                session.index, message.header.sequence, byteCount: count)
-                        }
-                        switch scan {
-                        case .end: delivery.caughtUp(session.index, through: last)
-                        case .paused(let through):
-                            delivery.catchUpPaused(session.index, through: through)
-                        case .stopped: break
-                        }
-                    } catch {
-                        delivery.catchUpLater(session.index)
-                        throw error
-                    }
-                }
-            }
-        } catch {
-            context.logger.error("a mailbox could not be read", metadata: ["error": "\(error)"])
-            catchUpResumes = SystemClock.monotonicMilliseconds() + Self.catchUpRestMilliseconds
-        }
     }
 
     // MARK: Sending
@@ -273,31 +244,56 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
         switch context.committer.inbox.push(batch) {
         case .taken(let mustWake):
             if mustWake { transport.wake(context.committerAddress, value: 1) }
-        case .full, .closed:
-            let refusal = MartletError(
-                .unavailable, "The broker has more to write than it can; try again.",
-                retryDelayMilliseconds: 200)
-            for request in batch {
-                switch request.reply {
-                case .connection(_, let id, let context):
-                    handle(.outcome(id, context, .refused(refusal)))
-                case .acknowledging: handle(.acknowledged)
-                case .caller: break
-                }
-            }
+        case .full: refuse(batch, isFull: true)
+        case .closed: refuse(batch, isFull: false)
         }
     }
 
+    /// Whoever asked may ask again. What became of connections nobody tells a second time: it waits,
+    /// first in its order, until the committer takes it.
+    private mutating func refuse(_ batch: [Request], isFull: Bool) {
+        let refusal = MartletError(
+            .unavailable, "The broker has more to write than it can; try again.",
+            retryDelayMilliseconds: 200)
+        var kept: [Request] = []
+        for request in batch {
+            switch request.reply {
+            case .connection(_, let id, let context):
+                handle(.outcome(id, context, .refused(refusal)))
+            case .acknowledging, .connected: if isFull { kept.append(request) }
+            case .caller: break
+            }
+        }
+        requests.insert(contentsOf: kept, at: 0)
+    }
+
     private mutating func handOverAcknowledgements() {
-        guard delivery.hasAcknowledgements, !isAcknowledging || isDraining else { return }
+        guard delivery.hasAcknowledgements else { return }
         let now = SystemClock.monotonicMilliseconds()
-        guard now - lastAcknowledged >= Self.acknowledgeMilliseconds || isDraining else { return }
+        guard
+            isDraining
+                || acknowledgingCount == 0
+                    && now - lastAcknowledged >= Self.acknowledgeMilliseconds
+        else { return }
         lastAcknowledged = now
+        requestAcknowledgement()
+        handOverRequests()
+    }
+
+    /// What ended connections left behind is handed over at once.
+    mutating func handOverDepartures() {
+        if delivery.hasDepartures { requestAcknowledgement() }
+    }
+
+    mutating func handOverWaiting() {
+        if delivery.hasAcknowledgements { requestAcknowledgement() }
+    }
+
+    private mutating func requestAcknowledgement() {
+        acknowledgingCount += 1
         requests.append(
             Request(
                 command: .acknowledge(delivery.takeAcknowledgements()),
                 reply: .acknowledging(loop: context.number)))
-        isAcknowledging = true
-        handOverRequests()
     }
 }

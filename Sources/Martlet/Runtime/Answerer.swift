@@ -56,6 +56,14 @@ struct Answerer: Sendable {
                             keyID: $0.id, name: $0.name, created: $0.created,
                             isRevoked: $0.isRevoked)
                     }))
+        case .cancel(let request):
+            let project = try principal.senderProject()
+            let count = try store.read { (transaction) throws in
+                try Delivered.count(of: request.messageNumber, in: project, transaction)
+            }
+            return .cancelled(
+                Cancelled(
+                    correlation: request.correlation, wasScheduled: false, delivered: count))
         default: preconditionFailure("Only questions are answered from a snapshot.")
         }
     }

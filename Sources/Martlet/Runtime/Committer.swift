@@ -18,19 +18,26 @@ final class Committer: Sendable {
     static let waitingCommandsMax = 65_536
     /// Commands in one transaction: bounds how long the first of them waits for the last.
     static let commandsPerTransactionMax = 4096
+    /// How often it looks for what is due although nothing is asked of it.
+    static let idleMilliseconds = 1000
 
     let inbox = Inbox<Request>(capacity: Committer.waitingCommandsMax)
     let store: Store
     let programs = SharedPrograms()
     private let logger: Logger
     private let clock: @Sendable () -> Instant
+    private let limits: MailboxLimits
     private let loops = Mutex<[LoopHandle]>([])
     private let isStopping = Atomic(false)
     private let place = Mutex<(address: RingAddress, waker: RingWaker)?>(nil)
     private let thread = Mutex<SystemThread?>(nil)
 
-    init(store: Store, clock: @escaping @Sendable () -> Instant, logger: Logger) {
+    init(
+        store: Store, limits: MailboxLimits, clock: @escaping @Sendable () -> Instant,
+        logger: Logger
+    ) {
         self.store = store
+        self.limits = limits
         self.clock = clock
         self.logger = logger
     }
@@ -81,84 +88,136 @@ final class Committer: Sendable {
     // MARK: The committer's thread
 
     private func run(_ transport: inout UringTransport) {
-        var engine = Engine(programs: programs)
+        var engine = Engine(programs: programs, limits: limits)
+        var hasMore = false
         while true {
             let isLast = isStopping.load(ordering: .acquiring)
             let waiting = inbox.drain()
             if waiting.isEmpty {
                 if isLast { return }
-                do {
-                    try transport.submitAndWait(timeoutMilliseconds: nil)
-                } catch {
-                    logger.error("the committer's ring failed", metadata: ["error": "\(error)"])
-                    usleep(100_000)
+                if !hasMore {
+                    do {
+                        try transport.submitAndWait(timeoutMilliseconds: Self.idleMilliseconds)
+                    } catch {
+                        logger.error("the committer's ring failed", metadata: ["error": "\(error)"])
+                        usleep(100_000)
+                    }
+                    while transport.nextEvent() != nil {}
                 }
-                while transport.nextEvent() != nil {}
-                continue
             }
             var rest = waiting[...]
-            while !rest.isEmpty {
+            repeat {
                 let batch = Array(rest.prefix(Self.commandsPerTransactionMax))
                 rest = rest.dropFirst(batch.count)
-                publish(batch, commit(batch, &engine), &transport)
-            }
+                let done = commit(batch, &engine)
+                hasMore = done.hasMore
+                publish(batch, done, &transport)
+            } while !rest.isEmpty
         }
     }
 
-    /// What came of each command of the batch; all of it is durable on return.
-    private func commit(_ batch: [Request], _ engine: inout Engine) -> [Outcome] {
+    /// What came of a transaction.
+    private struct Committed {
+        /// Of each command, in order.
+        var outcomes: [Outcome] = []
+        /// What happened by itself.
+        var own: [Outcome] = []
+        /// There is more to do by itself.
+        var hasMore = false
+    }
+
+    /// What came of each command of the batch, and of what was due; all of it is durable on return.
+    private func commit(_ batch: [Request], _ engine: inout Engine) -> Committed {
         let now = clock()
         do throws(StorageError) {
             var isAgain = false
-            return try store.write { (transaction) throws(StorageError) in
+            let done = try store.write { (transaction) throws(StorageError) in
                 // The map was full: what was read in the first attempt is not true any more.
                 if isAgain { engine.abandon() }
                 isAgain = true
-                var outcomes: [Outcome] = []
-                outcomes.reserveCapacity(batch.count)
+                var done = Committed()
+                let advance = try engine.advance(now: now, in: transaction)
+                done.own = advance.outcomes
+                done.hasMore = advance.hasMore
+                done.outcomes.reserveCapacity(batch.count)
                 for request in batch {
-                    outcomes.append(try engine.apply(request.command, now: now, in: transaction))
+                    done.outcomes.append(
+                        try engine.apply(request.command, now: now, in: transaction))
                 }
-                return outcomes
+                return done
             }
+            engine.committed()
+            return done
         } catch {
             engine.abandon()
+            guard !batch.isEmpty else {
+                logger.error("what is due could not be done", metadata: ["error": "\(error)"])
+                return Committed()
+            }
             // One command that the store cannot take must not take the others with it.
-            if batch.count > 1 { return batch.flatMap { commit([$0], &engine) } }
+            if batch.count > 1 {
+                var all = Committed()
+                for request in batch {
+                    let one = commit([request], &engine)
+                    all.outcomes += one.outcomes
+                    all.own += one.own
+                    all.hasMore = one.hasMore
+                }
+                return all
+            }
             logger.error("a command could not be stored", metadata: ["error": "\(error)"])
-            return [
-                .refused(
-                    MartletError(
-                        .unavailable, "The store cannot take this now (\(error)).",
-                        retryDelayMilliseconds: 1000))
-            ]
+            let refusal = MartletError(
+                .unavailable, "The store cannot take this now (\(error)).",
+                retryDelayMilliseconds: 1000)
+            return Committed(outcomes: [.refused(refusal)])
         }
     }
 
+    private static func acknowledged(_ command: Command, _ outcome: Outcome) -> LoopMessage {
+        guard case .refused = outcome, case .acknowledge(let lost) = command else {
+            return .acknowledged(areStored: true, departures: [])
+        }
+        return .acknowledged(areStored: false, departures: lost.filter { $0.departure != nil })
+    }
+
     private func publish(
-        _ batch: [Request], _ outcomes: [Outcome], _ transport: inout UringTransport
+        _ batch: [Request], _ done: Committed, _ transport: inout UringTransport
     ) {
         let loops = loops.withLock { $0 }
         var messages = [[LoopMessage]](repeating: [], count: loops.count)
-        for (request, outcome) in zip(batch, outcomes) {
+        func tellAll(_ message: LoopMessage) {
+            for index in messages.indices { messages[index].append(message) }
+        }
+        var receipts: Set<ProjectNumber> = []
+        for outcome in done.own {
+            if case .accepted(_, let fanouts) = outcome { fanouts.forEach { tellAll(.fanout($0)) } }
+        }
+        for (request, outcome) in zip(batch, done.outcomes) {
             switch outcome {
-            case .accepted(_, let fanout?):
-                for index in messages.indices { messages[index].append(.fanout(fanout)) }
+            case .accepted(_, let fanouts): fanouts.forEach { tellAll(.fanout($0)) }
             case .unregistered(let project, let ordinal):
                 var holder: Holder?
                 if case .unregister(_, _, let named) = request.command { holder = named }
-                for index in messages.indices {
-                    messages[index].append(.disconnect(project, ordinal, holder))
-                }
+                tellAll(.disconnect(project, ordinal, holder))
+            case .cancelled(let project, _, let sequence?): tellAll(.cancel(project, sequence))
+            case .receiptKept(let project?): receipts.insert(project)
             default: break
             }
             switch request.reply {
             case .connection(let loop, let connection, let context):
                 messages[loop].append(.outcome(connection, context, outcome))
             case .caller(let tell): tell(outcome)
-            case .acknowledging(let loop): messages[loop].append(.acknowledged)
+            case .acknowledging(let loop):
+                messages[loop].append(Self.acknowledged(request.command, outcome))
+            case .connected(let loop, let connection, let number):
+                if case .refused = outcome {
+                    messages[loop].append(.notStored(connection))
+                } else {
+                    messages[loop].append(.stored(connection, connectionNumber: number))
+                }
             }
         }
+        for project in receipts { tellAll(.receipts(project)) }
         var hasWakes = false
         for (loop, batch) in zip(loops, messages) where !batch.isEmpty {
             if case .taken(mustWake: true) = loop.inbox.push(batch) {

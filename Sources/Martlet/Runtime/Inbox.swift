@@ -27,10 +27,11 @@ final class Inbox<Element: Sendable>: Sendable {
         case closed
     }
 
-    func push(_ batch: [Element]) -> Pushed {
+    /// - Parameter mustFit: what cannot be refused any more; its pusher bounds how much that is.
+    func push(_ batch: [Element], mustFit: Bool = false) -> Pushed {
         state.withLock { state in
             if state.isClosed { return .closed }
-            if state.elements.count >= capacity { return .full }
+            if state.elements.count >= capacity, !mustFit { return .full }
             state.elements.append(contentsOf: batch)
             defer { state.isWoken = true }
             return .taken(mustWake: !state.isWoken)

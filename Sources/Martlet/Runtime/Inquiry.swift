@@ -57,8 +57,10 @@ final class Inquiry: @unchecked Sendable {
         thread.withLock { $0.take() }?.join()
     }
 
-    func ask(_ question: Question) throws(MartletError) {
-        switch inbox.push([question]) {
+    /// - Parameter mustFit: the question is part of something that has been done already. What a
+    ///   connection may have outstanding bounds how many there are.
+    func ask(_ question: Question, mustFit: Bool = false) throws(MartletError) {
+        switch inbox.push([question], mustFit: mustFit) {
         case .taken(let mustWake): if mustWake { sem_post(waiting) }
         case .full, .closed:
             throw MartletError(

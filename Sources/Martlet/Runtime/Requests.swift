@@ -20,6 +20,8 @@ enum ReplyTo: Sendable {
     case caller(@Sendable (Outcome) -> Void)
     /// The loop, which hands over its next acknowledgements when these are on disk.
     case acknowledging(loop: Int)
+    /// The loop whose connection the store then knows of.
+    case connected(loop: Int, ConnectionID, connectionNumber: UInt64)
 }
 
 /// What a loop needs to answer a request, kept with it on its way to the committer and back. Secrets
@@ -29,6 +31,9 @@ struct RequestContext: Sendable {
         case request
         case registration(deviceKey: String)
         case keyCreation(serverKey: String)
+        /// RCP-1: nothing is answered, but it is outstanding until it is done, as everything is that a
+        /// connection may ask for.
+        case receiptsTaken
     }
 
     var correlation: UInt32
@@ -45,8 +50,17 @@ enum LoopMessage: Sendable {
     case connected(ProjectNumber, Ordinal, connectionNumber: UInt64)
     /// An instance is gone; its connection ends.
     case disconnect(ProjectNumber, Ordinal, Holder?)
-    /// The acknowledgements that the loop handed over are on disk, or lost.
-    case acknowledged
+    /// The acknowledgements that the loop handed over are on disk, or the store could not take them:
+    /// then these of them must not be lost.
+    case acknowledged(areStored: Bool, departures: [Acknowledgement])
+    /// The store knows of an instance's connection, and of all that those before it left.
+    case stored(ConnectionID, connectionNumber: UInt64)
+    /// The store could not be told of an instance's connection.
+    case notStored(ConnectionID)
+    /// MSG-10: nobody is given the message any more who has not been.
+    case cancel(ProjectNumber, MessageSequence)
+    /// RCP-1: there are receipts for the project's senders.
+    case receipts(ProjectNumber)
     /// NET-5: finish what was accepted, then end.
     case drain
 }

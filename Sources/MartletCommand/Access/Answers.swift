@@ -32,6 +32,23 @@ struct SendAnswer: Encodable, Sendable {
     /// nil after validation alone.
     var messageID: String?
     var recipients: UInt64
+    var rateLimited: UInt64
+    var inactive: UInt64
+}
+
+struct CancelAnswer: Encodable, Sendable {
+    var messageID: String
+    var wasScheduled: Bool
+    var delivered: UInt64
+}
+
+/// RCP-2.
+struct ReceiptAnswer: Encodable, Sendable {
+    var messageID: String
+    var token: String
+    var kind: String
+    /// Milliseconds since 1970.
+    var instant: Int64
 }
 
 struct TopicAnswer: Encodable, Sendable {

@@ -19,6 +19,9 @@ protocol AdministratorAccess: Sendable {
 /// What a sender of one project may do.
 protocol SenderAccess: Sendable {
     func send(_ message: OutgoingMessage) async throws -> SendAnswer
+    func cancel(_ messageID: String) async throws -> CancelAnswer
+    /// Each receipt, taken when `body` returns; until it returns false.
+    func receipts(_ body: @Sendable (ReceiptAnswer) async -> Bool) async throws
     func topics(after: String) async throws -> AnswerPage<TopicAnswer>
     func topics(ofToken token: String, after: String) async throws -> AnswerPage<TopicAnswer>
     func subscribers(
@@ -46,6 +49,16 @@ func allPages<Entry: Sendable>(
         progress.show("\(entries.count)")
         guard let following = next.next else { return entries }
         after = following
+    }
+}
+
+extension ReceiptKind {
+    var name: String {
+        switch self {
+        case .received: "received"
+        case .displayed: "displayed"
+        case .opened: "opened"
+        }
     }
 }
 

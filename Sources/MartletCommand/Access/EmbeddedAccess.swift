@@ -43,7 +43,27 @@ struct EmbeddedSender: SenderAccess {
 
     func send(_ message: OutgoingMessage) async throws -> SendAnswer {
         let receipt = try await broker.send(message, in: project)
-        return SendAnswer(messageID: receipt.messageID, recipients: receipt.recipientCount)
+        return SendAnswer(
+            messageID: receipt.messageID, recipients: receipt.recipientCount,
+            rateLimited: receipt.rateLimitedCount, inactive: receipt.inactiveCount)
+    }
+
+    func cancel(_ messageID: String) async throws -> CancelAnswer {
+        let summary = try await broker.cancel(messageID, in: project)
+        return CancelAnswer(
+            messageID: messageID, wasScheduled: summary.wasScheduled,
+            delivered: summary.deliveredCount)
+    }
+
+    func receipts(_ body: @Sendable (ReceiptAnswer) async -> Bool) async throws {
+        var receipts = broker.receipts(in: project).makeAsyncIterator()
+        while let receipt = try await receipts.next() {
+            let goesOn = await body(
+                ReceiptAnswer(
+                    messageID: receipt.messageID, token: receipt.token, kind: receipt.kind.name,
+                    instant: receipt.instant.millisecondsSince1970))
+            guard goesOn else { return try await receipts.take() }
+        }
     }
 
     func topics(after: String) async throws -> AnswerPage<TopicAnswer> {

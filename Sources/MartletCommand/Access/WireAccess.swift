@@ -49,7 +49,26 @@ struct WireSender: SenderAccess {
 
     func send(_ message: OutgoingMessage) async throws -> SendAnswer {
         let result = try await sender.send(message)
-        return SendAnswer(messageID: result.messageID, recipients: result.recipients)
+        return SendAnswer(
+            messageID: result.messageID, recipients: result.recipients,
+            rateLimited: result.rateLimited, inactive: result.inactive)
+    }
+
+    func cancel(_ messageID: String) async throws -> CancelAnswer {
+        let result = try await sender.cancel(messageID)
+        return CancelAnswer(
+            messageID: messageID, wasScheduled: result.wasScheduled, delivered: result.delivered)
+    }
+
+    func receipts(_ body: @Sendable (ReceiptAnswer) async -> Bool) async throws {
+        var receipts = sender.receipts.makeAsyncIterator()
+        while let receipt = try await receipts.next() {
+            let goesOn = await body(
+                ReceiptAnswer(
+                    messageID: receipt.messageID, token: receipt.token, kind: receipt.kind.name,
+                    instant: receipt.instant.millisecondsSince1970))
+            guard goesOn else { return await receipts.take() }
+        }
     }
 
     func topics(after: String) async throws -> AnswerPage<TopicAnswer> {

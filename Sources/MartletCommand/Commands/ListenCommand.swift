@@ -20,7 +20,8 @@ struct ListenCommand: ReportingCommand {
             goes away, the device comes back by itself. Ctrl-C ends with 0.
 
             With --json, the first line is {"event":"ready","token":…}, then each message is one \
-            line with "event":"message".
+            line with "event":"message", and each notice that stored messages were discarded one with \
+            "event":"deleted".
             """)
 
     @Option(help: "The project.")
@@ -46,6 +47,13 @@ struct ListenCommand: ReportingCommand {
     @Option(help: "The broker's port.")
     var port = Limits.defaultPort
 
+    @Option(help: "How awake the device is: active, background or doze.")
+    var deviceState: StateName = .active
+
+    @Option(
+        help: ArgumentHelp("Doze for so many seconds, then be active.", valueName: "seconds"))
+    var dozeSeconds: Double?
+
     @Option(help: "End after so many messages.")
     var count: Int?
 
@@ -69,7 +77,22 @@ struct ListenCommand: ReportingCommand {
         }
     }
 
+    enum StateName: String, ExpressibleByArgument, CaseIterable {
+        case active, background, doze
+
+        var state: DeviceState {
+            switch self {
+            case .active: .active
+            case .background: .background
+            case .doze: .doze
+            }
+        }
+    }
+
     func validate() throws {
+        guard dozeSeconds ?? 1 > 0 else {
+            throw ValidationError("--doze-seconds takes more than 0.")
+        }
         guard (1...65_535).contains(port) else {
             throw ValidationError("--port takes a number from 1 to 65535.")
         }
@@ -141,7 +164,8 @@ struct ListenCommand: ReportingCommand {
         var known = try await registered(file)
         let device = MartletDevice(
             host: host, port: port, credentials: known.credentials,
-            receivedThrough: known.receivedThrough)
+            unconfirmed: known.unconfirmed,
+            deviceState: dozeSeconds == nil ? deviceState.state : .doze)
         started(device)
         let patience = Task {
             try await Task.sleep(for: .seconds(1))
@@ -152,21 +176,40 @@ struct ListenCommand: ReportingCommand {
         patience.cancel()
         for topic in topic { try await device.subscribe(toTopic: topic) }
         announce(known)
+        let waking = dozeSeconds.map { seconds in
+            Task {
+                try await Task.sleep(for: .seconds(seconds))
+                await device.report(.active)
+            }
+        }
+        defer { waking?.cancel() }
         var left = count ?? .max
-        for try await message in device.messages {
-            Terminal.print(output.json ? JSON.line(Line(message)) : Self.text(message))
-            await device.acknowledge(message)
-            left -= 1
+        for try await event in device.events {
+            switch event {
+            case .message(let message):
+                Terminal.print(
+                    output.json
+                        ? JSON.line(ListenLine(message, platform: platform.platform))
+                        : ListenLine.text(message, platform: platform.platform))
+                await device.acknowledge(message)
+                await device.displayed(message)
+                left -= 1
+            case .deleted(let deleted):
+                Terminal.print(
+                    output.json
+                        ? JSON.line(DeletedLine(deleted)) : DeletedLine.text(deleted))
+                await device.acknowledge(deleted)
+            }
             // While more wait, the file can wait too: a crash costs no more than a repetition.
             if await device.bufferedMessages == 0 || left == 0 {
-                known.receivedThrough = await device.receivedThrough
+                known.unconfirmed = await device.unconfirmed
                 try file.write(known)
             }
             if left == 0 { return }
         }
     }
 
-    private func registered(_ file: DeviceStateFile) async throws -> DeviceState {
+    private func registered(_ file: DeviceStateFile) async throws -> KeptDevice {
         if let known = try file.read() {
             guard known.project == project, known.app == app,
                 known.platform == platform.rawValue
@@ -183,9 +226,9 @@ struct ListenCommand: ReportingCommand {
                 host: host, port: port, projectID: project, appName: app,
                 platform: platform.platform)
         }
-        let new = DeviceState(
+        let new = KeptDevice(
             project: project, app: app, platform: platform.rawValue, token: credentials.token,
-            deviceKey: credentials.deviceKey, receivedThrough: 0)
+            deviceKey: credentials.deviceKey, unconfirmed: [])
         try file.write(new)
         return new
     }
@@ -197,61 +240,12 @@ struct ListenCommand: ReportingCommand {
         var token: String
     }
 
-    private struct Line: Encodable {
-        struct Notification: Encodable {
-            var title: String?
-            var body: String?
-            var image: String?
-        }
-
-        var event = "message"
-        var messageID: String
-        var streamID: UInt64
-        var stored: Bool
-        var from: String
-        var priority: String
-        var accepted: Int64
-        var expires: Int64
-        var notification: Notification?
-        var data: [String: String]
-
-        init(_ message: IncomingMessage) {
-            messageID = message.messageID
-            streamID = message.streamID
-            stored = message.isStored
-            from = message.from
-            priority = message.priority == .high ? "high" : "normal"
-            accepted = message.accepted.millisecondsSince1970
-            expires = message.expires.millisecondsSince1970
-            notification = message.notification.map {
-                Notification(title: $0.title, body: $0.body, image: $0.image)
-            }
-            data = Dictionary(
-                message.data.map { ($0.key, $0.value) }, uniquingKeysWith: { $1 })
-        }
-    }
-
-    private func announce(_ state: DeviceState) {
+    private func announce(_ state: KeptDevice) {
         if output.json { return JSON.print(Ready(token: state.token)) }
         Terminal.print("Token \(state.token)")
         let topics = topic.isEmpty ? "" : ", subscribed to " + topic.joined(separator: ", ")
         Terminal.print(
             "Listening as \(app) on \(platform.rawValue) in project \(project)\(topics). "
                 + "Ctrl-C ends.")
-    }
-
-    private static func text(_ message: IncomingMessage) -> String {
-        var head = "\(message.accepted.iso8601)  from \(message.from.withoutControls)"
-        if message.priority == .high { head += "  high" }
-        var lines = ["\(head)  \(message.messageID)"]
-        if let notification = message.notification {
-            if let title = notification.title { lines.append("  title  " + title.withoutControls) }
-            if let body = notification.body { lines.append("  body   " + body.withoutControls) }
-            if let image = notification.image { lines.append("  image  " + image.withoutControls) }
-        }
-        for entry in message.data {
-            lines.append("  data   \(entry.key.withoutControls) = \(entry.value.withoutControls)")
-        }
-        return lines.joined(separator: "\n")
     }
 }

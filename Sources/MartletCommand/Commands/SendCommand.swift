@@ -15,7 +15,12 @@ struct SendCommand: ReportingCommand {
 
             A file holds {"message": {"topic": "…", "notification": {"title": "…", "body": "…", \
             "image": "…"}, "data": {"key": "value"}}}, with "token" or "condition" in place of \
-            "topic"; the "message" around it may be left out.
+            "topic"; the "message" around it may be left out. The blocks "android", "apns" and \
+            "webpush" say what differs for a platform, as in FCM's HTTP v1 interface: \
+            {"android": {"ttl": "4500s", "priority": "high", "collapse_key": "…", \
+            "notification": {"title": "…", "icon": "…"}}, "apns": {"headers": \
+            {"apns-expiration": "…", "apns-priority": "5"}, "payload": {"aps": {"badge": 1}}}, \
+            "webpush": {"headers": {"TTL": "60", "Urgency": "high", "Topic": "…"}}}.
 
             Here --data is data of the message; the data folder is --data-folder.
             """)
@@ -56,6 +61,33 @@ struct SendCommand: ReportingCommand {
     @Option(help: "normal or high.")
     var priority: Priority?
 
+    @Option(help: "Replace a stored message with the same key.")
+    var collapseKey: String?
+
+    @Option(help: ArgumentHelp("Only to instances of this app.", valueName: "app"))
+    var restrictedPackageName: String?
+
+    @Option(help: "The number on the app's icon, on Apple's platforms.")
+    var apnsBadge: UInt32?
+
+    @Option(help: "The sound, on Apple's platforms.")
+    var apnsSound: String?
+
+    @Flag(help: "Wake the app without showing anything, on Apple's platforms.")
+    var apnsContentAvailable = false
+
+    @Option(help: "Send it once, however often this command is repeated with this key in 24 hours.")
+    var idempotencyKey: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Send it then: 2026-01-31T18:00:00Z, or +90s, +5m, +2h, +1d from now.",
+            valueName: "instant"))
+    var at: SendInstant?
+
+    @Flag(help: "Keep what becomes of it for `martlet receipts`.")
+    var receipts = false
+
     @Flag(help: "Check everything and send nothing.")
     var validateOnly = false
 
@@ -77,7 +109,10 @@ struct SendCommand: ReportingCommand {
             throw ValidationError(
                 "--data takes key=value, not '\(entry)'. (The data folder is --data-folder.)")
         }
-        if file != nil && !(title == nil && body == nil && image == nil && data.isEmpty) {
+        let hasApple = apnsBadge != nil || apnsSound != nil || apnsContentAvailable
+        if file != nil
+            && !(title == nil && body == nil && image == nil && data.isEmpty && !hasApple)
+        {
             throw ValidationError("--file holds the whole message; leave the other texts out.")
         }
     }
@@ -94,10 +129,20 @@ struct SendCommand: ReportingCommand {
         if output.json { return JSON.print(answer) }
         let instances = answer.recipients == 1 ? "1 instance" : "\(answer.recipients) instances"
         if let messageID = answer.messageID {
-            Terminal.print("\(messageID)  accepted for \(instances)")
+            Terminal.print(
+                at == nil
+                    ? "\(messageID)  accepted for \(instances)\(Self.remarks(answer))"
+                    : "\(messageID)  scheduled")
         } else {
-            Terminal.print("valid; would be accepted for \(instances)")
+            Terminal.print("valid; would be accepted for \(instances)\(Self.remarks(answer))")
         }
+    }
+
+    private static func remarks(_ answer: SendAnswer) -> String {
+        var text = ""
+        if answer.inactive > 0 { text += ", \(answer.inactive) of them inactive" }
+        if answer.rateLimited > 0 { text += "; \(answer.rateLimited) skipped by their quota" }
+        return text
     }
 
     private func outgoing() throws -> OutgoingMessage {
@@ -121,6 +166,9 @@ struct SendCommand: ReportingCommand {
                     separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
                 return .init(key: String(parts[0]), value: String(parts[1]))
             }
+            let payload = Message.ApplePayload(
+                badge: apnsBadge, sound: apnsSound, contentAvailable: apnsContentAvailable)
+            if payload != .init() { message.apns = .init(payload: payload) }
         }
         guard let target = targets.first, targets.count == 1 else {
             throw MartletError(
@@ -132,10 +180,14 @@ struct SendCommand: ReportingCommand {
         }
         return OutgoingMessage(
             to: target, message, timeToLiveSeconds: ttl,
-            priority: priority.map { $0 == .high ? .high : .normal }, validateOnly: isValidation)
+            priority: priority.map { $0 == .high ? .high : .normal }, collapseKey: collapseKey,
+            restrictedPackageName: restrictedPackageName, wantsReceipts: receipts,
+            idempotencyKey: idempotencyKey, sendAt: at?.instant(after: .now),
+            validateOnly: isValidation)
     }
 
-    /// A message has at most 4000 bytes; a file with its targets, names and escapes is far below this.
+    /// A message has at most 4000 bytes for each platform; a file with its targets, names and escapes is
+    /// far below this.
     private static let fileBytesMax = 1 << 20
 
     private static func contents(of path: String) throws -> Data {

@@ -38,6 +38,12 @@ struct ServeCommand: ReportingCommand {
     @Option(help: "Close a connection that has not said hello after so many seconds.")
     var handshakeSeconds = Limits.handshakeSecondsDefault
 
+    @Option(
+        help: ArgumentHelp(
+            "Set a limit of mailboxes and rates, 0 for none; may be given again. Names: "
+                + LimitSetting.list + ".", valueName: "name=value"))
+    var limit: [String] = []
+
     @Option(help: "What is logged: trace, debug, info, notice, warning, error or critical.")
     var logLevel = "notice"
 
@@ -50,6 +56,11 @@ struct ServeCommand: ReportingCommand {
         }
         guard idleSeconds > 0, handshakeSeconds > 0 else {
             throw ValidationError("--idle-seconds and --handshake-seconds take at least 1.")
+        }
+        for text in limit where LimitSetting(text) == nil {
+            throw ValidationError(
+                "--limit takes name=value with a whole number, not '\(text)'. Names: "
+                    + LimitSetting.list + ".")
         }
         guard Logger.Level(rawValue: logLevel) != nil else {
             throw ValidationError("--log-level does not take '\(logLevel)'.")
@@ -72,6 +83,9 @@ struct ServeCommand: ReportingCommand {
         configuration.connectionsPerLoopMax = connectionsPerLoop
         configuration.idleSeconds = idleSeconds
         configuration.handshakeSeconds = handshakeSeconds
+        for setting in limit.compactMap({ LimitSetting($0) }) {
+            setting.apply(to: &configuration.limits)
+        }
         configuration.logger = .standardError(Logger.Level(rawValue: logLevel) ?? .notice)
         let broker = try await Self.open(configuration)
         let port = broker.port ?? port

@@ -17,7 +17,7 @@ final class DemoFleet: Sendable {
     private let project: String
     private let credentials: Mutex<[DeviceCredentials?]>
     private let connected: Mutex<[MartletDevice?]>
-    private let receivedThrough: Mutex<[UInt64]>
+    private let unconfirmed: Mutex<[[UInt64]]>
 
     init(plan: DemoPlan, project: String, port: Int, inbox: DemoInbox) {
         self.plan = plan
@@ -27,7 +27,7 @@ final class DemoFleet: Sendable {
         let count = plan.devices.count
         credentials = Mutex(Array(repeating: nil, count: count))
         connected = Mutex(Array(repeating: nil, count: count))
-        receivedThrough = Mutex(Array(repeating: 0, count: count))
+        unconfirmed = Mutex(Array(repeating: [], count: count))
     }
 
     var tokens: [String] { credentials.withLock { $0.map { $0?.token ?? "" } } }
@@ -47,7 +47,7 @@ final class DemoFleet: Sendable {
             guard let credentials = self.credentials.withLock({ $0[index] }) else { return }
             let device = MartletDevice(
                 host: "127.0.0.1", port: self.port, credentials: credentials,
-                receivedThrough: self.receivedThrough.withLock { $0[index] })
+                unconfirmed: self.unconfirmed.withLock { $0[index] })
             self.connected.withLock { $0[index] = device }
             let inbox = self.inbox
             Task {
@@ -66,10 +66,10 @@ final class DemoFleet: Sendable {
     func disconnect(_ indices: [Int]) async {
         for index in indices {
             guard let device = connected.withLock({ $0[index] }) else { continue }
-            let through = await device.receivedThrough
+            let kept = await device.unconfirmed
             await device.close()
             connected.withLock { $0[index] = nil }
-            receivedThrough.withLock { $0[index] = through }
+            unconfirmed.withLock { $0[index] = kept }
         }
     }
 

@@ -105,7 +105,7 @@ struct OutputQueues: ~Copyable {
         // One frame is always taken, however long.
         guard
             session.pointee.segmentCount == 0
-                || (bytes <= bytesMax && session.pointee.segmentCount < segmentsMax)
+                || (bytes <= bytesMax && Int(session.pointee.segmentCount) < segmentsMax)
         else { return .full }
         if freeSegment == .nothing { growSegments() }
         let number = freeSegment

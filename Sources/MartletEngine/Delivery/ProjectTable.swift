@@ -13,6 +13,7 @@ import MartletBits
 struct FanoutWork {
     struct Part {
         var sequence: MessageSequence
+        var lane: Lane
         var frameBytes: UInt32
         var expires: Instant
         var isExpired = false
@@ -22,8 +23,14 @@ struct FanoutWork {
     let fanout: Fanout
     /// The frames of all messages.
     private(set) var frame: FrameReference
-    /// Of the last message.
+    /// Of the first message, and of the last.
+    let first: MessageSequence
     private(set) var last: MessageSequence
+    let position: MessageSequence
+    /// Of the first message.
+    let lane: Lane
+    /// Stored messages that take a token of the throttle (COL-4).
+    private(set) var tokenCount: Int64
     /// Each message by itself; empty as long as there is only one.
     private(set) var parts: [Part] = []
     /// Whether any of several messages has expired.
@@ -40,8 +47,24 @@ struct FanoutWork {
     init(fanout: Fanout, frame: FrameReference) {
         self.fanout = fanout
         self.frame = frame
-        last = fanout.header.sequence
+        first = fanout.header.sequence
+        last = first
+        position = fanout.position
+        lane = fanout.header.lane
+        tokenCount = lane.isCollapsible && first.isStored ? 1 : 0
         nextExpiry = fanout.header.expires
+    }
+
+    /// MSG-10: nobody is given the message any more who has not been.
+    mutating func cancel(_ sequence: MessageSequence) {
+        if parts.isEmpty {
+            if last == sequence { nextExpiry = .always }
+            return
+        }
+        for index in parts.indices where parts[index].sequence == sequence {
+            parts[index].expires = .always
+            nextExpiry = .always
+        }
     }
 
     /// Marks what has expired by `now`. What is not stored is on its way however long that takes.
@@ -75,21 +98,29 @@ struct FanoutWork {
         if last.isStored {
             guard sequence.isStored, sequence > last else { return false }
         } else {
-            guard !sequence.isStored, next.position == fanout.position else { return false }
+            guard !sequence.isStored, next.position == position else { return false }
         }
         if parts.isEmpty {
             parts.append(
                 Part(
-                    sequence: last, frameBytes: frame.length, expires: fanout.header.expires))
+                    sequence: last, lane: lane, frameBytes: frame.length, expires: nextExpiry))
         }
+        let lane = next.header.lane
         parts.append(
             Part(
-                sequence: sequence, frameBytes: nextFrame.length, expires: next.header.expires))
+                sequence: sequence, lane: lane, frameBytes: nextFrame.length,
+                expires: next.header.expires))
+        if lane.isCollapsible, sequence.isStored { tokenCount += 1 }
         nextExpiry = min(nextExpiry, next.header.expires)
         frame.length &+= nextFrame.length
         last = sequence
         return true
     }
+}
+
+extension Instant {
+    /// Before every other: what expires then has expired.
+    fileprivate static let always = Instant(rawValue: .min)
 }
 
 extension Recipients {
@@ -109,6 +140,8 @@ struct ProjectDelivery: ~Copyable {
     var connected = ConnectedSet()
     /// Every fanout up to here has been worked through here.
     fileprivate(set) var finishedThrough: UInt64 = 0
+    /// The last stored message that this loop has heard of.
+    fileprivate(set) var heardThrough: UInt64 = 0
     fileprivate var work: [FanoutWork] = []
     /// Works before this index are done; removed in batches.
     fileprivate var first = 0
@@ -117,6 +150,15 @@ struct ProjectDelivery: ~Copyable {
     init(number: ProjectNumber) { self.number = number }
 
     var head: FanoutWork { work[first] }
+
+    mutating func hear(_ fanout: Fanout) {
+        guard fanout.header.sequence.isStored else { return }
+        heardThrough = max(heardThrough, fanout.header.sequence.rawValue)
+    }
+
+    mutating func cancel(_ sequence: MessageSequence) {
+        for index in first..<work.count { work[index].cancel(sequence) }
+    }
 
     mutating func advanceHead(to block: Int) { work[first].nextBlock = block }
 
@@ -176,6 +218,7 @@ struct ProjectTable: ~Copyable {
     ///   the frame's chunk already.
     mutating func enqueue(_ fanout: Fanout, _ frame: FrameReference) -> Bool {
         let project = self[fanout.project]
+        project.pointee.hear(fanout)
         if project.pointee.first < project.pointee.work.count,
             project.pointee.work[project.pointee.work.count - 1].join(fanout, frame)
         {
@@ -189,6 +232,7 @@ struct ProjectTable: ~Copyable {
 
     mutating func skip(_ fanout: Fanout) {
         let project = self[fanout.project]
+        project.pointee.hear(fanout)
         // With others in progress the last of them will say how far the project is.
         guard project.pointee.work.isEmpty, fanout.header.sequence.isStored else { return }
         project.pointee.finishedThrough = fanout.header.sequence.rawValue

@@ -30,7 +30,7 @@ public enum Authentication {
     public static func device(
         projectID: String, token text: String, digest: SecretDigest,
         in storage: borrowing some StorageReader & ~Copyable
-    ) throws -> (project: Project, instance: Instance, watermark: MessageSequence) {
+    ) throws -> (project: Project, instance: Instance, state: MailboxState) {
         guard let project = try storage.project(id: projectID) else {
             throw MartletError.noProject(projectID)
         }
@@ -46,8 +46,8 @@ public enum Authentication {
             throw MartletError(
                 .unauthenticated, "The device key is not this token's.", field: "device key")
         }
-        let watermark = try storage.watermark(of: place.ordinal, in: place.project)
-        return (project, instance, watermark)
+        let state = try storage.mailboxState(of: place.ordinal, in: place.project)
+        return (project, instance, state)
     }
 
     public static func project(

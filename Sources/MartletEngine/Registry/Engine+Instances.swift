@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Instances come and go (REG-1, REG-3). An ordinal is used again as soon as its holder has left:
+// Instances come and go (REG-1, REG-3), and change their tokens (REG-4). An ordinal is used again as soon as its holder has left:
 // no set has it any more, and the new holder's watermark starts at the project's last sequence, so
 // recipients' bits of older messages, which are never rewritten, mean nothing to it. Leaving takes a
 // sequence of its own: whatever was accepted before then lies below the new holder's watermark, also
@@ -60,8 +60,15 @@ extension Engine {
             project: project.number, ordinal: ordinal, token: new.token, keyDigest: new.keyDigest,
             app: app.number, platform: app.platform, registered: now)
         try storage.insert(instance)
+        // It was seen, but has no connection to be told of.
         try storage.acknowledge(
-            through: project.lastSequence, single: [], for: ordinal, in: project.number)
+            Acknowledgement(
+                project: project.number, ordinal: ordinal,
+                through: LaneMarks(project.lastSequence),
+                departure: Acknowledgement.Departure(
+                    connectionNumber: 0, position: project.lastSequence,
+                    throttleFull: Instant(millisecondsSince1970: 0), seen: now)), now: now,
+            limits: limits)
         for set in Self.standingSets(of: instance) {
             _ = try storage.add([ordinal.rawValue], to: set, in: project.number)
         }
@@ -69,8 +76,8 @@ extension Engine {
         return .registered(instance, project)
     }
 
-    func unregister(
-        _ ordinal: Ordinal, of holder: Holder?, in number: ProjectNumber,
+    mutating func unregister(
+        _ ordinal: Ordinal, of holder: Holder?, in number: ProjectNumber, now: Instant,
         _ storage: borrowing some StorageWriter & ~Copyable
     ) throws(StorageError) -> Outcome {
         guard var project = try storage.project(number),
@@ -95,7 +102,22 @@ extension Engine {
         project.instanceCount -= 1
         project.lastSequence = MessageSequence(project.lastSequence.rawValue + 1)
         try storage.put(project, isNew: false)
+        rates.renew(ordinal, in: number, at: now)
         return .unregistered(project: number, ordinal: ordinal)
+    }
+
+    /// REG-4: topics, sets and mailbox follow, for the ordinal stays.
+    func rotate(
+        _ ordinal: Ordinal, of holder: Holder, in number: ProjectNumber, to token: Token,
+        _ storage: borrowing some StorageWriter & ~Copyable
+    ) throws(StorageError) -> Outcome {
+        guard let instance = try storage.instance(ordinal, in: number), holder == instance.holder
+        else {
+            return .refused(
+                MartletError(.unregistered, "The instance is not registered.", field: "token"))
+        }
+        try storage.replaceToken(of: ordinal, in: number, with: token)
+        return .rotated(token)
     }
 
     /// The sets that an instance is in from registration to unregistration.

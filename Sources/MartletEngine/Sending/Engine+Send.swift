@@ -2,81 +2,155 @@
 //
 // A message is accepted: its target becomes a set of instances, at this instant (CON-5), and the
 // message is kept once, with that set once, until everyone in it has it. A cost per block of
-// instances, not per instance. Rests on Storage and MartletCondition.
+// instances, not per instance. Rests on Engine+Targets and Engine+Distribution.
 
-public import MartletBase
-import MartletBits
-import MartletCondition
+import MartletBase
 
 extension Engine {
-    func nothingSent(_ recipientCount: UInt64, _ number: UInt64 = 0) -> Outcome {
-        .accepted(
-            Acceptance(messageNumber: number, recipientCount: recipientCount), fanout: nil)
-    }
-
     mutating func send(
         _ message: SendCommand, in number: ProjectNumber, now: Instant,
         _ storage: borrowing some StorageWriter & ~Copyable
     ) throws(StorageError) -> Outcome {
-        guard var project = try storage.project(number) else { return .refused(.noProject("")) }
-        let timeToLive = message.timeToLiveSeconds ?? Limits.timeToLiveSecondsMax
-        guard timeToLive <= Limits.timeToLiveSecondsMax else {
-            return .refused(
-                MartletError(
-                    .invalidArgument,
-                    "The time to live is 0 to \(Limits.timeToLiveSecondsMax) seconds.",
-                    field: "time_to_live"))
-        }
-        let recipients: Recipients?
-        let kind: TargetKind
-        var from = String(project.senderID)
+        guard let project = try storage.project(number) else { return .refused(.noProject("")) }
         do {
-            switch message.target {
-            case .token(let text):
-                kind = .token
-                recipients = .one(try recipient(text, in: number, storage))
-            case .topic(let text):
-                kind = .topic
-                let name = try TopicName(validating: text)
-                from = "/topics/" + name.text
-                recipients = try subscribers(of: name, in: number, storage)
-            case .condition(let text):
-                kind = .condition
-                let condition = try programs.condition(
-                    parsing: text, topicsMax: project.conditionTopicsMax)
-                recipients = try matches(of: condition, in: number, storage)
-            }
+            return try accept(message, in: project, now: now, storage)
         } catch {
-            switch error {
-            case let refusal as MartletError: return .refused(refusal)
-            case let trouble as StorageError: throw trouble
-            default: preconditionFailure("Resolving a target throws refusals and store trouble.")
-            }
+            return .refused(try Self.refusal(error))
         }
-        let count = recipients?.count ?? 0
-        if message.validateOnly { return nothingSent(count) }
+    }
 
-        let sequence: MessageSequence
-        if timeToLive == 0 {
-            sequence = nextNotStored(now)
+    /// What is the sender's business; trouble with the store is thrown on.
+    static func refusal(_ error: any Error) throws(StorageError) -> MartletError {
+        switch error {
+        case let refusal as MartletError: return refusal
+        case let trouble as StorageError: throw trouble
+        default: preconditionFailure("Sending throws refusals and store trouble.")
+        }
+    }
+
+    private mutating func accept(
+        _ message: SendCommand, in project: Project, now: Instant,
+        _ storage: borrowing some StorageWriter & ~Copyable
+    ) throws -> Outcome {
+        if let known = try answer(to: message, in: project.number, now: now, storage) {
+            return known
+        }
+        let outcome: Outcome
+        if let due = message.sendAt, due > now {
+            outcome = try schedule(message, due: due, in: project, now: now, storage)
         } else {
+            var dispatch = try Dispatch(message, from: now, number: nil)
+            let target = try resolve(dispatch.target, in: project, storage)
+            let recipients = try recipients(
+                of: &dispatch, among: target.instances, in: project.number, storage)
+            if message.validateOnly { return Self.validated(recipients?.count ?? 0) }
+            outcome = try send(
+                dispatch, to: recipients, of: target, in: project, now: now, storage)
+        }
+        try keepAnswer(outcome, to: message, in: project.number, now: now, storage)
+        return outcome
+    }
+
+    static func validated(_ recipientCount: UInt64) -> Outcome {
+        .accepted(Acceptance(messageNumber: 0, recipientCount: recipientCount), fanouts: [])
+    }
+
+    /// Sends to `recipients`, whatever can be wrong with the message having been looked at.
+    /// - Throws: `MartletError` if the one recipient is over a limit (QUO-1) and the message was not
+    ///   scheduled: then nobody waits for an answer, and the device is skipped. `StorageError`.
+    mutating func send(
+        _ dispatch: Dispatch, to recipients: Recipients?, of target: ResolvedTarget,
+        in project: Project, now: Instant, _ storage: borrowing some StorageWriter & ~Copyable
+    ) throws -> Outcome {
+        var distribution: Distribution?
+        if let recipients {
+            let (found, retryMilliseconds) = try distribute(
+                dispatch, to: recipients, in: project.number, now: now, storage)
+            if found == nil, dispatch.number == nil {
+                throw overQuota(retryMilliseconds)
+            }
+            distribution = found
+        }
+        var project = project
+        let sequence: MessageSequence
+        if dispatch.isStored {
             sequence = MessageSequence(project.lastSequence.rawValue + 1)
             project.lastSequence = sequence
             try storage.put(project, isNew: false)
+        } else {
+            sequence = nextNotStored(now)
         }
-        let messageNumber = sequence.rawValue & ~MessageSequence.notStoredBit
-        guard let recipients, count > 0 else { return nothingSent(0, messageNumber) }
-        let header = MessageHeader(
-            sequence: sequence, accepted: now, expires: now.advanced(bySeconds: Int64(timeToLive)),
-            kind: kind, priority: message.priority, from: from)
-        if sequence.isStored {
-            try storage.append(header, body: message.body, recipients: recipients, in: number)
+        let message = StoredMessage(
+            sequence: sequence,
+            number: dispatch.number ?? sequence.rawValue & ~MessageSequence.notStoredBit,
+            accepted: now, kind: target.kind, from: target.from,
+            wantsReceipts: dispatch.wantsReceipts,
+            variants: dispatch.variants.filter(\.isStored).map(\.stored))
+        guard let distribution else {
+            return .accepted(
+                Acceptance(
+                    messageNumber: message.number, recipientCount: 0,
+                    rateLimitedCount: recipients?.count ?? 0), fanouts: [])
         }
+        try store(message, distribution, in: project.number, now: now, storage)
         return .accepted(
-            Acceptance(messageNumber: messageNumber, recipientCount: count),
-            fanout: Fanout(
-                project: number, header: header, body: message.body, recipients: recipients,
-                position: project.lastSequence))
+            Acceptance(
+                messageNumber: message.number, recipientCount: distribution.recipientCount,
+                rateLimitedCount: distribution.rateLimitedCount,
+                inactiveCount: distribution.inactive?.count ?? 0),
+            fanouts: try fanouts(of: dispatch, message, distribution, in: project, storage))
+    }
+
+    private func overQuota(_ retryMilliseconds: UInt64) -> MartletError {
+        let counts = [
+            (limits.deviceMessagesPerMinute, "minute"), (limits.deviceMessagesPerHour, "hour"),
+        ]
+        let quota = counts.filter { $0.0 > 0 }.map { "\($0.0) messages a \($0.1)" }
+        return MartletError(
+            .quotaExceeded, "A device gets at most \(quota.joined(separator: " and ")).",
+            field: "token", retryDelayMilliseconds: UInt32(clamping: retryMilliseconds))
+    }
+
+    private func store(
+        _ message: StoredMessage, _ distribution: Distribution, in project: ProjectNumber,
+        now: Instant, _ storage: borrowing some StorageWriter & ~Copyable
+    ) throws(StorageError) {
+        if let recipients = distribution.stored {
+            try storage.append(message, recipients: recipients, in: project)
+        }
+        if let recipients = distribution.inactive {
+            try storage.appendDiscarded(
+                message.sequence, accepted: now,
+                expires: now.advanced(bySeconds: Int64(Limits.discardNoticeSeconds)),
+                recipients: recipients, in: project)
+        }
+    }
+
+    /// One for each variant that somebody gets.
+    private mutating func fanouts(
+        of dispatch: Dispatch, _ message: StoredMessage, _ distribution: Distribution,
+        in project: Project, _ storage: borrowing some StorageWriter & ~Copyable
+    ) throws(StorageError) -> [Fanout] {
+        var fanouts: [Fanout] = []
+        for (variant, recipients) in zip(dispatch.variants, distribution.perVariant) {
+            guard let recipients else { continue }
+            var header = message.header(of: variant.stored)
+            if !variant.isStored, header.sequence.isStored {
+                header.sequence = nextNotStored(message.accepted)
+            }
+            if message.wantsReceipts {
+                try storage.putReceiptsWanted(
+                    of: header.sequence, number: header.number,
+                    expires: message.accepted.advanced(
+                        bySeconds: Int64(Limits.receiptsWantedSeconds)), from: recipients,
+                    in: project.number)
+            }
+            fanouts.append(
+                Fanout(
+                    project: project.number, header: header, body: variant.variant.body,
+                    recipients: recipients, position: project.lastSequence))
+        }
+        return fanouts
     }
 
     /// 42 bits of milliseconds and 21 of a counter: distinct over restarts without being stored.
@@ -86,84 +160,4 @@ extension Engine {
         return MessageSequence(
             MessageSequence.notStoredBit | milliseconds << 21 | notStoredCounter & (1 << 21 - 1))
     }
-
-    private func recipient(
-        _ text: String, in number: ProjectNumber,
-        _ storage: borrowing some StorageReader & ~Copyable
-    ) throws -> Ordinal {
-        let token = try Token(validating: text)
-        guard let place = try storage.locate(token) else {
-            throw MartletError(
-                .unregistered, "The token is not registered; drop it from your records.",
-                field: "token")
-        }
-        guard place.project == number else {
-            throw MartletError(
-                .senderIDMismatch, "The token belongs to another project.", field: "token")
-        }
-        return place.ordinal
-    }
-
-    private mutating func subscribers(
-        of name: TopicName, in number: ProjectNumber,
-        _ storage: borrowing some StorageReader & ~Copyable
-    ) throws -> Recipients? {
-        if let last = lastAudience, last.project == number, last.topic == name {
-            return last.recipients
-        }
-        let recipients = try readSubscribers(of: name, in: number, storage)
-        lastAudience = TopicAudience(project: number, topic: name, recipients: recipients)
-        return recipients
-    }
-
-    private func readSubscribers(
-        of name: TopicName, in number: ProjectNumber,
-        _ storage: borrowing some StorageReader & ~Copyable
-    ) throws -> Recipients? {
-        guard let topic = try storage.topic(named: name, in: number) else { return nil }
-        var blocks = try storage.blocks(of: [.topic(topic.number)], in: number)
-        var builder = RecipientSetBuilder()
-        var from: UInt32 = 0
-        while let next = blocks.nextBlock(slot: 0, from: from) {
-            builder.append(block: next.block, view: next.view, count: next.view.count)
-            from = next.block + 1
-        }
-        try blocks.finish()
-        return .many(builder.finish())
-    }
-
-    private func matches(
-        of condition: Condition, in number: ProjectNumber,
-        _ storage: borrowing some StorageReader & ~Copyable
-    ) throws -> Recipients? {
-        let blocks = try storage.blocks(
-            of: try Self.slots(of: condition, in: number, storage), in: number)
-        var evaluator = ConditionEvaluator(condition, source: blocks)
-        var builder = RecipientSetBuilder()
-        while let result = evaluator.next() {
-            builder.append(block: result.block, view: result.view, count: result.count)
-        }
-        try blocks.finish()
-        return .many(builder.finish())
-    }
-
-    /// The evaluator's slots: the condition's topics, then everyone. A topic that nobody is
-    /// subscribed to has a number that no set is stored under (CON-6).
-    static func slots(
-        of condition: Condition, in number: ProjectNumber,
-        _ storage: borrowing some StorageReader & ~Copyable
-    ) throws(StorageError) -> [InstanceSet] {
-        var sets: [InstanceSet] = []
-        for name in condition.topics {
-            let topic = try storage.topic(named: name, in: number)
-            sets.append(.topic(topic?.number ?? .nobody))
-        }
-        sets.append(.everyone)
-        return sets
-    }
-}
-
-extension TopicNumber {
-    /// Never given to a topic: the empty set. Topic numbers have 28 bits.
-    public static let nobody = TopicNumber((1 << 28) - 1)
 }

@@ -136,27 +136,50 @@ public enum InstanceSet: Sendable, Hashable {
     case everyone
     case platform(Platform)
     case app(AppNumber)
+    /// STO-2: those that have not connected for too long.
+    case inactive
 }
 
-/// What is the same for every recipient of a message.
+/// What is the same for every recipient of one variant of a message.
 public struct MessageHeader: Sendable, Hashable {
     public var sequence: MessageSequence
+    /// The number in the message ID; see `StoredMessage`.
+    public var number: UInt64
     public var accepted: Instant
     public var expires: Instant
     public var kind: TargetKind
     public var priority: MessagePriority
+    public var isCollapsible: Bool
+    /// RCP-1.
+    public var wantsReceipts: Bool
     /// `/topics/NAME`, or the sender ID in decimal.
     public var from: String
 
     public init(
-        sequence: MessageSequence, accepted: Instant, expires: Instant, kind: TargetKind,
-        priority: MessagePriority, from: String
+        sequence: MessageSequence, number: UInt64, accepted: Instant, expires: Instant,
+        kind: TargetKind, priority: MessagePriority, isCollapsible: Bool = false,
+        wantsReceipts: Bool = false, from: String
     ) {
         self.sequence = sequence
+        self.number = number
         self.accepted = accepted
         self.expires = expires
         self.kind = kind
         self.priority = priority
+        self.isCollapsible = isCollapsible
+        self.wantsReceipts = wantsReceipts
         self.from = from
+    }
+
+    public var lane: Lane { Lane(priority, isCollapsible: isCollapsible) }
+}
+
+extension StoredMessage {
+    /// The header of the variant that a platform's instances get, and the variant.
+    public func header(of variant: MessageVariant) -> MessageHeader {
+        MessageHeader(
+            sequence: sequence, number: number, accepted: accepted, expires: variant.expires,
+            kind: kind, priority: variant.priority, isCollapsible: variant.collapse != .none,
+            wantsReceipts: wantsReceipts, from: from)
     }
 }

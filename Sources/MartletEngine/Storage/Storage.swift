@@ -32,6 +32,7 @@ public struct StorageError: Error, Sendable, CustomStringConvertible {
 /// A stored message on its way to one instance. The bytes are valid inside the call that gets them.
 public struct PendingMessage {
     public let header: MessageHeader
+    /// A valid message in wire form.
     public let body: UnsafeRawBufferPointer
 
     public init(header: MessageHeader, body: UnsafeRawBufferPointer) {
@@ -40,13 +41,11 @@ public struct PendingMessage {
     }
 }
 
-/// How reading a mailbox ended.
-public enum PendingScan: Sendable, Hashable {
+/// How reading a log ended.
+public enum LogScan: Sendable, Hashable {
     /// There is nothing more in the snapshot.
     case end
-    /// The reader had enough; the message it was last given was not taken.
-    case stopped
-    /// So many messages were looked at: nothing up to here is left, and there may be more behind.
+    /// So many messages were looked at: there may be more behind `through`.
     case paused(through: MessageSequence)
 }
 
@@ -95,18 +94,60 @@ public protocol StorageReader: ~Copyable {
         of sets: [InstanceSet], in project: ProjectNumber
     ) throws(StorageError) -> Blocks
 
-    /// Every message up to here is acknowledged, or from before the instance was registered.
-    func watermark(
+    /// How far a registered instance is.
+    func mailboxState(
         of ordinal: Ordinal, in project: ProjectNumber
-    ) throws(StorageError) -> MessageSequence
+    ) throws(StorageError) -> MailboxState
 
-    /// Stored messages for an instance after `sequence` that are not acknowledged and live at `now`,
-    /// in order, until `body` returns false. Looks at no more than `rowsMax` messages, whoever they
-    /// are for.
-    func forEachPending(
-        for ordinal: Ordinal, in project: ProjectNumber, after sequence: MessageSequence,
-        now: Instant, rowsMax: Int, _ body: (borrowing PendingMessage) -> Bool
-    ) throws(StorageError) -> PendingScan
+    /// The entries of an instance's log after `sequence`, in order. Looks at no more than `rowsMax`
+    /// messages, whoever they are for.
+    func forEachLogged(
+        for owner: MailboxOwner, after sequence: MessageSequence, rowsMax: Int,
+        _ body: (LogEntry) -> Void
+    ) throws(StorageError) -> LogScan
+
+    /// One message as a platform's instances get it; false if it is not there any more.
+    func withMessage(
+        _ sequence: MessageSequence, on platform: Platform, in project: ProjectNumber,
+        _ body: (borrowing PendingMessage) -> Void
+    ) throws(StorageError) -> Bool
+
+    /// Where a message is in the order of stored ones; nil if it is there no more. The two numbers
+    /// differ for those that were scheduled.
+    func sequence(
+        ofNumber number: UInt64, in project: ProjectNumber
+    ) throws(StorageError) -> MessageSequence?
+
+    /// Whether an instance is a recipient of a message; nil if nothing that is kept says so any more.
+    func isRecipient(
+        _ ordinal: Ordinal, of sequence: MessageSequence, in project: ProjectNumber
+    ) throws(StorageError) -> Bool?
+    /// How many of a message's recipients have it: acknowledged it, singly or with everything before
+    /// it in its lane. A look at each of them.
+    func deliveredCount(
+        of sequence: MessageSequence, in project: ProjectNumber
+    ) throws(StorageError) -> UInt64
+
+    /// STO-2: whether a sweep at `now` makes an instance inactive.
+    func isInactivityDue(now: Instant, limits: MailboxLimits) throws(StorageError) -> Bool
+
+    /// MSG-9: what a sender was answered who used this key, if that still holds at `now`.
+    func answer(
+        toKey key: String, in project: ProjectNumber, now: Instant
+    ) throws(StorageError) -> KeptAnswer?
+
+    /// MSG-10: a scheduled message, as it was put.
+    func scheduled(
+        _ number: UInt64, in project: ProjectNumber
+    ) throws(StorageError) -> ScheduledMessage?
+    func scheduledCount(in project: ProjectNumber) throws(StorageError) -> UInt64
+    /// The scheduled message of any project that is due at `now`, and first.
+    func nextScheduled(dueAt now: Instant) throws(StorageError) -> ScheduledMessage?
+
+    /// RCP-1: events in the order of their numbers, those after `number`.
+    func receipts(
+        in project: ProjectNumber, after number: UInt64, limit: Int
+    ) throws(StorageError) -> [ReceiptRecord]
 }
 
 /// The one writing transaction. Everything here is atomic with everything else in it.
@@ -142,15 +183,122 @@ public protocol StorageWriter: StorageReader, ~Copyable {
     func setTopicNumbers(
         _ numbers: [UInt32], of ordinal: Ordinal, in project: ProjectNumber) throws(StorageError)
 
-    /// Keeps a message for its recipients until it is acknowledged or expires.
+    /// Keeps a message for its recipients until it is acknowledged, collapsed, discarded or expires.
     func append(
-        _ header: MessageHeader, body: [UInt8], recipients: Recipients, in project: ProjectNumber
+        _ message: StoredMessage, recipients: Recipients, in project: ProjectNumber
+    ) throws(StorageError)
+    /// STO-2: keeps in mind who a message was discarded for, until `expires`.
+    func appendDiscarded(
+        _ sequence: MessageSequence, accepted: Instant, expires: Instant, recipients: Recipients,
+        in project: ProjectNumber
+    ) throws(StorageError)
+    /// Nobody gets the message any more who has not got it: as if it expired now.
+    /// - Returns: false if there is no such message.
+    func expire(
+        _ sequence: MessageSequence, in project: ProjectNumber, now: Instant
+    ) throws(StorageError) -> Bool
+
+    /// The instance has taken messages, and perhaps left. Nothing, if it is another's by now.
+    func acknowledge(
+        _ acknowledgement: Acknowledgement, now: Instant, limits: MailboxLimits
+    ) throws(StorageError)
+    /// The instance is connected at `now`: not away (STO-1), and inactive no more (STO-2). A connection
+    /// that is told again, or takes over from another, began when that did.
+    func connected(
+        _ ordinal: Ordinal, in project: ProjectNumber, _ connection: ConnectionStart, now: Instant,
+        limits: MailboxLimits
+    ) throws(StorageError)
+    /// The broker begins: the connections that there still are ended when the last one did. That is
+    /// written down for each when its instance is looked at again,
+    func beginRun(now: Instant) throws(StorageError)
+    /// and for all of them in bounded steps.
+    /// - Returns: whether there may be more.
+    func endLostConnections(
+        now: Instant, limits: MailboxLimits, rowsMax: Int
+    ) throws(StorageError) -> Bool
+
+    /// Sees to what happens by itself, and gives back the storage of what cannot matter any more, a
+    /// bounded step at a time: instances become inactive, messages expire, answers and questions for
+    /// receipts are forgotten. Not scheduled messages.
+    /// - Returns: whether there is more to do at `now`.
+    func sweep(now: Instant, limits: MailboxLimits, rowsMax: Int) throws(StorageError) -> Bool
+
+    /// REG-4: the instance goes by another token from now on.
+    func replaceToken(
+        of ordinal: Ordinal, in project: ProjectNumber, with token: Token) throws(StorageError)
+
+    /// MSG-9: keeps what a sender was answered until `expires`.
+    func putAnswer(
+        _ answer: KeptAnswer, toKey key: String, expires: Instant, in project: ProjectNumber
     ) throws(StorageError)
 
-    /// Everything up to `through` is acknowledged, and each of `single`, which lie above it.
-    func acknowledge(
-        through: MessageSequence, single: [UInt64], for ordinal: Ordinal, in project: ProjectNumber
+    /// MSG-10: keeps a message until it is removed; its number is new.
+    func putScheduled(_ message: ScheduledMessage) throws(StorageError)
+    /// - Returns: false if there is none.
+    func removeScheduled(
+        _ number: UInt64, in project: ProjectNumber
+    ) throws(StorageError) -> Bool
+
+    /// RCP-1: from now until `expires` receipts of this message are wanted, stored or not. Told again,
+    /// these are recipients too; few are remembered until then, whatever becomes of the message.
+    func putReceiptsWanted(
+        of sequence: MessageSequence, number: UInt64, expires: Instant, from recipients: Recipients,
+        in project: ProjectNumber
     ) throws(StorageError)
+    /// RCP-2: an instance tells something of a message.
+    /// - Returns: the message's number; nil if nobody wants to know, or it told that before.
+    func takeReceipt(
+        _ kind: ReceiptKind, of sequence: MessageSequence, by ordinal: Ordinal,
+        in project: ProjectNumber
+    ) throws(StorageError) -> UInt64?
+    /// RCP-1: keeps an event for the project's senders. If there are too many, the oldest goes.
+    /// - Returns: its number: they ascend from 1, and are never used again.
+    func appendReceipt(
+        _ bytes: [UInt8], in project: ProjectNumber
+    ) throws(StorageError) -> UInt64
+    func removeReceipts(
+        through number: UInt64, in project: ProjectNumber) throws(StorageError)
+}
+
+/// MSG-9: what a sender was answered.
+public struct KeptAnswer: Sendable, Hashable {
+    public var acceptance: Acceptance
+    /// Tells the message from another with the same key.
+    public var digest: UInt64
+
+    public init(acceptance: Acceptance, digest: UInt64) {
+        self.acceptance = acceptance
+        self.digest = digest
+    }
+}
+
+/// MSG-10: a message that waits for its time.
+public struct ScheduledMessage: Sendable, Hashable {
+    public var project: ProjectNumber
+    /// The number in the message ID.
+    public var number: UInt64
+    public var due: Instant
+    /// Whatever the engine made of it.
+    public var bytes: [UInt8]
+
+    public init(project: ProjectNumber, number: UInt64, due: Instant, bytes: [UInt8]) {
+        self.project = project
+        self.number = number
+        self.due = due
+        self.bytes = bytes
+    }
+}
+
+/// RCP-1: an event that waits for a sender.
+public struct ReceiptRecord: Sendable, Hashable {
+    public var number: UInt64
+    /// Whatever the engine made of it.
+    public var bytes: [UInt8]
+
+    public init(number: UInt64, bytes: [UInt8]) {
+        self.number = number
+        self.bytes = bytes
+    }
 }
 
 /// What numbers are used again once nothing refers to them.

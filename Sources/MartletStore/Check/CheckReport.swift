@@ -51,11 +51,19 @@ public struct CheckProblem: Sendable, Hashable, CustomStringConvertible {
         case recipients
         /// An inbox row without its message or its instance.
         case inbox
-        /// A watermark without its instance, or past the last message.
-        case watermark
-        /// A single acknowledgement without its instance, at or below its watermark, or past the
+        /// A mailbox without its instance, or past the last message; or an instance without one.
+        case mailbox
+        /// A single acknowledgement without its instance, at or below its lowest mark, or past the
         /// last message.
         case acknowledgement
+        /// Something is due that is nowhere else, or is to happen and has no row.
+        case due
+        /// A message's number leads to another.
+        case messageNumber
+        /// Events without order, or what somebody told who is not registered.
+        case receipts
+        /// A fanout is marked as needed while nothing is collected, or is not there.
+        case collection
     }
 
     public let kind: Kind

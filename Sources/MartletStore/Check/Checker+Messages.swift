@@ -11,49 +11,74 @@ import MartletEngine
 extension Checker {
     mutating func checkMessages() throws(StorageError) {
         let number = project.number
-        try forEachRow(of: .messages, keyBytes: 12...12) { (it, entry) throws(StorageError) in
-            let sequence = MessageSequence(entry.key.loadBigEndian(UInt64.self, at: 4))
+        try forEachRow(of: .messages, keyBytes: 12...13) { (it, entry) throws(StorageError) in
+            let row = LogRow(entry.key)
+            let sequence = row.sequence
             it.report.counts.messages += 1
             if sequence == .none || sequence > it.project.lastSequence {
                 it.note(.messageSequence, "message \(sequence.rawValue) was never issued")
             }
-            let count: UInt64
+            let record: MessageRecord
             do throws(StorageError) {
-                guard let found = try it.transaction.storedRecipientCount(sequence, entry.value)
-                else { return }
-                count = found
+                record = try MessageRecord(entry.value)
+                if try record.rest(sequence).number != sequence.rawValue {
+                    try it.checkNumber(of: sequence, try record.rest(sequence).number)
+                }
             } catch {
                 try it.noteDamage(error, in: number)
                 return
             }
-            let blob = try it.raw.get(.recipients, .sequence(sequence, in: number))
-            if (blob != nil) != (count > UInt64(inboxRecipientsMax)) {
+            let blob = try it.raw.get(.recipients, .log(row, in: number))
+            if (blob != nil) != record.flags.contains(.hasBlob) {
                 it.note(
                     .recipients,
-                    "message \(sequence.rawValue) for \(count) instances "
-                        + (blob == nil ? "has no blob" : "has a blob"))
+                    "message \(sequence.rawValue) " + (blob == nil ? "has no blob" : "has a blob"))
             }
-            if let blob { it.check(blob, of: sequence, count: count) }
+            if let blob { it.check(blob, of: sequence) }
+            try it.checkOwners(of: row, try record.owners())
+            try it.expectDue(row.dueKind, big(sequence.rawValue), "message \(sequence.rawValue)")
         }
-        try forEachRow(of: .recipients, keyBytes: 12...12) { (it, entry) throws(StorageError) in
-            let sequence = MessageSequence(entry.key.loadBigEndian(UInt64.self, at: 4))
-            if try it.raw.get(.messages, .sequence(sequence, in: number)) == nil {
-                it.note(.recipients, "a blob has no message \(sequence.rawValue)")
+        try forEachRow(of: .recipients, keyBytes: 12...13) { (it, entry) throws(StorageError) in
+            let row = LogRow(entry.key)
+            if try it.raw.get(.messages, .log(row, in: number)) == nil {
+                it.note(.recipients, "a blob has no message \(row.sequence.rawValue)")
             }
         }
     }
 
-    private mutating func check(
-        _ blob: UnsafeRawBufferPointer, of sequence: MessageSequence, count: UInt64
-    ) {
+    private mutating func checkNumber(
+        of sequence: MessageSequence, _ number: UInt64
+    ) throws(StorageError) {
+        let found = try raw.get(.numbers, .number(number, in: project.number))
+        if found?.count != 8 || found?.loadLittleEndian(UInt64.self, at: 0) != sequence.rawValue {
+            note(.messageNumber, "number \(number) does not lead to message \(sequence.rawValue)")
+        }
+    }
+
+    /// Each recipient that the record names has its row in the inbox; the other way is looked at there.
+    private mutating func checkOwners(
+        of row: LogRow, _ owners: [Ordinal]
+    ) throws(StorageError) {
+        for owner in owners {
+            let key = Key.inbox(owner, row.sequence, in: project.number)
+            guard let value = try raw.get(.inbox, key),
+                InboxRow.row(row.sequence, value) == row
+            else {
+                note(
+                    .inbox,
+                    "ordinal \(owner.rawValue) has no row for message \(row.sequence.rawValue)")
+                continue
+            }
+        }
+    }
+
+    private mutating func check(_ blob: UnsafeRawBufferPointer, of sequence: MessageSequence) {
         // The map aligns values to two bytes only, and a copy to what validation asks for.
-        guard let set = RecipientSet(copying: blob), set.count == count,
-            isInOrder(set.view)
-        else {
+        guard let set = RecipientSet(copying: blob), isInOrder(set.view) else {
             note(.recipients, "the blob of message \(sequence.rawValue) is damaged")
             return
         }
-        report.counts.recipients += count
+        report.counts.recipients += set.count
     }
 
     /// Whether every block has the members it says, in order, and none that was never issued.
@@ -81,37 +106,62 @@ extension Checker {
         try forEachRow(of: .inbox, keyBytes: 16...16) { (it, entry) throws(StorageError) in
             let ordinal = entry.key.loadBigEndian(UInt32.self, at: 4)
             let sequence = MessageSequence(entry.key.loadBigEndian(UInt64.self, at: 8))
+            let row = InboxRow.row(sequence, entry.value)
             it.report.counts.recipients += 1
-            if !it.universe.contains(ordinal) {
+            guard it.universe.contains(ordinal) else {
                 it.note(.inbox, "ordinal \(ordinal) is not registered")
-            } else if try it.raw.get(.messages, .sequence(sequence, in: number)) == nil {
-                it.note(.inbox, "ordinal \(ordinal) waits for no message \(sequence.rawValue)")
-            } else if try it.raw.get(.recipients, .sequence(sequence, in: number)) != nil {
-                it.note(.inbox, "message \(sequence.rawValue) has a blob and inbox rows")
+                return
             }
+            let found = try it.raw.get(.messages, .log(row, in: number))
+            // A record that cannot be read is said already.
+            let owners = found.map { (try? MessageRecord($0).owners()) ?? [Ordinal(ordinal)] }
+            if owners?.contains(Ordinal(ordinal)) != true {
+                it.note(.inbox, "ordinal \(ordinal) waits for no message \(sequence.rawValue)")
+            }
+        }
+    }
+
+    mutating func checkMailboxes() throws(StorageError) {
+        let number = project.number
+        let last = project.lastSequence
+        var count: UInt64 = 0
+        try forEachRow(of: .mailboxes, keyBytes: 8...8) { (it, entry) throws(StorageError) in
+            let ordinal = entry.key.loadBigEndian(UInt32.self, at: 4)
+            guard it.universe.contains(ordinal) else {
+                it.note(.mailbox, "ordinal \(ordinal) is not registered")
+                return
+            }
+            count += 1
+            let state: MailboxState
+            do throws(StorageError) {
+                state = try MailboxRow.state(entry.value)
+            } catch {
+                try it.noteDamage(error, in: number)
+                return
+            }
+            if state.acknowledged.highest > last || state.discardedThrough > last {
+                it.note(.mailbox, "ordinal \(ordinal) is past the last message \(last.rawValue)")
+            }
+            if state.awayFrom > last {
+                it.note(
+                    .mailbox, "ordinal \(ordinal) left behind the last message \(last.rawValue)")
+            }
+            try it.expectDue(.seen, big(UInt64(ordinal)), "ordinal \(ordinal)")
+        }
+        try forEachRow(of: .connections, keyBytes: 8...8) { (it, entry) throws(StorageError) in
+            let ordinal = entry.key.loadBigEndian(UInt32.self, at: 4)
+            if !it.universe.contains(ordinal) || entry.value.count != 20 {
+                it.note(.mailbox, "ordinal \(ordinal) has a connection but is not registered")
+            }
+        }
+        if count < universe.count {
+            note(.mailbox, "\(universe.count - count) instances have no mailbox")
         }
     }
 
     mutating func checkAcknowledgements() throws(StorageError) {
         let number = project.number
         let last = project.lastSequence
-        try forEachRow(of: .watermarks, keyBytes: 8...8) { (it, entry) throws(StorageError) in
-            let ordinal = Ordinal(entry.key.loadBigEndian(UInt32.self, at: 4))
-            let watermark: MessageSequence
-            do throws(StorageError) {
-                watermark = try it.transaction.watermark(of: ordinal, in: number)
-            } catch {
-                try it.noteDamage(error, in: number); return
-            }
-            if !it.universe.contains(ordinal.rawValue) {
-                it.note(.watermark, "ordinal \(ordinal.rawValue) is not registered")
-            }
-            if watermark > last {
-                it.note(
-                    .watermark,
-                    "ordinal \(ordinal.rawValue) is at \(watermark.rawValue) of \(last.rawValue)")
-            }
-        }
         try forEachRow(of: .acknowledged, keyBytes: 16...16) { (it, entry) throws(StorageError) in
             let ordinal = Ordinal(entry.key.loadBigEndian(UInt32.self, at: 4))
             let sequence = entry.key.loadBigEndian(UInt64.self, at: 8)
@@ -119,20 +169,26 @@ extension Checker {
                 it.note(.acknowledgement, "ordinal \(ordinal.rawValue) is not registered")
                 return
             }
-            let watermark: MessageSequence
+            let start: MessageSequence
             do throws(StorageError) {
-                watermark = try it.transaction.watermark(of: ordinal, in: number)
+                start = try it.transaction.mailboxState(of: ordinal, in: number).logStart
             } catch {
-                try it.noteDamage(error, in: number); return
+                // Said where the mailbox is looked at.
+                guard error.code == 0 else { throw error }
+                return
             }
-            if sequence <= watermark.rawValue || sequence > last.rawValue {
+            if sequence <= start.rawValue || sequence > last.rawValue {
                 it.note(
                     .acknowledgement,
                     """
-                    ordinal \(ordinal.rawValue) acknowledged \(sequence), with its watermark at \
-                    \(watermark.rawValue) and the last message \(last.rawValue)
+                    ordinal \(ordinal.rawValue) acknowledged \(sequence), with its log from \
+                    \(start.rawValue) and the last message \(last.rawValue)
                     """)
             }
         }
     }
+}
+
+private func big(_ value: UInt64) -> [UInt8] {
+    withUnsafeBytes(of: value.bigEndian) { Array($0) }
 }

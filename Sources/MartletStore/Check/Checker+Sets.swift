@@ -97,7 +97,9 @@ extension Checker {
 
     private func hasOwner(_ set: UInt32) -> Bool {
         if SetKey.isTopic(set) { return topics[set] != nil }
-        if set == SetKey.number(of: .everyone) { return true }
+        if set == SetKey.number(of: .everyone) || set == SetKey.number(of: .inactive) {
+            return true
+        }
         if Platform.allCases.contains(where: { SetKey.number(of: .platform($0)) == set }) {
             return true
         }
@@ -110,6 +112,7 @@ extension Checker {
         case 0x8000_0000: "the set of everyone"
         case 0x9000_0000: "the set of platform \(set & 0x0FFF_FFFF)"
         case 0xA000_0000: "the set of app \(set & 0x0FFF_FFFF)"
+        case 0xB000_0000: "the inactive set"
         default: "set \(set)"
         }
     }

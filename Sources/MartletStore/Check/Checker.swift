@@ -56,6 +56,7 @@ struct Checker {
         try checkKeys(projects)
         try checkOwners(projects)
         try checkTokens(projects)
+        try checkDue(projects)
         let sorted = projects.values.sorted { $0.number < $1.number }
         for (index, project) in sorted.enumerated() {
             let tell = { (counts: CheckCounts) in
@@ -154,7 +155,9 @@ struct Checker {
     private mutating func checkOwners(_ projects: [UInt32: Project]) throws(StorageError) {
         let owned: [Table] = [
             .apps, .appNames, .instances, .topics, .topicNames, .sets, .instanceTopics, .messages,
-            .recipients, .inbox, .watermarks, .acknowledged, .free,
+            .recipients, .inbox, .mailboxes, .acknowledged, .free, .answers, .scheduled, .numbers,
+            .receiptsWanted, .receiptsTold, .receipts, .collections, .live, .connections,
+            .runs,
         ]
         for table in owned {
             let rows = try Cursor(raw, table)
@@ -223,7 +226,11 @@ struct Checker {
         tell(report.counts)
         try checkMessages()
         try checkInbox()
+        try checkMailboxes()
         try checkAcknowledgements()
+        try checkSending()
+        try checkReceipts()
+        try checkCollection()
         tell(report.counts)
     }
 

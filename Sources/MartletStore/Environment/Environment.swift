@@ -3,8 +3,8 @@
 // The data folder and the LMDB environment in it: opened by one process at a time, refused if it was
 // written by a newer Martlet, grown when it is full. Readers run on any thread beside the one
 // writer; only growing the map keeps everybody out for a moment.
-// Rests on CLMDB, whose default durability it keeps: every commit is on disk when it returns
-// (Source: LMDB documentation, mdb_env_open flags).
+// Rests on CLMDB, whose default durability it keeps unless the configuration says otherwise: every
+// commit is on disk when it returns (Source: LMDB documentation, mdb_env_open flags).
 
 internal import CLMDB
 import Glibc
@@ -27,7 +27,9 @@ final class Environment: @unchecked Sendable {
 
     struct SendablePointer: @unchecked Sendable { let pointer: OpaquePointer }
 
-    init(folder: String, mapBytes: Int) throws {
+    init(
+        folder: String, mapBytes: Int, durability: StoreConfiguration.Durability
+    ) throws {
         if mkdir(folder, 0o700) != 0 && errno != EEXIST {
             throw StoreOpenError.folder(folder, text: String(cString: strerror(errno)))
         }
@@ -42,7 +44,7 @@ final class Environment: @unchecked Sendable {
             try check(mdb_env_set_maxreaders(environment, 1024), "set maxreaders")
             try check(mdb_env_set_mapsize(environment, mapBytes), "set mapsize")
             try check(
-                mdb_env_open(environment, folder, UInt32(MDB_NOTLS) | UInt32(MDB_NORDAHEAD), 0o600),
+                mdb_env_open(environment, folder, Self.flags(durability), 0o600),
                 "open \(folder)")
             var transaction: OpaquePointer?
             try check(mdb_txn_begin(environment, nil, 0, &transaction), "begin")
@@ -76,6 +78,14 @@ final class Environment: @unchecked Sendable {
             &attributes, Int32(PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP))
         pthread_rwlock_init(gate, &attributes)
         pthread_rwlockattr_destroy(&attributes)
+    }
+
+    private static func flags(_ durability: StoreConfiguration.Durability) -> UInt32 {
+        let common = UInt32(MDB_NOTLS) | UInt32(MDB_NORDAHEAD)
+        return switch durability {
+        case .fsync: common
+        case .os: common | UInt32(MDB_NOSYNC)
+        }
     }
 
     deinit {
@@ -138,6 +148,9 @@ final class Environment: @unchecked Sendable {
             let version = found.count == 4 ? found.loadLittleEndian(UInt32.self, at: 0) : UInt32.max
             guard version <= storeFormatVersion else {
                 throw StoreOpenError.newerFormat(found: version, known: storeFormatVersion)
+            }
+            guard version == storeFormatVersion else {
+                throw StoreOpenError.olderFormat(found: version, known: storeFormatVersion)
             }
         } else {
             var writer = RecordWriter()
@@ -222,6 +235,7 @@ public enum StoreOpenError: Error, Sendable, CustomStringConvertible {
     case folder(String, text: String)
     case inUse(String)
     case newerFormat(found: UInt32, known: UInt32)
+    case olderFormat(found: UInt32, known: UInt32)
 
     public var description: String {
         switch self {
@@ -236,6 +250,11 @@ public enum StoreOpenError: Error, Sendable, CustomStringConvertible {
             """
             The data folder has format \(found), which a newer Martlet wrote; this one knows formats \
             up to \(known). Use the newer Martlet.
+            """
+        case .olderFormat(let found, let known):
+            """
+            The data folder has format \(found), from before any release; this Martlet writes format \
+            \(known) and does not convert it. Choose another folder.
             """
         }
     }

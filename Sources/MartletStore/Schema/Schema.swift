@@ -8,6 +8,7 @@
 //  ──────────────  ─────────────────────────  ──────────────────────────────────────────────────────
 //  meta            "format"                   u32 format version
 //                  "projects"                 u32 next project number
+//                  "run"                      how often a broker began (`RunRow`)
 //  projects        p                          project record
 //  projectIDs      ID                         u32 p
 //  keys            key ID                     server key record
@@ -19,12 +20,30 @@
 //  topicNames      p ‖ name*                  u32 t ‖ name            * names over 440 bytes: below
 //  sets            p ‖ set u32 ‖ block u32    one block of a set      (see `SetKey`)
 //  instanceTopics  p ‖ o                      sorted u32 list of t
-//  messages        p ‖ s                      message record
-//  recipients      p ‖ s                      recipients blob (`RecipientSet`); messages with many
-//  inbox           p ‖ o ‖ s                  empty; messages with few: one row per recipient
-//  watermarks      p ‖ o                      u64 s: everything up to here is acknowledged
-//  acknowledged    p ‖ o ‖ s                  empty; acknowledged, but above the watermark
+//  messages        p ‖ s [‖ 1]                message record         (`MessageRecord`)
+//  recipients      p ‖ s [‖ 1]                recipients blob (`RecipientSet`); messages with many
+//  inbox           p ‖ o ‖ s                  messages with few: one row per recipient (`InboxRow`)
+//  mailboxes       p ‖ o                      how far the instance is (`MailboxRow`)
+//  connections     p ‖ o                      u64 s when it began ‖ u64 number of the connection ‖ u32 run
+//  runs            p ‖ run u32                u64 s ‖ i64: where connections of earlier runs ended
+//  acknowledged    p ‖ o ‖ s                  empty: acknowledged, but above the lowest mark; or
+//                                             u8 1: no entry of the instance's log any more
 //  free            p ‖ u8 kind ‖ number u32   empty; ordinals and topic numbers to use again
+//  due             u8 kind ‖ u64 ms ‖ p ‖ id  empty; what happens by itself (`DueKind`)
+//  answers         p ‖ digest (16 bytes)      answer record, by the digest of an idempotency key
+//  scheduled       p                          u64 how many there are
+//                  p ‖ message number u64     i64 due ‖ what the engine made of the message
+//  numbers         p ‖ message number u64     u64 s; messages whose number is not their sequence
+//  receiptsWanted  p ‖ s                      i64 expires ‖ u64 message number [‖ who got it: u32 o ‖
+//                                             8 bytes of the device key's digest; nothing: many]
+//  receiptsTold    p ‖ o ‖ s                  i64 expires ‖ u8 bits, one for each kind of receipt
+//  collections     p                          how far collecting fanouts is (`CollectionRow`)
+//  live            p ‖ s [‖ 1]                empty; a fanout that somebody was found to need
+//  receipts        p                          u64 number of the last event ‖ u64 taken up to here
+//                  p ‖ event number u64       what the engine made of the event
+//
+// A message's row and the row of those it was discarded for have the same sequence; the latter's key
+// has a byte more, so that it comes right behind.
 //
 // Blocks of a set. An ordinal's block is its upper 17 bits. A value of 4080 bytes is a bitmap (with
 // LMDB's page header exactly one overflow page); any other is a sorted list of u16 bit positions, of
@@ -39,12 +58,14 @@ import MartletBase
 import MartletEngine
 
 /// The version of everything drawn above. A folder of a newer one is refused.
-let storeFormatVersion: UInt32 = 1
+let storeFormatVersion: UInt32 = 2
 
 /// The tables, in the order in which they are opened.
 enum Table: Int, CaseIterable {
     case meta, projects, projectIDs, keys, apps, appNames, tokens, instances, topics, topicNames
-    case sets, instanceTopics, messages, recipients, inbox, watermarks, acknowledged, free
+    case sets, instanceTopics, messages, recipients, inbox, mailboxes, acknowledged, free
+    case due, answers, scheduled, numbers, receiptsWanted, receiptsTold, receipts
+    case collections, live, connections, runs
 
     var name: String { String(describing: self) }
 }
@@ -64,39 +85,133 @@ enum SetKey {
         case .everyone: 0x8000_0000
         case .platform(let platform): 0x9000_0000 | UInt32(platform.rawValue)
         case .app(let app): 0xA000_0000 | app.rawValue
+        case .inactive: 0xB000_0000
         }
     }
 
     static func isTopic(_ set: UInt32) -> Bool { set < 0x1000_0000 }
 }
 
-/// A key of at most 511 bytes under construction.
-struct Key {
-    static let nameBytesMax = 440
+/// What a row of the table `due` waits for. `time` is when it is due, but for `.seen`.
+enum DueKind: UInt8, CaseIterable {
+    /// id = s: the message expires.
+    case expiry = 1
+    /// id = s: who it was discarded for is not told any more.
+    case discarded = 2
+    /// id = o; time = when it was last connected. Every instance that is not in the inactive set.
+    case seen = 3
+    /// id = digest: who repeats the idempotency key is not answered the same any more.
+    case answer = 4
+    /// id = message number. Not for the sweep, but for the engine.
+    case scheduled = 5
+    /// id = s: nobody wants receipts of the message any more.
+    case receiptsWanted = 6
+    /// id = o ‖ s: what the instance told is not asked any more.
+    case receiptsTold = 7
+    /// id = o: its inbox has many rows that were replaced.
+    case settlement = 8
+    /// No id: the project's fanouts are to be collected.
+    case collection = 9
+    /// No id: senders have taken events that are not deleted yet.
+    case receiptsTaken = 10
+}
 
-    private(set) var bytes: [UInt8]
+/// What a row of the inbox says beside its key: nothing; one byte: it was discarded; eight: what a
+/// message for this instance alone replaces (0: the app's key); nine: and that it was replaced itself.
+enum InboxRow {
+    static let message: [UInt8] = []
+    static let discarded: [UInt8] = [1]
 
-    init(_ project: ProjectNumber) {
-        bytes = []
-        bytes.reserveCapacity(24)
-        append(project.rawValue)
+    static func collapsible(_ digest: UInt64) -> [UInt8] {
+        withUnsafeBytes(of: digest.littleEndian) { Array($0) }
     }
+
+    static func row(_ sequence: MessageSequence, _ value: UnsafeRawBufferPointer) -> LogRow {
+        LogRow(sequence, isDiscarded: value.count == 1)
+    }
+}
+
+/// A row of the log: a message, or those it was discarded for.
+struct LogRow: Hashable {
+    var sequence: MessageSequence
+    var isDiscarded = false
+
+    init(_ sequence: MessageSequence, isDiscarded: Bool = false) {
+        self.sequence = sequence
+        self.isDiscarded = isDiscarded
+    }
+
+    /// From a key of `messages` or `recipients`.
+    init(_ key: UnsafeRawBufferPointer) {
+        sequence = MessageSequence(key.loadBigEndian(UInt64.self, at: 4))
+        isDiscarded = key.count == 13
+    }
+}
+
+/// An idempotency key, told apart by the first 16 bytes of its SHA-256.
+struct AnswerDigest: Hashable {
+    let bytes: [UInt8]
 
     init(bytes: [UInt8]) { self.bytes = bytes }
+    init(of key: String) { bytes = Array(SHA256.hash(data: Array(key.utf8)).prefix(16)) }
+}
 
-    mutating func append(_ value: UInt32) {
-        for shift in stride(from: UInt32(24), through: 0, by: -8) {
-            bytes.append(UInt8(truncatingIfNeeded: value >> shift))
+/// A key of at most 511 bytes under construction. One without a name fits into the value itself, so
+/// that making it costs no allocation.
+struct Key {
+    static let nameBytesMax = 440
+    private static let shortBytesMax = 32
+
+    private var short: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
+    private(set) var count = 0
+    /// All bytes, if they are more than fit.
+    private var long: [UInt8] = []
+
+    init() {}
+    init(_ project: ProjectNumber) { append(project.rawValue) }
+    init(bytes: [UInt8]) { append(name: bytes) }
+
+    var bytes: [UInt8] { withBytes { Array($0) } }
+
+    func withBytes<Result>(_ body: (UnsafeRawBufferPointer) -> Result) -> Result {
+        guard long.isEmpty else { return long.withUnsafeBytes(body) }
+        return withUnsafeBytes(of: short) { body(UnsafeRawBufferPointer(rebasing: $0[..<count])) }
+    }
+
+    mutating func append(_ value: UInt32) { appendInteger(value.bigEndian) }
+    mutating func append(_ value: UInt64) { appendInteger(value.bigEndian) }
+    mutating func append(byte: UInt8) { appendInteger(byte) }
+
+    mutating func append(name: some Sequence<UInt8>) {
+        let bytes = Array(name)
+        bytes.withUnsafeBytes { append($0) }
+    }
+
+    @inline(__always)
+    private mutating func appendInteger<T: FixedWidthInteger>(_ value: T) {
+        let at = count
+        guard long.isEmpty, at + MemoryLayout<T>.size <= Self.shortBytesMax else {
+            withUnsafeBytes(of: value) { append($0) }
+            return
         }
+        withUnsafeMutableBytes(of: &short) {
+            $0.storeBytes(of: value, toByteOffset: at, as: T.self)
+        }
+        count = at + MemoryLayout<T>.size
     }
 
-    mutating func append(_ value: UInt64) {
-        append(UInt32(truncatingIfNeeded: value >> 32))
-        append(UInt32(truncatingIfNeeded: value))
+    private mutating func append(_ bytes: UnsafeRawBufferPointer) {
+        let at = count
+        if long.isEmpty, at + bytes.count <= Self.shortBytesMax {
+            withUnsafeMutableBytes(of: &short) {
+                UnsafeMutableRawBufferPointer(rebasing: $0[at...]).copyMemory(from: bytes)
+            }
+        } else {
+            if long.isEmpty { long = self.bytes }
+            long.append(contentsOf: bytes)
+        }
+        count = at + bytes.count
     }
-
-    mutating func append(byte: UInt8) { bytes.append(byte) }
-    mutating func append(name: some Sequence<UInt8>) { bytes.append(contentsOf: name) }
 
     static func ordinal(_ ordinal: Ordinal, in project: ProjectNumber) -> Key {
         var key = Key(project)
@@ -107,6 +222,48 @@ struct Key {
     static func sequence(_ sequence: MessageSequence, in project: ProjectNumber) -> Key {
         var key = Key(project)
         key.append(sequence.rawValue)
+        return key
+    }
+
+    static func log(_ row: LogRow, in project: ProjectNumber) -> Key {
+        var key = Key.sequence(row.sequence, in: project)
+        if row.isDiscarded { key.append(byte: 1) }
+        return key
+    }
+
+    static func due(_ kind: DueKind, _ time: Instant, _ project: ProjectNumber) -> Key {
+        var key = Key()
+        key.append(byte: kind.rawValue)
+        key.append(UInt64(clamping: time.millisecondsSince1970))
+        key.append(project.rawValue)
+        return key
+    }
+
+    static func due(
+        _ kind: DueKind, _ time: Instant, _ project: ProjectNumber, _ id: UInt64
+    ) -> Key {
+        var key = Key.due(kind, time, project)
+        key.append(id)
+        return key
+    }
+
+    static func due(
+        _ kind: DueKind, _ time: Instant, _ project: ProjectNumber, _ id: some Sequence<UInt8>
+    ) -> Key {
+        var key = Key.due(kind, time, project)
+        key.append(name: id)
+        return key
+    }
+
+    static func number(_ number: UInt64, in project: ProjectNumber) -> Key {
+        var key = Key(project)
+        key.append(number)
+        return key
+    }
+
+    static func answer(_ digest: AnswerDigest, in project: ProjectNumber) -> Key {
+        var key = Key(project)
+        key.append(name: digest.bytes)
         return key
     }
 

@@ -6,6 +6,7 @@
 // which corrupts the tree (measured with LMDB 0.9.24). Rests on CLMDB.
 
 internal import CLMDB
+import Glibc
 import MartletBase
 import MartletEngine
 
@@ -90,11 +91,20 @@ struct Cursor: ~Copyable {
         return try entry(code, found, value)
     }
 
-    borrowing func next() throws(StorageError) -> Entry? {
+    borrowing func next() throws(StorageError) -> Entry? { try step(MDB_NEXT) }
+    borrowing func previous() throws(StorageError) -> Entry? { try step(MDB_PREV) }
+    borrowing func last() throws(StorageError) -> Entry? { try step(MDB_LAST) }
+
+    private borrowing func step(_ operation: MDB_cursor_op) throws(StorageError) -> Entry? {
         var found = MDB_val()
         var value = MDB_val()
-        let code = mdb_cursor_get(cursor, &found, &value, MDB_NEXT)
+        let code = mdb_cursor_get(cursor, &found, &value, operation)
         return try entry(code, found, value)
+    }
+
+    /// The last entry whose key is below `key`.
+    borrowing func seekLast(below key: Key) throws(StorageError) -> Entry? {
+        try seek(key) == nil ? last() : previous()
     }
 
     private borrowing func entry(
@@ -109,7 +119,7 @@ struct Cursor: ~Copyable {
 extension Key {
     /// The key as LMDB wants it, for the time of one call.
     func withValue(_ body: (inout MDB_val) -> Int32) -> Int32 {
-        bytes.withUnsafeBytes { buffer in
+        withBytes { buffer in
             var value = MDB_val(
                 mv_size: buffer.count,
                 mv_data: UnsafeMutableRawPointer(mutating: buffer.baseAddress))
@@ -119,7 +129,8 @@ extension Key {
 
     /// Whether `other` begins with this key.
     func isPrefix(of other: UnsafeRawBufferPointer) -> Bool {
-        other.count >= bytes.count && bytes.elementsEqual(other.prefix(bytes.count))
+        guard other.count >= count, let start = other.baseAddress else { return count == 0 }
+        return withBytes { $0.isEmpty || memcmp($0.baseAddress!, start, $0.count) == 0 }
     }
 }
 

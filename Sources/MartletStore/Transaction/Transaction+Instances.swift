@@ -53,9 +53,17 @@ extension Transaction {
         let key = Key.ordinal(instance.ordinal, in: instance.project)
         try raw.delete(.tokens, Key(bytes: instance.token.bytes))
         try raw.delete(.instances, key)
-        try raw.delete(.watermarks, key)
-        try deleteAll(.inbox, under: key)
-        try deleteAll(.acknowledged, under: key)
+        try removeMailbox(of: instance.ordinal, in: instance.project)
+        try removeReceiptsTold(by: instance.ordinal, in: instance.project)
+    }
+
+    public borrowing func replaceToken(
+        of ordinal: Ordinal, in project: ProjectNumber, with token: Token
+    ) throws(StorageError) {
+        guard var instance = try instance(ordinal, in: project) else { return }
+        try raw.delete(.tokens, Key(bytes: instance.token.bytes))
+        instance.token = token
+        try insert(instance)
     }
 
     /// Deletes every row whose key begins with `prefix`.
@@ -86,10 +94,10 @@ extension Transaction {
         do {
             let cursor = try Cursor(raw, .free)
             guard let entry = try cursor.seek(prefix), prefix.isPrefix(of: entry.key),
-                entry.key.count == prefix.bytes.count + 4
+                entry.key.count == prefix.count + 4
             else { return nil }
             key = Key(bytes: Array(entry.key))
-            number = entry.key.loadBigEndian(UInt32.self, at: prefix.bytes.count)
+            number = entry.key.loadBigEndian(UInt32.self, at: prefix.count)
         }
         try raw.delete(.free, key)
         return number

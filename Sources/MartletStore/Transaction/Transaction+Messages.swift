@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Stored messages. A message lies here once. Who it is for lies either in the inbox, a row per
-// recipient, where they are few, or in one immutable blob where they are many; that never changes
-// afterwards. What an instance has acknowledged is a watermark, and single sequences above it. What
-// is pending for an instance is worked out on reading. Rests on Schema.
+// recipient, where they are few, or in one immutable blob where they are many. What an instance has
+// acknowledged is in its row of `mailboxes`, and single sequences above. What is stored for an
+// instance is worked out on reading. Rests on Schema.
 
 public import MartletBase
 import MartletBits
@@ -15,148 +15,136 @@ let inboxRecipientsMax = 64
 
 extension Transaction {
     public borrowing func append(
-        _ header: MessageHeader, body: [UInt8], recipients: Recipients, in project: ProjectNumber
+        _ message: StoredMessage, recipients: Recipients, in project: ProjectNumber
     ) throws(StorageError) {
-        var writer = RecordWriter()
-        writer.append(header.accepted.millisecondsSince1970)
-        writer.append(header.expires.millisecondsSince1970)
-        writer.append(recipients.count)
-        writer.append(header.kind.rawValue)
-        writer.append(header.priority.rawValue)
-        writer.append(UInt16(0))
-        writer.append(text: header.from)
-        writer.bytes += body
-        let key = Key.sequence(header.sequence, in: project)
-        try raw.put(.messages, key, writer.bytes)
+        if case .one(let ordinal) = recipients, let variant = message.variants.first,
+            message.variants.count == 1, variant.collapse != .none
+        {
+            try dropReplaced(by: message, for: ordinal, in: project)
+        }
+        let expires = message.variants.reduce(Instant(millisecondsSince1970: .min)) {
+            max($0, $1.expires)
+        }
+        try append(
+            LogRow(message.sequence), accepted: message.accepted, expires: expires,
+            recipients: recipients, in: project
+        ) { owners, flags in
+            MessageRecord.bytes(of: message, owners: owners, flags: flags)
+        }
+        if message.number != message.sequence.rawValue, recipients.count > 0 {
+            var writer = RecordWriter()
+            writer.append(message.sequence.rawValue)
+            try raw.put(.numbers, .number(message.number, in: project), writer.bytes)
+        }
+    }
+
+    public borrowing func appendDiscarded(
+        _ sequence: MessageSequence, accepted: Instant, expires: Instant, recipients: Recipients,
+        in project: ProjectNumber
+    ) throws(StorageError) {
+        let record = StoredMessage(
+            sequence: sequence, number: sequence.rawValue, accepted: accepted, kind: .token,
+            from: "", wantsReceipts: false,
+            variants: [
+                MessageVariant(
+                    platforms: .all, expires: expires, priority: .normal, collapse: .none, body: [])
+            ])
+        try append(
+            LogRow(sequence, isDiscarded: true), accepted: accepted, expires: expires,
+            recipients: recipients, in: project
+        ) { owners, flags in
+            MessageRecord.bytes(of: record, owners: owners, flags: flags.union(.isDiscarded))
+        }
+    }
+
+    private borrowing func append(
+        _ row: LogRow, accepted: Instant, expires: Instant, recipients: Recipients,
+        in project: ProjectNumber,
+        _ record: (_ owners: [Ordinal], MessageRecord.Flags) -> [UInt8]
+    ) throws(StorageError) {
+        let key = Key.log(row, in: project)
+        guard recipients.count > 0 else { return }
+        let value = row.isDiscarded ? InboxRow.discarded : InboxRow.message
         switch recipients {
         case .one(let ordinal):
-            try raw.put(.inbox, .inbox(ordinal, header.sequence, in: project), [])
+            let bytes = record([ordinal], [])
+            try raw.put(.messages, key, bytes)
+            let digest = bytes.withUnsafeBytes { MessageRecord.onlyDigest($0) }
+            try raw.put(
+                .inbox, .inbox(ordinal, row.sequence, in: project),
+                digest.map { InboxRow.collapsible($0) } ?? value)
         case .many(let set) where set.count <= inboxRecipientsMax:
             var ordinals: [Ordinal] = []
             for index in 0..<set.view.blockCount {
                 let block = set.view.block(at: index)
                 block.view.forEachBit { ordinals.append(Ordinal(block: block.block, bit: $0)) }
             }
+            try raw.put(.messages, key, record(ordinals, []))
             for ordinal in ordinals {
-                try raw.put(.inbox, .inbox(ordinal, header.sequence, in: project), [])
+                try raw.put(.inbox, .inbox(ordinal, row.sequence, in: project), value)
             }
         case .many(let set):
+            try raw.put(.messages, key, record([], .hasBlob))
             try raw.put(.recipients, key, set.bytes)
+            try noteBlob(of: set.bytes.count, in: project, now: accepted)
         }
+        try raw.put(.due, .due(row.dueKind, expires, project, row.sequence.rawValue), [])
     }
 
-    public borrowing func watermark(
-        of ordinal: Ordinal, in project: ProjectNumber
-    ) throws(StorageError) -> MessageSequence {
-        guard let found = try raw.get(.watermarks, .ordinal(ordinal, in: project)) else {
-            return .none
-        }
-        var reader = RecordReader(found, of: .watermarks)
-        return MessageSequence(try reader.read(UInt64.self))
-    }
-
-    public borrowing func acknowledge(
-        through: MessageSequence, single: [UInt64], for ordinal: Ordinal, in project: ProjectNumber
-    ) throws(StorageError) {
-        // The instance may have left between its acknowledgement and this transaction.
-        guard try raw.get(.instances, .ordinal(ordinal, in: project)) != nil else { return }
-        let before = try watermark(of: ordinal, in: project)
-        if through > before {
-            var writer = RecordWriter()
-            writer.append(through.rawValue)
-            try raw.put(.watermarks, .ordinal(ordinal, in: project), writer.bytes)
-            for key in try keys(.acknowledged, under: .ordinal(ordinal, in: project)) {
-                let sequence = key.bytes.withUnsafeBytes { $0.loadBigEndian(UInt64.self, at: 8) }
-                if sequence <= through.rawValue { try raw.delete(.acknowledged, key) }
-            }
-        }
-        for sequence in single where sequence > max(before, through).rawValue {
-            try raw.put(
-                .acknowledged, .inbox(ordinal, MessageSequence(sequence), in: project), [])
-        }
-    }
-
-    public borrowing func forEachPending(
-        for ordinal: Ordinal, in project: ProjectNumber, after sequence: MessageSequence,
-        now: Instant, rowsMax: Int, _ body: (borrowing PendingMessage) -> Bool
-    ) throws(StorageError) -> PendingScan {
-        let first = MessageSequence(sequence.rawValue + 1)
-        let inboxPrefix = Key.ordinal(ordinal, in: project)
-        let projectPrefix = Key(project)
-        let inbox = try Cursor(raw, .inbox)
-        let recipients = try Cursor(raw, .recipients)
-        var direct = try inbox.seek(.inbox(ordinal, first, in: project))
-        var fanout = try recipients.seek(.sequence(first, in: project))
-        let singles = try hasSingleAcknowledgements(ordinal, in: project)
-        var rows = 0
-        var through = sequence
-        while true {
-            if let entry = direct, !inboxPrefix.isPrefix(of: entry.key) { direct = nil }
-            if let entry = fanout, !projectPrefix.isPrefix(of: entry.key) { fanout = nil }
-            // The next message is the lower of the two indexes' next.
-            let directSequence = direct.map { $0.key.loadBigEndian(UInt64.self, at: 8) } ?? .max
-            let fanoutSequence = fanout.map { $0.key.loadBigEndian(UInt64.self, at: 4) } ?? .max
-            let next = MessageSequence(min(directSequence, fanoutSequence))
-            guard next.rawValue != .max else { return .end }
-            guard rows < rowsMax else { return .paused(through: through) }
-            rows += 1
-            through = next
-            var isRecipient = true
-            if directSequence < fanoutSequence {
-                direct = try inbox.next()
-            } else {
-                guard let isMember = RecipientSetView.contains(ordinal, in: fanout!.value) else {
-                    throw RecordReader(fanout!.value, of: .recipients).damaged()
-                }
-                isRecipient = isMember
-                fanout = try recipients.next()
-            }
-            guard isRecipient else { continue }
-            if singles, try raw.get(.acknowledged, .inbox(ordinal, next, in: project)) != nil {
-                continue
-            }
-            guard let found = try raw.get(.messages, .sequence(next, in: project)) else { continue }
-            let message = try pending(next, found)
-            guard message.header.expires > now else { continue }
-            if !body(message) { return .stopped }
-        }
-    }
-
-    private borrowing func hasSingleAcknowledgements(
-        _ ordinal: Ordinal, in project: ProjectNumber
+    public borrowing func expire(
+        _ sequence: MessageSequence, in project: ProjectNumber, now: Instant
     ) throws(StorageError) -> Bool {
-        let prefix = Key.ordinal(ordinal, in: project)
-        let cursor = try Cursor(raw, .acknowledged)
-        guard let entry = try cursor.seek(prefix) else { return false }
-        return prefix.isPrefix(of: entry.key)
+        let key = Key.log(LogRow(sequence), in: project)
+        guard let found = try raw.get(.messages, key) else { return false }
+        let record = try MessageRecord(found)
+        let expires = try record.expires()
+        guard expires > now else { return false }
+        let bytes = try record.dropped(expiring: now)
+        try raw.put(.messages, key, bytes)
+        try raw.delete(.due, .due(.expiry, expires, project, sequence.rawValue))
+        try raw.put(.due, .due(.expiry, now, project, sequence.rawValue), [])
+        return true
     }
 
-    /// How many recipients a message had when it was accepted; the whole record is read for it.
-    borrowing func storedRecipientCount(
-        _ sequence: MessageSequence, _ bytes: UnsafeRawBufferPointer
-    ) throws(StorageError) -> UInt64? {
-        _ = try pending(sequence, bytes)
-        return bytes.loadLittleEndian(UInt64.self, at: 16)
+    /// Deletes an inbox row, and the message if that was its last one.
+    /// - Parameter isTaken: because it was acknowledged.
+    borrowing func removeInboxRow(
+        _ ordinal: Ordinal, _ row: LogRow, in project: ProjectNumber, isTaken: Bool = false
+    ) throws(StorageError) {
+        try raw.delete(.inbox, .inbox(ordinal, row.sequence, in: project))
+        let key = Key.log(row, in: project)
+        guard let found = try raw.get(.messages, key) else { return }
+        let record = try MessageRecord(found)
+        if record.ownerCount > 1 {
+            try raw.put(.messages, key, try record.bytes(without: ordinal, isTaken: isTaken))
+        } else {
+            try removeMessage(row, record, in: project)
+        }
     }
 
-    private borrowing func pending(
-        _ sequence: MessageSequence, _ bytes: UnsafeRawBufferPointer
-    ) throws(StorageError) -> PendingMessage {
-        var reader = RecordReader(bytes, of: .messages)
-        let accepted = Instant(millisecondsSince1970: try reader.read(Int64.self))
-        let expires = Instant(millisecondsSince1970: try reader.read(Int64.self))
-        _ = try reader.read(UInt64.self)
-        guard let kind = TargetKind(rawValue: try reader.read(UInt8.self)),
-            let priority = MessagePriority(rawValue: try reader.read(UInt8.self))
-        else { throw reader.damaged() }
-        _ = try reader.read(UInt16.self)
-        let from = try reader.text()
-        return PendingMessage(
-            header: MessageHeader(
-                sequence: sequence, accepted: accepted, expires: expires, kind: kind,
-                priority: priority, from: from),
-            body: reader.rest())
+    /// Deletes a message's rows but those in the inbox.
+    borrowing func removeMessage(
+        _ row: LogRow, _ record: MessageRecord, in project: ProjectNumber
+    ) throws(StorageError) {
+        let key = Key.log(row, in: project)
+        if !record.flags.contains(.isExpired) {
+            try raw.delete(
+                .due, .due(row.dueKind, try record.expires(), project, row.sequence.rawValue))
+        }
+        if record.flags.contains(.hasNumber) {
+            let number = try record.rest(row.sequence).number
+            try raw.delete(.numbers, .number(number, in: project))
+        }
+        if record.flags.contains(.hasBlob) {
+            try raw.delete(.recipients, key)
+            try raw.delete(.live, key)
+        }
+        try raw.delete(.messages, key)
     }
+}
+
+extension LogRow {
+    var dueKind: DueKind { isDiscarded ? .discarded : .expiry }
 }
 
 extension Transaction: StorageWriter {}

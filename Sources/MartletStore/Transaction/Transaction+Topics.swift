@@ -40,7 +40,7 @@ extension Transaction {
         while let entry = found, prefix.isPrefix(of: entry.key), result.count < limit {
             let isStart =
                 !name.isEmpty && start.isPrefix(of: entry.key)
-                && entry.key.count == start.bytes.count
+                && entry.key.count == start.count
             if !isStart {
                 var reader = RecordReader(entry.value, of: .topicNames)
                 let number = TopicNumber(try reader.read(UInt32.self))

@@ -8,14 +8,14 @@ import Glibc
 import Martlet
 import MartletClient
 
-struct DeviceState: Codable {
+struct KeptDevice: Codable {
     var project: String
     var app: String
     var platform: String
     var token: String
     var deviceKey: String
-    /// Every message up to here was taken.
-    var receivedThrough: UInt64
+    /// Stream IDs of messages that were taken and may come again.
+    var unconfirmed: [UInt64]
 
     var credentials: DeviceCredentials {
         DeviceCredentials(projectID: project, token: token, deviceKey: deviceKey)
@@ -26,11 +26,11 @@ struct DeviceStateFile {
     let path: String
 
     /// nil where there is no file yet.
-    func read() throws(MartletError) -> DeviceState? {
+    func read() throws(MartletError) -> KeptDevice? {
         guard FileManager.default.fileExists(atPath: path) else { return nil }
         do {
             return try JSONDecoder().decode(
-                DeviceState.self, from: try Data(contentsOf: URL(filePath: path)))
+                KeptDevice.self, from: try Data(contentsOf: URL(filePath: path)))
         } catch {
             throw MartletError(
                 .invalidArgument,
@@ -39,7 +39,7 @@ struct DeviceStateFile {
         }
     }
 
-    func write(_ state: DeviceState) throws(MartletError) {
+    func write(_ state: KeptDevice) throws(MartletError) {
         let bytes = Array((JSON.line(state) + "\n").utf8)
         let temporary = path + ".new"
         let descriptor = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
@@ -55,5 +55,27 @@ struct DeviceStateFile {
             .unavailable,
             "'\(path)' cannot be written (\(String(cString: strerror(errno)))). Name another file.",
             field: "state")
+    }
+}
+
+extension DeviceStateFile {
+    /// REG-4: asks for another token, and keeps it.
+    func rotate(host: String, port: Int) async throws -> String {
+        guard var known = try read() else {
+            throw MartletError(
+                .notFound, "There is no '\(path)'; `martlet listen` makes one.", field: "state")
+        }
+        let device = MartletDevice(
+            host: host, port: port, credentials: known.credentials, unconfirmed: known.unconfirmed)
+        do {
+            known.token = try await device.rotateToken()
+            // What came meanwhile is not taken and comes again.
+            await device.close()
+        } catch {
+            await device.close()
+            throw error
+        }
+        try write(known)
+        return known.token
     }
 }

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How connections open: who somebody is, and what a device's connection begins with. Rests on the
+// engine's authentication and on Delivery.
+
+import MartletBase
+import MartletEngine
+import MartletRing
+import MartletStore
+import MartletWire
+
+extension Loop where Kernel: ~Copyable {
+    mutating func open(
+        _ hello: Hello, _ connection: UnsafeMutablePointer<Connection>
+    ) throws {
+        guard !isDraining else {
+            throw MartletError(
+                .unavailable, "The broker is stopping; connect again.",
+                retryDelayMilliseconds: context.configuration.reconnectDelayMilliseconds)
+        }
+        guard requests.count + delivery.waitingCount < Self.waitingMax else {
+            throw MartletError(
+                .unavailable, "The broker has more to write than it can; connect again.",
+                retryDelayMilliseconds: context.configuration.reconnectDelayMilliseconds)
+        }
+        switch hello {
+        case .newDevice(let projectID, let appName, let platform):
+            let deviceKey = Credentials.deviceKey()
+            connection.pointee.phase = .registering
+            ask(
+                .register(
+                    NewInstance(
+                        project: projectID, app: appName, platform: platform,
+                        token: Credentials.token(), keyDigest: Credentials.digest(deviceKey))),
+                0, connection, .registration(deviceKey: deviceKey))
+        case .device(let projectID, let token, let deviceKey, let state, let unconfirmed):
+            let digest = Credentials.digest(deviceKey)
+            let (found, appName) = try context.store.read { (transaction) throws in
+                let found = try Authentication.device(
+                    projectID: projectID, token: token, digest: digest, in: transaction)
+                let app = try transaction.app(found.instance.app, in: found.project.number)
+                return (found, app?.name ?? "")
+            }
+            guard unconfirmed.count <= Limits.unconfirmedStreamIDsMax,
+                unconfirmed.allSatisfy({ $0 <= found.project.lastSequence.rawValue })
+            else {
+                throw MartletError(
+                    .invalidArgument,
+                    """
+                    HELLO lists up to \(Limits.unconfirmedStreamIDsMax) stream IDs of messages \
+                    that were delivered.
+                    """, field: "unconfirmed")
+            }
+            welcomeDevice(
+                connection, project: found.project, instance: found.instance, appName: appName,
+                mailbox: found.state, state: state, taken: unconfirmed)
+        case .sender(let projectID, let serverKey):
+            let digest = Credentials.digest(serverKey)
+            let keyID = Credentials.keyID(of: serverKey)
+            let project = try context.store.read { (transaction) throws in
+                try Authentication.sender(
+                    projectID: projectID, keyID: keyID, digest: digest, in: transaction)
+            }
+            welcome(connection, .sender(project.number), senderID: project.senderID)
+        case .administrator(let key, let projectID):
+            guard Credentials.digest(key).matches(context.administratorKey) else {
+                throw MartletError(
+                    .unauthenticated,
+                    "This is not the administrator key; it is in 'admin.key' in the data folder.",
+                    field: "administrator key")
+            }
+            guard !projectID.isEmpty else {
+                welcome(connection, .administrator(nil), senderID: 0)
+                return
+            }
+            let project = try context.store.read { (transaction) throws in
+                try Authentication.project(id: projectID, in: transaction)
+            }
+            welcome(connection, .administrator(project.number), senderID: project.senderID)
+        }
+    }
+
+    private mutating func welcome(
+        _ connection: UnsafeMutablePointer<Connection>, _ principal: Principal, senderID: UInt64
+    ) {
+        connection.pointee.principal = principal
+        connection.pointee.phase = .open
+        connection.pointee.splitter.frameBytesMax = Limits.senderFrameBytesMax
+        let role: ConnectionRole = if case .sender = principal { .sender } else { .administrator }
+        send(
+            .welcome(
+                Welcome(
+                    role: role, idleSeconds: context.configuration.idleSeconds,
+                    frameBytesMax: UInt32(Limits.senderFrameBytesMax), now: context.clock(),
+                    senderID: senderID)), to: connection)
+    }
+
+    /// A new device is one of the project's instances: it is connected at once.
+    mutating func registered(
+        _ connection: UnsafeMutablePointer<Connection>, _ instance: Instance, _ project: Project,
+        _ deviceKey: String
+    ) {
+        let appName: String
+        do {
+            appName = try context.store.read { (transaction) throws in
+                try transaction.app(instance.app, in: project.number)?.name ?? ""
+            }
+        } catch {
+            fail(connection, .unreadable(error))
+            return
+        }
+        let last = project.lastSequence
+        let mailbox = MailboxState(
+            acknowledged: LaneMarks(last), awayFrom: last,
+            throttleFull: Instant(rawValue: 0), seen: context.clock())
+        welcomeDevice(
+            connection, project: project, instance: instance, appName: appName, mailbox: mailbox,
+            state: .active, taken: [], token: instance.token.text, deviceKey: deviceKey)
+    }
+
+    /// The connection is a device's: NET-4, then its mailbox, then what comes.
+    private mutating func welcomeDevice(
+        _ connection: UnsafeMutablePointer<Connection>, project: Project, instance: Instance,
+        appName: String, mailbox: MailboxState, state: DeviceState, taken: [UInt64],
+        token: String = "", deviceKey: String = ""
+    ) {
+        let index = connection.pointee.id.index
+        let ordinal = instance.ordinal
+        let number = context.connectionNumbers.next()
+        connection.pointee.principal = .device(project.number, ordinal, instance.holder)
+        connection.pointee.phase = .open
+        send(
+            .welcome(
+                Welcome(
+                    role: .device, idleSeconds: context.configuration.idleSeconds,
+                    frameBytesMax: UInt32(Limits.deviceFrameBytesMax), now: context.clock(),
+                    senderID: project.senderID,
+                    acknowledgedThrough: mailbox.acknowledged.lowest.rawValue,
+                    token: token, deviceKey: deviceKey)), to: connection)
+        let replaced = delivery.attach(
+            index,
+            Attachment(
+                owner: MailboxOwner(
+                    project: project.number, ordinal: ordinal, platform: instance.platform,
+                    appKey: CollapseDigest(of: appName)),
+                holder: instance.holder, mailbox: mailbox, position: project.lastSequence,
+                state: state, taken: taken, connectionNumber: number), now: context.clock())
+        if let replaced { replace(connections + Int(replaced)) }
+        handOverDepartures()
+        tellConnected(connection)
+        for (other, loop) in context.peers.all.enumerated() where other != context.number {
+            let message = LoopMessage.connected(project.number, ordinal, connectionNumber: number)
+            if case .taken(mustWake: true) = loop.inbox.push([message]) {
+                transport.wake(loop.address, value: 1)
+            }
+        }
+    }
+
+    /// STO-2: tells the store that the device is connected.
+    mutating func tellConnected(_ connection: UnsafeMutablePointer<Connection>) {
+        guard case .device(let project, let ordinal, let holder) = connection.pointee.principal,
+            let mine = delivery.session(of: ordinal, in: project),
+            mine.index == connection.pointee.id.index
+        else { return }
+        connection.pointee.seen = lastTick
+        requests.append(
+            Request(
+                command: .connected(
+                    project: project, ordinal: ordinal, holder: holder,
+                    connection: ConnectionStart(
+                        number: mine.connectionNumber,
+                        position: delivery.position(of: mine.index))),
+                reply: .connected(
+                    loop: context.number, connection.pointee.id,
+                    connectionNumber: mine.connectionNumber)))
+    }
+
+    mutating func replace(_ connection: UnsafeMutablePointer<Connection>) {
+        fail(
+            connection,
+            MartletError(.replaced, "Another connection of this instance took over."))
+    }
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// RCP-1: receipts for the senders that listen on this loop, read from the store behind what each of
+// them was sent already, as far as its queue has room. Rests on the engine's receipts and MartletWire.
+
+import Logging
+import MartletBase
+import MartletEngine
+import MartletRing
+import MartletStore
+import MartletWire
+
+extension Loop where Kernel: ~Copyable {
+    /// Receipts that one sender is sent in a turn.
+    private static var receiptsPerTurn: Int { 256 }
+
+    mutating func listen(_ connection: UnsafeMutablePointer<Connection>, _ project: ProjectNumber) {
+        guard connection.pointee.receiptsAfter == nil else { return }
+        connection.pointee.receiptsAfter = 0
+        listening[project, default: []].append(connection.pointee.id)
+        receiptsDue.append(connection.pointee.id)
+    }
+
+    /// The connection is gone.
+    mutating func stopListening(_ connection: UnsafeMutablePointer<Connection>) {
+        guard connection.pointee.receiptsAfter != nil,
+            let project = try? connection.pointee.principal.senderProject()
+        else { return }
+        let id = connection.pointee.id
+        listening[project]?.removeAll { $0 == id }
+        if listening[project]?.isEmpty == true { listening[project] = nil }
+    }
+
+    mutating func sendReceipts() {
+        guard !receiptsDue.isEmpty else { return }
+        var due: [ConnectionID] = []
+        swap(&due, &receiptsDue)
+        for id in due {
+            guard let connection = connection(id), connection.pointee.phase == .open,
+                let after = connection.pointee.receiptsAfter,
+                let project = try? connection.pointee.principal.senderProject()
+            else { continue }
+            guard delivery.hasRoom(id.index) else {
+                connection.pointee.receiptsWait = true
+                continue
+            }
+            do {
+                let page = try context.store.read { (transaction) throws in
+                    try Receipt.page(
+                        after: after, limit: Self.receiptsPerTurn, in: project, transaction)
+                }
+                for receipt in page { send(receipt, to: connection) }
+                if page.count == Self.receiptsPerTurn { receiptsDue.append(id) }
+            } catch {
+                context.logger.error(
+                    "receipts could not be read", metadata: ["error": "\(error)"])
+                receiptsUnread.append(id)
+            }
+        }
+    }
+
+    private mutating func send(
+        _ receipt: Receipt, to connection: UnsafeMutablePointer<Connection>
+    ) {
+        connection.pointee.receiptsAfter = receipt.event
+        send(
+            .receiptEvent(
+                ReceiptEvent(
+                    eventID: receipt.event, messageNumber: receipt.messageNumber,
+                    token: receipt.token.text, kind: receipt.kind, instant: receipt.at)),
+            to: connection)
+    }
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A message's time to live as each platform writes it (TTL-1): a duration for Android, an instant for
+// Apple, a number for the web; and how urgent it is (PRI-1). Rests on MessageTraits.
+
+extension Lifespan {
+    /// Android: seconds, perhaps with a fraction, and `s`, such as `4500s` or `3.5s`; rounded down to
+    /// whole seconds. nil for any other text, and beyond the maximum of 28 days.
+    public init?(androidDuration text: some StringProtocol) {
+        guard text.hasSuffix("s") else { return nil }
+        let parts = text.dropLast().split(separator: ".", omittingEmptySubsequences: false)
+        guard (1...2).contains(parts.count), parts.allSatisfy({ Self.isDigits($0) }) else {
+            return nil
+        }
+        // The protocol's durations have at most nanoseconds.
+        if parts.count == 2, parts[1].utf8.count > 9 { return nil }
+        self.init(wholeSeconds: parts[0])
+    }
+
+    /// The web's header `TTL`: a number of seconds. nil for any other text, and beyond the maximum
+    /// of 28 days.
+    public init?(webTTL text: some StringProtocol) {
+        guard Self.isDigits(text) else { return nil }
+        self.init(wholeSeconds: text)
+    }
+
+    /// Apple's `apns-expiration`: seconds since 1970; 0 is now or never. nil for what is before that
+    /// or after the year 9999.
+    public init?(unixSeconds seconds: Int64) {
+        guard (0...Self.lastUnixSecond).contains(seconds) else { return nil }
+        self = seconds == 0 ? .seconds(0) : .until(Instant(millisecondsSince1970: seconds * 1000))
+    }
+
+    /// 9999-12-31T23:59:59Z.
+    private static let lastUnixSecond: Int64 = 253_402_300_799
+
+    private init?(wholeSeconds text: some StringProtocol) {
+        guard let seconds = UInt32(text), seconds <= Limits.timeToLiveSecondsMax else { return nil }
+        self = .seconds(seconds)
+    }
+
+    private static func isDigits(_ text: some StringProtocol) -> Bool {
+        !text.isEmpty
+            && text.utf8.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
+    }
+}
+
+extension MessagePriority {
+    /// Apple's `apns-priority`: 5 is normal, 10 is high. nil for any other.
+    public init?(apnsPriority number: Int) {
+        switch number {
+        case 5: self = .normal
+        case 10: self = .high
+        default: return nil
+        }
+    }
+
+    /// The web's header `Urgency`: `very-low`, `low` and `normal` are normal, `high` is high. nil for any
+    /// other.
+    public init?(webUrgency text: some StringProtocol) {
+        switch text {
+        case "very-low", "low", "normal": self = .normal
+        case "high": self = .high
+        default: return nil
+        }
+    }
+}

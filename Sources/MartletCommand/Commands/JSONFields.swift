@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Takes the fields of a JSON object one by one, each under both of its spellings, and refuses what is
+// left over. Rests on JSONValue.
+
+import Martlet
+
+/// A value and where it stands.
+struct JSONField {
+    var value: JSONValue
+    var path: String
+
+    func text() throws(MartletError) -> String {
+        guard case .string(let text) = value else {
+            throw refusal("It takes a string in double quotes.")
+        }
+        return text
+    }
+
+    func flag() throws(MartletError) -> Bool {
+        guard case .bool(let flag) = value else { throw refusal("It takes true or false.") }
+        return flag
+    }
+
+    /// Apple's flags are 1.
+    func mark() throws(MartletError) -> Bool {
+        switch value {
+        case .integer(1), .bool(true): true
+        case .integer(0), .bool(false): false
+        default: throw refusal("It takes 1.")
+        }
+    }
+
+    func number() throws(MartletError) -> UInt32 {
+        guard case .integer(let number) = value, let number = UInt32(exactly: number) else {
+            throw refusal("It takes a whole number.")
+        }
+        return number
+    }
+
+    func fields() throws(MartletError) -> JSONFields { try JSONFields(value, path) }
+
+    /// A map of texts.
+    func entries() throws(MartletError) -> [Message.DataEntry] {
+        var fields = try fields()
+        var entries: [Message.DataEntry] = []
+        for field in fields.rest() {
+            entries.append(.init(key: field.name, value: try field.field.text()))
+        }
+        return entries
+    }
+
+    func refusal(_ message: String) -> MartletError {
+        MartletError(.invalidArgument, message, field: path)
+    }
+}
+
+struct JSONFields {
+    private var members: [String: JSONValue]
+    var path: String
+
+    init(_ value: JSONValue, _ path: String) throws(MartletError) {
+        guard case .object(let members) = value else {
+            throw MartletError(
+                .invalidArgument, "It takes an object, {\"…\": …}.", field: path)
+        }
+        self.members = members
+        self.path = path
+    }
+
+    private func place(_ name: String) -> String { path.isEmpty ? name : "\(path).\(name)" }
+
+    /// A member by its name in snake_case, or as lowerCamelCase.
+    mutating func take(_ name: String) -> JSONField? {
+        let words = name.split(separator: "_")
+        let camel = words.dropFirst().reduce(String(words.first ?? "")) {
+            $0 + $1.prefix(1).uppercased() + $1.dropFirst()
+        }
+        for spelling in [name, camel] {
+            if let value = members.removeValue(forKey: spelling) {
+                return JSONField(value: value, path: place(spelling))
+            }
+        }
+        return nil
+    }
+
+    /// Everything that was not taken, in the order of the names.
+    mutating func rest() -> [(name: String, field: JSONField)] {
+        defer { members = [:] }
+        return members.sorted { $0.key < $1.key }
+            .map { ($0.key, JSONField(value: $0.value, path: place($0.key))) }
+    }
+
+    func finish(among names: [String]) throws(MartletError) {
+        guard let unknown = members.keys.min() else { return }
+        throw MartletError(
+            .invalidArgument,
+            "There is no such field here; there are \(names.joined(separator: ", ")).",
+            field: place(unknown))
+    }
+
+    mutating func notification() throws(MartletError) -> Message.Notification? {
+        let made = Message.Notification(
+            title: try take("title")?.text(), body: try take("body")?.text(),
+            image: try take("image")?.text())
+        return made == .init() ? nil : made
+    }
+
+    /// What is left of a notification is passed through: texts as they are, the rest as JSON.
+    mutating func options() -> [Message.DataEntry] {
+        rest().map { .init(key: $0.name, value: $0.field.value.string ?? $0.field.value.text) }
+    }
+}

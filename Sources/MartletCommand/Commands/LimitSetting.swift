@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A limit of mailboxes and rates on the command line of `martlet serve`: `name=value`. Rests on
+// MailboxLimits.
+
+import Martlet
+
+struct LimitSetting: Sendable {
+    private static let limits:
+        [(name: String, path: any WritableKeyPath<MailboxLimits, Int> & Sendable)] = [
+            ("stored-per-instance-max", \.storedPerInstanceMax),
+            ("collapse-keys-per-instance-max", \.collapseKeysPerInstanceMax),
+            ("collapsible-burst", \.collapsibleBurst),
+            ("collapsible-refill-seconds", \.collapsibleRefillSeconds),
+            ("inactive-seconds", \.inactiveSeconds),
+            ("device-messages-per-minute", \.deviceMessagesPerMinute),
+            ("device-messages-per-hour", \.deviceMessagesPerHour),
+        ]
+
+    static var list: String { limits.map(\.name).joined(separator: ", ") }
+
+    private let path: any WritableKeyPath<MailboxLimits, Int> & Sendable
+    private let value: Int
+
+    /// nil for a name that is not in the list, or a value that is no whole number from 0 to
+    /// 1,000,000,000.
+    init?(_ text: String) {
+        let parts = text.split(separator: "=", maxSplits: 1)
+        guard parts.count == 2, let value = Int(parts[1]), (0...1_000_000_000).contains(value),
+            let limit = Self.limits.first(where: { $0.name == parts[0] })
+        else { return nil }
+        path = limit.path
+        self.value = value
+    }
+
+    func apply(to limits: inout MailboxLimits) { limits[keyPath: path] = value }
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a sender does with a message after it was accepted: `martlet cancel` (MSG-10) and `martlet
+// receipts` (RCP-1). Rests on SenderAccess.
+
+import ArgumentParser
+import Martlet
+import Synchronization
+
+struct CancelCommand: ReportingCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "cancel",
+        abstract: "Cancel a message: whoever has not got it does not get it.",
+        discussion: "A scheduled message is not sent at all.")
+
+    @Argument(help: "The message ID, as `martlet send` printed it, or its number.")
+    var messageID: String
+
+    @OptionGroup var sender: SenderOptions
+    @OptionGroup var folder: FolderOptions
+    @OptionGroup var output: OutputOptions
+
+    func perform() async throws {
+        let access = try await sender.access(folder: folder.folder)
+        let answer = try await access.cancel(messageID)
+        try await access.close()
+        if output.json { return JSON.print(answer) }
+        let instances =
+            answer.delivered == 1 ? "1 instance has" : "\(answer.delivered) instances have"
+        Terminal.print(
+            answer.wasScheduled
+                ? "cancelled; it had not been sent" : "cancelled; \(instances) it already")
+    }
+}
+
+struct ReceiptsCommand: ReportingCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "receipts",
+        abstract: "Print what became of messages that were sent with --receipts, as it comes.",
+        discussion: """
+            Begins with what nobody has taken yet. A receipt is taken once it is printed, and does not \
+            come again. Ctrl-C ends with 0.
+            """)
+
+    @Option(help: "End after so many receipts.")
+    var count: Int?
+
+    @OptionGroup var sender: SenderOptions
+    @OptionGroup var folder: FolderOptions
+    @OptionGroup var output: OutputOptions
+
+    func validate() throws {
+        guard count ?? 1 > 0 else { throw ValidationError("--count takes at least 1.") }
+    }
+
+    func perform() async throws {
+        let interrupt = Interrupt.prepare()
+        let access = try await sender.access(folder: folder.folder)
+        let left = Countdown(from: count ?? .max)
+        let isJSON = output.json
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask {
+                try await access.receipts { receipt in
+                    Terminal.print(isJSON ? JSON.line(receipt) : Self.text(receipt))
+                    return left.step()
+                }
+            }
+            group.addTask { await interrupt.wait() }
+            try await group.next()
+            group.cancelAll()
+        }
+        try await access.close()
+    }
+
+    private static func text(_ receipt: ReceiptAnswer) -> String {
+        let instant = Martlet.Instant(millisecondsSince1970: receipt.instant).iso8601
+        return "\(instant)  \(receipt.kind)  \(receipt.messageID)  \(receipt.token)"
+    }
+}
+
+/// How many results are still wanted.
+private final class Countdown: Sendable {
+    private let left: Mutex<Int>
+
+    init(from count: Int) { left = Mutex(count) }
+
+    /// One has come; whether more are wanted.
+    func step() -> Bool {
+        left.withLock { left in
+            left -= 1
+            return left > 0
+        }
+    }
+}
+
+struct RotateCommand: ReportingCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "rotate",
+        abstract: "Give a device of `martlet listen` another token.",
+        discussion: """
+            The old token is not registered any more; subscriptions and stored messages stay. The device \
+            must not listen at the same time.
+            """)
+
+    @Argument(help: ArgumentHelp("The device's state file.", valueName: "path"))
+    var state: String
+
+    @Option(help: "The broker's address.")
+    var host = "127.0.0.1"
+
+    @Option(help: "The broker's port.")
+    var port = Limits.defaultPort
+
+    @OptionGroup var output: OutputOptions
+
+    private struct Answer: Encodable {
+        var token: String
+    }
+
+    func validate() throws {
+        guard (1...65_535).contains(port) else {
+            throw ValidationError("--port takes a number from 1 to 65535.")
+        }
+    }
+
+    func perform() async throws {
+        let token = try await DeviceStateFile(path: state).rotate(host: host, port: port)
+        if output.json { return JSON.print(Answer(token: token)) }
+        Terminal.print("Token \(token)")
+    }
+}

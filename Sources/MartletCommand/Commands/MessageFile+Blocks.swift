@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The blocks of a message file, in each platform's own terms (MSG-5, TTL-1, PRI-1, COL-1). Rests on
+// JSONFields.
+
+import Martlet
+
+extension Message.Android {
+    init(_ block: JSONField) throws(MartletError) {
+        self.init()
+        var fields = try block.fields()
+        if let field = fields.take("ttl") {
+            guard case .seconds(let seconds)? = Lifespan(androidDuration: try field.text()) else {
+                throw field.refusal(
+                    "It takes seconds up to 28 days, such as \"4500s\" or \"3.5s\".")
+            }
+            timeToLiveSeconds = seconds
+        }
+        if let field = fields.take("priority") {
+            switch try field.text().lowercased() {
+            case "normal": priority = .normal
+            case "high": priority = .high
+            default: throw field.refusal("It takes \"normal\" or \"high\".")
+            }
+        }
+        collapseKey = try fields.take("collapse_key")?.text()
+        restrictedPackageName = try fields.take("restricted_package_name")?.text()
+        if let field = fields.take("data") { data = try field.entries() }
+        if let field = fields.take("notification") {
+            var shown = try field.fields()
+            notification = try shown.notification()
+            options = shown.options()
+        }
+        try fields.finish(among: [
+            "ttl", "priority", "collapse_key", "restricted_package_name", "data", "notification",
+        ])
+    }
+}
+
+extension Message.APNS {
+    init(_ block: JSONField) throws(MartletError) {
+        self.init()
+        var fields = try block.fields()
+        if let field = fields.take("headers") {
+            var headers = try field.fields()
+            if let field = headers.take("apns-expiration") {
+                guard let seconds = Int64(try field.text()),
+                    Lifespan(unixSeconds: seconds) != nil
+                else {
+                    throw field.refusal(
+                        "It takes seconds since 1970 in quotes, or \"0\" for now or never.")
+                }
+                expirationSeconds = seconds
+            }
+            if let field = headers.take("apns-priority") {
+                guard let urgency = MessagePriority(apnsPriority: Int(try field.text()) ?? 0) else {
+                    throw field.refusal("It takes \"5\" (normal) or \"10\" (high).")
+                }
+                priority = urgency
+            }
+            collapseID = try headers.take("apns-collapse-id")?.text()
+            try headers.finish(among: ["apns-expiration", "apns-priority", "apns-collapse-id"])
+        }
+        if let field = fields.take("payload") { try read(payload: field) }
+        if let field = fields.take("fcm_options") {
+            var options = try field.fields()
+            if let image = try options.take("image")?.text() {
+                var shown = notification ?? .init()
+                shown.image = image
+                notification = shown
+            }
+            try options.finish(among: ["image"])
+        }
+        try fields.finish(among: ["headers", "payload", "fcm_options"])
+    }
+
+    private mutating func read(payload field: JSONField) throws(MartletError) {
+        var members = try field.fields()
+        if let field = members.take("aps") {
+            var aps = try field.fields()
+            if let alert = aps.take("alert") { try read(alert: alert) }
+            payload.badge = try aps.take("badge")?.number()
+            payload.sound = try aps.take("sound")?.text()
+            payload.category = try aps.take("category")?.text()
+            payload.threadID = try aps.take("thread-id")?.text()
+            payload.contentAvailable = try aps.take("content-available")?.mark() ?? false
+            payload.mutableContent = try aps.take("mutable-content")?.mark() ?? false
+            try aps.finish(among: [
+                "alert", "badge", "sound", "category", "thread-id", "content-available",
+                "mutable-content",
+            ])
+        }
+        payload.custom = members.rest().map { .init(key: $0.name, value: $0.field.value.text) }
+    }
+
+    private mutating func read(alert field: JSONField) throws(MartletError) {
+        if let text = field.value.string {
+            notification = .init(body: text)
+            return
+        }
+        var alert = try field.fields()
+        let shown = Message.Notification(
+            title: try alert.take("title")?.text(), body: try alert.take("body")?.text())
+        if shown != .init() { notification = shown }
+        payload.subtitle = try alert.take("subtitle")?.text()
+        try alert.finish(among: ["title", "subtitle", "body"])
+    }
+}
+
+extension Message.WebPush {
+    init(_ block: JSONField) throws(MartletError) {
+        self.init()
+        var fields = try block.fields()
+        if let field = fields.take("headers") {
+            var headers = try field.fields()
+            if let field = headers.take("TTL") {
+                guard case .seconds(let seconds)? = Lifespan(webTTL: try field.text()) else {
+                    throw field.refusal("It takes seconds up to 28 days in quotes.")
+                }
+                timeToLiveSeconds = seconds
+            }
+            if let field = headers.take("Urgency") {
+                guard let urgency = MessagePriority(webUrgency: try field.text()) else {
+                    throw field.refusal(
+                        "It takes \"very-low\", \"low\", \"normal\" or \"high\".")
+                }
+                priority = urgency
+            }
+            topic = try headers.take("Topic")?.text()
+            try headers.finish(among: ["TTL", "Urgency", "Topic"])
+        }
+        if let field = fields.take("data") { data = try field.entries() }
+        if let field = fields.take("notification") {
+            var shown = try field.fields()
+            notification = try shown.notification()
+            options = shown.options()
+        }
+        if let field = fields.take("fcm_options") {
+            var links = try field.fields()
+            if let link = try links.take("link")?.text() {
+                options.append(.init(key: "link", value: link))
+            }
+            try links.finish(among: ["link"])
+        }
+        try fields.finish(among: ["headers", "data", "notification", "fcm_options"])
+    }
+}

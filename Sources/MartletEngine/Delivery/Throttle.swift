@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// COL-4: a token bucket per instance, kept as the one instant at which it is full again, and the
+// sessions that wait for their next token, by the instant of that. Rests on the limits.
+
+import MartletBase
+
+/// The arithmetic of the buckets, in milliseconds.
+struct Throttle: Sendable {
+    /// Milliseconds until there is one token more; 0: nothing is throttled.
+    let token: Int64
+    /// Milliseconds until an empty bucket is full.
+    let bucket: Int64
+
+    init(_ limits: MailboxLimits) {
+        let isOn = limits.collapsibleBurst > 0 && limits.collapsibleRefillSeconds > 0
+        token = isOn ? Int64(limits.collapsibleRefillSeconds) * 1000 : 0
+        bucket = token * Int64(limits.collapsibleBurst)
+    }
+
+    /// When the bucket is full again once tokens worth `cost` milliseconds are taken; nil if there are
+    /// not so many.
+    @inline(__always)
+    func taking(_ cost: Int64, from full: Int64, _ now: Int64) -> Int64? {
+        let later = max(full, now) &+ cost
+        return later &- now <= bucket ? later : nil
+    }
+
+    /// When an empty bucket has its next token.
+    func nextToken(_ full: Int64) -> Int64 { full &+ token &- bucket }
+}
+
+/// Sessions that wait for an instant, each once, in a heap.
+struct WakeQueue: ~Copyable {
+    private struct Entry {
+        var instant: Int64
+        var index: UInt32
+    }
+
+    private var heap: [Entry] = []
+    /// Session number ↦ place in the heap.
+    private let places: UnsafeMutablePointer<UInt32>
+
+    init(capacity: Int) {
+        places = .allocate(capacity: capacity)
+        places.initialize(repeating: .nothing, count: capacity)
+    }
+
+    deinit { places.deallocate() }
+
+    var next: Int64? { heap.first?.instant }
+
+    mutating func insert(_ index: UInt32, at instant: Int64) {
+        remove(index)
+        heap.append(Entry(instant: instant, index: index))
+        rise(heap.count - 1)
+    }
+
+    mutating func remove(_ index: UInt32) {
+        let place = places[Int(index)]
+        guard place != .nothing else { return }
+        places[Int(index)] = .nothing
+        let last = heap.removeLast()
+        guard Int(place) < heap.count else { return }
+        heap[Int(place)] = last
+        sink(Int(place))
+        rise(Int(places[Int(last.index)]))
+    }
+
+    mutating func popFirst(until now: Int64) -> UInt32? {
+        guard let first = heap.first, first.instant <= now else { return nil }
+        remove(first.index)
+        return first.index
+    }
+
+    private mutating func rise(_ start: Int) {
+        var at = start
+        while at > 0, heap[at].instant < heap[(at - 1) / 2].instant {
+            heap.swapAt(at, (at - 1) / 2)
+            places[Int(heap[at].index)] = UInt32(at)
+            at = (at - 1) / 2
+        }
+        places[Int(heap[at].index)] = UInt32(at)
+    }
+
+    private mutating func sink(_ start: Int) {
+        var at = start
+        while true {
+            var least = at
+            for child in 2 * at + 1...2 * at + 2
+            where child < heap.count && heap[child].instant < heap[least].instant {
+                least = child
+            }
+            guard least != at else { break }
+            heap.swapAt(at, least)
+            places[Int(heap[at].index)] = UInt32(at)
+            at = least
+        }
+        places[Int(heap[at].index)] = UInt32(at)
+    }
+}

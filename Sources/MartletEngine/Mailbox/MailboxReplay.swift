@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a mailbox holds is computed when it is read, not kept: the rules of collapsing and storing are
+// applied to the instance's log, entry by entry as they were accepted. So accepting a message for ten
+// million instances costs nothing per instance, whatever rules there are, and a mailbox costs its own
+// reader some nanoseconds per entry.
+//
+// The rules, in the order in which they apply when an entry is accepted:
+//   - what has expired by then is stored no more (TTL-3);
+//   - a collapsible message replaces the one with its key (COL-1); if as many other keys as are allowed
+//     are stored, the least recently written goes (COL-3);
+//   - a message that is not collapsible and was accepted while the instance was away, while as many such
+//     are stored as are allowed, discards everything stored, itself included (STO-1). The number told
+//     is of what was accepted while the instance was away. What was discarded because the instance was
+//     inactive (STO-2) is told with it; an overflow behind that leaves only its own number.
+// What was acknowledged had been delivered, on a connection that began behind what STO-1 counts: so an
+// acknowledgement, however late, changes nothing for other messages. Only that of an entry that discarded
+// something says more: the device knows of everything discarded up to there. Rests on the records.
+
+public import MartletBase
+
+/// Replays one instance's log. Give it the entries in order, then ask what is left.
+public struct MailboxReplay: Sendable {
+    private let limits: MailboxLimits
+    private let awayFrom: MessageSequence
+    private let awayThrough: MessageSequence
+    /// What is stored and not collapsible, in the order of the sequences.
+    private var plain: [LogEntry] = []
+    /// What is stored and collapsible; the least recently written key first.
+    private var collapsible: [LogEntry] = []
+    /// How many of `plain` STO-1 counts.
+    private var countedCount = 0
+    /// When the first of what is stored expires: most entries need not look for what has.
+    private var nextExpiry: Instant?
+    /// STO-1: the last entry that discarded everything before it, and how many were discarded by then.
+    public private(set) var overflow: (count: UInt64, through: MessageSequence)?
+    /// STO-2: those discarded since, and the last of them.
+    private var inactive: (count: UInt64, through: MessageSequence) = (0, .none)
+    /// The last entry that was added, or up to which there was none.
+    public private(set) var through: MessageSequence
+
+    /// - Parameters:
+    ///   - after: the entries begin behind this.
+    ///   - awayFrom, awayThrough: see `MailboxState`.
+    ///   - discarded: what is known to be discarded (STO-1), and not acknowledged.
+    public init(
+        limits: MailboxLimits, after: MessageSequence, awayFrom: MessageSequence,
+        awayThrough: MessageSequence = MessageSequence(.max),
+        discarded: (count: UInt64, through: MessageSequence)? = nil
+    ) {
+        self.limits = limits
+        self.awayFrom = awayFrom
+        self.awayThrough = awayThrough
+        through = after
+        overflow = discarded
+    }
+
+    /// Begins where the instance is: behind `state.logStart`, with what is known to be discarded.
+    public init(limits: MailboxLimits, state: MailboxState) {
+        self.init(
+            limits: limits, after: state.logStart, awayFrom: state.awayFrom,
+            awayThrough: state.awayThrough,
+            discarded: state.discardedCount > 0
+                ? (state.discardedCount, state.discardedThrough) : nil)
+    }
+
+    /// How many messages were discarded (STO-1, STO-2) that the device does not know of.
+    public var discardedCount: UInt64 { (overflow?.count ?? 0) + inactive.count }
+    /// The last entry that discarded any of them.
+    public var discardedThrough: MessageSequence {
+        if inactive.count > 0 { return inactive.through }
+        return discardedCount > 0 ? overflow!.through : .none
+    }
+
+    public mutating func add(_ entry: LogEntry) {
+        precondition(entry.sequence > through, "A log is replayed in its order.")
+        through = entry.sequence
+        expire(entry.accepted)
+        switch entry.content {
+        case .discarded:
+            inactive = (inactive.count + 1, entry.sequence)
+            if entry.isAcknowledged { forgetDiscarded() }
+        case .message(let key?): addCollapsible(entry, key)
+        case .message(nil): addPlain(entry)
+        }
+    }
+
+    /// What is stored at `now`, also what is acknowledged out of order, in no order.
+    public mutating func stored(at now: Instant) -> [LogEntry] {
+        expire(now)
+        return plain + collapsible
+    }
+
+    /// What is left to be delivered at `now`, in the order of the sequences.
+    public mutating func left(at now: Instant) -> [LogEntry] {
+        var left = stored(at: now).filter { !$0.isAcknowledged }
+        left.sort { $0.sequence < $1.sequence }
+        return left
+    }
+
+    private mutating func addPlain(_ entry: LogEntry) {
+        let isCounted = isCounted(entry)
+        if isCounted, limits.storedPerInstanceMax > 0, countedCount >= limits.storedPerInstanceMax {
+            let count = countedCount + collapsible.count(where: { self.isCounted($0) }) + 1
+            overflow = ((overflow?.count ?? 0) + UInt64(count), entry.sequence)
+            inactive.count = 0
+            if entry.isAcknowledged { forgetDiscarded() }
+            plain.removeAll()
+            collapsible.removeAll()
+            countedCount = 0
+            nextExpiry = nil
+            return
+        }
+        plain.append(entry)
+        if isCounted { countedCount += 1 }
+        note(entry.expires)
+    }
+
+    private mutating func addCollapsible(_ entry: LogEntry, _ key: CollapseDigest) {
+        collapsible.removeAll { $0.content == .message(collapse: key) }
+        if limits.collapseKeysPerInstanceMax > 0,
+            collapsible.count >= limits.collapseKeysPerInstanceMax
+        {
+            collapsible.removeFirst()
+        }
+        collapsible.append(entry)
+        note(entry.expires)
+    }
+
+    private mutating func note(_ expires: Instant) {
+        nextExpiry = min(nextExpiry ?? expires, expires)
+    }
+
+    private mutating func expire(_ now: Instant) {
+        guard let nextExpiry, nextExpiry <= now else { return }
+        plain.removeAll { $0.expires <= now }
+        collapsible.removeAll { $0.expires <= now }
+        countedCount = plain.count(where: { isCounted($0) })
+        self.nextExpiry = (plain + collapsible).map(\.expires).min()
+    }
+
+    /// The device knows.
+    private mutating func forgetDiscarded() {
+        overflow?.count = 0
+        inactive.count = 0
+    }
+
+    private func isCounted(_ entry: LogEntry) -> Bool {
+        entry.sequence > awayFrom && entry.sequence <= awayThrough
+    }
+}

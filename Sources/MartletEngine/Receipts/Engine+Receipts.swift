@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// RCP-1 and RCP-2: what devices tell of messages whose senders asked for it, kept until a sender takes
+// it. Each instance tells each kind once per message. Rests on Storage.
+
+import MartletBase
+
+extension Engine {
+    func receipt(
+        _ kind: ReceiptKind, of streamID: UInt64, by ordinal: Ordinal, _ holder: Holder,
+        in project: ProjectNumber, now: Instant,
+        _ storage: borrowing some StorageWriter & ~Copyable
+    ) throws(StorageError) -> Outcome {
+        guard let instance = try storage.instance(ordinal, in: project), instance.holder == holder
+        else {
+            return .refused(
+                MartletError(.unregistered, "The instance is not registered.", field: "token"))
+        }
+        let sequence = MessageSequence(streamID)
+        // As long as the store knows who got the message: always where these were few. Of what went to
+        // many and is there no more, or was never stored, an instance of the project is believed.
+        if try storage.isRecipient(ordinal, of: sequence, in: project) == false {
+            return .refused(
+                MartletError(
+                    .notFound, "The instance is no recipient of such a message.",
+                    field: "stream ID"))
+        }
+        guard let number = try storage.takeReceipt(kind, of: sequence, by: ordinal, in: project)
+        else { return .receiptKept(nil) }
+        let receipt = Receipt(
+            event: 0, messageNumber: number, token: instance.token, kind: kind, at: now)
+        _ = try storage.appendReceipt(receipt.bytes, in: project)
+        return .receiptKept(project)
+    }
+}

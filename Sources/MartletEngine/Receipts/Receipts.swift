@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// RCP-1: the receipts that wait for a project's senders, and how one is kept: u64 message number ‖
+// i64 instant ‖ u8 kind ‖ token (24 bytes), little-endian. Rests on Storage.
+
+public import MartletBase
+
+/// What a device told of a message (RCP-2).
+public struct Receipt: Sendable, Hashable {
+    /// Its number among the project's receipts: what senders acknowledge.
+    public var event: UInt64
+    public var messageNumber: UInt64
+    /// The instance's when it told that.
+    public var token: Token
+    public var kind: ReceiptKind
+    public var at: Instant
+
+    public init(
+        event: UInt64, messageNumber: UInt64, token: Token, kind: ReceiptKind, at: Instant
+    ) {
+        self.event = event
+        self.messageNumber = messageNumber
+        self.token = token
+        self.kind = kind
+        self.at = at
+    }
+
+    /// A project's receipts in the order in which they came, those after `event`.
+    public static func page(
+        after event: UInt64, limit: Int, in project: ProjectNumber,
+        _ storage: borrowing some StorageReader & ~Copyable
+    ) throws(StorageError) -> [Receipt] {
+        var found: [Receipt] = []
+        for record in try storage.receipts(in: project, after: event, limit: limit) {
+            found.append(try Receipt(record))
+        }
+        return found
+    }
+
+    var bytes: [UInt8] {
+        var bytes: [UInt8] = []
+        for word in [messageNumber, UInt64(bitPattern: at.millisecondsSince1970)] {
+            for shift in 0..<8 as Range<UInt64> {
+                bytes.append(UInt8(truncatingIfNeeded: word >> (shift * 8)))
+            }
+        }
+        bytes.append(kind.rawValue)
+        return bytes + token.bytes
+    }
+
+    private init(_ record: ReceiptRecord) throws(StorageError) {
+        let bytes = record.bytes
+        guard bytes.count == 17 + Limits.tokenRandomBytes,
+            let kind = ReceiptKind(rawValue: bytes[16])
+        else {
+            throw StorageError(
+                operation: "read receipts", code: 0,
+                text: "a record is damaged; run 'martlet check'", isFull: false)
+        }
+        func word(_ start: Int) -> UInt64 {
+            (0..<8).reduce(0) { $0 | UInt64(bytes[start + $1]) << (UInt64($1) * 8) }
+        }
+        self.init(
+            event: record.number, messageNumber: word(0), token: Token(bytes: Array(bytes[17...])),
+            kind: kind, at: Instant(millisecondsSince1970: Int64(bitPattern: word(8))))
+    }
+}

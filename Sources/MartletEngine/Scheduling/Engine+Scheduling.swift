@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// MSG-10: messages for later. What can be wrong with one is told when it is accepted; its audience is
+// that of the instant at which it is sent, and its life counts from the instant for which it was
+// scheduled. Its number is taken from the project's sequences when it is accepted, its place among the
+// stored messages when it is sent. A device that is over a limit by then (QUO-1) is skipped, as in any
+// fanout. Rests on Engine+Send.
+
+public import MartletBase
+
+/// What happened by itself.
+public struct Advance: Sendable {
+    /// To be told to the loops once they are durable, as those of commands are.
+    public var outcomes: [Outcome]
+    /// There is more to do at the same instant: to be called again, in another transaction.
+    public var hasMore: Bool
+
+    public init(outcomes: [Outcome], hasMore: Bool) {
+        self.outcomes = outcomes
+        self.hasMore = hasMore
+    }
+}
+
+extension Engine {
+    /// Scheduled messages that are sent in one step, and rows of the store that are seen to.
+    private static let sendsPerStep = 64
+    private static let rowsPerStep = 1024
+
+    /// Does a bounded part of what is due: to be called before each batch of commands, in its
+    /// transaction, and at least once a second.
+    /// - Throws: where the store is in trouble; then the transaction must be abandoned.
+    public mutating func advance(
+        now: Instant, in storage: borrowing some StorageWriter & ~Copyable
+    ) throws(StorageError) -> Advance {
+        var advance = Advance(outcomes: [], hasMore: false)
+        if !hasBegun {
+            try storage.beginRun(now: now)
+            hasBegun = true
+        }
+        advance.hasMore = try storage.endLostConnections(
+            now: now, limits: limits, rowsMax: Self.rowsPerStep)
+        // First, so that what is sent now finds who is inactive by now (STO-2).
+        if try storage.isInactivityDue(now: now, limits: limits) {
+            lastAudience?.forgetDistributions()
+        }
+        if try storage.sweep(now: now, limits: limits, rowsMax: Self.rowsPerStep) {
+            advance.hasMore = true
+        }
+        for _ in 0..<Self.sendsPerStep {
+            guard let due = try storage.nextScheduled(dueAt: now) else { break }
+            advance.outcomes.append(try send(due, now: now, storage))
+        }
+        if try storage.nextScheduled(dueAt: now) != nil { advance.hasMore = true }
+        return advance
+    }
+
+    mutating func schedule(
+        _ message: SendCommand, due: Instant, in project: Project, now: Instant,
+        _ storage: borrowing some StorageWriter & ~Copyable
+    ) throws -> Outcome {
+        guard due <= now.advanced(bySeconds: Int64(Limits.scheduleSecondsMax)) else {
+            throw MartletError(
+                .invalidArgument,
+                "A message can be scheduled \(Limits.scheduleSecondsMax) seconds ahead at most.",
+                field: "send_at")
+        }
+        try check(try Dispatch(message, from: due, number: nil), in: project, storage)
+        if message.validateOnly { return Self.validated(0) }
+        guard
+            try storage.scheduledCount(in: project.number)
+                < UInt64(Limits.scheduledPerProjectMax)
+        else {
+            throw MartletError(
+                .resourceExhausted,
+                """
+                \(Limits.scheduledPerProjectMax) messages of the project are scheduled; no more are \
+                allowed until one is sent or cancelled.
+                """, field: "send_at")
+        }
+        var project = project
+        project.lastSequence = MessageSequence(project.lastSequence.rawValue + 1)
+        let number = project.lastSequence.rawValue
+        try storage.put(project, isNew: false)
+        try storage.putScheduled(
+            ScheduledMessage(
+                project: project.number, number: number, due: due,
+                bytes: ScheduledSend.bytes(of: message)))
+        return .accepted(Acceptance(messageNumber: number, recipientCount: 0), fanouts: [])
+    }
+
+    /// Nobody is there to be told if it cannot be sent any more.
+    private mutating func send(
+        _ due: ScheduledMessage, now: Instant, _ storage: borrowing some StorageWriter & ~Copyable
+    ) throws(StorageError) -> Outcome {
+        _ = try storage.removeScheduled(due.number, in: due.project)
+        guard let project = try storage.project(due.project) else {
+            return .refused(.noProject(""))
+        }
+        do {
+            let message = try ScheduledSend.message(due.bytes)
+            var dispatch = try Dispatch(message, from: due.due, number: due.number)
+            // The broker may have been away for longer than it was to live.
+            dispatch.variants.removeAll { $0.isStored && $0.expires <= now }
+            let target = try resolve(dispatch.target, in: project, storage)
+            let recipients = try recipients(
+                of: &dispatch, among: target.instances, in: project.number, storage)
+            return try send(dispatch, to: recipients, of: target, in: project, now: now, storage)
+        } catch {
+            return .refused(try Self.refusal(error))
+        }
+    }
+
+    /// Whoever has not got the message does not get it. It can be known no more: because it never was,
+    /// because everybody has it, because it expired, or because it was now or never.
+    func cancel(
+        _ messageNumber: UInt64, in number: ProjectNumber, now: Instant,
+        _ storage: borrowing some StorageWriter & ~Copyable
+    ) throws(StorageError) -> Outcome {
+        if try storage.removeScheduled(messageNumber, in: number) {
+            return .cancelled(project: number, number: messageNumber, sequence: nil)
+        }
+        if let sequence = try storage.sequence(ofNumber: messageNumber, in: number),
+            try storage.expire(sequence, in: number, now: now)
+        {
+            return .cancelled(project: number, number: messageNumber, sequence: sequence)
+        }
+        return .refused(
+            MartletError(
+                .notFound, "No such message waits for anybody: there is nothing to cancel.",
+                field: "message"))
+    }
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A message that waits for its time, as bytes: what the store keeps without looking into it.
+// Little-endian. Rests on Command.
+//
+//     u8 version (1) ‖ u8 target kind ‖ text target ‖ u8 flags (1: wants receipts) ‖ u8 variants, each
+//     u8 platforms ‖ u8 priority ‖ u8 lifespan kind (0 seconds, 1 until) ‖ i64 lifespan ‖
+//     u8 collapse (0 none, 1 app, 2 named) ‖ text key ‖ u8 restricted? ‖ text package name ‖ text body
+//
+// A text is a u32 length and as many bytes.
+
+import MartletBase
+
+enum ScheduledSend {
+    private static let version: UInt8 = 1
+
+    static func bytes(of message: SendCommand) -> [UInt8] {
+        var writer = Writer()
+        writer.append(version)
+        switch message.target {
+        case .token(let text): writer.append(TargetKind.token.rawValue, Array(text.utf8))
+        case .topic(let text): writer.append(TargetKind.topic.rawValue, Array(text.utf8))
+        case .condition(let text): writer.append(TargetKind.condition.rawValue, Array(text.utf8))
+        }
+        writer.append(message.wantsReceipts ? 1 : 0)
+        writer.append(UInt8(message.variants.count))
+        for variant in message.variants {
+            writer.append(variant.platforms.rawValue)
+            writer.append(variant.priority.rawValue)
+            switch variant.lifespan {
+            case .seconds(let seconds): writer.append(0, Int64(seconds))
+            case .until(let end): writer.append(1, end.millisecondsSince1970)
+            }
+            switch variant.collapse {
+            case .none: writer.append(0, [])
+            case .app: writer.append(1, [])
+            case .named(let key): writer.append(2, Array(key.utf8))
+            }
+            if let name = variant.restrictedPackageName {
+                writer.append(1, Array(name.utf8))
+            } else {
+                writer.append(0, [])
+            }
+            writer.append(variant.body)
+        }
+        return writer.bytes
+    }
+
+    static func message(_ bytes: [UInt8]) throws(StorageError) -> SendCommand {
+        var reader = Reader(bytes: bytes)
+        guard try reader.byte() == version else { throw reader.damaged() }
+        let kind = TargetKind(rawValue: try reader.byte())
+        let text = String(decoding: try reader.text(), as: UTF8.self)
+        let target: SendCommand.Target
+        switch kind {
+        case .token: target = .token(text)
+        case .topic: target = .topic(text)
+        case .condition: target = .condition(text)
+        case nil: throw reader.damaged()
+        }
+        let wantsReceipts = try reader.byte() & 1 != 0
+        var variants: [OutgoingVariant] = []
+        for _ in 0..<(try reader.byte()) { variants.append(try variant(&reader)) }
+        guard reader.isAtEnd else { throw reader.damaged() }
+        return SendCommand(target: target, variants: variants, wantsReceipts: wantsReceipts)
+    }
+
+    private static func variant(_ reader: inout Reader) throws(StorageError) -> OutgoingVariant {
+        let platforms = PlatformSet(rawValue: try reader.byte())
+        guard let priority = MessagePriority(rawValue: try reader.byte()) else {
+            throw reader.damaged()
+        }
+        let isUntil = try reader.byte() == 1
+        let life = try reader.long()
+        let collapseKind = try reader.byte()
+        let key = String(decoding: try reader.text(), as: UTF8.self)
+        let isRestricted = try reader.byte() == 1
+        let name = String(decoding: try reader.text(), as: UTF8.self)
+        let collapse: CollapseKey
+        switch collapseKind {
+        case 0: collapse = .none
+        case 1: collapse = .app
+        default: collapse = .named(key)
+        }
+        return OutgoingVariant(
+            platforms: platforms,
+            lifespan: isUntil
+                ? .until(Instant(millisecondsSince1970: life)) : .seconds(UInt32(clamping: life)),
+            priority: priority, collapse: collapse,
+            restrictedPackageName: isRestricted ? name : nil, body: try reader.text())
+    }
+}
+
+/// Appends fields.
+private struct Writer {
+    var bytes: [UInt8] = []
+
+    mutating func append(_ byte: UInt8) { bytes.append(byte) }
+    mutating func append(_ byte: UInt8, _ text: [UInt8]) {
+        bytes.append(byte)
+        append(text)
+    }
+    mutating func append(_ byte: UInt8, _ value: Int64) {
+        bytes.append(byte)
+        number(value)
+    }
+    mutating func append(_ text: [UInt8]) {
+        number(UInt32(text.count))
+        bytes += text
+    }
+
+    private mutating func number(_ value: some FixedWidthInteger) {
+        for index in 0..<(value.bitWidth / 8) {
+            bytes.append(UInt8(truncatingIfNeeded: value >> (index * 8)))
+        }
+    }
+}
+
+/// Takes fields in the order in which they were appended.
+private struct Reader {
+    let bytes: [UInt8]
+    private var offset = 0
+
+    init(bytes: [UInt8]) { self.bytes = bytes }
+
+    var isAtEnd: Bool { offset == bytes.count }
+
+    mutating func byte() throws(StorageError) -> UInt8 { UInt8(try number(1)) }
+    mutating func long() throws(StorageError) -> Int64 { Int64(bitPattern: try number(8)) }
+    mutating func text() throws(StorageError) -> [UInt8] {
+        let count = Int(try number(4))
+        guard bytes.count - offset >= count else { throw damaged() }
+        defer { offset += count }
+        return Array(bytes[offset..<(offset + count)])
+    }
+
+    func damaged() -> StorageError {
+        StorageError(
+            operation: "read scheduled", code: 0,
+            text: "a record is damaged (at byte \(offset)); run 'martlet check'", isFull: false)
+    }
+
+    private mutating func number(_ size: Int) throws(StorageError) -> UInt64 {
+        guard bytes.count - offset >= size else { throw damaged() }
+        defer { offset += size }
+        return (0..<size).reduce(0) { $0 | UInt64(bytes[offset + $1]) << (UInt64($1) * 8) }
+    }
+}

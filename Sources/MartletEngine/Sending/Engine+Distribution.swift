@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Who gets which variant of a message: the target's instances, on the variant's platforms, with the
+// app it is restricted to (MSG-8), within the limits of their devices (QUO-1), and not inactive
+// (STO-2). Where nothing of that makes a difference, nothing is worked out at all.
+// Rests on RecipientFilter and DeviceRates.
+
+import MartletBase
+import MartletBits
+
+extension Engine {
+    /// The variant that an instance gets; nil if its platform has none.
+    /// - Throws: `MartletError` if that is for another app (MSG-8), `StorageError`.
+    func variant(
+        of dispatch: Dispatch, for instance: Instance,
+        _ storage: borrowing some StorageReader & ~Copyable
+    ) throws -> DispatchVariant? {
+        guard
+            let variant = dispatch.variants.first(where: {
+                $0.variant.platforms.contains(instance.platform)
+            })
+        else { return nil }
+        guard let name = variant.variant.restrictedPackageName else { return variant }
+        guard try storage.app(instance.app, in: instance.project)?.name == name else {
+            throw MartletError(
+                .invalidArgument,
+                "The token belongs to another app than the message is restricted to.",
+                field: "restricted_package_name")
+        }
+        return variant
+    }
+
+    /// Who a message is for if nobody is over a limit; nil: nobody. Of a message to one instance only
+    /// the variant is left that it gets.
+    /// - Throws: `MartletError` (MSG-8), `StorageError`.
+    mutating func recipients(
+        of dispatch: inout Dispatch, among instances: ResolvedTarget.Instances,
+        in project: ProjectNumber, _ storage: borrowing some StorageReader & ~Copyable
+    ) throws -> Recipients? {
+        switch instances {
+        case .one(let instance):
+            guard let variant = try variant(of: dispatch, for: instance, storage) else {
+                return nil
+            }
+            dispatch.variants = [variant]
+            return .one(instance.ordinal)
+        case .many(let set):
+            guard set.count > 0 else { return nil }
+            let reaches = dispatch.variants.map(VariantReach.init)
+            if reaches.count == 1, reaches[0].isEverybody { return .many(set) }
+            let isLast = lastAudience?.subscribers === set
+            if isLast, let known = lastAudience?.recipients(for: reaches) {
+                return known.count > 0 ? .many(known) : nil
+            }
+            let reached = try intersection(of: set, with: reaches, in: project, storage)
+            if isLast { lastAudience?.keep(reached, for: reaches) }
+            return reached.count > 0 ? .many(reached) : nil
+        }
+    }
+
+    /// - Parameter recipients: who `recipients` found.
+    /// - Returns: nil if nobody is left of them; then, if it was one instance, when to try again.
+    mutating func distribute(
+        _ dispatch: Dispatch, to recipients: Recipients, in project: ProjectNumber, now: Instant,
+        _ storage: borrowing some StorageReader & ~Copyable
+    ) throws(StorageError) -> (distribution: Distribution?, retryMilliseconds: UInt64) {
+        let granted: Recipients
+        switch rates.take(recipients, in: project, at: now) {
+        case .everyone: granted = recipients
+        case .some(let some): granted = some
+        case .nobody(let retryMilliseconds): return (nil, retryMilliseconds)
+        }
+        var distribution: Distribution
+        switch granted {
+        case .one(let ordinal):
+            distribution = try self.distribution(of: dispatch, to: ordinal, in: project, storage)
+        case .many(let set):
+            distribution = try self.distribution(of: dispatch, to: set, in: project, storage)
+        }
+        distribution.rateLimitedCount = recipients.count - granted.count
+        return (distribution, 0)
+    }
+
+    private func distribution(
+        of dispatch: Dispatch, to ordinal: Ordinal, in project: ProjectNumber,
+        _ storage: borrowing some StorageReader & ~Copyable
+    ) throws(StorageError) -> Distribution {
+        var distribution = Distribution(recipientCount: 1, perVariant: [.one(ordinal)])
+        guard dispatch.variants[0].isStored else { return distribution }
+        if limits.inactiveSeconds > 0,
+            try RecipientFilter.contains(ordinal, in: .inactive, of: project, storage)
+        {
+            distribution.inactive = .one(ordinal)
+            distribution.perVariant = [nil]
+        } else {
+            distribution.stored = .one(ordinal)
+        }
+        return distribution
+    }
+
+    private mutating func distribution(
+        of dispatch: Dispatch, to recipients: RecipientSet, in project: ProjectNumber,
+        _ storage: borrowing some StorageReader & ~Copyable
+    ) throws(StorageError) -> Distribution {
+        let reaches = dispatch.variants.map(VariantReach.init)
+        let isKnown =
+            lastAudience.map {
+                $0.subscribers === recipients || $0.recipients(for: reaches) === recipients
+            } ?? false
+        if isKnown, let distribution = lastAudience?.distribution(for: reaches) {
+            return distribution
+        }
+        let distribution = try self.distribution(
+            of: reaches, to: recipients, in: project, storage)
+        if isKnown { lastAudience?.keep(distribution, for: reaches) }
+        return distribution
+    }
+
+    private func distribution(
+        of reaches: [VariantReach], to recipients: RecipientSet, in project: ProjectNumber,
+        _ storage: borrowing some StorageReader & ~Copyable
+    ) throws(StorageError) -> Distribution {
+        let isSplit = limits.inactiveSeconds > 0 && reaches.contains(where: \.isStored)
+        let (inactive, active) =
+            isSplit
+            ? try RecipientFilter.split(recipients, by: .inactive, in: project, storage)
+            : (nil, recipients)
+        var distribution = Distribution(recipientCount: recipients.count, perVariant: [])
+        for reach in reaches {
+            var reached = reach.isStored ? active : recipients
+            // The only variant's platforms have been looked at.
+            if reaches.count > 1 {
+                reached = try intersection(of: reached, with: [reach], in: project, storage)
+            }
+            distribution.perVariant.append(reached.count > 0 ? .many(reached) : nil)
+        }
+        let storedReaches = reaches.filter(\.isStored)
+        guard !storedReaches.isEmpty else { return distribution }
+        let isAll = storedReaches.count == reaches.count
+        let stored =
+            isAll
+            ? active : try intersection(of: active, with: storedReaches, in: project, storage)
+        if stored.count > 0 { distribution.stored = .many(stored) }
+        if let inactive {
+            let discarded =
+                isAll
+                ? inactive
+                : try intersection(of: inactive, with: storedReaches, in: project, storage)
+            if discarded.count > 0 { distribution.inactive = .many(discarded) }
+        }
+        return distribution
+    }
+
+    /// Those that any of the variants is for.
+    private func intersection(
+        of recipients: RecipientSet, with reaches: [VariantReach], in project: ProjectNumber,
+        _ storage: borrowing some StorageReader & ~Copyable
+    ) throws(StorageError) -> RecipientSet {
+        let isEverybody =
+            reaches.reduce(into: PlatformSet()) {
+                if $1.restrictedPackageName == nil { $0.formUnion($1.platforms) }
+            } == .all
+        guard !isEverybody else { return recipients }
+        var sets: [InstanceSet] = []
+        for reach in reaches {
+            for platform in Platform.allCases where reach.platforms.contains(platform) {
+                guard let name = reach.restrictedPackageName else {
+                    sets.append(.platform(platform))
+                    continue
+                }
+                if let app = try storage.app(named: name, on: platform, in: project) {
+                    sets.append(.app(app.number))
+                }
+            }
+        }
+        return try RecipientFilter.intersection(
+            of: recipients, with: sets, in: project, storage)
+    }
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// MSG-9: a sender that does not know whether its message was accepted sends it again with the same key,
+// and gets the same answer. What was refused is not kept: it may be accepted the next time.
+// Rests on Storage.
+
+import MartletBase
+
+extension Engine {
+    /// What the sender was answered when it used its key first.
+    /// - Throws: `MartletError` for a bad key or another message with the same one, `StorageError`.
+    func answer(
+        to message: SendCommand, in project: ProjectNumber, now: Instant,
+        _ storage: borrowing some StorageReader & ~Copyable
+    ) throws -> Outcome? {
+        guard let key = message.idempotencyKey else { return nil }
+        guard (1...Limits.idempotencyKeyBytesMax).contains(key.utf8.count) else {
+            throw MartletError(
+                .invalidArgument,
+                "An idempotency key has 1 to \(Limits.idempotencyKeyBytesMax) bytes of UTF-8.",
+                field: "idempotency_key")
+        }
+        guard !message.validateOnly,
+            let known = try storage.answer(toKey: key, in: project, now: now)
+        else { return nil }
+        guard known.digest == message.digest else {
+            throw MartletError(
+                .invalidArgument,
+                "The key was used for another message in the last 24 hours; choose another key.",
+                field: "idempotency_key")
+        }
+        return .accepted(known.acceptance, fanouts: [])
+    }
+
+    func keepAnswer(
+        _ outcome: Outcome, to message: SendCommand, in project: ProjectNumber, now: Instant,
+        _ storage: borrowing some StorageWriter & ~Copyable
+    ) throws(StorageError) {
+        guard let key = message.idempotencyKey, !message.validateOnly,
+            case .accepted(let acceptance, _) = outcome
+        else { return }
+        try storage.putAnswer(
+            KeptAnswer(acceptance: acceptance, digest: message.digest), toKey: key,
+            expires: now.advanced(bySeconds: Int64(Limits.idempotencySeconds)), in: project)
+    }
+}
+
+extension SendCommand {
+    /// Tells one message of a sender from another: target and bodies. Whoever makes two with the same
+    /// digest on purpose deceives nobody but themselves, so no cryptography is needed (Source: FNV-1a
+    /// with 64 bits, draft-eastlake-fnv).
+    var digest: UInt64 {
+        var hash: UInt64 = 0xCBF2_9CE4_8422_2325
+        func add(_ bytes: some Sequence<UInt8>) {
+            for byte in bytes { hash = (hash ^ UInt64(byte)) &* 0x0000_0100_0000_01B3 }
+            // Parts do not run into each other: no UTF-8 has this byte, and bodies say their length.
+            hash = (hash ^ 0xFF) &* 0x0000_0100_0000_01B3
+        }
+        switch target {
+        case .token(let text): add("t\(text)".utf8)
+        case .topic(let text): add("/\(text)".utf8)
+        case .condition(let text): add("c\(text)".utf8)
+        }
+        for variant in variants {
+            add([variant.platforms.rawValue])
+            add("\(variant.body.count)".utf8)
+            add(variant.body)
+        }
+        return hash
+    }
+}

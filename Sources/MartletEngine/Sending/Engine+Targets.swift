@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A target becomes a set of instances, at this instant (CON-5). Rests on Storage and MartletCondition.
+
+public import MartletBase
+import MartletBits
+import MartletCondition
+
+/// Who a message is for before anything else is looked at, and what it says it is from.
+struct ResolvedTarget {
+    enum Instances {
+        case one(Instance)
+        case many(RecipientSet)
+    }
+
+    var kind: TargetKind
+    /// `/topics/NAME`, or the sender ID in decimal.
+    var from: String
+    var instances: Instances
+}
+
+extension Engine {
+    /// What can be wrong with a message's target, without asking who all its instances are.
+    /// - Throws: `MartletError`, `StorageError`.
+    func check(
+        _ dispatch: Dispatch, in project: Project,
+        _ storage: borrowing some StorageReader & ~Copyable
+    ) throws {
+        switch dispatch.target {
+        case .token(let text):
+            let instance = try instance(text, in: project.number, storage)
+            _ = try variant(of: dispatch, for: instance, storage)
+        case .topic(let text): _ = try TopicName(validating: text)
+        case .condition(let text):
+            _ = try programs.condition(parsing: text, topicsMax: project.conditionTopicsMax)
+        }
+    }
+
+    /// - Throws: `MartletError`, `StorageError`.
+    mutating func resolve(
+        _ target: SendCommand.Target, in project: Project,
+        _ storage: borrowing some StorageReader & ~Copyable
+    ) throws -> ResolvedTarget {
+        let sender = String(project.senderID)
+        switch target {
+        case .token(let text):
+            let instance = try instance(text, in: project.number, storage)
+            return ResolvedTarget(kind: .token, from: sender, instances: .one(instance))
+        case .topic(let text):
+            let name = try TopicName(validating: text)
+            let set = try subscribers(of: name, in: project.number, storage)
+            return ResolvedTarget(
+                kind: .topic, from: "/topics/" + name.text, instances: .many(set))
+        case .condition(let text):
+            let condition = try programs.condition(
+                parsing: text, topicsMax: project.conditionTopicsMax)
+            let set = try matches(of: condition, in: project.number, storage)
+            return ResolvedTarget(kind: .condition, from: sender, instances: .many(set))
+        }
+    }
+
+    private func instance(
+        _ text: String, in number: ProjectNumber,
+        _ storage: borrowing some StorageReader & ~Copyable
+    ) throws -> Instance {
+        let token = try Token(validating: text)
+        guard let place = try storage.locate(token) else {
+            throw MartletError(
+                .unregistered, "The token is not registered; drop it from your records.",
+                field: "token")
+        }
+        guard place.project == number else {
+            throw MartletError(
+                .senderIDMismatch, "The token belongs to another project.", field: "token")
+        }
+        guard let instance = try storage.instance(place.ordinal, in: number) else {
+            throw StorageError(
+                operation: "read instances", code: 0,
+                text: "a token has no instance; run 'martlet check'", isFull: false)
+        }
+        return instance
+    }
+
+    private mutating func subscribers(
+        of name: TopicName, in number: ProjectNumber,
+        _ storage: borrowing some StorageReader & ~Copyable
+    ) throws -> RecipientSet {
+        if let last = lastAudience, last.project == number, last.topic == name {
+            return last.subscribers
+        }
+        let subscribers = try readSubscribers(of: name, in: number, storage)
+        lastAudience = TopicAudience(project: number, topic: name, subscribers: subscribers)
+        return subscribers
+    }
+
+    private func readSubscribers(
+        of name: TopicName, in number: ProjectNumber,
+        _ storage: borrowing some StorageReader & ~Copyable
+    ) throws -> RecipientSet {
+        guard let topic = try storage.topic(named: name, in: number) else { return .none }
+        var blocks = try storage.blocks(of: [.topic(topic.number)], in: number)
+        var builder = RecipientSetBuilder()
+        var from: UInt32 = 0
+        while let next = blocks.nextBlock(slot: 0, from: from) {
+            builder.append(block: next.block, view: next.view, count: next.view.count)
+            from = next.block + 1
+        }
+        try blocks.finish()
+        return builder.finish()
+    }
+
+    private func matches(
+        of condition: Condition, in number: ProjectNumber,
+        _ storage: borrowing some StorageReader & ~Copyable
+    ) throws -> RecipientSet {
+        let blocks = try storage.blocks(
+            of: try Self.slots(of: condition, in: number, storage), in: number)
+        var evaluator = ConditionEvaluator(condition, source: blocks)
+        var builder = RecipientSetBuilder()
+        while let result = evaluator.next() {
+            builder.append(block: result.block, view: result.view, count: result.count)
+        }
+        try blocks.finish()
+        return builder.finish()
+    }
+
+    /// The evaluator's slots: the condition's topics, then everyone. A topic that nobody is
+    /// subscribed to has a number that no set is stored under (CON-6).
+    static func slots(
+        of condition: Condition, in number: ProjectNumber,
+        _ storage: borrowing some StorageReader & ~Copyable
+    ) throws(StorageError) -> [InstanceSet] {
+        var sets: [InstanceSet] = []
+        for name in condition.topics {
+            let topic = try storage.topic(named: name, in: number)
+            sets.append(.topic(topic?.number ?? .nobody))
+        }
+        sets.append(.everyone)
+        return sets
+    }
+}
+
+extension TopicNumber {
+    /// Never given to a topic: the empty set. Topic numbers have 28 bits.
+    public static let nobody = TopicNumber((1 << 28) - 1)
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Set algebra between recipients and the sets that the store keeps, block by block: a cost per block
+// of instances. Where nothing changes, the very same recipients come back, by which loops see that
+// messages are for the same instances. Rests on Storage and MartletBits.
+
+import MartletBase
+import MartletBits
+import MartletCondition
+
+enum RecipientFilter {
+    /// Those recipients that are in any of the sets.
+    static func intersection(
+        of recipients: RecipientSet, with sets: [InstanceSet], in project: ProjectNumber,
+        _ storage: borrowing some StorageReader & ~Copyable
+    ) throws(StorageError) -> RecipientSet {
+        guard recipients.count > 0, !sets.isEmpty else { return .none }
+        var stored = try storage.blocks(of: sets, in: project)
+        var union = BlockBuffer()
+        var result = BlockBuffer()
+        var builder = RecipientSetBuilder()
+        let view = recipients.view
+        for index in 0..<view.blockCount {
+            let block = view.block(at: index)
+            var allowed = BlockView.empty
+            var foundCount = 0
+            for slot in sets.indices {
+                guard let found = stored.nextBlock(slot: slot, from: block.block),
+                    found.block == block.block
+                else { continue }
+                switch foundCount {
+                case 0: allowed = found.view
+                default:
+                    if foundCount == 1 { union.assign(allowed) }
+                    union.formUnion(found.view)
+                    allowed = union.view
+                }
+                foundCount += 1
+            }
+            let count = block.view.intersectionCount(with: allowed)
+            if count == block.count {
+                builder.append(block: block.block, view: block.view, count: count)
+            } else if count > 0 {
+                result.assign(block.view)
+                result.formIntersection(allowed)
+                builder.append(block: block.block, view: result.view, count: count)
+            }
+        }
+        try stored.finish()
+        return builder.count == recipients.count ? recipients : builder.finish()
+    }
+
+    /// The recipients in a set, nil if there are none, and the others.
+    static func split(
+        _ recipients: RecipientSet, by set: InstanceSet, in project: ProjectNumber,
+        _ storage: borrowing some StorageReader & ~Copyable
+    ) throws(StorageError) -> (inside: RecipientSet?, outside: RecipientSet) {
+        var stored = try storage.blocks(of: [set], in: project)
+        var head = stored.nextBlock(slot: 0, from: 0)
+        guard head != nil else {
+            try stored.finish()
+            return (nil, recipients)
+        }
+        var result = BlockBuffer()
+        var inside = RecipientSetBuilder()
+        var outside = RecipientSetBuilder()
+        let view = recipients.view
+        for index in 0..<view.blockCount {
+            let block = view.block(at: index)
+            if let at = head, at.block < block.block {
+                head = stored.nextBlock(slot: 0, from: block.block)
+            }
+            var count = 0
+            if let head, head.block == block.block {
+                count = block.view.intersectionCount(with: head.view)
+                if count > 0, count < block.count {
+                    result.assign(block.view)
+                    result.formIntersection(head.view)
+                    inside.append(block: block.block, view: result.view, count: count)
+                    result.assign(block.view)
+                    result.subtract(head.view)
+                    outside.append(
+                        block: block.block, view: result.view, count: block.count - count)
+                    continue
+                }
+            }
+            if count == 0 {
+                outside.append(block: block.block, view: block.view, count: block.count)
+            } else {
+                inside.append(block: block.block, view: block.view, count: block.count)
+            }
+        }
+        try stored.finish()
+        guard inside.count > 0 else { return (nil, recipients) }
+        return (inside.finish(), outside.finish())
+    }
+
+    static func contains(
+        _ ordinal: Ordinal, in set: InstanceSet, of project: ProjectNumber,
+        _ storage: borrowing some StorageReader & ~Copyable
+    ) throws(StorageError) -> Bool {
+        var stored = try storage.blocks(of: [set], in: project)
+        let found = stored.nextBlock(slot: 0, from: ordinal.blockIndex)
+        try stored.finish()
+        guard let found, found.block == ordinal.blockIndex else { return false }
+        return found.view.contains(bit: ordinal.bitIndex)
+    }
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How far a project's collection of fanouts is, as bytes. Rests on RecordBytes.
+
+import MartletBase
+import MartletEngine
+
+/// The row of a project in `collections`: 57 bytes, in the order of the properties.
+struct CollectionRow {
+    enum Phase: UInt8 {
+        case idle = 0
+        /// Every instance's log is looked through for fanouts that it needs.
+        case marking = 1
+        /// Fanouts that nobody needs are deleted.
+        case deleting = 2
+    }
+
+    /// The time of the row in `due`.
+    var due: Instant
+    /// Bytes of blobs that came or expired since the last collection began.
+    var fresh: UInt64 = 0
+    /// Bytes of blobs that were left by the last one, or were found to be needed by this one.
+    var live: UInt64 = 0
+    var phase = Phase.idle
+    /// Fanouts up to here are collected.
+    var through = MessageSequence.none
+    /// The next instance, then the next fanout, to look at.
+    var position: UInt64 = 0
+    /// Bytes of blobs left so far.
+    var left: UInt64 = 0
+
+    init(due: Instant) { self.due = due }
+
+    init(_ bytes: UnsafeRawBufferPointer) throws(StorageError) {
+        var reader = RecordReader(bytes, of: .collections)
+        due = Instant(millisecondsSince1970: try reader.read(Int64.self))
+        fresh = try reader.read(UInt64.self)
+        live = try reader.read(UInt64.self)
+        guard let phase = Phase(rawValue: try reader.read(UInt8.self)) else {
+            throw reader.damaged()
+        }
+        self.phase = phase
+        through = MessageSequence(try reader.read(UInt64.self))
+        position = try reader.read(UInt64.self)
+        left = try reader.read(UInt64.self)
+    }
+
+    var bytes: [UInt8] {
+        var writer = RecordWriter()
+        writer.append(due.millisecondsSince1970)
+        writer.append(fresh)
+        writer.append(live)
+        writer.append(phase.rawValue)
+        writer.append(through.rawValue)
+        writer.append(position)
+        writer.append(left)
+        return writer.bytes
+    }
+}

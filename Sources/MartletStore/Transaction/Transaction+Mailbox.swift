@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How far an instance is, and what changes that: acknowledgements, coming and leaving. Its inbox rows
+// go when every lane is past them, and with the last one the message. Rests on Schema.
+
+public import MartletBase
+import MartletBits
+public import MartletEngine
+
+extension Transaction {
+    public borrowing func mailboxState(
+        of ordinal: Ordinal, in project: ProjectNumber
+    ) throws(StorageError) -> MailboxState {
+        let key = Key.ordinal(ordinal, in: project)
+        guard let found = try raw.get(.mailboxes, key) else { return MailboxRow.nowhere }
+        var state = try MailboxRow.state(found)
+        if let connection = try connection(key) {
+            state.awayThrough = connection.start.position
+            state.hasLostConnection = try connection.run != run().number
+        }
+        return state
+    }
+
+    public borrowing func acknowledge(
+        _ acknowledgement: Acknowledgement, now: Instant, limits: MailboxLimits
+    ) throws(StorageError) {
+        let (ordinal, project) = (acknowledgement.ordinal, acknowledgement.project)
+        let key = Key.ordinal(ordinal, in: project)
+        // The instance may have left between its acknowledgement and this transaction.
+        guard let instance = try raw.get(.instances, key) else { return }
+        if let holder = acknowledgement.holder, try !isHeld(instance, by: holder) { return }
+        if acknowledgement.departure != nil {
+            try endLostConnection(of: ordinal, in: project, now: now, limits: limits)
+        }
+        let isFirst = try raw.get(.mailboxes, key) == nil
+        var notice = try notice(among: acknowledgement.single, of: ordinal, in: project)
+        if notice != nil {
+            // What was discarded since is another notice, which may be among them too.
+            _ = try settle(ordinal, in: project, now: now, limits: limits)
+            notice = try self.notice(among: acknowledgement.single, of: ordinal, in: project)
+        }
+        let before = try mailboxState(of: ordinal, in: project)
+        var state = before
+        state.acknowledged.formMaximum(acknowledgement.through)
+        if let notice, notice >= state.discardedThrough { state.discardedCount = 0 }
+        if let departure = acknowledgement.departure {
+            state.throttleFull = max(state.throttleFull, departure.throttleFull)
+            state.seen = max(state.seen, departure.seen)
+        }
+        let lowest = state.acknowledged.lowest
+        if state != before || isFirst {
+            try raw.put(.mailboxes, key, MailboxRow.bytes(state))
+        }
+        if acknowledgement.departure != nil {
+            try setSeen(state.seen, before: before.seen, ordinal, in: project)
+        }
+        if lowest > before.acknowledged.lowest {
+            try removeInbox(of: ordinal, in: project, through: lowest, isTaken: true)
+        }
+        if state.logStart > before.logStart {
+            for key in try keys(.acknowledged, under: .ordinal(ordinal, in: project)) {
+                let sequence = key.bytes.withUnsafeBytes { $0.loadBigEndian(UInt64.self, at: 8) }
+                guard sequence <= state.logStart.rawValue else { break }
+                try raw.delete(.acknowledged, key)
+            }
+        }
+        for sequence in acknowledgement.single where sequence > state.logStart.rawValue {
+            let key = Key.inbox(ordinal, MessageSequence(sequence), in: project)
+            guard try raw.get(.acknowledged, key) == nil,
+                try isLogged(MessageSequence(sequence), for: ordinal, in: project)
+            else { continue }
+            try raw.put(.acknowledged, key, [])
+        }
+        if let departure = acknowledgement.departure {
+            let connection = try connection(key)?.start
+            if connection.map({ $0.number <= departure.connectionNumber }) ?? true {
+                try leave(
+                    ordinal, in: project, position: departure.position, now: now, limits: limits)
+            }
+        }
+    }
+
+    /// The last of some stream IDs that stands for what was discarded.
+    private borrowing func notice(
+        among single: [UInt64], of ordinal: Ordinal, in project: ProjectNumber
+    ) throws(StorageError) -> MessageSequence? {
+        guard !single.isEmpty else { return nil }
+        let state = try mailboxState(of: ordinal, in: project)
+        var last: MessageSequence?
+        for raw in single where raw >= state.logStart.rawValue && raw > last?.rawValue ?? 0 {
+            let sequence = MessageSequence(raw)
+            var isNotice = sequence == state.discardedThrough && state.discardedCount > 0
+            if !isNotice { isNotice = try isDiscarded(sequence, for: ordinal, in: project) }
+            if isNotice { last = sequence }
+        }
+        return last
+    }
+
+    /// Whether a message was discarded because the instance was inactive (STO-2).
+    private borrowing func isDiscarded(
+        _ sequence: MessageSequence, for ordinal: Ordinal, in project: ProjectNumber
+    ) throws(StorageError) -> Bool {
+        if let row = try raw.get(.inbox, .inbox(ordinal, sequence, in: project)) {
+            return InboxRow.row(sequence, row).isDiscarded
+        }
+        let key = Key.log(LogRow(sequence, isDiscarded: true), in: project)
+        guard let blob = try raw.get(.recipients, key) else { return false }
+        return RecipientSetView.contains(ordinal, in: blob) ?? false
+    }
+
+    /// Whether an instance's log has a message, or a notice, behind its start. Devices name whatever
+    /// numbers they like.
+    private borrowing func isLogged(
+        _ sequence: MessageSequence, for ordinal: Ordinal, in project: ProjectNumber
+    ) throws(StorageError) -> Bool {
+        if try raw.get(.inbox, .inbox(ordinal, sequence, in: project)) != nil { return true }
+        for row in [LogRow(sequence), LogRow(sequence, isDiscarded: true)] {
+            if let blob = try raw.get(.recipients, .log(row, in: project)),
+                RecipientSetView.contains(ordinal, in: blob) ?? false
+            {
+                return true
+            }
+        }
+        return false
+    }
+
+    // MARK: Coming and leaving
+
+    public borrowing func connected(
+        _ ordinal: Ordinal, in project: ProjectNumber, _ connection: ConnectionStart, now: Instant,
+        limits: MailboxLimits
+    ) throws(StorageError) {
+        let key = Key.ordinal(ordinal, in: project)
+        guard try raw.get(.instances, key) != nil else { return }
+        try endLostConnection(of: ordinal, in: project, now: now, limits: limits)
+        var state = try mailboxState(of: ordinal, in: project)
+        let known = try self.connection(key)?.start
+        if known.map({ $0.number < connection.number }) ?? true {
+            let start = ConnectionStart(
+                number: connection.number, position: (known ?? connection).position)
+            try put(ConnectionRow(start: start, run: try run().number), key)
+        }
+        let before = state.seen
+        state.seen = max(before, now)
+        try raw.put(.mailboxes, key, MailboxRow.bytes(state))
+        try setSeen(state.seen, before: before, ordinal, in: project)
+    }
+
+    /// The instance has no connection any more: STO-1 counts from here on. What it discarded before is
+    /// written down first, where there can be any.
+    /// - Returns: how many entries of its log were looked at.
+    @discardableResult
+    borrowing func leave(
+        _ ordinal: Ordinal, in project: ProjectNumber, position: MessageSequence, now: Instant,
+        limits: MailboxLimits
+    ) throws(StorageError) -> Int {
+        let key = Key.ordinal(ordinal, in: project)
+        var state = try mailboxState(of: ordinal, in: project)
+        var rows = 0
+        if state.awayThrough.rawValue != .max {
+            let absence = try absence(of: ordinal, in: project, state, limits: limits)
+            rows = absence.rows
+            if let overflow = absence.overflow {
+                // What came behind the connection is no part of this: it is not settled before it is
+                // known to have been accepted while the instance was away again.
+                state.discardedThrough = overflow.through
+                state.discardedCount = overflow.count
+                try raw.put(.mailboxes, key, MailboxRow.bytes(state))
+                try removeInbox(of: ordinal, in: project, through: overflow.through, isTaken: false)
+                try removeIdleMarks(of: ordinal, in: project, through: state.logStart)
+            }
+            try raw.delete(.connections, key)
+        }
+        if position > state.awayFrom {
+            state.awayFrom = position
+            try raw.put(.mailboxes, key, MailboxRow.bytes(state))
+        }
+        return rows
+    }
+
+    private borrowing func isHeld(
+        _ instance: UnsafeRawBufferPointer, by holder: Holder
+    ) throws(StorageError) -> Bool {
+        var reader = RecordReader(instance, of: .instances)
+        _ = try reader.bytes(Limits.tokenRandomBytes)
+        return Holder(keyDigest: SecretDigest(bytes: Array(try reader.bytes(32)))) == holder
+    }
+
+    /// The instance is there, so it is not inactive.
+    borrowing func setSeen(
+        _ seen: Instant, before: Instant, _ ordinal: Ordinal, in project: ProjectNumber
+    ) throws(StorageError) {
+        let id = UInt64(ordinal.rawValue)
+        if try !raw.delete(.due, .due(.seen, before, project, id)) {
+            _ = try remove([ordinal.rawValue], from: .inactive, in: project)
+        }
+        try raw.put(.due, .due(.seen, seen, project, id), [])
+    }
+
+    /// Deletes the inbox rows up to a sequence.
+    private borrowing func removeInbox(
+        of ordinal: Ordinal, in project: ProjectNumber, through: MessageSequence, isTaken: Bool
+    ) throws(StorageError) {
+        for row in try inboxRows(of: ordinal, in: project, through: through) {
+            try removeInboxRow(ordinal, row, in: project, isTaken: isTaken)
+        }
+    }
+
+    private borrowing func inboxRows(
+        of ordinal: Ordinal, in project: ProjectNumber, through: MessageSequence
+    ) throws(StorageError) -> [LogRow] {
+        let prefix = Key.ordinal(ordinal, in: project)
+        let cursor = try Cursor(raw, .inbox)
+        var found = try cursor.seek(prefix)
+        var rows: [LogRow] = []
+        while let entry = found, prefix.isPrefix(of: entry.key) {
+            let sequence = MessageSequence(entry.key.loadBigEndian(UInt64.self, at: 8))
+            guard sequence <= through else { break }
+            rows.append(InboxRow.row(sequence, entry.value))
+            found = try cursor.next()
+        }
+        return rows
+    }
+
+    /// Nothing of an instance's mailbox is left: its number may be another's soon.
+    borrowing func removeMailbox(
+        of ordinal: Ordinal, in project: ProjectNumber
+    ) throws(StorageError) {
+        let key = Key.ordinal(ordinal, in: project)
+        let seen = try mailboxState(of: ordinal, in: project).seen
+        try removeSettlement(of: ordinal, in: project)
+        try raw.delete(.due, .due(.seen, seen, project, UInt64(ordinal.rawValue)))
+        _ = try remove([ordinal.rawValue], from: .inactive, in: project)
+        try removeInbox(of: ordinal, in: project, through: MessageSequence(.max), isTaken: false)
+        try raw.delete(.mailboxes, key)
+        try raw.delete(.connections, key)
+        try deleteAll(.acknowledged, under: key)
+    }
+}

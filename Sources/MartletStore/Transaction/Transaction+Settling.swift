@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Settling an instance: what the rules say of its log now is made so. What was discarded is written
+// into its state, so that the log begins behind; what was replaced, pushed out or has expired is no
+// entry any more. After that no entry of its log matters but those that are stored, so that no row
+// has to be kept for the sake of another's fate. Any part of it may be done without the rest: an entry
+// that is still there changes nothing for those that are stored.
+// Rests on the replay, and on Schema.
+
+import MartletBase
+import MartletEngine
+
+extension Transaction {
+    /// - Parameter needed: called with the fanouts that are stored for the instance.
+    /// - Returns: how many entries its log had.
+    borrowing func settle(
+        _ ordinal: Ordinal, in project: ProjectNumber, now: Instant, limits: MailboxLimits,
+        needed: (LogRow) -> Void = { _ in }
+    ) throws(StorageError) -> Int {
+        guard let owner = try owner(ordinal, in: project),
+            try raw.get(.mailboxes, .ordinal(ordinal, in: project)) != nil
+        else { return 0 }
+        try endLostConnection(of: ordinal, in: project, now: now, limits: limits)
+        var state = try mailboxState(of: ordinal, in: project)
+        var replay = MailboxReplay(limits: limits, state: state)
+        var rows: [LoggedRow] = []
+        _ = try forEachLoggedRow(for: owner, after: state.logStart, rowsMax: .max) { row in
+            replay.add(row.entry)
+            rows.append(row)
+        }
+        if let overflow = replay.overflow, overflow.through > state.discardedThrough {
+            state.discardedThrough = overflow.through
+            state.discardedCount = overflow.count
+            try raw.put(
+                .mailboxes, .ordinal(ordinal, in: project), MailboxRow.bytes(state))
+        }
+        let stored = Set(replay.stored(at: now).map(\.sequence))
+        for row in rows {
+            let entry = row.entry
+            let isBehind = entry.sequence <= state.discardedThrough
+            let isStored =
+                entry.content == .discarded
+                ? entry.expires > now : stored.contains(entry.sequence)
+            if !isBehind, isStored {
+                if !row.isDirect { needed(row.row) }
+            } else if row.isDirect {
+                try removeInboxRow(ordinal, row.row, in: project)
+            } else if !isBehind, entry.expires > now {
+                try raw.put(
+                    .acknowledged, .inbox(ordinal, entry.sequence, in: project), [1])
+            }
+        }
+        try removeIdleMarks(of: ordinal, in: project, through: state.logStart)
+        return rows.count
+    }
+
+    /// What an instance's last absence discarded, if that is not written down yet (STO-1). For that
+    /// nothing counts but what was accepted in it: so each message is looked at once for that, however
+    /// long the log is and however often the instance comes and leaves.
+    borrowing func absence(
+        of ordinal: Ordinal, in project: ProjectNumber, _ state: MailboxState, limits: MailboxLimits
+    ) throws(StorageError) -> (overflow: (count: UInt64, through: MessageSequence)?, rows: Int) {
+        let from = max(state.awayFrom, state.logStart)
+        guard limits.storedPerInstanceMax > 0, state.awayThrough > from,
+            case let count = state.awayThrough.rawValue - from.rawValue,
+            count > UInt64(limits.storedPerInstanceMax),
+            let owner = try owner(ordinal, in: project)
+        else { return (nil, 0) }
+        var replay = MailboxReplay(
+            limits: limits, after: from, awayFrom: state.awayFrom, awayThrough: state.awayThrough,
+            discarded: state.discardedCount > 0
+                ? (state.discardedCount, state.discardedThrough) : nil)
+        var rows = 0
+        _ = try forEachLoggedRow(for: owner, after: from, rowsMax: Int(clamping: count)) { row in
+            replay.add(row.entry)
+            rows += 1
+        }
+        guard let overflow = replay.overflow, overflow.through > state.discardedThrough else {
+            return (nil, rows)
+        }
+        return (overflow, rows)
+    }
+
+    /// Deletes what says something of single entries that are in the log no more.
+    borrowing func removeIdleMarks(
+        of ordinal: Ordinal, in project: ProjectNumber, through: MessageSequence
+    ) throws(StorageError) {
+        for key in try idleMarks(of: ordinal, in: project, through: through) {
+            try raw.delete(.acknowledged, key)
+        }
+    }
+
+    private borrowing func idleMarks(
+        of ordinal: Ordinal, in project: ProjectNumber, through: MessageSequence
+    ) throws(StorageError) -> [Key] {
+        let prefix = Key.ordinal(ordinal, in: project)
+        let marks = try Cursor(raw, .acknowledged)
+        let messages = try Cursor(raw, .messages)
+        /// Where the messages' cursor stands; past the project's last is at the end.
+        var message: UInt64 = 0
+        func settle(at entry: Cursor.Entry?) {
+            message = .max
+            if let entry, Key(project).isPrefix(of: entry.key) {
+                message = LogRow(entry.key).sequence.rawValue
+            }
+        }
+        var idle: [Key] = []
+        var mark = try marks.seek(prefix)
+        while let entry = mark, prefix.isPrefix(of: entry.key) {
+            let sequence = entry.key.loadBigEndian(UInt64.self, at: 8)
+            if sequence > through.rawValue {
+                // Where there are many marks, the next message mostly is the next one's.
+                if message != 0, message < sequence { settle(at: try messages.next()) }
+                if message < sequence {
+                    settle(at: try messages.seek(.sequence(MessageSequence(sequence), in: project)))
+                }
+            }
+            if sequence <= through.rawValue || message != sequence {
+                idle.append(.inbox(ordinal, MessageSequence(sequence), in: project))
+            }
+            mark = try marks.next()
+        }
+        return idle
+    }
+
+    private borrowing func owner(
+        _ ordinal: Ordinal, in project: ProjectNumber
+    ) throws(StorageError) -> MailboxOwner? {
+        guard let instance = try instance(ordinal, in: project),
+            let app = try app(instance.app, in: project)
+        else { return nil }
+        return MailboxOwner(
+            project: project, ordinal: ordinal, platform: instance.platform,
+            appKey: CollapseDigest(of: app.name))
+    }
+
+    // MARK: What a direct message replaces
+
+    /// How many of the latest rows are looked through for what is replaced.
+    private static let replacedLookback = 32
+    /// How many of them were replaced when the instance is settled.
+    private static let replacedMax = 16
+
+    /// COL-1: of what a message for one instance replaces there, the body goes at once.
+    borrowing func dropReplaced(
+        by message: StoredMessage, for ordinal: Ordinal, in project: ProjectNumber
+    ) throws(StorageError) {
+        let digest: UInt64 =
+            if case .named(let key) = message.variants[0].collapse {
+                CollapseDigest(of: key).rawValue
+            } else { 0 }
+        let (found, replacedCount) = try lookBack(
+            from: message.sequence, for: digest, of: ordinal, in: project)
+        if replacedCount == Self.replacedMax {
+            // Only ever one: the count goes down again when it is done.
+            try raw.put(
+                .due,
+                .due(
+                    .settlement, Instant(millisecondsSince1970: 0), project,
+                    UInt64(ordinal.rawValue)), [])
+        }
+        guard let found else { return }
+        let key = Key.log(LogRow(found), in: project)
+        guard let bytes = try raw.get(.messages, key) else { return }
+        try raw.put(.messages, key, try MessageRecord(bytes).dropped(expiring: nil))
+        try raw.put(
+            .inbox, .inbox(ordinal, found, in: project), InboxRow.collapsible(digest) + [1])
+    }
+
+    private borrowing func lookBack(
+        from sequence: MessageSequence, for digest: UInt64, of ordinal: Ordinal,
+        in project: ProjectNumber
+    ) throws(StorageError) -> (found: MessageSequence?, replacedCount: Int) {
+        let prefix = Key.ordinal(ordinal, in: project)
+        let cursor = try Cursor(raw, .inbox)
+        var row = try cursor.seekLast(below: .inbox(ordinal, sequence, in: project))
+        var found: MessageSequence?
+        var replacedCount = 0
+        var looked = 0
+        while let entry = row, prefix.isPrefix(of: entry.key), looked < Self.replacedLookback {
+            looked += 1
+            if entry.value.count == 9 { replacedCount += 1 }
+            if found == nil, entry.value.count == 8,
+                entry.value.loadLittleEndian(UInt64.self, at: 0) == digest
+            {
+                found = MessageSequence(entry.key.loadBigEndian(UInt64.self, at: 8))
+            }
+            row = try cursor.previous()
+        }
+        return (found, replacedCount)
+    }
+
+    borrowing func removeSettlement(
+        of ordinal: Ordinal, in project: ProjectNumber
+    ) throws(StorageError) {
+        try raw.delete(
+            .due,
+            .due(
+                .settlement, Instant(millisecondsSince1970: 0), project, UInt64(ordinal.rawValue)))
+    }
+}

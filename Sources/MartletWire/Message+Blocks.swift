@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Whether a platform's block may be accepted (MSG-5), and what it says of the sending. Rests on
+// `Message+Validation` and `JSONValue`.
+
+import MartletBase
+
+extension Message {
+    /// Checks a block's fields and takes what it says of the sending. Returns the contents of its
+    /// data entries.
+    static func checkBlock(
+        _ bytes: UnsafeRawBufferPointer, _ platform: Platform, _ traits: inout Traits
+    ) throws(MartletError) -> [UnsafeRawBufferPointer] {
+        let place = Place.block(platform)
+        var ownData: [UnsafeRawBufferPointer] = []
+        var customEntries = 0
+        var options = 0
+        var fields = Fields(bytes)
+        while let field = try next(&fields, place) {
+            guard Tag.isAllowed(field.tag, in: platform) else { throw unknown(field.tag, place) }
+            switch field.tag {
+            case Tag.title...Tag.image, Tag.sound, Tag.category, Tag.threadID, Tag.subtitle:
+                try checkText(field.content, "The text", place.path(of: field.tag))
+            case Tag.data:
+                try checkContent(field, place)
+                ownData.append(field.content)
+            case Tag.option:
+                _ = try checkedEntry(field, place)
+                options += 1
+            case Tag.custom:
+                try checkCustom(field, place)
+                customEntries += 1
+            case Tag.contentAvailable, Tag.mutableContent:
+                guard field.content.isEmpty else { throw wrongLength(field, 0, place) }
+            case Tag.badge:
+                guard field.content.count == 4 else { throw wrongLength(field, 4, place) }
+            default: try take(field, place, &traits)
+            }
+        }
+        if ownData.count > 1 { try refuseRepeatedKeys(bytes, Tag.data, place) }
+        if options > 1 { try refuseRepeatedKeys(bytes, Tag.option, place) }
+        if customEntries > 1 { try refuseRepeatedKeys(bytes, Tag.custom, place) }
+        return ownData
+    }
+
+    /// A field that says how the message is sent.
+    private static func take(
+        _ field: Field, _ place: Place, _ traits: inout Traits
+    ) throws(MartletError) {
+        let path = place.path(of: field.tag)
+        let content = field.content
+        switch field.tag {
+        case Tag.timeToLive:
+            guard content.count == 4 else { throw wrongLength(field, 4, place) }
+            let seconds = UInt32(littleEndian: content.loadUnaligned(as: UInt32.self))
+            guard seconds <= Limits.timeToLiveSecondsMax else { throw timeToLiveTooLong(path) }
+            traits.lifespan = .seconds(seconds)
+        case Tag.expiration:
+            guard content.count == 8 else { throw wrongLength(field, 8, place) }
+            let seconds = Int64(littleEndian: content.loadUnaligned(as: Int64.self))
+            guard let lifespan = Lifespan(unixSeconds: seconds) else {
+                throw refusal(
+                    "\(seconds) is no expiration; write seconds since 1970, or 0 for now or never.",
+                    path)
+            }
+            traits.lifespan = lifespan
+        case Tag.priority:
+            guard content.count == 1 else { throw wrongLength(field, 1, place) }
+            guard let priority = MessagePriority(rawValue: content[0]) else {
+                throw refusal("There is no priority \(content[0]); 1 is normal, 2 is high.", path)
+            }
+            traits.priority = priority
+        case Tag.collapseKey:
+            try checkText(content, "The collapse key", path)
+            try checkLength(content.count, Limits.collapseKeyBytesMax, "collapse key", path)
+            traits.collapseKey = String(decoding: content, as: UTF8.self)
+        default:
+            try checkText(content, "The package name", path)
+            try checkLength(content.count, Limits.appNameBytesMax, "package name", path)
+            traits.restrictedPackageName = String(decoding: content, as: UTF8.self)
+        }
+    }
+
+    private static func checkCustom(_ field: Field, _ place: Place) throws(MartletError) {
+        let (key, value) = try checkedEntry(field, place)
+        guard !key.elementsEqual("aps".utf8) else {
+            throw refusal(
+                "The key aps is the system's; its members have their own fields.",
+                place.path(of: field.tag))
+        }
+        if isReserved(key) { throw reserved(key, place, tag: field.tag) }
+        do {
+            _ = try JSONValue(parsing: value)
+        } catch {
+            throw MartletError(
+                .invalidArgument,
+                "The value of \"\(String(decoding: key.prefix(64), as: UTF8.self))\" is not JSON: "
+                    + "\(error.message).",
+                field: place.path(of: field.tag), byteOffset: UInt32(error.byteOffset))
+        }
+    }
+
+    private static func wrongLength(_ field: Field, _ bytes: Int, _ place: Place) -> MartletError {
+        refusal(
+            "The field of tag \(field.tag) has \(field.content.count) bytes; it takes \(bytes).",
+            place.path(of: field.tag))
+    }
+}

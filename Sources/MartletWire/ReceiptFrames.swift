@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What became of a message, from the device that got it to a sender of its project (RCP-1, RCP-2).
+// The broker keeps receipts until a sender has taken them. Rests on `WireReader` and `WireWriter`.
+
+public import MartletBase
+
+/// 0x18: a device tells what became of a message. Answered by DONE.
+public struct ReceiptRequest: WireFrame {
+    public var correlation: UInt32
+    public var kind: ReceiptKind
+    /// As in DELIVER, bit 63 included.
+    public var streamID: UInt64
+
+    public init(correlation: UInt32, kind: ReceiptKind, streamID: UInt64) {
+        self.correlation = correlation
+        self.kind = kind
+        self.streamID = streamID
+    }
+
+    public var type: FrameType { .receipt }
+
+    public init(from reader: inout WireReader) throws(WireError) {
+        correlation = try reader.correlation()
+        kind = try reader.choice("receipt kind")
+        streamID = try reader.u64()
+    }
+
+    public func encodeBody(into writer: inout WireWriter) {
+        writer.u32(correlation)
+        writer.u8(kind.rawValue)
+        writer.u64(streamID)
+    }
+}
+
+/// 0x42: the sender wants the project's receipts on this connection. Answered by DONE.
+public struct ListenReceiptsRequest: WireFrame {
+    public var correlation: UInt32
+    public init(correlation: UInt32) { self.correlation = correlation }
+    public var type: FrameType { .listenReceipts }
+    public init(from reader: inout WireReader) throws(WireError) {
+        correlation = try reader.correlation()
+    }
+    public func encodeBody(into writer: inout WireWriter) { writer.u32(correlation) }
+}
+
+/// 0x43: one receipt.
+public struct ReceiptEvent: WireFrame {
+    /// Its place among the project's receipts; they rise.
+    public var eventID: UInt64
+    /// The number in the message ID.
+    public var messageNumber: UInt64
+    /// The instance that tells.
+    public var token: String
+    public var kind: ReceiptKind
+    /// When the broker got it.
+    public var instant: Instant
+
+    public init(
+        eventID: UInt64, messageNumber: UInt64, token: String, kind: ReceiptKind, instant: Instant
+    ) {
+        self.eventID = eventID
+        self.messageNumber = messageNumber
+        self.token = token
+        self.kind = kind
+        self.instant = instant
+    }
+
+    public var type: FrameType { .receiptEvent }
+
+    public init(from reader: inout WireReader) throws(WireError) {
+        eventID = try reader.u64()
+        messageNumber = try reader.u64()
+        token = try reader.string()
+        kind = try reader.choice("receipt kind")
+        instant = Instant(millisecondsSince1970: try reader.i64())
+    }
+
+    public func encodeBody(into writer: inout WireWriter) {
+        writer.u64(eventID)
+        writer.u64(messageNumber)
+        writer.string(token)
+        writer.u8(kind.rawValue)
+        writer.i64(instant.millisecondsSince1970)
+    }
+}
+
+/// 0x44: the sender has taken every receipt up to this one. No answer.
+public struct ReceiptAcknowledge: WireFrame {
+    public var through: UInt64
+    public init(through: UInt64) { self.through = through }
+    public var type: FrameType { .receiptAcknowledge }
+    public init(from reader: inout WireReader) throws(WireError) { through = try reader.u64() }
+    public func encodeBody(into writer: inout WireWriter) { writer.u64(through) }
+}

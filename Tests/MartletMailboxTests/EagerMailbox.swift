@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One instance's mailbox as the specification tells it, kept message by message and changed at the
+// moment things happen. The product keeps nothing of the kind: it computes a mailbox from a log when
+// it is read. The two must never differ.
+//
+// Where the specification is silent, these are the rules:
+//
+//  1. STO-1 counts what was accepted while the instance was away: since its last connection ended. It
+//     is stored until it is acknowledged in any case, and is discarded with the others if others
+//     overflow. So nothing is ever discarded while there is a connection, dozing or not.
+//  2. The number discarded (STO-1) is what was stored then and accepted while the instance was away,
+//     collapsible or not, and the message that was one too many. What had been on its way on an earlier
+//     connection is gone too, but not in the number: the device may have it.
+//  3. The instance is told when it connects, until it acknowledges that. Until then further discarded
+//     messages are added to the number. What was discarded because it was inactive (STO-2) is forgotten
+//     28 days after its acceptance, or when others overflow; what was discarded by STO-1 never.
+//  4. An acknowledgement changes nothing for other messages, whenever it comes: what is acknowledged
+//     keeps its collapse key's place among the stored keys (COL-3) while an older one is stored.
+//  5. A message that is cancelled is one that expires then.
+//
+// Rests on the standard library.
+
+/// What the broker stores for one instance.
+struct EagerMailbox {
+    /// The limits that concern what is stored; 0: none.
+    struct Limits {
+        var stored: Int
+        var keys: Int
+    }
+
+    /// Rules that can be left out, to see whether that is noticed.
+    enum BrokenRule {
+        case none
+        /// STO-1: a message that is replaced leaves its successor's place alone.
+        case collapseKeepsFirst
+        /// COL-3: the key written first goes, however recently it was written again.
+        case evictsFirstWritten
+        /// STO-1: the message that is one too many is stored.
+        case overflowKeepsLast
+        /// TTL-3: what expires in this very millisecond is still delivered.
+        case expiresLate
+        /// STO-1: collapsible messages are not counted among the discarded.
+        case discardCountsFew
+    }
+
+    struct Item: Equatable {
+        /// Rises with every message of the project.
+        var serial: UInt64
+        var accepted: Int64
+        var expires: Int64
+        var isHigh: Bool
+        /// nil: not collapsible.
+        var key: String?
+        /// STO-2: it was discarded when it was accepted.
+        var isForInactive = false
+        /// Rule 1.
+        var isAway = false
+        var isAcknowledged = false
+    }
+
+    /// What is to be told of what was discarded.
+    struct Notice: Equatable {
+        var count: UInt64
+        /// The last message that discarded any.
+        var through: UInt64
+    }
+
+    let limits: Limits
+    let brokenRule: BrokenRule
+    /// In the order of acceptance. Acknowledged ones are only here to keep their key's place.
+    private(set) var stored: [Item] = []
+    /// STO-1: discarded, and the instance has not said that it knows.
+    private var overflow: Notice?
+    /// STO-2: discarded since then.
+    private var inactive: [Item] = []
+
+    init(limits: Limits, brokenRule: BrokenRule = .none) {
+        self.limits = limits
+        self.brokenRule = brokenRule
+    }
+
+    /// What is to be delivered.
+    var pending: [Item] { stored.filter { !$0.isAcknowledged } }
+
+    /// What is to be told.
+    var notice: Notice? {
+        guard overflow != nil || !inactive.isEmpty else { return nil }
+        return Notice(
+            count: (overflow?.count ?? 0) + UInt64(inactive.count),
+            through: inactive.last?.serial ?? overflow!.through)
+    }
+
+    // MARK: What happens
+
+    mutating func passTime(to now: Int64) {
+        let late: Int64 = brokenRule == .expiresLate ? 1 : 0
+        stored.removeAll { $0.expires + late <= now }
+        inactive.removeAll { $0.expires <= now }
+        forgetPlaces()
+    }
+
+    mutating func accept(_ item: Item) {
+        passTime(to: item.accepted)
+        if item.isForInactive {
+            inactive.append(item)
+        } else if let key = item.key {
+            storeCollapsible(item, key)
+        } else if isCounted(item), limits.stored > 0,
+            stored.filter({ isCounted($0) }).count >= limits.stored
+        {
+            discardAll(item)
+        } else {
+            stored.append(item)
+        }
+        forgetPlaces()
+    }
+
+    /// The instance is away no more.
+    mutating func connect() {
+        for index in stored.indices { stored[index].isAway = false }
+    }
+
+    /// The instance has taken these messages.
+    mutating func acknowledge(_ isTaken: (Item) -> Bool) {
+        for index in stored.indices where isTaken(stored[index]) {
+            stored[index].isAcknowledged = true
+        }
+        forgetPlaces()
+    }
+
+    /// The instance has said that it has taken everything up to here.
+    mutating func acknowledgeNotice(through serial: UInt64) {
+        if let last = overflow?.through, last <= serial { overflow = nil }
+        inactive.removeAll { $0.serial <= serial }
+    }
+
+    /// The instance has taken a notice with this stream ID, if that is one.
+    mutating func acknowledgeNotice(_ serial: UInt64) {
+        guard overflow?.through == serial || inactive.contains(where: { $0.serial == serial })
+        else { return }
+        acknowledgeNotice(through: serial)
+    }
+
+    /// The message expires now.
+    mutating func cancel(_ serial: UInt64, now: Int64) {
+        stored.removeAll { $0.serial == serial }
+        forgetPlaces()
+    }
+
+    // MARK: The rules
+
+    private mutating func discardAll(_ item: Item) {
+        let all = stored.filter(\.isAway) + [item]
+        let count = brokenRule == .discardCountsFew ? all.filter { $0.key == nil }.count : all.count
+        overflow = Notice(count: (overflow?.count ?? 0) + UInt64(count), through: item.serial)
+        inactive = []
+        stored = brokenRule == .overflowKeepsLast ? [item] : []
+    }
+
+    private func isCounted(_ item: Item) -> Bool { item.key == nil && item.isAway }
+
+    private mutating func storeCollapsible(_ item: Item, _ key: String) {
+        if let old = stored.firstIndex(where: { $0.key == key }) {
+            if brokenRule == .collapseKeepsFirst { return }
+            if brokenRule == .evictsFirstWritten {
+                stored[old] = item
+                return
+            }
+            stored.remove(at: old)
+        } else if limits.keys > 0, stored.filter({ $0.key != nil }).count == limits.keys {
+            stored.remove(at: stored.firstIndex { $0.key != nil }!)
+        }
+        stored.append(item)
+    }
+
+    /// Rule 4: a place is kept only while an older key is stored, which no other can push out before.
+    private mutating func forgetPlaces() {
+        stored.removeAll { $0.isAcknowledged && $0.key == nil }
+        let first = stored.firstIndex { $0.key != nil && !$0.isAcknowledged }
+        let oldest = first.map { stored[$0].serial } ?? .max
+        stored.removeAll { $0.isAcknowledged && $0.serial < oldest }
+    }
+}

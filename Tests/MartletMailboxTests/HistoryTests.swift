@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Random histories beside the naive broker. `make mailbox-histories` runs more of them, or one by its
+// seed. Rests on HistoryRunner.
+
+import Foundation
+import Testing
+
+@Suite("Histories of mailboxes beside a naive broker", .serialized)
+struct HistoryTests {
+    private static let secondsMax = 100.0
+    /// What an idle core does in a third of that.
+    private static let countMin = 5000
+
+    private static func setting(_ name: String) -> UInt64? {
+        ProcessInfo.processInfo.environment[name].flatMap { UInt64($0) }
+    }
+
+    @Test(
+        "TTL-1…4 COL-1…4 STO-1 STO-2 PRI-1 REG-3 REG-4 MSG-5 MSG-7…10 QUO-1 QUO-6: every device gets what a broker kept message by message gives"
+    )
+    func random() throws {
+        let first = Self.setting("MARTLET_MAILBOX_FIRST")
+        if let seed = Self.setting("MARTLET_MAILBOX_SEED") {
+            let told = try HistoryRunner.told(seed: seed, first: first ?? seed)
+            if let told { Issue.record("\(told)") }
+            return
+        }
+        // Without a count: as many as there is time for in a run of all tests.
+        let asked = Self.setting("MARTLET_MAILBOX_COUNT")
+        let count = asked ?? 100_000
+        let start = first ?? 1
+        let began = Date()
+        let (ran, failed) = try HistoryRunner.run(
+            start..<(start + count), workers: 2,
+            until: asked == nil ? began.addingTimeInterval(Self.secondsMax) : .distantFuture,
+            failuresMax: Int(Self.setting("MARTLET_MAILBOX_FAILURES") ?? 5))
+        print(
+            "\(ran) histories in \(Date().timeIntervalSince(began)) s, \(failed.count) differed")
+        guard !failed.isEmpty else {
+            #expect(ran >= min(Int(count), Self.countMin))
+            return
+        }
+        for one in failed { print("seed \(one.seed): \(one.difference.suffix(400))") }
+        let told = try failed.prefix(5).compactMap {
+            try HistoryRunner.told(seed: $0.seed, first: $0.first)
+        }
+        let shortest = told.min { $0.steps < $1.steps }
+        Issue.record("\(failed.map(\.seed)): \(shortest.map { "\($0)" } ?? "not again")")
+    }
+
+    @Test(
+        "a rule left out of the model is noticed within 300 histories",
+        arguments: [
+            EagerMailbox.BrokenRule.collapseKeepsFirst, .evictsFirstWritten, .overflowKeepsLast,
+            .discardCountsFew,
+        ])
+    func canary(rule: EagerMailbox.BrokenRule) throws {
+        #expect(try !HistoryRunner.run(1..<301, workers: 2, rule: rule).failed.isEmpty)
+    }
+}

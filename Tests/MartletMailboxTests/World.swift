@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A broker without sockets and threads: production's engine on a real store, two of production's loops,
+// and a clock that is told the time. Commands are applied and told to the loops as the committer does.
+// Rests on LoopDriver.
+
+import Foundation
+import Glibc
+import MartletBase
+import MartletEngine
+import MartletStore
+
+/// A folder of its own that vanishes.
+final class TemporaryFolder: Sendable {
+    let path: String
+
+    init() {
+        // In memory where that is possible: nothing here has to outlive the machine.
+        let shared = "/dev/shm/"
+        let parent = access(shared, W_OK) == 0 ? shared : NSTemporaryDirectory()
+        path = parent + "martlet-mailbox-" + UUID().uuidString
+        try? FileManager.default.createDirectory(
+            atPath: path, withIntermediateDirectories: true)
+    }
+
+    deinit { try? FileManager.default.removeItem(atPath: path) }
+}
+
+/// An outcome that nobody counted on.
+struct Unexpected: Error, CustomStringConvertible {
+    let description: String
+    init(_ outcome: Outcome) { description = "unexpected outcome: \(outcome)" }
+}
+
+/// One environment, used by many histories in turn, each with a project, an engine and loops of its own.
+final class World {
+    private static let loopCount = 2
+
+    /// An instance's connection.
+    struct Line {
+        var loop: Int
+        var index: UInt32
+        var number: UInt64
+    }
+
+    private let folder = TemporaryFolder()
+    private var store: Store
+    private var engine: Engine
+    private var loops: [LoopDriver] = []
+    private var limits = MailboxLimits()
+    private var rowsMax = 1024
+    var now = Instant(millisecondsSince1970: 1_800_000_000_000)
+    private var connectionCount: UInt64 = 0
+    private var tokenCount: UInt64 = 0
+    private(set) var project = ProjectNumber(0)
+    private var projectID = ""
+    private(set) var historyCount = 0
+    private var lines: [Ordinal: Line] = [:]
+    /// By the number in the body.
+    private(set) var streamIDs: [UInt64: UInt64] = [:]
+
+    init() throws {
+        store = try Store(
+            StoreConfiguration(
+                folder: folder.path + "/data", mapBytes: 1 << 26, durability: .os))
+        engine = Engine()
+    }
+
+    /// - Parameter rowsMax: messages that a loop looks at before it turns to other sessions.
+    func beginHistory(limits: MailboxLimits, rowsMax: Int) throws {
+        self.limits = limits
+        self.rowsMax = rowsMax
+        forgetMemory()
+        streamIDs = [:]
+        historyCount += 1
+        projectID = "p\(historyCount)"
+        let outcome = try apply(
+            .createProject(id: projectID, senderID: 4711, conditionTopicsMax: 0))
+        guard case .project(let made) = outcome else { throw Unexpected(outcome) }
+        project = made.number
+    }
+
+    private func forgetMemory() {
+        engine = Engine(limits: limits)
+        lines = [:]
+        loops = (0..<Self.loopCount).map { _ in LoopDriver(limits: limits, rowsMax: rowsMax) }
+    }
+
+    /// What was only in memory is lost.
+    /// - Parameter isReopened: the store is opened anew too.
+    func crash(isReopened: Bool) throws {
+        if isReopened {
+            store.close()
+            store = try Store(
+                StoreConfiguration(
+                    folder: folder.path + "/data", mapBytes: 1 << 26, durability: .os))
+        }
+        forgetMemory()
+        _ = try apply([])
+    }
+
+    // MARK: Committing
+
+    func apply(_ command: Command) throws -> Outcome { try apply([command])[0] }
+
+    /// Applies commands in one transaction and tells the loops what came of them.
+    func apply(_ commands: [Command]) throws -> [Outcome] {
+        let now = now
+        var isAgain = false
+        let (own, outcomes) = try store.write { (transaction) throws(StorageError) in
+            if isAgain { self.engine.abandon() }
+            isAgain = true
+            var own: [Outcome] = []
+            while true {
+                let advance = try self.engine.advance(now: now, in: transaction)
+                own += advance.outcomes
+                guard advance.hasMore else { break }
+            }
+            var outcomes: [Outcome] = []
+            for command in commands {
+                outcomes.append(try self.engine.apply(command, now: now, in: transaction))
+            }
+            return (own, outcomes)
+        }
+        engine.committed()
+        publish(own + outcomes)
+        return outcomes
+    }
+
+    private func note(_ fanout: Fanout) {
+        // What an earlier history scheduled may become due too.
+        guard fanout.project == project, fanout.header.sequence.isStored else { return }
+        let id = fanout.body.withUnsafeBytes { $0.loadUnaligned(as: UInt64.self) }
+        streamIDs[id] = fanout.header.sequence.rawValue
+    }
+
+    private func publish(_ outcomes: [Outcome]) {
+        for outcome in outcomes {
+            switch outcome {
+            case .accepted(_, let fanouts):
+                for fanout in fanouts { note(fanout) }
+                for loop in loops { for fanout in fanouts { loop.begin(fanout) } }
+            case .unregistered(_, let ordinal): close(ordinal)
+            case .cancelled(let project, _, let sequence?):
+                for loop in loops { loop.cancel(sequence, in: project) }
+            default: break
+            }
+        }
+    }
+
+    /// Time passes, and the committer and the loops see that it has.
+    /// - Parameter loopsFirst: the loops do, and then the committer.
+    func passTime(to instant: Instant, loopsFirst: Bool = false) throws {
+        now = instant
+        if loopsFirst { try settle() }
+        _ = try apply([])
+    }
+
+    /// Loops turn until everything that can be sent was.
+    func settle() throws {
+        for loop in loops { try loop.settle(store, now: now) }
+    }
+
+    /// The loops' acknowledgements reach the store.
+    func handOver() throws {
+        for loop in loops { try handOver(loop) }
+    }
+
+    private func handOver(_ loop: LoopDriver) throws {
+        let acknowledgements = loop.takeAcknowledgements()
+        guard !acknowledgements.isEmpty else { return }
+        _ = try apply(.acknowledge(acknowledgements))
+        loop.acknowledgementsSettled()
+    }
+
+    // MARK: Instances
+
+    func newToken() -> Token {
+        tokenCount += 1
+        return Token(words: (tokenCount &* 0x9E37_79B9_7F4A_7C15, tokenCount, ~tokenCount))
+    }
+
+    func register(app: String, platform: Platform) throws -> Instance {
+        try register([(app, platform)])[0]
+    }
+
+    func register(_ kinds: [(app: String, platform: Platform)]) throws -> [Instance] {
+        let commands = kinds.map { app, platform in
+            let token = newToken()
+            var generator = SeededGenerator(seed: tokenCount)
+            let digest = (0..<32).map { _ in UInt8(truncatingIfNeeded: generator.next()) }
+            return Command.register(
+                NewInstance(
+                    project: projectID, app: app, platform: platform, token: token,
+                    keyDigest: SecretDigest(bytes: digest)))
+        }
+        return try apply(commands).map { outcome in
+            guard case .registered(let instance, _) = outcome else { throw Unexpected(outcome) }
+            return instance
+        }
+    }
+
+    // MARK: Connections
+
+    /// - Parameter taken: stream IDs that the device lists in its HELLO.
+    /// - Parameter isHasty: it reads the store before what the last connection left is there.
+    func connect(
+        _ instance: Instance, _ state: DeviceState, taken: [UInt64], loop: Int, isHasty: Bool
+    ) throws {
+        if let line = lines[instance.ordinal], line.loop != loop { close(instance.ordinal) }
+        if !isHasty { try handOver() }
+        let (mailbox, position) = try store.read { (transaction) throws in
+            (
+                try transaction.mailboxState(of: instance.ordinal, in: project),
+                try transaction.project(project)!.lastSequence
+            )
+        }
+        let app = try store.read { (transaction) throws in
+            try transaction.app(instance.app, in: project)!
+        }
+        connectionCount += 1
+        let index = loops[loop].attach(
+            Attachment(
+                owner: MailboxOwner(
+                    project: project, ordinal: instance.ordinal, platform: instance.platform,
+                    appKey: CollapseDigest(of: app.name)),
+                holder: instance.holder, mailbox: mailbox, position: position, state: state,
+                taken: taken, connectionNumber: connectionCount), now: now)
+        let line = Line(loop: loop, index: index, number: connectionCount)
+        lines[instance.ordinal] = line
+        // The committer takes a loop's acknowledgements and requests in their order; another loop's,
+        // of which the last connection was, may come later.
+        try handOver(loops[loop])
+        if !isHasty { try handOver() }
+        try tellConnected(instance)
+        loops[loop].stored(line.index, connectionNumber: line.number)
+        if isHasty {
+            try settle()
+            try handOver()
+        }
+    }
+
+    func setState(_ ordinal: Ordinal, _ state: DeviceState) {
+        guard let line = lines[ordinal] else { return }
+        loops[line.loop].setState(line.index, state)
+    }
+
+    func acknowledge(_ ordinal: Ordinal, through: UInt64, single: [UInt64]) -> Bool {
+        guard let line = lines[ordinal] else { return false }
+        return loops[line.loop].acknowledge(line.index, through: through, single: single)
+    }
+
+    func close(_ ordinal: Ordinal) {
+        guard let line = lines.removeValue(forKey: ordinal) else { return }
+        loops[line.loop].close(line.index, now: now)
+    }
+
+    /// The daily word that an instance is still connected (STO-2).
+    func tellConnected(_ instance: Instance) throws {
+        let line = lines[instance.ordinal]!
+        _ = try apply(
+            .connected(
+                project: project, ordinal: instance.ordinal, holder: instance.holder,
+                connection: ConnectionStart(
+                    number: line.number, position: loops[line.loop].position(of: line.index))))
+    }
+
+    func takeFrames(_ ordinal: Ordinal) -> [Frame] {
+        guard let line = lines[ordinal] else { return [] }
+        return loops[line.loop].takeFrames(line.index)
+    }
+
+    func check() throws -> CheckReport { try store.check() }
+}

@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a broker holds back, discards, counts and tells of, over real sockets and a clock that the
+// tests move: nothing waits for real.
+
+import Martlet
+import MartletClient
+import Testing
+
+@Suite("Mailboxes", .timeLimit(.minutes(2)))
+struct MailboxTests {
+    private func open(
+        _ clock: TestClock, _ change: (inout MailboxLimits) -> Void = { _ in }
+    ) async throws -> TestBroker {
+        var limits = MailboxLimits()
+        change(&limits)
+        return try await TestBroker.open(loops: 1) {
+            $0.clock = { clock.instant }
+            $0.limits = limits
+        }
+    }
+
+    @Test("PRI-1 PRI-2 a doze holds normal messages back, and their end brings them in order")
+    func dozes() async throws {
+        let test = try await open(TestClock())
+        let (device, credentials) = try test.newDevice()
+        try device.report(.doze)
+        try device.roundTrip()
+        let sender = try test.sender()
+        for number in 0..<3 {
+            try sender.send(to: .token(credentials.token), n: "normal \(number)")
+            try sender.send(
+                to: .token(credentials.token), n: "high \(number)", priority: .high)
+        }
+        for number in 0..<3 { #expect(try device.number() == "high \(number)") }
+        try device.roundTrip()
+        #expect(!device.hasMore(milliseconds: 50))
+        try device.report(.background)
+        for number in 0..<3 { #expect(try device.number() == "normal \(number)") }
+        try sender.send(to: .token(credentials.token), n: "live")
+        #expect(try device.number() == "live")
+        try await test.broker.close()
+    }
+
+    @Test("PRI-1 TTL-2 now or never is never for a dozing device, unless it is urgent")
+    func nowOrNever() async throws {
+        let test = try await open(TestClock())
+        let (device, credentials) = try test.newDevice()
+        let sender = try test.sender()
+        try sender.send(to: .token(credentials.token), n: "awake", timeToLiveSeconds: 0)
+        #expect(try device.number() == "awake")
+        try device.report(.doze)
+        try device.roundTrip()
+        try sender.send(to: .token(credentials.token), n: "normal", timeToLiveSeconds: 0)
+        try sender.send(
+            to: .token(credentials.token), n: "high", timeToLiveSeconds: 0, priority: .high)
+        #expect(try device.number() == "high")
+        try device.report(.active)
+        try device.roundTrip()
+        device.close()
+        try sender.send(to: .token(credentials.token), n: "away", timeToLiveSeconds: 0)
+        let next = try test.connect(credentials)
+        try next.roundTrip()
+        #expect(!next.hasMore(milliseconds: 50))
+        try await test.broker.close()
+    }
+
+    @Test("COL-4 the 21st collapsible message waits for a token, three minutes away")
+    func throttles() async throws {
+        let clock = TestClock()
+        let test = try await open(clock)
+        let (device, credentials) = try test.newDevice()
+        let sender = try test.sender()
+        for number in 1...22 {
+            try sender.send(
+                to: .token(credentials.token), n: "\(number)", collapseKey: "key \(number % 4)")
+        }
+        try sender.send(to: .token(credentials.token), n: "plain")
+        for number in 1...20 { #expect(try device.number() == "\(number)") }
+        #expect(try device.number() == "plain")
+        clock.advance(seconds: 179)
+        try device.roundTrip()
+        #expect(!device.hasMore(milliseconds: 50))
+        clock.advance(seconds: 1)
+        #expect(try device.number() == "21")
+        // Collapsed while it waits (COL-1).
+        try sender.send(to: .token(credentials.token), n: "last", collapseKey: "key 2")
+        clock.advance(seconds: 180)
+        #expect(try device.number() == "last")
+        try await test.broker.close()
+    }
+
+    @Test("TTL-3 what has expired is not delivered")
+    func expires() async throws {
+        let clock = TestClock()
+        let test = try await open(clock)
+        let (first, credentials) = try test.newDevice()
+        first.close()
+        let sender = try test.sender()
+        try sender.send(to: .token(credentials.token), n: "short", timeToLiveSeconds: 60)
+        try sender.send(to: .token(credentials.token), n: "long", timeToLiveSeconds: 61)
+        clock.advance(seconds: 60)
+        let device = try test.connect(credentials)
+        #expect(try device.number() == "long")
+        try device.roundTrip()
+        #expect(!device.hasMore(milliseconds: 50))
+        try await test.broker.close()
+    }
+
+    @Test("STO-1 the 101st stored message discards all, which is told once, with the count")
+    func overflows() async throws {
+        let test = try await open(TestClock()) { $0.deviceMessagesPerMinute = 0 }
+        let (first, credentials) = try test.newDevice()
+        first.close()
+        let sender = try test.sender()
+        for number in 1...103 {
+            try sender.send(to: .token(credentials.token), n: "\(number)")
+        }
+        let device = try test.connect(credentials)
+        let frame = try device.next()
+        guard case .deleted(let deleted) = frame else { throw Peer.Failure.unexpected(frame) }
+        #expect(deleted.count == 101)
+        #expect(try device.number() == "102")
+        let last = try device.message()
+        try device.acknowledge(through: last.streamID)
+        try device.roundTrip()
+        device.finish()
+        try device.waitForEnd()
+        let next = try test.connect(credentials)
+        try next.roundTrip()
+        #expect(!next.hasMore(milliseconds: 50))
+        try await test.broker.close()
+    }
+
+    @Test("STO-1 messages for a device that is awake are on their way, however many, however slow")
+    func doesNotOverflow() async throws {
+        let test = try await open(TestClock()) { $0.deviceMessagesPerMinute = 0 }
+        let (device, credentials) = try test.newDevice()
+        let sender = try test.sender()
+        for number in 1...150 { try sender.send(to: .token(credentials.token), n: "\(number)") }
+        for number in 1...150 { #expect(try device.number() == "\(number)") }
+        // Nothing was acknowledged, and the next connection comes at once.
+        device.close()
+        let next = try test.connect(credentials)
+        for number in 1...150 { #expect(try next.number() == "\(number)") }
+        try await test.broker.close()
+    }
+
+    @Test("QUO-1 the 241st message to a device in a minute is refused with a retry delay")
+    func refuses() async throws {
+        let clock = TestClock()
+        let test = try await open(clock)
+        let (_, credentials) = try test.newDevice()
+        let sender = try test.sender()
+        for number in 1...240 { try sender.send(to: .token(credentials.token), n: "\(number)") }
+        do {
+            try sender.send(to: .token(credentials.token))
+            Issue.record("It was not refused.")
+        } catch let error as MartletError {
+            #expect(error.word == .quotaExceeded)
+            #expect(error.retryDelayMilliseconds == 250)
+        }
+        clock.advance(seconds: 1)
+        try sender.send(to: .token(credentials.token))
+        try await test.broker.close()
+    }
+
+    @Test("MSG-10 who has not got a cancelled message does not get it; who has is counted")
+    func cancels() async throws {
+        let clock = TestClock()
+        let test = try await open(clock)
+        let (here, _) = try test.newDevice()
+        let (away, credentials) = try test.newDevice()
+        _ = try here.subscribe("storms")
+        _ = try away.subscribe("storms")
+        away.finish()
+        try away.waitForEnd()
+        let sender = try test.sender()
+        let accepted = try sender.send(to: .topic("storms"))
+        let message = try here.message()
+        try here.acknowledge(through: message.streamID)
+        try here.roundTrip()
+        here.finish()
+        try here.waitForEnd()
+        let later = try sender.send(
+            to: .topic("storms"), n: "later", sendAt: clock.instant.advanced(bySeconds: 60))
+        for (number, wasScheduled) in [
+            (accepted.messageNumber, false), (later.messageNumber, true),
+        ] {
+            try sender.send(.cancel(CancelRequest(correlation: 99, messageNumber: number)))
+            let frame = try sender.next()
+            guard case .cancelled(let cancelled) = frame else {
+                throw Peer.Failure.unexpected(frame)
+            }
+            #expect(cancelled.wasScheduled == wasScheduled)
+            if !wasScheduled { #expect(cancelled.delivered == 1) }
+        }
+        let device = try test.connect(credentials)
+        clock.advance(seconds: 61)
+        try device.roundTrip()
+        #expect(!device.hasMore(milliseconds: 50))
+        try await test.broker.close()
+    }
+
+    @Test("MSG-10 a scheduled message comes when it is due, to whom it is for by then")
+    func schedules() async throws {
+        let clock = TestClock()
+        let test = try await open(clock)
+        let (device, credentials) = try test.newDevice()
+        let sender = try test.sender()
+        let accepted = try sender.send(
+            to: .token(credentials.token), n: "later",
+            sendAt: clock.instant.advanced(bySeconds: 60))
+        try device.roundTrip()
+        #expect(!device.hasMore(milliseconds: 50))
+        clock.advance(seconds: 60)
+        let message = try device.message()
+        #expect(message.streamID > accepted.messageNumber)
+        try await test.broker.close()
+    }
+
+    @Test("RCP-1 RCP-2 receipts are kept while no sender listens, and told in order until taken")
+    func receipts() async throws {
+        let test = try await open(TestClock())
+        let (device, credentials) = try test.newDevice()
+        let sender = try test.sender()
+        let accepted = try sender.send(to: .token(credentials.token), wantsReceipts: true)
+        sender.close()
+        let message = try device.message()
+        let kinds: [ReceiptKind] = [.received, .displayed, .opened]
+        for kind in kinds + [.opened] {
+            try device.send(
+                .receipt(
+                    ReceiptRequest(correlation: 7, kind: kind, streamID: message.streamID)))
+            try device.done()
+        }
+        // Nobody acknowledges the first time.
+        for _ in 0..<2 {
+            let listener = try test.sender()
+            try listener.send(.listenReceipts(ListenReceiptsRequest(correlation: 1)))
+            try listener.done()
+            var last: UInt64 = 0
+            for kind in kinds {
+                let frame = try listener.next()
+                guard case .receiptEvent(let event) = frame else {
+                    throw Peer.Failure.unexpected(frame)
+                }
+                #expect(event.kind == kind && event.eventID > last)
+                #expect(event.messageNumber == accepted.messageNumber)
+                #expect(event.token == credentials.token)
+                last = event.eventID
+            }
+            try listener.roundTrip()
+            #expect(!listener.hasMore(milliseconds: 50))
+            listener.close()
+        }
+        try await test.broker.close()
+    }
+
+    @Test("RCP-1 a sender that listens goes on after a restart of the broker, without repetition")
+    func listensOn() async throws {
+        let folder = TemporaryFolder()
+        var test = try await TestBroker.open(in: folder, loops: 1) {
+            $0.reconnectDelayMilliseconds = 1
+        }
+        let port = test.broker.port!
+        let sender = MartletSender(
+            host: "127.0.0.1", port: Int(port), projectID: TestBroker.project,
+            serverKey: test.serverKey)
+        var receipts = sender.receipts.makeAsyncIterator()
+        let (first, credentials) = try test.newDevice()
+        var device = first
+        let accepted = try test.sender().send(to: .token(credentials.token), wantsReceipts: true)
+        func tell(_ kind: ReceiptKind) throws {
+            try device.send(
+                .receipt(
+                    ReceiptRequest(
+                        correlation: 1, kind: kind, streamID: accepted.messageNumber)))
+            try device.done()
+        }
+        _ = try device.message()
+        try tell(.received)
+        #expect(try await receipts.next()?.kind == .received)
+
+        // That is taken only when the next one is asked for: on another connection.
+        try await test.broker.close()
+        test = try await TestBroker.open(in: folder, loops: 1) { $0.address!.port = port }
+        device = try test.connect(credentials)
+        _ = try device.message()
+        try tell(.displayed)
+        #expect(try await receipts.next()?.kind == .displayed)
+        try tell(.opened)
+        #expect(try await receipts.next()?.kind == .opened)
+        await receipts.take()
+
+        // A receipt is taken a moment after that was said.
+        var isEmpty = false
+        for _ in 0..<100 where !isEmpty {
+            let listener = try test.sender()
+            try listener.send(.listenReceipts(ListenReceiptsRequest(correlation: 1)))
+            try listener.done()
+            isEmpty = !listener.hasMore(milliseconds: 20)
+            if !isEmpty { try await Task.sleep(for: .milliseconds(20)) }
+        }
+        #expect(isEmpty)
+        await sender.close()
+        try await test.broker.close()
+    }
+
+    @Test("TTL-4 a device is told when its acknowledgements are on disk, and need not repeat them")
+    func confirms() async throws {
+        let test = try await open(TestClock()) { $0.deviceMessagesPerMinute = 0 }
+        let (device, credentials) = try test.newDevice()
+        let sender = try test.sender()
+        let count = 80
+        var numbers: [UInt64] = []
+        for number in 0..<count {
+            numbers.append(
+                try sender.send(to: .token(credentials.token), n: "\(number)").messageNumber)
+        }
+        for number in numbers {
+            let message = try device.message()
+            #expect(message.streamID == number)
+            try device.acknowledge(through: number)
+        }
+        let frame = try device.next()
+        guard case .confirmed(let confirmed) = frame else { throw Peer.Failure.unexpected(frame) }
+        #expect(confirmed.through >= numbers[63] && confirmed.through <= numbers[79])
+        // WELCOME says the same.
+        let peer = try test.peer()
+        try peer.send(
+            .hello(
+                .device(
+                    projectID: TestBroker.project, token: credentials.token,
+                    deviceKey: credentials.deviceKey, state: .active, unconfirmed: [])))
+        #expect(try peer.welcome().acknowledgedThrough >= confirmed.through)
+        try await test.broker.close()
+    }
+}

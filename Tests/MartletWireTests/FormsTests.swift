@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// TTL-1, MSG-5: the forms in which each platform writes a time to live, and the JSON of custom keys.
+
+import MartletBase
+import MartletWire
+import Testing
+
+@Suite struct FormsTests {
+    @Test("TTL-1 Android's durations, rounded down to whole seconds")
+    func android() {
+        let good: [(String, UInt32)] = [
+            ("4500s", 4500), ("3.5s", 3), ("0s", 0), ("0.999999999s", 0), ("3.500000000s", 3),
+            ("2419200s", 2_419_200), ("2419200.9s", 2_419_200), ("007s", 7),
+        ]
+        for (text, seconds) in good {
+            #expect(Lifespan(androidDuration: text) == .seconds(seconds), "\(text)")
+        }
+        for text in [
+            "", "s", "5", "5m", "-1s", "+1s", ".5s", "5.s", "5.5.5s", "1e3s", " 5s", "5 s",
+            "0.0000000001s", "2419201s", "99999999999s", "٣s",
+        ] {
+            #expect(Lifespan(androidDuration: text) == nil, "\(text)")
+        }
+    }
+
+    @Test("TTL-1 the web's seconds and Apple's instants")
+    func others() {
+        #expect(Lifespan(webTTL: "0") == .seconds(0))
+        #expect(Lifespan(webTTL: "2419200") == .longest)
+        for text in ["", "-1", "1.5", "2419201", "5s"] { #expect(Lifespan(webTTL: text) == nil) }
+        #expect(Lifespan(unixSeconds: 0) == .seconds(0))
+        #expect(Lifespan(unixSeconds: 5) == .until(Instant(millisecondsSince1970: 5000)))
+        #expect(Lifespan(unixSeconds: -1) == nil && Lifespan(unixSeconds: .max) == nil)
+    }
+
+    @Test("PRI-1 Apple's and the web's priorities")
+    func priorities() {
+        #expect(MessagePriority(apnsPriority: 5) == .normal)
+        #expect(MessagePriority(apnsPriority: 10) == .high)
+        #expect(MessagePriority(apnsPriority: 1) == nil)
+        for text in ["very-low", "low", "normal"] {
+            #expect(MessagePriority(webUrgency: text) == .normal)
+        }
+        #expect(MessagePriority(webUrgency: "high") == .high)
+        #expect(MessagePriority(webUrgency: "High") == nil)
+    }
+
+    @Test("MSG-5 JSON is read and written")
+    func json() throws {
+        let good: [(String, JSONValue)] = [
+            ("null", .null), (" true ", .bool(true)), ("-0", .integer(0)), ("12", .integer(12)),
+            ("1.5", .number(1.5)), ("1e2", .number(100)), ("-2.5E-1", .number(-0.25)),
+            ("9223372036854775807", .integer(.max)),
+            ("9223372036854775808", .number(9_223_372_036_854_775_808)),
+            ("\"\"", .string("")), (#""\"\\\/\b\f\n\r\t""#, .string("\"\\/\u{8}\u{C}\n\r\t")),
+            (#""\u2693\ud83d\ude00 ⚓""#, .string("⚓😀 ⚓")),
+            ("[]", .array([])), ("[1, [2]]", .array([.integer(1), .array([.integer(2)])])),
+            ("{}", .object([:])),
+            (
+                #"{"a":{"b":[null]},"c":""}"#,
+                .object(["a": .object(["b": .array([.null])]), "c": .string("")])
+            ),
+        ]
+        for (text, value) in good {
+            #expect(try JSONValue(parsing: text) == value, "\(text)")
+            #expect(try JSONValue(parsing: value.text) == value, "\(text)")
+        }
+        #expect(
+            try JSONValue(parsing: #"{"b":1,"a":"\u0001"}"#).text == #"{"a":"\u0001","b":1}"#)
+    }
+
+    @Test("MSG-5 what is not JSON is refused with its place")
+    func notJSON() {
+        for text in [
+            "", " ", "nul", "truex", "01", "1.", ".5", "1e", "+1", "-", "1e999", "NaN", "\"",
+            "\"\u{1}\"", #""\x""#, #""\u12""#, #""\ud800""#, #""\ud800\u0041""#, #""\udc00""#,
+            "[", "[1", "[1,]", "[1 2]", "{", "{1:2}", #"{"a"}"#, #"{"a":}"#, #"{"a":1,}"#,
+            #"{"a":1,"a":2}"#, "1 2", "'a'", "// x\n1",
+            String(repeating: "[", count: 40) + String(repeating: "]", count: 40),
+            String(repeating: "[", count: 100_000),
+        ] {
+            #expect(throws: JSONValue.Fault.self, "\(text)") { try JSONValue(parsing: text) }
+        }
+        let bytes: [UInt8] = [0x22, 0xFF, 0x22]
+        #expect(throws: JSONValue.Fault.self) {
+            try bytes.withUnsafeBytes { try JSONValue(parsing: $0) }
+        }
+    }
+}
