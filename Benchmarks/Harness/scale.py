@@ -179,8 +179,8 @@ def restart(binaries, instances, progress, report):
         [[f"{built['bytesPerInstance']:.0f} bytes an instance; in the page cache",
           f"{built['bytesOnDisk'] / 1e9:.2f} GB", f"{warm * 1e3:.1f}"],
          ["the same, nothing of it in the page cache", "", f"{cold * 1e3:.1f}"]]) + [
-        "", "Each instance has its token, record, topics, watermark and places in four sets, written "
-        "in the order of the tokens. Before each start the broker was killed with one message stored "
+        "", "Each instance has its token, record, topics, mailbox row, time seen and places in four "
+        "sets, written in the order of the tokens. Before each start the broker was killed with one message stored "
         "for the device that comes back. Medians of 3.", "",
         f"All of them and {RETURNING:,} devices more are subscribed to one topic, all offline. A "
         f"message to it is accepted after {returned['acceptedMilliseconds']:.2f} ms with "
