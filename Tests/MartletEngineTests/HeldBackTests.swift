@@ -240,6 +240,17 @@ struct HeldBackTests {
         #expect(world.connections[0]!.stored == Array(1...20_000))
     }
 
+    @Test("PRI-1: a long mailbox of normal messages does not keep a dozing device from a high one")
+    func longInDoze() {
+        let world = Loopback(capacity: 1, limits: limits(keys: 4))
+        for _ in 0..<20_000 { world.accept(0, to: [1], bodyBytes: 5, single: true) }
+        world.accept(0, to: [1], bodyBytes: 5, single: true, priority: .high)
+        world.rowsMax = 1000
+        world.connect(address, at: 0, state: .doze)
+        world.settle()
+        #expect(world.connections[0]!.stored == [20_001])
+    }
+
     @Test("CONFIRMED: who acknowledges much is told what is on disk, and not before it is")
     func confirmed() {
         let world = Loopback(capacity: 1)

@@ -5,10 +5,10 @@
 // Rests on swift-crypto.
 
 import Crypto
-import MartletBase
+package import MartletBase
 
 /// Makes tokens and keys, and hashes what is presented.
-enum Credentials {
+package enum Credentials {
     static func token() -> Token { Token(bytes: random(Limits.tokenRandomBytes)) }
 
     static func deviceKey() -> String { Base64URL.encode(random(Limits.deviceKeyRandomBytes)) }
@@ -24,15 +24,20 @@ enum Credentials {
         String(serverKey.prefix { $0 != "." })
     }
 
-    static func digest(_ secret: String) -> SecretDigest {
+    package static func digest(_ secret: String) -> SecretDigest {
         SecretDigest(bytes: Array(SHA256.hash(data: Array(secret.utf8))))
     }
 
     /// A project's numeric sender ID: 12 digits.
     static func senderID() -> UInt64 { UInt64.random(in: 100_000_000_000...999_999_999_999) }
 
+    /// Bytes whose text does not begin with a hyphen: a command would take it for an option.
     private static func random(_ count: Int) -> [UInt8] {
         var generator = SystemRandomNumberGenerator()
-        return (0..<count).map { _ in UInt8.random(in: 0...255, using: &generator) }
+        var bytes: [UInt8]
+        repeat {
+            bytes = (0..<count).map { _ in UInt8.random(in: 0...255, using: &generator) }
+        } while bytes.first.map { $0 >> 2 == 62 } ?? false
+        return bytes
     }
 }

@@ -10,7 +10,9 @@ struct TopicsCommand: ReportingCommand {
     static let configuration = CommandConfiguration(
         commandName: "topics", abstract: "List a project's topics, or those of one instance.")
 
-    @Option(help: "Only the topics of the instance with this registration token.")
+    @Option(
+        parsing: .unconditional,
+        help: "Only the topics of the instance with this registration token.")
     var token: String?
 
     @OptionGroup var sender: SenderOptions

@@ -25,7 +25,8 @@ struct SendCommand: ReportingCommand {
             Here --data is data of the message; the data folder is --data-folder.
             """)
 
-    @Option(help: "Send to the instance with this registration token.")
+    @Option(
+        parsing: .unconditional, help: "Send to the instance with this registration token.")
     var token: String?
 
     @Option(help: "Send to all subscribers of this topic.")

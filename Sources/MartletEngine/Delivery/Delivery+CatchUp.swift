@@ -67,11 +67,23 @@ extension Delivery {
             reading.addedCount = 0
             let certain = min(reading.awayFrom, reading.after)
             let plan = plan(&reading, through: certain, isWhole: false, now)
-            if !plan.steps.isEmpty { return plan }
+            if hasOpenStep(plan) { return plan }
         }
         readings[index] = reading
         queue(index, isPaused: true)
         return nil
+    }
+
+    /// Whether anything of a plan could go now. What waits in closed lanes alone would be planned again
+    /// and again.
+    private func hasOpenStep(_ plan: borrowing MailboxPlan) -> Bool {
+        let closed = devices[Int(plan.index)].closed
+        return plan.steps.contains {
+            switch $0 {
+            case .message(let entry): !closed.contains(entry.lane)
+            case .deleted: true
+            }
+        }
     }
 
     /// The log has been read to the end of a snapshot, whose last message is `through`.
