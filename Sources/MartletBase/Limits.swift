@@ -44,10 +44,31 @@ public enum Limits {
     public static let deviceMessagesPerMinute = 240
     /// QUO-1: messages to one device in an hour.
     public static let deviceMessagesPerHour = 5000
+    /// QUO-3: connections that a project's senders may open in a minute.
+    public static let senderConnectionsPerMinute = 400
+    /// QUO-3: connections that a project's senders may have at a time.
+    public static let senderConnectionsMax = 2500
+    /// TOP-6, QUO-4: changes of a project's subscriptions in a second.
+    public static let topicChangesPerSecond = 3000
     /// MSG-9: how long a sender may repeat an idempotency key, in seconds (24 h).
     public static let idempotencySeconds: UInt32 = 86_400
 
+    /// FAN-1, QUO-5: messages of one project in progress to many instances.
+    public static let fanoutsInProgressMax = 1000
+
     // MARK: Martlet's own bounds
+
+    /// FAN-1: messages of one project that wait until others have ended.
+    public static let fanoutsDeferredMax = 10_000
+    /// FAN-1: memory held for what a project has in progress, past which the next ones wait: 200 sets
+    /// of recipients over ten million instances.
+    public static let fanoutMegabytesPerProjectMax = 256
+    /// FAN-1: the same for all projects.
+    public static let fanoutMegabytesMax = 1024
+    /// FAN-2: the largest weight of a project beside those of others.
+    public static let projectWeightMax = 1000
+    /// FAN-7: the highest ceiling, in deliveries per second.
+    public static let deliveriesPerSecondMax = 100_000_000
 
     /// MSG-9: longest idempotency key, in bytes.
     public static let idempotencyKeyBytesMax = 128

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The documented limits of mailboxes and rates that a configuration may set (0 turns a limit off).
+// The documented limits of mailboxes, rates and fanouts that a configuration may set (0 turns a limit off).
 // Rests on Limits.
 
-/// What one broker stores for, and sends to, one instance at most.
+/// What one broker stores for, and sends to, one instance at most, has in progress of a project, and
+/// lets one ask of it.
 public struct MailboxLimits: Sendable, Hashable {
     /// STO-1: messages that are not collapsible stored per instance; 0: any number.
     public var storedPerInstanceMax = Limits.storedPerInstanceMax
@@ -19,6 +20,21 @@ public struct MailboxLimits: Sendable, Hashable {
     public var deviceMessagesPerMinute = Limits.deviceMessagesPerMinute
     /// QUO-1; 0: any number.
     public var deviceMessagesPerHour = Limits.deviceMessagesPerHour
+    /// QUO-3; 0: any number.
+    public var senderConnectionsPerMinute = Limits.senderConnectionsPerMinute
+    /// QUO-3; 0: any number.
+    public var senderConnectionsMax = Limits.senderConnectionsMax
+    /// QUO-4; 0: any number.
+    public var topicChangesPerSecond = Limits.topicChangesPerSecond
+
+    /// FAN-1, QUO-5: per project; 0: any number.
+    public var fanoutsInProgressMax = Limits.fanoutsInProgressMax
+    /// FAN-1: per project; 0: any number.
+    public var fanoutsDeferredMax = Limits.fanoutsDeferredMax
+    /// FAN-1: held for the fanouts in progress of one project; 0: any number.
+    public var fanoutMegabytesPerProjectMax = Limits.fanoutMegabytesPerProjectMax
+    /// FAN-1: held for all fanouts in progress; 0: any number.
+    public var fanoutMegabytesMax = Limits.fanoutMegabytesMax
 
     public init() {}
 
@@ -31,6 +47,13 @@ public struct MailboxLimits: Sendable, Hashable {
         limits.inactiveSeconds = 0
         limits.deviceMessagesPerMinute = 0
         limits.deviceMessagesPerHour = 0
+        limits.fanoutsInProgressMax = 0
+        limits.fanoutsDeferredMax = 0
+        limits.fanoutMegabytesPerProjectMax = 0
+        limits.fanoutMegabytesMax = 0
+        limits.senderConnectionsPerMinute = 0
+        limits.senderConnectionsMax = 0
+        limits.topicChangesPerSecond = 0
         return limits
     }
 }

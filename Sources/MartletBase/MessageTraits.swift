@@ -134,3 +134,11 @@ public struct OutgoingVariant: Sendable, Hashable {
         self.body = body
     }
 }
+
+/// FAN-1: what becomes of a message to many when its project has as many in progress as it may.
+public enum OverloadPolicy: UInt8, Sendable, CaseIterable, Hashable {
+    /// It waits until others have ended; if too many wait already it is refused.
+    case `defer` = 1
+    /// It is refused, with a retry delay.
+    case refuse = 2
+}

@@ -172,50 +172,76 @@ public struct ConnectedSet: ~Copyable {
     public func forEachHandle(
         in index: UInt32, intersecting view: BlockView, _ body: (UInt32) -> Void
     ) {
-        guard Int(index) < blocksCapacity, let pointer = blocks[Int(index)] else { return }
-        switch view {
-        case .empty: break
-        case .full:
-            let (handles, count) = (pointer.pointee.handles, pointer.pointee.count)
-            for rank in 0..<count { body(handles[rank]) }
-        case .list(let list):
-            for element in list {
-                let bit = Int(element & 0x7FFF)
-                if pointer.pointee.contains(bit) {
-                    body(pointer.pointee.handles[pointer.pointee.rank(bit)])
-                }
-            }
-        case .wideList(let bytes):
-            for element in 0..<bytes.count / 4 {
-                let bit = BlockView.wideBit(bytes, element)
-                if pointer.pointee.contains(bit) {
-                    body(pointer.pointee.handles[pointer.pointee.rank(bit)])
-                }
-            }
-        case .bitmap(let words):
-            // The kernel fills the stack's buffer, 1 KiB at a time.
-            withUnsafeTemporaryAllocation(of: UInt32.self, capacity: Self.handlesPerStep) { found in
-                var word: UInt32 = 0
-                while word < UInt32(truncatingIfNeeded: BlockGeometry.wordsPerBlock) {
-                    let count = Self.select(words, pointer, into: found, word: &word)
-                    for rank in 0..<count { body(found[rank]) }
-                }
+        withUnsafeTemporaryAllocation(of: UInt32.self, capacity: Self.handlesPerStep) { found in
+            var step: UInt32 = 0
+            while step != .max {
+                let count = handles(in: index, intersecting: view, from: &step, into: found)
+                for at in 0..<count { body(found[at]) }
             }
         }
     }
 
-    /// Handles that one call of the kernel may find: enough that calls do not matter, and the most
-    /// for which the standard library takes the stack and not the heap (1024 bytes).
-    @usableFromInline static var handlesPerStep: Int { 256 }
+    /// The handles of connected ordinals of `view`, in the order of the ordinals, as many as there is
+    /// room for.
+    /// - Parameters:
+    ///   - step: 0 to begin with; where to go on with the next call; `.max` at the end. It stays valid
+    ///     whatever changes in this set: nobody who is there all the time is left out or comes twice.
+    ///   - found: room for `handlesPerStepMin` at least.
+    /// - Returns: how many were written.
+    @inlinable
+    public func handles(
+        in index: UInt32, intersecting view: BlockView, from step: inout UInt32,
+        into found: UnsafeMutableBufferPointer<UInt32>
+    ) -> Int {
+        guard Int(index) < blocksCapacity, let pointer = blocks[Int(index)] else {
+            step = .max
+            return 0
+        }
+        var count = 0
+        switch view {
+        case .empty: step = .max
+        case .full: count = Self.select(UnsafePointer(pointer.pointee.words), pointer, found, &step)
+        case .bitmap(let words): count = Self.select(words, pointer, found, &step)
+        case .list(let list):
+            var element = Int(step)
+            while element < list.count, count < found.count {
+                let bit = Int(list[element] & 0x7FFF)
+                element &+= 1
+                guard pointer.pointee.contains(bit) else { continue }
+                found[count] = pointer.pointee.handles[pointer.pointee.rank(bit)]
+                count &+= 1
+            }
+            step = element < list.count ? UInt32(element) : .max
+        case .wideList(let bytes):
+            var element = Int(step)
+            while element < bytes.count / 4, count < found.count {
+                let bit = BlockView.wideBit(bytes, element)
+                element &+= 1
+                guard pointer.pointee.contains(bit) else { continue }
+                found[count] = pointer.pointee.handles[pointer.pointee.rank(bit)]
+                count &+= 1
+            }
+            step = element < bytes.count / 4 ? UInt32(element) : .max
+        }
+        return count
+    }
+
+    /// Handles that are asked for at a time: enough that calls do not matter, and the most for which
+    /// the standard library takes the stack and not the heap (1024 bytes).
+    @inlinable public static var handlesPerStep: Int { 256 }
+    /// The least that can be asked for: those of one word.
+    @inlinable public static var handlesPerStepMin: Int { 64 }
 
     @usableFromInline
     static func select(
         _ words: UnsafePointer<UInt64>, _ block: UnsafeMutablePointer<Block>,
-        into found: UnsafeMutableBufferPointer<UInt32>, word: inout UInt32
+        _ found: UnsafeMutableBufferPointer<UInt32>, _ word: inout UInt32
     ) -> Int {
-        BitKernels.current.select(
+        let count = BitKernels.current.select(
             words, mine: block.pointee.words, prefix: block.pointee.prefix,
             handles: block.pointee.handles, into: found, word: &word)
+        if word >= UInt32(truncatingIfNeeded: BlockGeometry.wordsPerBlock) { word = .max }
+        return count
     }
 
     // MARK: Parts

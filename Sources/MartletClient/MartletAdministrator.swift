@@ -2,7 +2,7 @@
 //
 // Projects and server keys, for whoever holds the administrator key. Rests on `RequestClient`.
 
-import MartletBase
+public import MartletBase
 public import MartletWire
 
 /// An administrator, of one project or of none.
@@ -44,6 +44,43 @@ public final class MartletAdministrator: Sendable {
         }
         guard case .project(let result) = answer else { throw unexpected(answer) }
         return result.project
+    }
+
+    /// Changes what a project may have of the broker; nil leaves it as it is.
+    @discardableResult
+    public func changeProject(
+        _ projectID: String, weight: UInt32? = nil, overload: OverloadPolicy? = nil
+    ) async throws -> ProjectRecord {
+        let answer = try await client.request { correlation in
+            .changeProject(
+                ChangeProjectRequest(
+                    correlation: correlation, projectID: projectID, weight: weight,
+                    overload: overload))
+        }
+        guard case .project(let result) = answer else { throw unexpected(answer) }
+        return result.project
+    }
+
+    /// FAN-8: a page of the messages on their way to many instances, of one project or of all.
+    public func fanouts(
+        ofProject projectID: String = "", cursor: String = "", limit: UInt16 = 1000
+    ) async throws -> FanoutPage {
+        let answer = try await client.request { correlation in
+            .listFanouts(
+                ListFanoutsRequest(
+                    correlation: correlation, projectID: projectID, cursor: cursor, limit: limit))
+        }
+        guard case .fanoutPage(let page) = answer else { throw unexpected(answer) }
+        return page
+    }
+
+    /// What the broker does at this moment.
+    public func status() async throws -> StatusResult {
+        let answer = try await client.request { correlation in
+            .status(StatusRequest(correlation: correlation))
+        }
+        guard case .statusResult(let result) = answer else { throw unexpected(answer) }
+        return result
     }
 
     /// A page of the projects, after an ID.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a device asks of the broker: registration, its own subscriptions, another token, and its end
-// (DEV-1, DEV-2). Subscribing twice is one subscription, so these are repeated after a loss, unlike a SEND.
+// What a device asks of the broker: registration, another token, and its end (DEV-1); and how any request
+// of a device is sent and answered.
 
 public import MartletBase
 public import MartletWire
@@ -28,16 +28,6 @@ extension MartletDevice {
         let welcome = try await registration.promise.futureResult.get()
         return DeviceCredentials(
             projectID: projectID, token: welcome.token, deviceKey: welcome.deviceKey)
-    }
-
-    /// DEV-2: subscribes this instance. Tried again after a loss or a quota refusal.
-    public func subscribe(toTopic topic: String) async throws {
-        try await change(.subscribe, topic)
-    }
-
-    /// DEV-2: unsubscribes this instance.
-    public func unsubscribe(fromTopic topic: String) async throws {
-        try await change(.unsubscribe, topic)
     }
 
     /// TOP-9: a page of this instance's topics, after a name.
@@ -93,37 +83,7 @@ extension MartletDevice {
 
     private func removeTokenListener(_ number: UInt64) { tokenListeners[number] = nil }
 
-    private func change(_ operation: TopicOperation, _ topic: String) async throws {
-        let name = try TopicName(validating: topic).text
-        var backoff = options.backoff
-        while true {
-            do {
-                return try await changeOnce(operation, name)
-            } catch let error as MartletError {
-                if case .ended = state { throw error }
-                guard !error.isFinal, backoff.attempts + 1 < options.attemptsMax else {
-                    throw error
-                }
-                try await Task.sleep(
-                    for: backoff.next(notBefore: error.retryDelayMilliseconds, using: &random))
-            }
-        }
-    }
-
-    private func changeOnce(_ operation: TopicOperation, _ topic: String) async throws {
-        let answer = try await request { correlation in
-            .deviceTopics(
-                DeviceTopicsRequest(
-                    operation: operation, correlation: correlation, topics: [topic]))
-        }
-        guard case .topicResult(let result) = answer else { throw unexpected(answer) }
-        if let failure = result.failures.first {
-            throw MartletError(
-                failure.word, "The broker refused to \(operation) this device.", field: "topic")
-        }
-    }
-
-    private func request(
+    func request(
         _ make: @Sendable (UInt32) -> ClientFrame
     ) async throws -> BrokerFrame {
         let link = try await link()
@@ -171,7 +131,7 @@ extension MartletDevice {
         openWaiters.remove(at: index).waiter.resume(throwing: CancellationError())
     }
 
-    func received(answer frame: BrokerFrame) {
+    func received(answer frame: BrokerFrame, on link: Link) {
         guard let correlation = frame.correlation else { return }
         // Known before whoever asked for it is: HELLO needs it, whoever does.
         if case .rotated(let rotated) = frame {
@@ -181,6 +141,10 @@ extension MartletDevice {
         if let receipt = receiptsTold.removeValue(forKey: correlation) {
             return answered(receipt, by: frame)
         }
+        if let told = topicsTold, told.correlation == correlation {
+            topicsTold = nil
+            return answered(told.wishes, by: frame, on: link)
+        }
         guard let answer = requests.remove(correlation) else { return }
         if case .error(let refusal) = frame {
             answer.resume(throwing: refusal.error)
@@ -189,10 +153,12 @@ extension MartletDevice {
         }
     }
 
-    /// One that neither a caller nor a receipt waits for.
+    /// One that neither a caller nor what the device says by itself waits for.
     func nextCorrelation() -> UInt32 {
         var correlation = requests.nextCorrelation()
-        while receiptsTold[correlation] != nil { correlation = requests.nextCorrelation() }
+        while receiptsTold[correlation] != nil || topicsTold?.correlation == correlation {
+            correlation = requests.nextCorrelation()
+        }
         return correlation
     }
 }

@@ -5,7 +5,7 @@
 // next call says that the message before was taken. While the application does not take, the socket is
 // not read, and the broker keeps what is stored.
 //
-// It runs on its connection's event loop and has no task of its own, and at most two timers; a process
+// It runs on its connection's event loop and has no task of its own, and at most three timers; a process
 // can hold thousands. `MartletDevice+Messages.swift` and `+Requests.swift` are the two directions.
 
 public import MartletBase
@@ -62,6 +62,14 @@ public actor MartletDevice {
     /// Receipts that this connection's broker has been told, by their correlation. Nobody waits for
     /// them, so reading does not go on for their sake.
     var receiptsTold: [UInt32: PendingReceipt] = [:]
+    /// DEV-2: what the application asked for about topics, and where it wants that kept.
+    var topics: TopicWishes
+    let keepTopics: (@Sendable (AskedTopics) -> Void)?
+    /// What this connection's broker has been told of what was asked for in earlier runs; as receipts.
+    var topicsTold: (correlation: UInt32, wishes: [TopicWishes.Wish])?
+    var topicTimer: Scheduled<Void>?
+    var topicBackoff: Backoff
+    var refusalListeners: [UInt64: AsyncStream<TopicRefusal>.Continuation] = [:]
     /// Who listens for new tokens.
     var tokenListeners: [UInt64: AsyncStream<String>.Continuation] = [:]
     private var helloState: DeviceState
@@ -76,9 +84,15 @@ public actor MartletDevice {
     ///   - unconfirmed: what `unconfirmed` was when the application last kept it, so that no message
     ///     comes twice after a lost acknowledgement; empty if it did not.
     ///   - deviceState: how awake the device is when it connects.
+    ///   - askedTopics: what `askedTopics` was when the application last kept it (DEV-2). The broker is
+    ///     told it when the device has connected.
+    ///   - keepTopics: called with every other `askedTopics`, before the broker is told; on the device's
+    ///     event loop, so it should not take long.
     public init(
         host: String, port: Int = Limits.defaultPort, credentials: DeviceCredentials,
         unconfirmed: [UInt64] = [], deviceState: DeviceState = .active,
+        askedTopics: AskedTopics = AskedTopics(),
+        keepTopics: (@Sendable (AskedTopics) -> Void)? = nil,
         options: DeviceOptions = DeviceOptions()
     ) {
         known = Mutex(credentials)
@@ -86,6 +100,9 @@ public actor MartletDevice {
         helloState = deviceState
         self.options = options
         backoff = options.backoff
+        topics = TopicWishes(askedTopics)
+        self.keepTopics = keepTopics
+        topicBackoff = options.backoff
         ledger = DeliveryLedger(unconfirmed: unconfirmed)
         eventLoop = options.eventLoopGroup.next()
         executor = eventLoop.executor
@@ -96,7 +113,9 @@ public actor MartletDevice {
 
     deinit {
         acknowledgementTimer?.cancel()
+        topicTimer?.cancel()
         for listener in tokenListeners.values { listener.finish() }
+        for listener in refusalListeners.values { listener.finish() }
         switch state {
         case .open(let link): link.channel.close(promise: nil)
         case .waiting(let timer): timer.cancel()
@@ -166,6 +185,7 @@ public actor MartletDevice {
         if case .ended = state { return }
         acknowledge(ifDue: false)
         acknowledgementTimer?.cancel()
+        topicTimer?.cancel()
         let before = state
         state = .ended(error)
         switch before {
@@ -182,6 +202,8 @@ public actor MartletDevice {
         endTakers(error)
         for listener in tokenListeners.values { listener.finish() }
         tokenListeners = [:]
+        for listener in refusalListeners.values { listener.finish() }
+        refusalListeners = [:]
     }
 }
 
@@ -208,6 +230,7 @@ extension MartletDevice: ConnectionOwner {
         // HELLO said what it was when the connection was dialed.
         if deviceState != helloState { tell(deviceState, on: link) }
         for receipt in receipts.all { send(receipt, on: link) }
+        ensureTopics(on: link)
         let waiters = openWaiters
         openWaiters = []
         for (_, waiter) in waiters { waiter.resume(returning: link) }
@@ -221,7 +244,7 @@ extension MartletDevice: ConnectionOwner {
         case .confirmed(let confirmed): ledger.confirm(through: confirmed.through)
         case .draining(let notice):
             drainDelay = .milliseconds(Int64(notice.reconnectDelayMilliseconds))
-        default: received(answer: frame)
+        default: received(answer: frame, on: link)
         }
     }
 
@@ -231,6 +254,9 @@ extension MartletDevice: ConnectionOwner {
             answer.resume(throwing: error)
         }
         receiptsTold = [:]
+        topicsTold = nil
+        topicTimer?.cancel()
+        topicTimer = nil
         acknowledgementTimer?.cancel()
         acknowledgementTimer = nil
         switch state {

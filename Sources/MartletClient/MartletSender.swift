@@ -13,13 +13,16 @@ public struct SendResult: Sendable, Hashable {
     public var messageID: String?
     /// The stream ID under which devices get it; 0 if the message was only validated.
     public var messageNumber: UInt64
-    /// Instances that it was accepted for; 0 for a message that is scheduled.
+    /// Instances that it was accepted for; 0 for a message that is scheduled, or deferred.
     public var recipients: UInt64
     /// QUO-1: instances that are not among them, because their device had too many messages.
     public var rateLimited: UInt64
     /// STO-2: those of the recipients for which it was discarded at once, because they have not
     /// connected for more than 30 days.
     public var inactive: UInt64
+    /// FAN-1: its place among the project's messages that wait until others have ended; nil: it does
+    /// not.
+    public var deferredPlace: UInt64?
 }
 
 /// MSG-10: what became of a message that was cancelled.
@@ -136,7 +139,8 @@ public final class MartletSender: Sendable {
         return SendResult(
             messageID: number == 0 ? nil : "projects/\(projectID)/messages/\(number)",
             messageNumber: number, recipients: accepted.recipients,
-            rateLimited: accepted.rateLimited, inactive: accepted.inactive)
+            rateLimited: accepted.rateLimited, inactive: accepted.inactive,
+            deferredPlace: accepted.deferredPlace == 0 ? nil : accepted.deferredPlace)
     }
 
     // MARK: Topics
@@ -167,6 +171,18 @@ public final class MartletSender: Sendable {
 
     // MARK: Questions
 
+    /// FAN-8: a page of the project's messages on their way to many instances, and behind them of those
+    /// that wait; the cursor is from the page before.
+    public func fanouts(cursor: String = "", limit: UInt16 = 1000) async throws -> FanoutPage {
+        let answer = try await client.request { correlation in
+            .listFanouts(
+                ListFanoutsRequest(
+                    correlation: correlation, projectID: "", cursor: cursor, limit: limit))
+        }
+        guard case .fanoutPage(let page) = answer else { throw unexpected(answer) }
+        return page
+    }
+
     /// CON-8: how many instances a condition reaches.
     public func audience(of condition: String) async throws -> AudienceResult {
         let answer = try await client.request { correlation in
@@ -185,6 +201,15 @@ public final class MartletSender: Sendable {
         }
         guard case .explanation(let result) = answer else { throw unexpected(answer) }
         return result
+    }
+
+    /// QUO-3, QUO-4: what is left of each of the project's quotas that is not turned off.
+    public func quotas() async throws -> [QuotaList.Entry] {
+        let answer = try await client.request { correlation in
+            .quotas(QuotasRequest(correlation: correlation))
+        }
+        guard case .quotaList(let list) = answer else { throw unexpected(answer) }
+        return list.quotas
     }
 
     /// TOP-9: a page of the project's topics, after a name.

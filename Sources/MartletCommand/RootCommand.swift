@@ -32,8 +32,9 @@ struct RootCommand: AsyncParsableCommand {
         subcommands: [
             ServeCommand.self, ListenCommand.self, RotateCommand.self, SendCommand.self,
             CancelCommand.self, ReceiptsCommand.self, ProjectCommand.self,
-            KeyCommand.self, TopicsCommand.self, SubscribersCommand.self, AudienceCommand.self,
-            ExplainCommand.self, CheckCommand.self, DemoCommand.self,
+            KeyCommand.self, QuotasCommand.self, TopicsCommand.self, SubscribersCommand.self,
+            AudienceCommand.self, ExplainCommand.self, FanoutsCommand.self, TopCommand.self,
+            CheckCommand.self, DemoCommand.self,
         ])
 }
 

@@ -9,6 +9,8 @@ public import MartletBase
 /// A change of state.
 public enum Command: Sendable {
     case createProject(id: String, senderID: UInt64, conditionTopicsMax: Int)
+    /// FAN-1, FAN-2; nil: as it is.
+    case changeProject(id: String, weight: Int? = nil, overload: OverloadPolicy? = nil)
     case createKey(project: String, key: NewKey)
     case revokeKey(project: String, keyID: String)
     case register(NewInstance)
@@ -220,21 +222,25 @@ public struct TopicChangeResult: Sendable, Hashable {
 public struct Acceptance: Sendable, Hashable {
     /// The number in the message ID; 0 after `validateOnly`.
     public var messageNumber: UInt64
-    /// 0 for a message that is scheduled.
+    /// 0 for a message that is scheduled, or deferred.
     public var recipientCount: UInt64
     /// QUO-1: instances that would have been recipients but for their device's quota.
     public var rateLimitedCount: UInt64
     /// STO-2: recipients for which it was discarded at once.
     public var inactiveCount: UInt64
+    /// FAN-1: its place among the project's messages that wait until others have ended; 0: it does
+    /// not.
+    public var deferredPlace: UInt64
 
     public init(
         messageNumber: UInt64, recipientCount: UInt64, rateLimitedCount: UInt64 = 0,
-        inactiveCount: UInt64 = 0
+        inactiveCount: UInt64 = 0, deferredPlace: UInt64 = 0
     ) {
         self.messageNumber = messageNumber
         self.recipientCount = recipientCount
         self.rateLimitedCount = rateLimitedCount
         self.inactiveCount = inactiveCount
+        self.deferredPlace = deferredPlace
     }
 }
 
@@ -247,16 +253,27 @@ public final class Fanout: Sendable {
     /// The project's last sequence when the message was accepted; a stored message's own. Sessions
     /// that are further than this have nothing to do with the message.
     public let position: MessageSequence
+    /// FAN-2: the project's share beside those of others.
+    public let weight: Int
+    /// FAN-1: who is to be told how far it is; nil for a message to one instance.
+    public let progress: FanoutProgress?
 
     public init(
         project: ProjectNumber, header: MessageHeader, body: [UInt8], recipients: Recipients,
-        position: MessageSequence
+        position: MessageSequence, weight: Int = 1, progress: FanoutProgress? = nil
     ) {
         self.project = project
         self.header = header
         self.body = body
         self.recipients = recipients
         self.position = position
+        self.weight = weight
+        self.progress = progress
+    }
+
+    /// Of which kind its frame is.
+    public var frameKind: FrameKind {
+        if case .one = recipients { .direct } else { .shared }
     }
 }
 

@@ -5,7 +5,7 @@
 // keeps in memory (compiled conditions, a counter) may be lost or stale without harm, so commands of
 // a transaction that could not be committed are simply applied again. What must not be stale is told
 // how transactions end: the last topic's subscribers are forgotten before any command that could change
-// them and with a transaction, and a device's quota that a transaction took is given back with it.
+// them and with a transaction, and what a transaction took of quotas, or began, is given back with it.
 // Rests on Storage and MartletCondition.
 
 public import MartletBase
@@ -24,13 +24,22 @@ public struct Engine: ~Copyable {
     var rates: DeviceRates
     /// The store knows that the broker begins: in this transaction, and for good.
     var hasBegun = false
+    /// QUO-4.
+    let quotas: ProjectQuotas
     private var isBegun = false
+    /// FAN-1; nil: whatever is sent begins at once.
+    let book: FanoutBook?
+    var admission = Admission()
 
+    /// - Parameter quotas: those that others ask and take from as well; nil: this engine's alone.
     public init(
-        programs: SharedPrograms = SharedPrograms(), limits: MailboxLimits = MailboxLimits()
+        programs: SharedPrograms = SharedPrograms(), limits: MailboxLimits = MailboxLimits(),
+        book: FanoutBook? = nil, quotas: ProjectQuotas? = nil
     ) {
         self.programs = programs
         self.limits = limits
+        self.book = book
+        self.quotas = quotas ?? ProjectQuotas(limits)
         rates = DeviceRates(
             perMinute: limits.deviceMessagesPerMinute, perHour: limits.deviceMessagesPerHour)
     }
@@ -45,6 +54,8 @@ public struct Engine: ~Copyable {
         case .createProject(let id, let senderID, let conditionTopicsMax):
             try createProject(
                 id: id, senderID: senderID, conditionTopicsMax: conditionTopicsMax, in: storage)
+        case .changeProject(let id, let weight, let overload):
+            try changeProject(id: id, weight: weight, overload: overload, in: storage)
         case .createKey(let project, let key):
             try createKey(key, projectID: project, now: now, in: storage)
         case .revokeKey(let project, let keyID):
@@ -55,9 +66,9 @@ public struct Engine: ~Copyable {
             try unregister(ordinal, of: holder, in: project, now: now, storage)
         case .changeTopics(let project, let ordinal, let change, let topics, let holder):
             try changeTopics(
-                of: ordinal, of: holder, in: project, change, names: topics, storage)
+                of: ordinal, of: holder, in: project, change, names: topics, now: now, storage)
         case .changeTopic(let project, let topic, let change, let tokens):
-            try changeTopic(topic, in: project, change, tokens: tokens, storage)
+            try changeTopic(topic, in: project, change, tokens: tokens, now: now, storage)
         case .send(let project, let message):
             try send(message, in: project, now: now, storage)
         case .acknowledge(let acknowledgements):
@@ -79,6 +90,8 @@ public struct Engine: ~Copyable {
     public mutating func committed() {
         isBegun = hasBegun
         rates.committed()
+        admission.committed(book)
+        quotas.committed()
     }
 
     /// What was applied since then was thrown away, whether it will be applied again or not.
@@ -86,12 +99,14 @@ public struct Engine: ~Copyable {
         lastAudience = nil
         hasBegun = isBegun
         rates.abandon()
+        admission.abandon(book)
+        quotas.abandon()
     }
 
     /// Forgets what a command may make untrue.
     private mutating func forget(_ command: Command) {
         switch command {
-        case .send, .rotate, .cancel, .receipt, .takeReceipts: break
+        case .send, .rotate, .cancel, .receipt, .takeReceipts, .changeProject: break
         case .acknowledge(let acknowledgements):
             for one in acknowledgements where one.departure != nil {
                 lastAudience?.forgetInactive(one.ordinal, in: one.project)

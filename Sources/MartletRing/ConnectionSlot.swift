@@ -29,7 +29,7 @@ struct ConnectionSlot {
         static let sending = State(rawValue: 16)
         /// `close` was called; the loop hears only of its send and of the end.
         static let closing = State(rawValue: 32)
-        /// A shutdown is in flight.
+        /// A shutdown, of one half or of both, is in flight.
         static let shuttingDown = State(rawValue: 64)
         /// The close of the descriptor is in flight; nothing else is.
         static let closeQueued = State(rawValue: 128)

@@ -18,6 +18,8 @@ enum Operation: UInt8 {
     case send
     /// Shutdown of a connection, first step of closing on older kernels.
     case shutdown
+    /// Shutdown of the sending half.
+    case endSending
     /// Close of a connection's direct descriptor.
     case close
     /// Cancel of another operation; only failures complete, and they mean that it has ended already.

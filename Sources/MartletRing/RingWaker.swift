@@ -11,14 +11,19 @@ internal import Glibc
 /// Wakes one transport from any thread. Safe to keep beyond the transport's life: it then wakes
 /// nobody.
 public struct RingWaker: Sendable {
-    let event: EventDescriptor
+    let event: EventDescriptor?
+
+    init(event: EventDescriptor) { self.event = event }
+
+    /// Wakes nobody: of a transport that is looked after by whoever turns its loop.
+    package init() { event = nil }
 
     /// Adds a value to what `.woken` will tell. Wakes that nobody has looked at yet become one.
     ///
     /// - Parameter value: at least 1. (The kernel's counter holds 64 bits less one; a wake which
     ///   would overflow it waits until it is read.)
     public func wake(value: UInt64 = 1) {
-        event.add(value)
+        event?.add(value)
     }
 }
 
@@ -26,6 +31,16 @@ public struct RingWaker: Sendable {
 public struct RingAddress: Hashable, Sendable {
     let ringDescriptor: Int32
     let eventDescriptor: Int32
+
+    init(ringDescriptor: Int32, eventDescriptor: Int32) {
+        self.ringDescriptor = ringDescriptor
+        self.eventDescriptor = eventDescriptor
+    }
+
+    /// Of a transport without a ring.
+    package init(number: Int32) { self.init(ringDescriptor: number, eventDescriptor: -1) }
+
+    package var number: Int32 { ringDescriptor }
 }
 
 /// The owner of an eventfd, shared by a transport and its wakers: whoever is last closes it, so that

@@ -77,6 +77,12 @@ public protocol Transport: ~Copyable {
     /// Receives again after `pauseReceive`.
     mutating func resumeReceive(_ connection: ConnectionID)
 
+    /// Tells the peer that nothing more comes, behind what was sent; receiving goes on. No send may be
+    /// in flight, and none may follow. A connection that is closed while the peer's bytes are unread is
+    /// reset, and a reset overtakes what was sent last: whoever ends a connection with something to say
+    /// does this, reads on until the peer has ended too, and only then closes.
+    mutating func endSending(_ connection: ConnectionID)
+
     /// Ends the connection. A send in flight is cancelled, so wait for `.sent` where the last bytes
     /// matter. After it come at most one `.sent`, then `.closed`.
     mutating func close(_ connection: ConnectionID)
@@ -96,4 +102,9 @@ public protocol Transport: ~Copyable {
     /// Listens on an address and accepts connections from then on.
     /// - Returns: the port, which matters where 0 was asked for.
     mutating func listen(address: String, port: UInt16) throws(RingError) -> UInt16
+}
+
+extension Transport where Self: ~Copyable {
+    /// Where connections have no halves, the peer sees the end when the connection is closed.
+    public mutating func endSending(_ connection: ConnectionID) {}
 }

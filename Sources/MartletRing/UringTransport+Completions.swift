@@ -25,7 +25,7 @@ extension UringTransport {
         case .send: completedSend(completion)
         case .accept: completedAccept(completion)
         case .close: completedClose(completion)
-        case .shutdown: completedShutdown(completion)
+        case .shutdown, .endSending: completedShutdown(completion)
         case .waker: completedWaker(completion)
         case .message:
             .woken(
@@ -102,9 +102,14 @@ extension UringTransport {
 
     private mutating func completedShutdown(_ completion: Completion) -> TransportEvent? {
         guard let slot = slot(of: completion) else { return nil }
+        let connection = ConnectionID(index: completion.index, generation: completion.generation)
         slot.pointee.state.remove(.shuttingDown)
-        closeIfQuiet(
-            ConnectionID(index: completion.index, generation: completion.generation), slot)
+        if completion.operation == .endSending, isShutdownNeeded,
+            slot.pointee.state.contains(.closing)
+        {
+            shutDown(connection, slot, .shutdown, Int32(SHUT_RDWR))
+        }
+        closeIfQuiet(connection, slot)
         return nil
     }
 

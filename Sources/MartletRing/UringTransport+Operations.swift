@@ -68,17 +68,23 @@ extension UringTransport {
         armReceiveIfWanted(connection, slot)
     }
 
+    public mutating func endSending(_ connection: ConnectionID) {
+        guard let slot = liveSlot(connection),
+            slot.pointee.state.isDisjoint(with: .shuttingDown)
+        else { return }
+        precondition(
+            slot.pointee.state.isDisjoint(with: .sending),
+            "a send of this connection is in flight; end sending after `.sent`")
+        shutDown(connection, slot, .endSending, Int32(SHUT_WR))
+    }
+
     public mutating func close(_ connection: ConnectionID) {
         guard let slot = liveSlot(connection) else { return }
         slot.pointee.state.insert(.closing)
         slot.pointee.state.remove(.receiveWanted)
-        if isShutdownNeeded {
-            slot.pointee.state.insert(.shuttingDown)
-            let entry = ring.nextSubmission()
-            io_uring_prep_shutdown(
-                entry, Int32(bitPattern: connection.index), Int32(SHUT_RDWR))
-            entry.pointee.flags = Kernel.fixedFile
-            entry.pointee.user_data = Operation.shutdown.userData(connection)
+        // With the sending half's in flight, its completion goes on here.
+        if isShutdownNeeded, slot.pointee.state.isDisjoint(with: .shuttingDown) {
+            shutDown(connection, slot, .shutdown, Int32(SHUT_RDWR))
         }
         if slot.pointee.state.contains(.receiving) { cancel(.receive, of: connection) }
         if slot.pointee.state.contains(.sending) { cancel(.send, of: connection) }
@@ -86,6 +92,17 @@ extension UringTransport {
     }
 
     // MARK: Steps shared with completions
+
+    mutating func shutDown(
+        _ connection: ConnectionID, _ slot: UnsafeMutablePointer<ConnectionSlot>,
+        _ operation: Operation, _ halves: Int32
+    ) {
+        slot.pointee.state.insert(.shuttingDown)
+        let entry = ring.nextSubmission()
+        io_uring_prep_shutdown(entry, Int32(bitPattern: connection.index), halves)
+        entry.pointee.flags = Kernel.fixedFile
+        entry.pointee.user_data = operation.userData(connection)
+    }
 
     /// Arms a multishot receive unless one is in flight, none is wanted, or the stream has ended.
     mutating func armReceiveIfWanted(

@@ -16,6 +16,9 @@ public struct StoreConfiguration: Sendable {
 
     public var durability: Durability
 
+    /// Trouble made on purpose; nil: none.
+    package var faults: StoreFaults?
+
     public init(
         folder: String, mapBytes: Int = 1 << 30, durability: Durability = .fsync
     ) {
@@ -34,15 +37,32 @@ public struct StoreConfiguration: Sendable {
     }
 }
 
+/// Trouble that a simulated disk has, asked for before each operation.
+package struct StoreFaults: Sendable {
+    package var beforeRead: @Sendable () -> StorageError?
+    /// Everything of the transaction was written but its end.
+    package var beforeCommit: @Sendable () -> StorageError?
+
+    package init(
+        beforeRead: @escaping @Sendable () -> StorageError?,
+        beforeCommit: @escaping @Sendable () -> StorageError?
+    ) {
+        self.beforeRead = beforeRead
+        self.beforeCommit = beforeCommit
+    }
+}
+
 /// An open data folder.
 public final class Store: Sendable {
     private let environment: Environment
+    private let faults: StoreFaults?
 
     /// - Throws: `StoreOpenError` or `StorageError`.
     public init(_ configuration: StoreConfiguration) throws {
         environment = try Environment(
             folder: configuration.folder, mapBytes: configuration.mapBytes,
             durability: configuration.durability)
+        faults = configuration.faults
     }
 
     /// Runs `body` on one snapshot of what is committed now. Keep it short: an open snapshot keeps
@@ -50,6 +70,7 @@ public final class Store: Sendable {
     public func read<Result, Failure: Error>(
         _ body: (borrowing Transaction) throws(Failure) -> Result
     ) throws -> Result {
+        if let fault = faults?.beforeRead() { throw fault }
         let raw = try environment.beginRead()
         defer { environment.endRead(raw) }
         return try body(Transaction(raw))
@@ -65,6 +86,7 @@ public final class Store: Sendable {
             let result: Result
             do throws(StorageError) {
                 result = try body(Transaction(raw))
+                if let fault = faults?.beforeCommit() { throw fault }
             } catch {
                 environment.abort(raw)
                 guard error.isFull else { throw error }

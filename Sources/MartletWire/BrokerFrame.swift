@@ -26,6 +26,9 @@ public enum BrokerFrame: Sendable, Hashable {
     case rotated(Rotated)
     case cancelled(Cancelled)
     case receiptEvent(ReceiptEvent)
+    case fanoutPage(FanoutPage)
+    case statusResult(StatusResult)
+    case quotaList(QuotaList)
 
     public var type: FrameType {
         switch self {
@@ -51,6 +54,9 @@ public enum BrokerFrame: Sendable, Hashable {
         case .rotated(let frame): frame.type
         case .cancelled(let frame): frame.type
         case .receiptEvent(let frame): frame.type
+        case .fanoutPage(let frame): frame.type
+        case .statusResult(let frame): frame.type
+        case .quotaList(let frame): frame.type
         }
     }
 
@@ -72,6 +78,9 @@ public enum BrokerFrame: Sendable, Hashable {
         case .keyPage(let frame): frame.correlation
         case .rotated(let frame): frame.correlation
         case .cancelled(let frame): frame.correlation
+        case .fanoutPage(let frame): frame.correlation
+        case .statusResult(let frame): frame.correlation
+        case .quotaList(let frame): frame.correlation
         }
     }
 
@@ -100,6 +109,9 @@ public enum BrokerFrame: Sendable, Hashable {
         case .rotated(let frame): frame.encode(into: &writer)
         case .cancelled(let frame): frame.encode(into: &writer)
         case .receiptEvent(let frame): frame.encode(into: &writer)
+        case .fanoutPage(let frame): frame.encode(into: &writer)
+        case .statusResult(let frame): frame.encode(into: &writer)
+        case .quotaList(let frame): frame.encode(into: &writer)
         }
     }
 
@@ -147,10 +159,15 @@ public enum BrokerFrame: Sendable, Hashable {
         case .rotated: .rotated(try Rotated(from: &reader))
         case .cancelled: .cancelled(try Cancelled(from: &reader))
         case .receiptEvent: .receiptEvent(try ReceiptEvent(from: &reader))
+        case .fanoutPage: .fanoutPage(try FanoutPage(from: &reader))
+        case .statusResult: .statusResult(try StatusResult(from: &reader))
+        case .quotaList: .quotaList(try QuotaList(from: &reader))
         case .hello, .acknowledge, .subscribe, .unsubscribe, .unregister, .send, .changeTopic,
             .audience, .explain, .listTopics, .listSubscribers, .listAudience, .listInstanceTopics,
             .createProject, .listProjects, .createKey, .revokeKey, .listKeys, .deviceState,
-            .receipt, .rotate, .cancel, .listenReceipts, .receiptAcknowledge:
+            .receipt, .rotate, .cancel, .listenReceipts, .receiptAcknowledge, .changeProject,
+            .listFanouts, .status,
+            .quotas:
             throw .unexpectedFrame(type)
         }
     }

@@ -31,6 +31,10 @@ public enum ClientFrame: Sendable, Hashable {
     case cancel(CancelRequest)
     case listenReceipts(ListenReceiptsRequest)
     case receiptAcknowledge(ReceiptAcknowledge)
+    case changeProject(ChangeProjectRequest)
+    case listFanouts(ListFanoutsRequest)
+    case status(StatusRequest)
+    case quotas(QuotasRequest)
 
     public var type: FrameType {
         switch self {
@@ -58,6 +62,10 @@ public enum ClientFrame: Sendable, Hashable {
         case .cancel(let frame): frame.type
         case .listenReceipts(let frame): frame.type
         case .receiptAcknowledge(let frame): frame.type
+        case .changeProject(let frame): frame.type
+        case .listFanouts(let frame): frame.type
+        case .status(let frame): frame.type
+        case .quotas(let frame): frame.type
         }
     }
 
@@ -83,6 +91,10 @@ public enum ClientFrame: Sendable, Hashable {
         case .rotate(let frame): frame.correlation
         case .cancel(let frame): frame.correlation
         case .listenReceipts(let frame): frame.correlation
+        case .changeProject(let frame): frame.correlation
+        case .listFanouts(let frame): frame.correlation
+        case .status(let frame): frame.correlation
+        case .quotas(let frame): frame.correlation
         }
     }
 
@@ -113,6 +125,10 @@ public enum ClientFrame: Sendable, Hashable {
         case .cancel(let frame): frame.encode(into: &writer)
         case .listenReceipts(let frame): frame.encode(into: &writer)
         case .receiptAcknowledge(let frame): frame.encode(into: &writer)
+        case .changeProject(let frame): frame.encode(into: &writer)
+        case .listFanouts(let frame): frame.encode(into: &writer)
+        case .status(let frame): frame.encode(into: &writer)
+        case .quotas(let frame): frame.encode(into: &writer)
         }
     }
 
@@ -166,9 +182,14 @@ public enum ClientFrame: Sendable, Hashable {
         case .cancel: .cancel(try CancelRequest(from: &reader))
         case .listenReceipts: .listenReceipts(try ListenReceiptsRequest(from: &reader))
         case .receiptAcknowledge: .receiptAcknowledge(try ReceiptAcknowledge(from: &reader))
+        case .changeProject: .changeProject(try ChangeProjectRequest(from: &reader))
+        case .listFanouts: .listFanouts(try ListFanoutsRequest(from: &reader))
+        case .status: .status(try StatusRequest(from: &reader))
+        case .quotas: .quotas(try QuotasRequest(from: &reader))
         case .welcome, .error, .draining, .done, .deliver, .accepted, .topicResult, .audienceResult,
             .explanation, .topicPage, .tokenPage, .project, .projectPage, .key, .keyPage,
-            .confirmed, .deleted, .rotated, .cancelled, .receiptEvent:
+            .confirmed, .deleted, .rotated, .cancelled, .receiptEvent, .fanoutPage, .statusResult,
+            .quotaList:
             throw .unexpectedFrame(type)
         }
     }

@@ -41,6 +41,8 @@ public enum FrameType: UInt8, Sendable, CaseIterable, Hashable {
     case listAudience = 0x2E
     case tokenPage = 0x2B
     case listInstanceTopics = 0x2C
+    case quotas = 0x2D
+    case quotaList = 0x2F
 
     case createProject = 0x30
     case project = 0x31
@@ -51,12 +53,18 @@ public enum FrameType: UInt8, Sendable, CaseIterable, Hashable {
     case revokeKey = 0x36
     case listKeys = 0x37
     case keyPage = 0x38
+    case changeProject = 0x39
 
     case cancel = 0x40
     case cancelled = 0x41
     case listenReceipts = 0x42
     case receiptEvent = 0x43
     case receiptAcknowledge = 0x44
+
+    case listFanouts = 0x50
+    case fanoutPage = 0x51
+    case status = 0x52
+    case statusResult = 0x53
 }
 
 /// Who the client says it is in HELLO, and who the broker takes it for in WELCOME.

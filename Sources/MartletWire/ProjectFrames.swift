@@ -3,6 +3,8 @@
 // An administrator's requests about projects and their answers. Rests on `WireReader` and
 // `WireWriter`.
 
+public import MartletBase
+
 /// A project as an administrator sees it.
 public struct ProjectRecord: Sendable, Hashable {
     public var projectID: String
@@ -11,16 +13,22 @@ public struct ProjectRecord: Sendable, Hashable {
     public var conditionTopicsMax: UInt8
     public var instances: UInt64
     public var topics: UInt64
+    /// FAN-2: its share beside those of others.
+    public var weight: UInt32
+    /// FAN-1.
+    public var overload: OverloadPolicy
 
     public init(
         projectID: String, senderID: UInt64, conditionTopicsMax: UInt8, instances: UInt64,
-        topics: UInt64
+        topics: UInt64, weight: UInt32 = 1, overload: OverloadPolicy = .defer
     ) {
         self.projectID = projectID
         self.senderID = senderID
         self.conditionTopicsMax = conditionTopicsMax
         self.instances = instances
         self.topics = topics
+        self.weight = weight
+        self.overload = overload
     }
 
     init(from reader: inout WireReader) throws(WireError) {
@@ -29,6 +37,8 @@ public struct ProjectRecord: Sendable, Hashable {
         conditionTopicsMax = try reader.u8()
         instances = try reader.u64()
         topics = try reader.u64()
+        weight = try reader.u32()
+        overload = try reader.choice("overload policy")
     }
 
     func encode(into writer: inout WireWriter) {
@@ -37,6 +47,8 @@ public struct ProjectRecord: Sendable, Hashable {
         writer.u8(conditionTopicsMax)
         writer.u64(instances)
         writer.u64(topics)
+        writer.u32(weight)
+        writer.u8(overload.rawValue)
     }
 }
 
@@ -68,7 +80,48 @@ public struct CreateProjectRequest: WireFrame {
     }
 }
 
-/// 0x31: the answer to CREATE_PROJECT.
+/// 0x39: what is to be otherwise with a project. Answered by PROJECT.
+public struct ChangeProjectRequest: WireFrame {
+    public var correlation: UInt32
+    public var projectID: String
+    /// nil: as it is. The codec cannot say 0, which no project has.
+    public var weight: UInt32?
+    /// nil: as it is.
+    public var overload: OverloadPolicy?
+
+    public init(
+        correlation: UInt32, projectID: String, weight: UInt32? = nil,
+        overload: OverloadPolicy? = nil
+    ) {
+        self.correlation = correlation
+        self.projectID = projectID
+        self.weight = weight
+        self.overload = overload
+    }
+
+    public var type: FrameType { .changeProject }
+
+    public init(from reader: inout WireReader) throws(WireError) {
+        correlation = try reader.correlation()
+        projectID = try reader.string()
+        let weight = try reader.u32()
+        self.weight = weight == 0 ? nil : weight
+        let policy = try reader.u8()
+        overload = OverloadPolicy(rawValue: policy)
+        guard overload != nil || policy == 0 else {
+            throw .unknownValue(field: "overload policy", value: UInt64(policy))
+        }
+    }
+
+    public func encodeBody(into writer: inout WireWriter) {
+        writer.u32(correlation)
+        writer.string(projectID)
+        writer.u32(weight ?? 0)
+        writer.u8(overload?.rawValue ?? 0)
+    }
+}
+
+/// 0x31: the answer to CREATE_PROJECT and CHANGE_PROJECT.
 public struct ProjectResult: WireFrame {
     public var correlation: UInt32
     public var project: ProjectRecord
@@ -135,7 +188,7 @@ public struct ProjectPage: WireFrame {
     public init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         hasMore = try reader.flag("more")
-        projects = try reader.list(entryBytesMin: 27) { (reader) throws(WireError) in
+        projects = try reader.list(entryBytesMin: 32) { (reader) throws(WireError) in
             try ProjectRecord(from: &reader)
         }
     }

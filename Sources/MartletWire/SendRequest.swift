@@ -92,22 +92,26 @@ public struct Accepted: WireFrame {
     public var correlation: UInt32
     /// The number in the message ID; 0 after *validate only*.
     public var messageNumber: UInt64
-    /// Instances that the message was accepted for; 0 for a scheduled message.
+    /// Instances that the message was accepted for; 0 for one that is scheduled, or deferred.
     public var recipients: UInt64
     /// QUO-1: instances that would have been among them but for their device's quota.
     public var rateLimited: UInt64
     /// STO-2: those of the recipients for which it was discarded at once, as they are inactive.
     public var inactive: UInt64
+    /// FAN-1: its place among the project's messages that wait until others have ended; 0: it does
+    /// not wait for that.
+    public var deferredPlace: UInt64
 
     public init(
         correlation: UInt32, messageNumber: UInt64, recipients: UInt64, rateLimited: UInt64 = 0,
-        inactive: UInt64 = 0
+        inactive: UInt64 = 0, deferredPlace: UInt64 = 0
     ) {
         self.correlation = correlation
         self.messageNumber = messageNumber
         self.recipients = recipients
         self.rateLimited = rateLimited
         self.inactive = inactive
+        self.deferredPlace = deferredPlace
     }
 
     public var type: FrameType { .accepted }
@@ -118,6 +122,7 @@ public struct Accepted: WireFrame {
         recipients = try reader.u64()
         rateLimited = try reader.u64()
         inactive = try reader.u64()
+        deferredPlace = try reader.u64()
     }
 
     public func encodeBody(into writer: inout WireWriter) {
@@ -126,5 +131,6 @@ public struct Accepted: WireFrame {
         writer.u64(recipients)
         writer.u64(rateLimited)
         writer.u64(inactive)
+        writer.u64(deferredPlace)
     }
 }

@@ -25,6 +25,8 @@ struct CrashTests {
             }
             try world.cycle(
                 cycle, readers: Array(Set(readers)), killAfter: Int.random(in: 1...16))
+            // Tests that wait have the thread now.
+            await Task.yield()
         }
         #expect(world.accepted.count > 500, "the load was too light to prove anything")
         #expect(world.counts.delivered > 100)

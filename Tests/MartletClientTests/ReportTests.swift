@@ -257,9 +257,10 @@ private func receipt(_ connection: FakeConnection) async -> ReceiptRequest? {
                 .accepted(
                     Accepted(
                         correlation: request.correlation, messageNumber: 7, recipients: 5,
-                        rateLimited: 2, inactive: 1)))
+                        rateLimited: 2, inactive: 1, deferredPlace: 3)))
             let result = try await sent
             #expect(result.rateLimited == 2 && result.inactive == 1)
+            #expect(result.deferredPlace == 3)
 
             async let cancelled = sender.cancel(result.messageID ?? "")
             guard case .cancel(let cancel) = await frame(connection) else { return }

@@ -21,7 +21,7 @@ struct DeliveryRunTests {
     }
 
     struct World: ~Copyable {
-        var delivery = Delivery(capacity: 64, limits: .none, looksPerSend: 0)
+        var delivery = Delivery(capacity: 64, limits: .none)
         /// Stored messages and who they are for.
         var stored: [(sequence: UInt64, members: Set<UInt32>)] = []
         /// Bytes that each session was sent.
@@ -167,7 +167,7 @@ struct DeliveryRunTests {
                     body: [], recipients: .many(recipients), position: MessageSequence(sequence))
                 let bytes = isCrowded ? 7000 + Int(random.below(7000)) : 24 + Int(random.below(99))
                 Self.frame(raw, bytes, world.delivery.reserve(bytes, .shared))
-                world.delivery.enqueue(fanout, byteCount: bytes)
+                world.delivery.enqueue(fanout, byteCount: bytes, now: .longAgo)
                 if isStored { world.stored.append((raw, groups[group])) }
                 for ordinal in groups[group] { expected[Int(ordinal)].append(raw) }
             }
@@ -211,7 +211,7 @@ struct DeliveryRunTests {
                     expires: Instant(rawValue: expires), kind: .topic, priority: .normal, from: ""),
                 body: [], recipients: .many(both), position: MessageSequence(raw))
             Self.frame(raw, 24, world.delivery.reserve(24, .shared))
-            world.delivery.enqueue(fanout, byteCount: 24)
+            world.delivery.enqueue(fanout, byteCount: 24, now: .longAgo)
         }
         let isBusy = world.delivery.step(budget: 1, now: Instant(rawValue: 49))
         let isStillBusy = world.delivery.step(budget: 1, now: Instant(rawValue: 60))

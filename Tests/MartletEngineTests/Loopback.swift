@@ -99,7 +99,7 @@ final class Loopback {
     init(capacity: UInt32, limits: MailboxLimits = .none) {
         self.capacity = capacity
         isPlain = limits == .none
-        delivery = Delivery(capacity: Int(capacity), limits: limits, looksPerSend: 0)
+        delivery = Delivery(capacity: Int(capacity), limits: limits)
     }
 
     deinit { vectors.deallocate() }
@@ -237,8 +237,8 @@ final class Loopback {
         switch entry {
         case .postponed: delivery.postpone(accepted.fanout)
         case .live:
-            write(accepted.frame, .shared)
-            delivery.enqueue(accepted.fanout, byteCount: accepted.frame.count)
+            write(accepted.frame, accepted.fanout.frameKind)
+            delivery.enqueue(accepted.fanout, byteCount: accepted.frame.count, now: now)
         }
         return accepted
     }

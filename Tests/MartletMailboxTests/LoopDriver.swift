@@ -28,7 +28,8 @@ final class LoopDriver {
     private let rowsMax: Int
 
     init(limits: MailboxLimits, rowsMax: Int) {
-        delivery = Delivery(capacity: 64, limits: limits)
+        // So few that mailboxes are delivered in part.
+        delivery = Delivery(capacity: 64, limits: limits, partialEntriesMax: 3)
         self.rowsMax = rowsMax
     }
 
@@ -74,14 +75,14 @@ final class LoopDriver {
 
     // MARK: Fanouts
 
-    func begin(_ fanout: Fanout) {
+    func begin(_ fanout: Fanout, now: Instant) {
         guard delivery.concerns(fanout) else {
             delivery.skip(fanout)
             return
         }
         let id = fanout.body.withUnsafeBytes { $0.loadUnaligned(as: UInt64.self) }
-        write(1, fanout.header.sequence.rawValue, id, .shared)
-        delivery.enqueue(fanout, byteCount: Self.frameBytes)
+        write(1, fanout.header.sequence.rawValue, id, fanout.frameKind)
+        delivery.enqueue(fanout, byteCount: Self.frameBytes, now: now)
     }
 
     func cancel(_ sequence: MessageSequence, in project: ProjectNumber) {

@@ -139,7 +139,7 @@ final class World {
             switch outcome {
             case .accepted(_, let fanouts):
                 for fanout in fanouts { note(fanout) }
-                for loop in loops { for fanout in fanouts { loop.begin(fanout) } }
+                for loop in loops { for fanout in fanouts { loop.begin(fanout, now: now) } }
             case .unregistered(_, let ordinal): close(ordinal)
             case .cancelled(let project, _, let sequence?):
                 for loop in loops { loop.cancel(sequence, in: project) }

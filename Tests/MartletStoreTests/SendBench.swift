@@ -18,12 +18,19 @@ final class SendBench {
     var now = Instant(millisecondsSince1970: 1_800_000_000_000)
     private var secretCount: UInt64 = 0
     let tides: ProjectNumber
+    /// FAN-1: counts what is in progress, if the test is about that.
+    private(set) var book: FanoutBook?
+    private var firstFanouts: [UInt64: Fanout] = [:]
 
-    init(_ limits: MailboxLimits = MailboxLimits(), mapBytes: Int = 1 << 26) throws {
+    init(
+        _ limits: MailboxLimits = MailboxLimits(), mapBytes: Int = 1 << 26,
+        countsFanouts: Bool = false
+    ) throws {
         self.limits = limits
+        book = countsFanouts ? FanoutBook(limits: limits) : nil
         let store = try Store(StoreConfiguration(folder: folder.data, mapBytes: mapBytes))
         self.store = store
-        engine = Engine(limits: limits)
+        engine = Engine(limits: limits, book: book)
         var first = Engine()
         let now = now
         let outcome = try store.write { (transaction) throws(StorageError) in
@@ -40,7 +47,8 @@ final class SendBench {
         let other = TemporaryFolder()
         store = try Store(StoreConfiguration(folder: other.data, mapBytes: 1 << 20))
         store = try Store(StoreConfiguration(folder: folder.data, mapBytes: 1 << 26))
-        engine = Engine(limits: limits)
+        if book != nil { book = FanoutBook(limits: limits) }
+        engine = Engine(limits: limits, book: book)
     }
 
     func wait(seconds: Double) {
@@ -59,8 +67,52 @@ final class SendBench {
             return outcomes
         }
         engine.committed()
+        begin(outcomes)
         return outcomes
     }
+
+    /// As the committer does when there is one loop.
+    private func begin(_ outcomes: [Outcome]) {
+        for outcome in outcomes {
+            guard case .accepted(_, let fanouts) = outcome, let first = fanouts.first else {
+                continue
+            }
+            firstFanouts[first.header.number] = first
+            first.progress?.begin(loops: 1, at: now)
+        }
+    }
+
+    /// The loop is through with a message's fanouts.
+    func end(_ messageNumber: UInt64) throws {
+        guard let fanout = firstFanouts.removeValue(forKey: messageNumber) else {
+            throw Surprise("message \(messageNumber) is not in progress")
+        }
+        fanout.progress?.endPart(at: now)
+    }
+
+    /// Applies a command and has nobody told of it.
+    func applyAsIs(_ command: Command) throws -> Outcome {
+        let now = now
+        let outcome = try store.write { (transaction) throws(StorageError) in
+            try self.engine.apply(command, now: now, in: transaction)
+        }
+        engine.committed()
+        return outcome
+    }
+
+    /// What happens by itself, in a transaction that then fails.
+    func advanceInVain() throws {
+        let now = now
+        #expect(throws: StorageError.self) {
+            try store.write { (transaction) throws(StorageError) in
+                _ = try self.engine.advance(now: now, in: transaction)
+                throw StorageError(operation: "commit", code: 5, text: "no", isFull: false)
+            }
+        }
+        engine.abandon()
+    }
+
+    var canBeginDeferred: Bool { engine.canBeginDeferred }
 
     func apply(_ command: Command) throws -> Outcome { try apply([command])[0] }
 
@@ -87,6 +139,7 @@ final class SendBench {
                 try self.engine.advance(now: now, in: transaction)
             }
             engine.committed()
+            begin(step.outcomes)
             outcomes += step.outcomes
             if !step.hasMore { return outcomes }
         }
@@ -173,7 +226,7 @@ final class SendBench {
             let scan = try transaction.forEachLogged(
                 for: owner, after: state.logStart, rowsMax: .max
             ) { replay.add($0) }
-            #expect(scan == .end)
+            #expect(scan.isWhole)
             var bodies: [[UInt8]] = []
             for entry in replay.left(at: now) {
                 let isThere = try transaction.withMessage(

@@ -17,7 +17,8 @@ struct SenderRowsTests {
         let now = bench.now
         let answer = KeptAnswer(
             acceptance: Acceptance(
-                messageNumber: 7, recipientCount: 8, rateLimitedCount: 9, inactiveCount: 10),
+                messageNumber: 7, recipientCount: 8, rateLimitedCount: 9, inactiveCount: 10,
+                deferredPlace: 12),
             digest: 11)
         try bench.store.write { (transaction) throws(StorageError) in
             try transaction.putAnswer(

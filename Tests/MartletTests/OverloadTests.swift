@@ -33,7 +33,7 @@ private final class Gate: Sendable {
 }
 
 /// Counts lines of a log.
-private struct CountingLog: LogHandler {
+struct CountingLog: LogHandler {
     final class Lines: Sendable {
         private let counted = Atomic(0)
         var count: Int { counted.load(ordering: .relaxed) }

@@ -155,6 +155,8 @@ final class Peer {
 
     deinit { close() }
 
+    func withDescriptor<Result>(_ body: (Int32) -> Result) -> Result { body(descriptor) }
+
     func close() {
         if descriptor >= 0 { Glibc.close(descriptor) }
         descriptor = -1

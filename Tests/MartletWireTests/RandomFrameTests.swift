@@ -35,11 +35,22 @@ private struct RandomFrames {
     mutating func project() -> ProjectRecord {
         ProjectRecord(
             projectID: text(), senderID: u64(), conditionTopicsMax: u8(), instances: u64(),
-            topics: u64())
+            topics: u64(), weight: u32(), overload: one())
+    }
+    mutating func fanout() -> FanoutRecord {
+        FanoutRecord(
+            projectID: text(), messageNumber: u64(), kind: one(), target: text(), since: instant(),
+            deferredPlace: u64(), recipients: u64(), delivered: u64(), progress: u32(),
+            rate: u32(), share: u32(), secondsLeft: flag() ? nil : u32() >> 1)
+    }
+    mutating func projectStatus() -> StatusResult.ProjectStatus {
+        StatusResult.ProjectStatus(
+            projectID: text(), weight: u32(), connections: u64(), delivered: u64(),
+            fanoutsInProgress: u32(), fanoutsDeferred: u32(), fanoutBytes: u64(), share: u32())
     }
 
     mutating func client() -> ClientFrame {
-        switch Int.random(in: 0..<26, using: &random) {
+        switch Int.random(in: 0..<30, using: &random) {
         case 0:
             .hello(
                 .device(
@@ -102,6 +113,17 @@ private struct RandomFrames {
         case 22: .cancel(CancelRequest(correlation: correlation(), messageNumber: u64()))
         case 23: .listenReceipts(ListenReceiptsRequest(correlation: correlation()))
         case 24: .receiptAcknowledge(ReceiptAcknowledge(through: u64()))
+        case 25:
+            .changeProject(
+                ChangeProjectRequest(
+                    correlation: correlation(), projectID: text(),
+                    weight: flag() ? nil : u32() | 1, overload: flag() ? nil : one()))
+        case 26:
+            .listFanouts(
+                ListFanoutsRequest(
+                    correlation: correlation(), projectID: text(), cursor: text(), limit: u16()))
+        case 27: .status(StatusRequest(correlation: correlation()))
+        case 28: .quotas(QuotasRequest(correlation: correlation()))
         default:
             .send(
                 SendRequest(
@@ -114,7 +136,7 @@ private struct RandomFrames {
     }
 
     mutating func broker() -> BrokerFrame {
-        switch Int.random(in: 0..<22, using: &random) {
+        switch Int.random(in: 0..<25, using: &random) {
         case 0:
             .welcome(
                 Welcome(
@@ -147,7 +169,7 @@ private struct RandomFrames {
             .accepted(
                 Accepted(
                     correlation: correlation(), messageNumber: u64(), recipients: u64(),
-                    rateLimited: u64(), inactive: u64()))
+                    rateLimited: u64(), inactive: u64(), deferredPlace: u64()))
         case 9:
             .audienceResult(
                 AudienceResult(
@@ -179,6 +201,17 @@ private struct RandomFrames {
         case 16: .confirmed(Confirmed(through: u64()))
         case 17: .deleted(Deleted(streamID: u64(), count: u64()))
         case 18: .rotated(Rotated(correlation: correlation(), token: text()))
+        case 21:
+            .fanoutPage(
+                FanoutPage(
+                    correlation: correlation(), nextCursor: text(), fanouts: list { $0.fanout() }))
+        case 22:
+            .statusResult(
+                StatusResult(
+                    correlation: correlation(), now: instant(), connections: u64(),
+                    delivered: u64(), acknowledged: u64(), fellBehind: u64(),
+                    commandsWaiting: u64(), frameBytes: u64(), storeBytes: u64(),
+                    allocatedBytes: u64(), projects: list { $0.projectStatus() }))
         case 19:
             .cancelled(
                 Cancelled(correlation: correlation(), wasScheduled: flag(), delivered: u64()))
@@ -187,6 +220,15 @@ private struct RandomFrames {
                 ReceiptEvent(
                     eventID: u64(), messageNumber: u64(), token: text(), kind: one(),
                     instant: instant()))
+        case 23:
+            .quotaList(
+                QuotaList(
+                    correlation: correlation(),
+                    quotas: list {
+                        .init(
+                            name: $0.text(), limit: $0.u64(), remaining: $0.u64(),
+                            untilFullMilliseconds: $0.flag() ? nil : $0.u32())
+                    }))
         default:
             .keyPage(
                 KeyPage(

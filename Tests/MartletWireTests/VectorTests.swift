@@ -197,6 +197,24 @@ private let senders: [String: AnyFrame] = [
             Accepted(
                 correlation: 7, messageNumber: 42, recipients: 10_000_000, rateLimited: 3,
                 inactive: 12_000))),
+    "accepted-deferred": .broker(
+        .accepted(Accepted(correlation: 8, messageNumber: 43, recipients: 0, deferredPlace: 17))),
+    "list-fanouts": .client(
+        .listFanouts(
+            ListFanoutsRequest(correlation: 29, projectID: "tides", cursor: "0.12.0.0", limit: 2))),
+    "fanout-page": .broker(
+        .fanoutPage(
+            FanoutPage(
+                correlation: 29, nextCursor: "0.13.43.1",
+                fanouts: [
+                    FanoutRecord(
+                        projectID: "tides", messageNumber: 42, kind: .topic, target: "storm",
+                        since: now, recipients: 10_000_000, delivered: 2_500_000,
+                        progress: 250_000, rate: 800_000, share: 500_000, secondsLeft: 10),
+                    FanoutRecord(
+                        projectID: "tides", messageNumber: 43, kind: .condition,
+                        target: "'a' in topics", since: now, deferredPlace: 1),
+                ]))),
     "change-topic": .client(
         .changeTopic(
             ChangeTopicRequest(
@@ -242,6 +260,19 @@ private let senders: [String: AnyFrame] = [
                     .init(name: "high-water", subscribers: 12),
                     .init(name: "storm", subscribers: 3_000_000_000_000),
                 ]))),
+    "quotas": .client(.quotas(QuotasRequest(correlation: 26))),
+    "quota-list": .broker(
+        .quotaList(
+            QuotaList(
+                correlation: 26,
+                quotas: [
+                    .init(
+                        name: "topic-changes-per-second", limit: 3000, remaining: 2000,
+                        untilFullMilliseconds: 334),
+                    .init(
+                        name: "sender-connections-max", limit: 2500, remaining: 2499,
+                        untilFullMilliseconds: nil),
+                ]))),
     "list-audience": .client(
         .listAudience(
             ListAudienceRequest(
@@ -263,6 +294,26 @@ private let administrators: [String: AnyFrame] = [
         .createProject(
             CreateProjectRequest(correlation: 17, projectID: "tides", conditionTopicsMax: 10))),
     "project": .broker(.project(ProjectResult(correlation: 17, project: project))),
+    "change-project": .client(
+        .changeProject(
+            ChangeProjectRequest(
+                correlation: 27, projectID: "tides", weight: 3, overload: .refuse))),
+    "change-project-weight": .client(
+        .changeProject(
+            ChangeProjectRequest(correlation: 28, projectID: "tides", weight: 1000))),
+    "status": .client(.status(StatusRequest(correlation: 30))),
+    "status-result": .broker(
+        .statusResult(
+            StatusResult(
+                correlation: 30, now: now, connections: 100_000, delivered: 3_000_000_000,
+                acknowledged: 2_900_000_000, fellBehind: 12, commandsWaiting: 5,
+                frameBytes: 65_536, storeBytes: 1_048_576, allocatedBytes: 0,
+                projects: [
+                    .init(
+                        projectID: "tides", weight: 3, connections: 99_000, delivered: 2_500_000,
+                        fanoutsInProgress: 2, fanoutsDeferred: 1, fanoutBytes: 1_300_000,
+                        share: 750_000)
+                ]))),
     "list-projects": .client(
         .listProjects(ListProjectsRequest(correlation: 18, after: "a", limit: 50))),
     "project-page": .broker(
@@ -272,7 +323,7 @@ private let administrators: [String: AnyFrame] = [
                 projects: [
                     ProjectRecord(
                         projectID: "tides", senderID: 100_200_300, conditionTopicsMax: 10,
-                        instances: 7, topics: 2)
+                        instances: 7, topics: 2, weight: 3, overload: .refuse)
                 ]))),
     "create-key": .client(
         .createKey(CreateKeyRequest(correlation: 19, projectID: "tides", name: "büro"))),

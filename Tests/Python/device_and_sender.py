@@ -111,6 +111,12 @@ def round_trip(options, say):
     cancelled = sender.cancel(later["message number"])
     expect(cancelled["flags"] == 1 and cancelled["delivered"] == 0, f"CANCELLED: {cancelled}")
 
+    say("the sender asks what is left of its quotas")
+    for name, quota in sender.quotas().items():
+        expect(quota["remaining"] <= quota["limit"], f"{name}: {quota}")
+        expect(name != "sender-connections-max" or quota["remaining"] < quota["limit"],
+               f"this connection is not counted: {quota}")
+
     say("it gets another token")
     old = device.token
     expect(device.rotate() != old, "the token is the old one")

@@ -34,10 +34,20 @@ WORDS = {
 WANTS_RECEIPTS = 1
 OWN_NUMBER = 2
 
+OVERLOADS = {1: "defer", 2: "refuse"}
+
 INTEGERS = {"u8": "<B", "u16": "<H", "u32": "<I", "u64": "<Q", "i64": "<q"}
 C = ("correlation", "u32")
 A_PROJECT = [("ID", "str"), ("sender ID", "u64"), ("topics per condition", "u8"),
-             ("instances", "u64"), ("topics", "u64")]
+             ("instances", "u64"), ("topics", "u64"), ("weight", "u32"),
+             ("on overload", "u8", OVERLOADS)]
+A_FANOUT = [("project ID", "str"), ("message number", "u64"), ("target kind", "u8", TARGETS),
+            ("target", "str"), ("since", "i64"), ("deferred place", "u64"), ("recipients", "u64"),
+            ("delivered", "u64"), ("progress", "u32"), ("rate", "u32"), ("share", "u32"),
+            ("seconds left", "u32")]
+A_PROJECT_STATUS = [("ID", "str"), ("weight", "u32"), ("connections", "u64"), ("delivered", "u64"),
+                    ("fanouts in progress", "u32"), ("fanouts deferred", "u32"),
+                    ("fanout bytes", "u64"), ("share", "u32")]
 HELLO_BY_ROLE = {
     1: [("project ID", "str"), ("token", "str"), ("device key", "str"),
         ("device state", "u8", STATES), ("unconfirmed", [("stream ID", "u64")])],
@@ -81,7 +91,8 @@ FRAMES = [
                     ("restricted package name", "str"), ("idempotency key", "str"),
                     ("send at", "i64"), ("message", "rest")]),
     (0x21, "ACCEPTED", [C, ("message number", "u64"), ("recipients", "u64"),
-                        ("rate-limited", "u64"), ("inactive", "u64")]),
+                        ("rate-limited", "u64"), ("inactive", "u64"),
+                        ("deferred place", "u64")]),
     (0x22, "CHANGE_TOPIC", [C, ("operation", "u8", {1: "", 2: ""}), ("topic", "str"),
                             ("tokens", [("token", "str")])]),
     (0x23, "TOPIC_RESULT", [C, ("successes", "u16"),
@@ -103,6 +114,9 @@ FRAMES = [
     (0x2B, "TOKEN_PAGE", [C, ("total", "u64"), ("next cursor", "str"),
                           ("tokens", [("token", "str")])]),
     (0x2C, "LIST_INSTANCE_TOPICS", [C, ("token", "str"), ("after", "str"), ("limit", "u16")]),
+    (0x2D, "QUOTAS", [C]),
+    (0x2F, "QUOTA_LIST", [C, ("quotas", [("name", "str"), ("limit", "u64"), ("remaining", "u64"),
+                                         ("until full", "u32")])]),
     (0x30, "CREATE_PROJECT", [C, ("project ID", "str"), ("topics per condition", "u8")]),
     (0x31, "PROJECT", [C] + A_PROJECT),
     (0x32, "LIST_PROJECTS", [C, ("after", "str"), ("limit", "u16")]),
@@ -113,12 +127,22 @@ FRAMES = [
     (0x37, "LIST_KEYS", [C, ("project ID", "str")]),
     (0x38, "KEY_PAGE", [C, ("keys", [("key ID", "str"), ("name", "str"), ("created", "i64"),
                                      ("revoked", "u8", {0: "", 1: ""})])]),
+    (0x39, "CHANGE_PROJECT", [C, ("project ID", "str"), ("weight", "u32"),
+                              ("on overload", "u8", {0: "", **OVERLOADS})]),
     (0x40, "CANCEL", [C, ("message number", "u64")]),
     (0x41, "CANCELLED", [C, ("flags", "u8", {0: "", 1: "was scheduled"}), ("delivered", "u64")]),
     (0x42, "LISTEN_RECEIPTS", [C]),
     (0x43, "RECEIPT_EVENT", [("event ID", "u64"), ("message number", "u64"), ("token", "str"),
                              ("kind", "u8", RECEIPTS), ("instant", "i64")]),
     (0x44, "RECEIPT_ACK", [("through", "u64")]),
+    (0x50, "LIST_FANOUTS", [C, ("project ID", "str"), ("cursor", "str"), ("limit", "u16")]),
+    (0x51, "FANOUT_PAGE", [C, ("next cursor", "str"), ("fanouts", A_FANOUT)]),
+    (0x52, "STATUS", [C]),
+    (0x53, "STATUS_RESULT", [C, ("now", "i64"), ("connections", "u64"), ("delivered", "u64"),
+                             ("acknowledged", "u64"), ("fell behind", "u64"),
+                             ("commands waiting", "u64"), ("frame bytes", "u64"),
+                             ("store bytes", "u64"), ("allocated bytes", "u64"),
+                             ("projects", A_PROJECT_STATUS)]),
 ]
 NAMES = {number: name for number, name, _ in FRAMES}
 NUMBERS = {name: number for number, name, _ in FRAMES}
@@ -582,6 +606,10 @@ class Sender(Connection):
 
     def acknowledge_receipts(self, through):
         self.send("RECEIPT_ACK", through=through)
+
+    def quotas(self):
+        """name: QUOTA_LIST's fields of it"""
+        return {quota["name"]: quota for quota in self.request("QUOTAS")[1]["quotas"]}
 
     def audience(self, condition):
         return self.request("AUDIENCE", condition=condition)[1]

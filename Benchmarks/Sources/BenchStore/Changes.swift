@@ -11,7 +11,9 @@ enum Changes {
     static let project = "bench"
 
     static func measure(folder: String) async throws {
-        let broker = try await Broker.open(BrokerConfiguration(folder: folder))
+        var configuration = BrokerConfiguration(folder: folder)
+        configuration.limits = .none
+        let broker = try await Broker.open(configuration)
         _ = try await broker.createProject(project)
         let instances = 100_000
         var tokens: [String] = []

@@ -78,8 +78,9 @@ enum Instances {
             Acknowledgement(
                 project: project, ordinal: ordinal, through: LaneMarks(MessageSequence(1)),
                 departure: Acknowledgement.Departure(
-                    exemptNormal: .none, exemptHigh: .none,
-                    throttleFull: Instant(millisecondsSince1970: 0), seen: seen)))
+                    connectionNumber: 0, position: .none,
+                    throttleFull: Instant(millisecondsSince1970: 0), seen: seen)),
+            now: seen, limits: .none)
     }
 
     static func addDevices(_ folder: String) async throws {

@@ -113,7 +113,7 @@ enum Micro {
             let (heap, began) = (allocated?() ?? 0, nanoseconds())
             for fanout in fanouts {
                 _ = delivery.reserve(180, .shared)
-                delivery.enqueue(fanout, byteCount: 180)
+                delivery.enqueue(fanout, byteCount: 180, now: now)
             }
             while delivery.step(budget: 1 << 20, now: now) {}
             let middle = nanoseconds()

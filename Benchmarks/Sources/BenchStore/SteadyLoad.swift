@@ -95,7 +95,7 @@ enum SteadyLoad {
                     project: fleet.project, ordinal: Universe.ordinal(index),
                     through: LaneMarks(last),
                     departure: Acknowledgement.Departure(
-                        exemptNormal: .none, exemptHigh: .none,
+                        connectionNumber: 0, position: last,
                         throttleFull: Instant(millisecondsSince1970: 0), seen: now))
             }
         }

@@ -23,6 +23,48 @@ extension Broker {
         return ProjectSummary(project)
     }
 
+    /// Changes what a project may have of this broker; nil leaves it as it is. Holds at once.
+    /// - Parameters:
+    ///   - weight: FAN-2: its share beside those of others, 1 to 1000.
+    ///   - overload: FAN-1: what becomes of a message when too many are in progress.
+    /// - Throws: `NOT_FOUND`, `INVALID_ARGUMENT`.
+    @discardableResult
+    public func changeProject(
+        _ id: String, weight: Int? = nil, overload: OverloadPolicy? = nil
+    ) async throws(MartletError) -> ProjectSummary {
+        let outcome = try await perform(
+            .changeProject(id: id, weight: weight, overload: overload))
+        guard case .project(let project) = outcome else { throw .unexpected }
+        return ProjectSummary(project)
+    }
+
+    /// FAN-8: what every project has in progress, the busiest first, at most 1000.
+    /// - Throws: `UNAVAILABLE` if the store cannot be read.
+    public func projectStatuses() throws(MartletError) -> [ProjectStatus] {
+        do { return try gauges.projects() } catch { throw .unreadable(error) }
+    }
+
+    /// FAN-8: messages on their way to many instances, project by project; behind those of each the
+    /// ones that wait.
+    /// - Parameters:
+    ///   - project: nil: of all projects.
+    ///   - after: the `next` of the page before.
+    ///   - limit: 1 to 1000 entries; there may be fewer.
+    /// - Throws: `NOT_FOUND`, `INVALID_ARGUMENT`.
+    public func fanouts(
+        in project: String? = nil, after: String = "", limit: Int = 100
+    ) throws(MartletError) -> ListPage<FanoutSummary> {
+        var only: ProjectNumber?
+        if let project { only = try number(of: project) }
+        do {
+            return try gauges.fanouts(of: only, after: after, limit: limit)
+        } catch let error as MartletError {
+            throw error
+        } catch {
+            throw .unreadable(error)
+        }
+    }
+
     /// In the order of their IDs.
     /// - Parameters:
     ///   - after: the `next` of the page before.

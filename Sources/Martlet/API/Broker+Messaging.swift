@@ -9,7 +9,8 @@ extension Broker {
 
     /// Subscribes up to 1000 tokens to a topic (TOP-4). The topic exists from then on.
     /// - Throws: `INVALID_ARGUMENT` for a bad name or count, `NOT_FOUND` for the project; what is
-    ///   wrong with single tokens is in the result.
+    ///   wrong with single tokens is in the result. `RESOURCE_EXHAUSTED` with a retry delay if the
+    ///   project's subscriptions change too often (TOP-6); then none of these did.
     public func subscribe(
         _ tokens: [String], to topic: String, in project: String
     ) async throws(MartletError) -> TopicChangeSummary {
@@ -82,7 +83,8 @@ extension Broker {
     /// - Throws: `INVALID_ARGUMENT` naming the field (such as `message.android.ttl`), `UNREGISTERED`,
     ///   `SENDER_ID_MISMATCH`, `NOT_FOUND` for the project, `QUOTA_EXCEEDED` with a retry delay for a
     ///   token whose device had too many messages (QUO-1), `RESOURCE_EXHAUSTED` for too many scheduled
-    ///   messages, `UNAVAILABLE` with a retry delay.
+    ///   messages, and with a retry delay for too many in progress and deferred (FAN-1), `UNAVAILABLE`
+    ///   with a retry delay.
     public func send(
         _ message: OutgoingMessage, in project: String
     ) async throws(MartletError) -> SendReceipt {
@@ -96,7 +98,9 @@ extension Broker {
                 ? nil : MessageID.text(acceptance.messageNumber, projectID: project),
             recipientCount: acceptance.recipientCount,
             rateLimitedCount: acceptance.rateLimitedCount,
-            inactiveCount: acceptance.inactiveCount)
+            inactiveCount: acceptance.inactiveCount,
+            deferredPlace: acceptance.deferredPlace == 0
+                ? nil : Int(clamping: acceptance.deferredPlace))
     }
 
     /// MSG-10: whoever has not got the message does not get it.
@@ -124,6 +128,15 @@ extension Broker {
     /// task is cancelled.
     public func receipts(in project: String) -> ReceiptSequence {
         ReceiptSequence(broker: self, project: project)
+    }
+
+    // MARK: Quotas
+
+    /// What is left of each of the project's quotas that is not turned off (QUO-3, QUO-4, QUO-5).
+    /// - Throws: `NOT_FOUND` for the project.
+    public func quotas(project: String) throws(MartletError) -> [QuotaSummary] {
+        quotas.amounts(of: try number(of: project), at: clock(), book: committer.book)
+            .map { QuotaSummary($0) }
     }
 
     // MARK: Conditions

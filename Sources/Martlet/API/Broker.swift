@@ -25,8 +25,10 @@ import Synchronization
 public final class Broker: Sendable {
     let store: Store
     let committer: Committer
+    let gauges: Gauges
     private let inquiry: Inquiry
     let clock: @Sendable () -> Instant
+    let quotas: ProjectQuotas
     private let configuration: BrokerConfiguration
     private let loops: [RunningLoop]
     private let isClosed = Atomic(false)
@@ -39,7 +41,6 @@ public final class Broker: Sendable {
     struct RunningLoop: Sendable {
         let handle: LoopHandle
         let thread: SystemThread
-        let metrics: LoopMetrics
     }
 
     /// Opens the folder and, where the configuration has an address, listens.
@@ -59,18 +60,21 @@ public final class Broker: Sendable {
         store = try Store(
             StoreConfiguration(folder: configuration.folder, mapBytes: configuration.mapBytes))
         administratorKey = try DataFolder.administratorKey(in: configuration.folder)
+        quotas = ProjectQuotas(configuration.limits)
         committer = Committer(
-            store: store, limits: configuration.limits, clock: clock, logger: configuration.logger)
+            store: store, limits: configuration.limits, quotas: quotas, clock: clock,
+            logger: configuration.logger)
+        gauges = Gauges(store: store, committer: committer, clock: clock)
         let peers = Peers()
         inquiry = Inquiry(
-            Answerer(store: store, programs: committer.programs), peers: peers,
+            Answerer(store: store, programs: committer.programs, gauges: gauges), peers: peers,
             logger: configuration.logger)
         var started: [RunningLoop] = []
         do {
             try committer.start()
             try inquiry.start()
             port = try Self.startLoops(
-                configuration, store, committer, inquiry, peers, clock, administratorKey, &started)
+                configuration, gauges, inquiry, peers, quotas, administratorKey, &started)
             if let port, let host = configuration.address?.host {
                 try DataFolder.writeAddress(host: host, port: port, in: configuration.folder)
             }
@@ -84,11 +88,11 @@ public final class Broker: Sendable {
     }
 
     private static func startLoops(
-        _ configuration: BrokerConfiguration, _ store: Store, _ committer: Committer,
-        _ inquiry: Inquiry, _ peers: Peers, _ clock: @escaping @Sendable () -> Instant,
-        _ administratorKey: String,
+        _ configuration: BrokerConfiguration, _ gauges: Gauges, _ inquiry: Inquiry,
+        _ peers: Peers, _ quotas: ProjectQuotas, _ administratorKey: String,
         _ started: inout [RunningLoop]
     ) throws -> UInt16? {
+        let (store, committer, clock) = (gauges.store, gauges.committer, gauges.clock)
         guard var address = configuration.address, let committerAddress = committer.address else {
             return nil
         }
@@ -96,15 +100,20 @@ public final class Broker: Sendable {
             configuration.loopCount > 0
             ? configuration.loopCount : max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN)))
         let numbers = ConnectionNumbers()
+        let ceiling =
+            configuration.deliveriesPerSecond > 0
+            ? DeliveryCeiling(perSecond: configuration.deliveriesPerSecond) : nil
         let digest = Credentials.digest(administratorKey)
         try UringTransport.requireFree(address: address.host, port: address.port)
         for number in 0..<count {
             let context = LoopContext(
                 number: number, store: store, inquiry: inquiry, committer: committer,
-                committerAddress: committerAddress, clock: clock, configuration: configuration,
-                administratorKey: digest, connectionNumbers: numbers,
-                inbox: Inbox(capacity: .max), metrics: LoopMetrics(), peers: peers,
+                committerAddress: committerAddress, clock: clock,
+                monotonic: { SystemClock.monotonicMilliseconds() }, configuration: configuration,
+                administratorKey: digest, connectionNumbers: numbers, ceiling: ceiling,
+                quotas: quotas, inbox: Inbox(capacity: .max), metrics: LoopMetrics(), peers: peers,
                 logger: configuration.logger)
+            gauges.add(context.metrics)
             let startup = Startup<(LoopHandle, UInt16)>()
             let listenAddress = address
             let thread = try SystemThread(name: "martlet-loop-\(number)") {
@@ -134,7 +143,7 @@ public final class Broker: Sendable {
                 // The first loop may have chosen the port; the others share it.
                 address.port = port
                 started.append(
-                    RunningLoop(handle: handle, thread: thread, metrics: context.metrics))
+                    RunningLoop(handle: handle, thread: thread))
             } catch {
                 thread.join()
                 throw error
@@ -215,22 +224,7 @@ public final class Broker: Sendable {
     }
 
     /// What the broker does at this moment.
-    public var statistics: BrokerStatistics {
-        var result = BrokerStatistics()
-        for loop in loops {
-            result.connectionCount += loop.metrics.connections.load(ordering: .relaxed)
-            result.deliveredCount += loop.metrics.delivered.load(ordering: .relaxed)
-            result.acknowledgedCount += loop.metrics.acknowledged.load(ordering: .relaxed)
-            result.fellBehindCount += loop.metrics.fellBehind.load(ordering: .relaxed)
-            result.sendCallCount += loop.metrics.sends.load(ordering: .relaxed)
-            result.protocolViolationCount += loop.metrics.protocolViolations.load(
-                ordering: .relaxed)
-            result.acceptFailureCount += loop.metrics.acceptFailures.load(ordering: .relaxed)
-        }
-        result.storeBytesUsed = store.size.used
-        result.allocatedBytes = ProcessMemory.allocatedBytes
-        return result
-    }
+    public var statistics: BrokerStatistics { gauges.statistics }
 }
 
 extension MartletError {

@@ -34,8 +34,12 @@ public struct BrokerConfiguration: Sendable {
     public var handshakeSeconds = Limits.handshakeSecondsDefault
     /// NET-5: over how long clients are asked to spread their return.
     public var reconnectDelayMilliseconds: UInt32 = 5000
-    /// What is stored for, and sent to, one instance at most.
+    /// What is stored for, and sent to, one instance at most, and what one project may ask for.
     public var limits = MailboxLimits()
+    /// FAN-7: deliveries of messages to many instances per second, over all projects, which share them
+    /// as they share everything; 0: as many as can be. What is read from mailboxes does not count, and
+    /// neither do messages to single instances.
+    public var deliveriesPerSecond = 0
     /// Address space that the store begins with. It doubles when it is full.
     public var mapBytes = 1 << 30
     public var logger: Logger

@@ -5,6 +5,7 @@
 public import MartletBase
 import MartletCondition
 import MartletEngine
+public import MartletWire
 
 /// A project as it is now.
 public struct ProjectSummary: Sendable, Hashable {
@@ -15,6 +16,10 @@ public struct ProjectSummary: Sendable, Hashable {
     public var conditionTopicsMax: Int
     public var instanceCount: UInt64
     public var topicCount: UInt64
+    /// FAN-2: its share beside those of others, 1 to 1000.
+    public var weight: Int
+    /// FAN-1.
+    public var overload: OverloadPolicy
 
     init(_ project: Project) {
         id = project.id
@@ -22,6 +27,8 @@ public struct ProjectSummary: Sendable, Hashable {
         conditionTopicsMax = project.conditionTopicsMax
         instanceCount = project.instanceCount
         topicCount = project.topicCount
+        weight = project.weight
+        overload = project.overload
     }
 }
 
@@ -66,13 +73,56 @@ public struct TopicChangeSummary: Sendable, Hashable {
 public struct SendReceipt: Sendable, Hashable {
     /// `projects/PROJECT/messages/NUMBER`; nil after `validateOnly`.
     public var messageID: String?
-    /// Instances that the message was accepted for; 0 for one that is scheduled.
+    /// Instances that the message was accepted for; 0 for one that is scheduled, or deferred.
     public var recipientCount: UInt64
     /// QUO-1: instances that are not among them, because their device had too many messages.
     public var rateLimitedCount: UInt64
     /// STO-2: those of the recipients for which it was discarded at once, because they have not
     /// connected for more than 30 days.
     public var inactiveCount: UInt64
+    /// FAN-1: its place among the project's messages that wait until others have ended; nil: it does
+    /// not.
+    public var deferredPlace: Int?
+}
+
+/// A message on its way to many instances, or one that waits to be (FAN-8).
+public struct FanoutSummary: Sendable, Hashable {
+    public var project: String
+    /// `projects/PROJECT/messages/NUMBER`.
+    public var messageID: String
+    /// A long condition is cut.
+    public var target: MessageTarget
+    /// When it began; when it was accepted if it waits.
+    public var since: Instant
+    /// Its place among those of its project that wait; nil: it is in progress.
+    public var deferredPlace: Int?
+    public var recipientCount: UInt64
+    /// Messages that were queued for a connection. Who is not connected gets it from the mailbox.
+    public var deliveredCount: UInt64
+    /// 0 to 1.
+    public var progress: Double
+    /// Since it began.
+    public var deliveriesPerSecond: Double
+    /// 0 to 1: the part of all capacity that is its own while nothing begins or ends.
+    public var share: Double
+    /// If it goes on as so far; nil: not known.
+    public var secondsLeft: Double?
+}
+
+/// What a broker has to do for one project.
+public struct ProjectStatus: Sendable, Hashable {
+    public var project: String
+    public var weight: Int
+    /// As of the last second, as the next.
+    public var connectionCount: Int
+    /// Messages that its fanouts brought to connections since the broker was opened.
+    public var deliveredCount: UInt64
+    public var fanoutsInProgress: Int
+    public var fanoutsDeferred: Int
+    /// Bytes held for those in progress.
+    public var fanoutBytes: Int
+    /// 0 to 1: the part of all capacity that is its own.
+    public var share: Double
 }
 
 /// A message that was cancelled (MSG-10).
@@ -98,6 +148,23 @@ public struct DeliveryReceipt: Sendable, Hashable {
 public struct TopicSummary: Sendable, Hashable {
     public var name: String
     public var subscriberCount: UInt64
+}
+
+/// What is left of one of a project's quotas (QUO-3, QUO-4).
+public struct QuotaSummary: Sendable, Hashable {
+    /// As its limit is called on the command line: `topic-changes-per-second`.
+    public var name: String
+    public var limit: UInt64
+    public var remaining: UInt64
+    /// How long until all of it is there again, if nobody takes any; nil where nobody can know.
+    public var untilFullMilliseconds: UInt64?
+
+    init(_ amount: QuotaAmount) {
+        name = amount.name
+        limit = amount.limit
+        remaining = amount.remaining
+        untilFullMilliseconds = amount.untilFullMilliseconds
+    }
 }
 
 /// One page of a list.
@@ -175,6 +242,10 @@ public struct BrokerStatistics: Sendable, Hashable {
     public var protocolViolationCount: UInt64 = 0
     /// Times that no connection could be accepted.
     public var acceptFailureCount: UInt64 = 0
+    /// Commands that wait to be written.
+    public var commandsWaiting = 0
+    /// Bytes of frames that wait to be sent.
+    public var frameBytes = 0
     public var storeBytesUsed = 0
     /// Bytes that the process has allocated, over all its brokers; nil without jemalloc.
     public var allocatedBytes: Int?

@@ -51,10 +51,14 @@ struct Connection: ~Copyable {
         case registering
         /// Can transition to: finishing, closing.
         case open
-        /// The peer has sent everything; its answers are still sent. Can transition to: closing.
+        /// The peer has sent everything; its answers are still sent. Can transition to: lingering,
+        /// closed.
         case finishing
-        /// Nothing more is read; what is queued is still sent. Can transition to: closed.
+        /// Nothing more is read; what is queued is still sent. Can transition to: lingering, closed.
         case closing
+        /// Everything is sent and the peer has been told that it was; what still comes is dropped, since
+        /// closing over it would take the last frame from the peer. Can transition to: closed.
+        case lingering
         /// Handed to the transport to close; its number may not be used.
         case closed
     }
@@ -69,6 +73,10 @@ struct Connection: ~Copyable {
     var backlog: [UInt8] = []
     /// The peer has sent everything; the last of it is in the backlog.
     var endsWithBacklog = false
+    /// The peer has sent everything, or nothing more is heard of it.
+    var hasEnded = false
+    /// What may still come while it lingers.
+    var lingerBytesLeft = Connection.lingerBytesMax
     /// Requests that are not answered yet.
     var outstanding: UInt32 = 0
     /// Seconds of the loop's clock.
@@ -93,6 +101,11 @@ struct Connection: ~Copyable {
     static let seenSeconds: UInt32 = 86_400
     /// How long a closing connection may take to read its last frame.
     static let closingSecondsMax: UInt32 = 5
+    /// How long, and for how many bytes, a peer that has been told its last frame may go on talking.
+    static let lingerSecondsMax: UInt32 = 2
+    static let lingerBytesMax = 1 << 20
+    /// The same for all together when the broker stops: who is there hears of it in a round trip.
+    static let drainLingerMilliseconds: Int64 = 250
     /// How long one send may take: a peer that reads nothing for so long is gone.
     static let sendSecondsMax: UInt32 = 120
     /// The same where memory for frames has run out.

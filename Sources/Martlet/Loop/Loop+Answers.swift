@@ -16,6 +16,7 @@ extension Loop where Kernel: ~Copyable {
     mutating func handle(_ message: LoopMessage) {
         switch message {
         case .fanout(let fanout): begin(fanout)
+        case .weight(let project, let weight): delivery.setWeight(weight, of: project)
         case .outcome(let id, let context, let outcome):
             guard let connection = connection(id) else { return }
             connection.pointee.outstanding -= 1
@@ -64,7 +65,7 @@ extension Loop where Kernel: ~Copyable {
         acknowledgingCount -= 1
         if !areStored, !isDraining {
             delivery.keep(departures)
-            lastAcknowledged = SystemClock.monotonicMilliseconds() + Self.storeRestMilliseconds
+            lastAcknowledged = context.monotonic() + Self.storeRestMilliseconds
         }
         for told in delivery.acknowledgementsSettled(areStored: areStored) {
             send(
@@ -121,7 +122,8 @@ extension Loop where Kernel: ~Copyable {
                         correlation: correlation, messageNumber: acceptance.messageNumber,
                         recipients: acceptance.recipientCount,
                         rateLimited: acceptance.rateLimitedCount,
-                        inactive: acceptance.inactiveCount)), to: connection)
+                        inactive: acceptance.inactiveCount,
+                        deferredPlace: acceptance.deferredPlace)), to: connection)
         case .rotated(let token):
             send(.rotated(Rotated(correlation: correlation, token: token.text)), to: connection)
         case .cancelled(_, let number, let sequence):
@@ -156,6 +158,8 @@ extension Loop where Kernel: ~Copyable {
 
     /// Queues a frame. A peer that lets its answers pile up is disconnected.
     mutating func send(_ frame: BrokerFrame, to connection: UnsafeMutablePointer<Connection>) {
+        // It was told that nothing more comes.
+        guard connection.pointee.phase != .lingering else { return }
         var bytes = writer.encode(frame)
         if bytes.count > WireVersion.lengthBytes + Limits.brokerFrameBytesMax {
             bytes = writer.encode(

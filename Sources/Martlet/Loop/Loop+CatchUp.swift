@@ -13,19 +13,28 @@ extension Loop where Kernel: ~Copyable {
     mutating func catchUp() {
         guard delivery.hasBehind, hasRoomForFrames else { return }
         if catchUpResumes != 0 {
-            guard SystemClock.monotonicMilliseconds() >= catchUpResumes else { return }
+            guard context.monotonic() >= catchUpResumes else { return }
             catchUpResumes = 0
         }
         let now = context.clock()
         let store = context.store
         do {
             try store.read { (transaction) throws in
-                var left = Self.catchUpsPerTurn
-                while left > 0, let reading = delivery.nextReading() {
-                    left -= 1
+                var left = Self.catchUpCostPerTurn
+                while left > 0, hasRoomForFrames, let reading = delivery.nextReading() {
                     let index = reading.index
+                    let project = reading.owner.project
+                    var cost = Self.catchUpCostPerReading
+                    defer {
+                        left -= cost
+                        delivery.chargeReading(cost, of: project)
+                    }
                     do {
-                        guard let plan = try read(reading, now, transaction) else { continue }
+                        guard let plan = try read(reading, now, transaction, &cost) else {
+                            continue
+                        }
+                        let before = delivery.counters.delivered
+                        defer { cost += Int(delivery.counters.delivered - before) }
                         try queue(plan, now, transaction)
                     } catch {
                         delivery.catchUpLater(index)
@@ -35,13 +44,14 @@ extension Loop where Kernel: ~Copyable {
             }
         } catch {
             context.logger.error("a mailbox could not be read", metadata: ["error": "\(error)"])
-            catchUpResumes = SystemClock.monotonicMilliseconds() + Self.catchUpRestMilliseconds
+            catchUpResumes = context.monotonic() + Self.catchUpRestMilliseconds
         }
     }
 
     /// Reads a part of a log. Returns what to queue, if anything can be said yet.
     private mutating func read(
-        _ start: MailboxReading, _ now: Instant, _ transaction: borrowing Transaction
+        _ start: MailboxReading, _ now: Instant, _ transaction: borrowing Transaction,
+        _ cost: inout Int
     ) throws -> MailboxPlan? {
         var reading = start
         let owner = reading.owner
@@ -58,8 +68,12 @@ extension Loop where Kernel: ~Copyable {
             for: owner, after: reading.after, rowsMax: Self.mailboxRowsPerRead
         ) { reading.add($0) }
         switch scan {
-        case .end: return delivery.finish(reading, through: last, now: now)
-        case .paused(let through): return delivery.pause(reading, through: through, now: now)
+        case .end(let rowCount):
+            cost += rowCount
+            return delivery.finish(reading, through: last, now: now)
+        case .paused(let through):
+            cost += Self.mailboxRowsPerRead
+            return delivery.pause(reading, through: through, now: now)
         }
     }
 

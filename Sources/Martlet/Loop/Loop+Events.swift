@@ -51,7 +51,9 @@ extension Loop where Kernel: ~Copyable {
     private mutating func received(_ id: ConnectionID, _ bytes: UnsafeRawBufferPointer) {
         guard let connection = connection(id) else { return }
         connection.pointee.heard = lastTick
-        if connection.pointee.isPaused {
+        if connection.pointee.phase == .lingering {
+            linger(connection, over: bytes.count)
+        } else if connection.pointee.isPaused {
             connection.pointee.backlog.append(contentsOf: bytes)
         } else {
             take(bytes, from: connection)
@@ -127,6 +129,9 @@ extension Loop where Kernel: ~Copyable {
 
     private mutating func receiveEnded(_ id: ConnectionID, _ errno: Int32) {
         guard let connection = connection(id) else { return }
+        connection.pointee.hasEnded = true
+        // What it is told last is still on its way to it.
+        if errno == 0, connection.pointee.phase == .closing { return }
         guard errno == 0, connection.pointee.phase == .open else {
             close(connection)
             return
@@ -147,42 +152,12 @@ extension Loop where Kernel: ~Copyable {
         guard isOccupied[index] else { return }
         delivery.close(id.index, now: context.clock())
         stopListening(connections + index)
+        if case .sender(let project) = connections[index].principal {
+            context.quotas.senderLeft(project)
+        }
         (connections + index).deinitialize(count: 1)
         isOccupied[index] = false
         while highestIndex >= 0, !isOccupied[highestIndex] { highestIndex -= 1 }
-    }
-
-    // MARK: Ending connections
-
-    /// Tells the peer what is wrong and ends the connection once it has been told.
-    mutating func fail(_ connection: UnsafeMutablePointer<Connection>, _ error: MartletError) {
-        guard connection.pointee.phase.isAlive else { return }
-        if error.word == .protocolViolation {
-            context.metrics.protocolViolations.add(1, ordering: .relaxed)
-        }
-        delivery.detach(connection.pointee.id.index, now: context.clock())
-        connection.pointee.phase = .closing
-        connection.pointee.phaseBegan = lastTick
-        transport.pauseReceive(connection.pointee.id)
-        send(.error(ErrorFrame(correlation: 0, error: error)), to: connection)
-        closeIfDone(connection)
-    }
-
-    /// Ends a connection that has nothing left to be sent.
-    mutating func closeIfDone(_ connection: UnsafeMutablePointer<Connection>) {
-        guard delivery.queuedBytes(connection.pointee.id.index) == 0 else { return }
-        switch connection.pointee.phase {
-        case .closing: close(connection)
-        case .finishing where connection.pointee.outstanding == 0: close(connection)
-        default: break
-        }
-    }
-
-    mutating func close(_ connection: UnsafeMutablePointer<Connection>) {
-        guard connection.pointee.phase != .closed else { return }
-        connection.pointee.phase = .closed
-        delivery.detach(connection.pointee.id.index, now: context.clock())
-        transport.close(connection.pointee.id)
     }
 
     // MARK: Time
@@ -192,6 +167,8 @@ extension Loop where Kernel: ~Copyable {
         let configuration = context.configuration
         receiptsDue += receiptsUnread
         receiptsUnread.removeAll()
+        let loads = delivery.projectLoads
+        context.metrics.projects.withLock { $0 = loads }
         guard highestIndex >= 0 else { return }
         for index in 0...highestIndex where isOccupied[index] {
             let connection = connections + index
@@ -219,6 +196,7 @@ extension Loop where Kernel: ~Copyable {
                 tellConnected(connection)
             case .closing, .finishing:
                 if inPhase >= Connection.closingSecondsMax { close(connection) }
+            case .lingering where inPhase > Connection.lingerSecondsMax: close(connection)
             default: break
             }
         }
@@ -245,39 +223,6 @@ extension Loop where Kernel: ~Copyable {
         if !isAnyLong, let oldest { close(oldest) }
         context.logger.warning("readers that stopped were disconnected to free memory")
     }
-
-    // MARK: Draining
-
-    mutating func beginDraining() {
-        isDraining = true
-        drainBegan = seconds
-        transport.stopAccepting()
-        guard highestIndex >= 0 else { return }
-        let delay = context.configuration.reconnectDelayMilliseconds
-        for index in 0...highestIndex where isOccupied[index] {
-            let connection = connections + index
-            guard connection.pointee.phase.isAlive else { continue }
-            send(.draining(Draining(reconnectDelayMilliseconds: delay)), to: connection)
-        }
-    }
-
-    /// Whether nothing is left to be told to anybody, or it has taken too long.
-    mutating func isDrained(_ now: UInt32) -> Bool {
-        guard highestIndex >= 0 else { return true }
-        let isLate = now &- drainBegan >= Connection.closingSecondsMax
-        var isEmpty = true
-        for index in 0...highestIndex where isOccupied[index] {
-            isEmpty = false
-            let connection = connections + index
-            if isLate
-                || (connection.pointee.outstanding == 0
-                    && delivery.queuedBytes(UInt32(index)) == 0)
-            {
-                close(connection)
-            }
-        }
-        return isEmpty || now &- drainBegan >= 2 * Connection.closingSecondsMax
-    }
 }
 
 extension Connection.Phase {
@@ -285,7 +230,7 @@ extension Connection.Phase {
     var isReading: Bool {
         switch self {
         case .hello, .registering, .open: true
-        case .finishing, .closing, .closed: false
+        case .finishing, .closing, .lingering, .closed: false
         }
     }
 
@@ -293,7 +238,7 @@ extension Connection.Phase {
     var isAlive: Bool {
         switch self {
         case .hello, .registering, .open, .finishing: true
-        case .closing, .closed: false
+        case .closing, .lingering, .closed: false
         }
     }
 }

@@ -61,6 +61,7 @@ extension Loop where Kernel: ~Copyable {
                 try Authentication.sender(
                     projectID: projectID, keyID: keyID, digest: digest, in: transaction)
             }
+            try context.quotas.senderConnects(to: project.number, at: context.clock())
             welcome(connection, .sender(project.number), senderID: project.senderID)
         case .administrator(let key, let projectID):
             guard Credentials.digest(key).matches(context.administratorKey) else {

@@ -111,6 +111,12 @@ extension Loop where Kernel: ~Copyable {
         case .listenReceipts(let frame):
             listen(connection, try connection.pointee.principal.senderProject())
             send(.done(Done(correlation: frame.correlation)), to: connection)
+        case .quotas(let frame):
+            let project = try connection.pointee.principal.senderProject()
+            let amounts = context.quotas.amounts(
+                of: project, at: context.clock(), book: context.committer.book)
+            send(
+                .quotaList(QuotaList(correlation: frame.correlation, amounts)), to: connection)
         case .receiptAcknowledge(let frame):
             let project = try connection.pointee.principal.senderProject()
             guard let sent = connection.pointee.receiptsAfter, frame.through <= sent else {
@@ -134,6 +140,12 @@ extension Loop where Kernel: ~Copyable {
                     id: frame.projectID, senderID: Credentials.senderID(),
                     conditionTopicsMax: Int(frame.conditionTopicsMax)), frame.correlation,
                 connection)
+        case .changeProject(let frame):
+            try connection.pointee.principal.checkAdministrator()
+            ask(
+                .changeProject(
+                    id: frame.projectID, weight: frame.weight.map { Int($0) },
+                    overload: frame.overload), frame.correlation, connection)
         case .createKey(let frame):
             try connection.pointee.principal.checkAdministrator()
             let key = Credentials.serverKey()
@@ -150,7 +162,7 @@ extension Loop where Kernel: ~Copyable {
                 connection)
 
         case .condition, .listTopics, .listSubscribers, .listAudience, .listInstanceTopics,
-            .listProjects, .listKeys:
+            .listProjects, .listKeys, .listFanouts, .status:
             try context.inquiry.ask(
                 Question(
                     loop: context.number, connection: connection.pointee.id, frame: frame,

@@ -22,9 +22,14 @@ struct LoopContext: Sendable {
     let committer: Committer
     let committerAddress: RingAddress
     let clock: @Sendable () -> Instant
+    /// Milliseconds that only rise, for timeouts.
+    let monotonic: @Sendable () -> Int64
     let configuration: BrokerConfiguration
     let administratorKey: SecretDigest
     let connectionNumbers: ConnectionNumbers
+    /// FAN-7; nil: as many as can be.
+    let ceiling: DeliveryCeiling?
+    let quotas: ProjectQuotas
     let inbox: Inbox<LoopMessage>
     let metrics: LoopMetrics
     let peers: Peers
@@ -46,18 +51,21 @@ final class Peers: Sendable {
 
 /// One loop's state.
 struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
-    /// Sessions looked at in one turn before the kernel is given its sends; more where many have
-    /// something to send.
-    static var deliveriesPerTurn: Int { 16_384 }
-    /// Sends of one turn, given to the kernel in one system call. Between two turns the loop hears
-    /// what has come meanwhile, and what that brings to sessions that still wait for their send leaves
+    /// Sessions looked at in one turn before the kernel is given its sends: a look costs 10–20 ns and a
+    /// send 3–4 µs.
+    static var looksPerTurn: Int { 16_384 }
+    /// Sends that fanouts cause in one turn, given to the kernel in one system call. Between two turns the loop hears
+    /// what has come meanwhile, and what that brings to sessions that still wait for their turn leaves
     /// with it: a burst that arrives in pieces costs hardly more than one that arrives at once.
     static var sendsPerTurn: Int { 256 }
-    /// Sessions that are read for from their mailbox in one turn.
-    static var catchUpsPerTurn: Int { 256 }
-    /// Messages that one of them looks at, whoever they are for: a mailbox that has not been read for
+    /// Rows of mailboxes that are read, and messages that are queued from there, in one turn: either
+    /// costs about a microsecond, and live messages wait for them no longer than for a turn's sends.
+    static var catchUpCostPerTurn: Int { 256 }
+    /// What beginning to read a mailbox costs beside: some searches.
+    static var catchUpCostPerReading: Int { 4 }
+    /// Messages that one reading looks at, whoever they are for: a mailbox that has not been read for
     /// long shares the turn with others.
-    static var mailboxRowsPerRead: Int { 1024 }
+    static var mailboxRowsPerRead: Int { 256 }
     /// How long acknowledgements gather before the committer is told: losing them in a crash costs
     /// one more delivery, which the device drops.
     static var acknowledgeMilliseconds: Int64 { 50 }
@@ -97,10 +105,15 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     var receiptsDue: [ConnectionID] = []
     /// Senders whose receipts could not be read: that is tried again with the next tick.
     var receiptsUnread: [ConnectionID] = []
+    /// FAN-7: this loop's part of the ceiling, and deliveries that were taken from it.
+    var allowance: DeliveryAllowance?
+    var paidDeliveries: UInt64 = 0
     /// When mailboxes are read again after trouble with the store; 0 without trouble.
     var catchUpResumes: Int64 = 0
     var isDraining = false
     var drainBegan: UInt32 = 0
+    /// Milliseconds of the monotonic clock until which peers may hear that this is the end.
+    var drainLingerUntil: Int64 = 0
 
     init(context: LoopContext, transport: consuming Kernel, connectionsMax: Int) {
         self.context = context
@@ -112,7 +125,8 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
         isOccupied = .allocate(capacity: connectionsMax)
         isOccupied.initialize(repeating: false, count: connectionsMax)
         vectors = .allocate(capacity: OutputBounds.vectorsPerSend * 256)
-        began = SystemClock.monotonicMilliseconds()
+        began = context.monotonic()
+        allowance = context.ceiling.map { DeliveryAllowance($0) }
     }
 
     deinit {
@@ -125,39 +139,51 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     }
 
     /// Seconds since the loop began.
-    var seconds: UInt32 { UInt32((SystemClock.monotonicMilliseconds() - began) / 1000) }
+    var seconds: UInt32 { UInt32((context.monotonic() - began) / 1000) }
 
     /// Turns until the loop was told to drain and has.
     mutating func run() {
-        while true {
-            submitAndWait(waitMilliseconds())
-            while let event = transport.nextEvent() { handle(event) }
-            for message in context.inbox.drain() { handle(message) }
-            if !requests.isEmpty {
-                handOverRequests()
-                // The committer is woken before this turn's sends and not behind them: on another core
-                // it works meanwhile, on this one it mostly has its outcomes here at once, so that
-                // messages that came together also leave together.
-                submitAndWait(0)
-                for message in context.inbox.drain() { handle(message) }
-            }
-            let isBusy = delivery.step(budget: Self.deliveriesPerTurn, now: context.clock())
-            catchUp()
-            sendReceipts()
-            sendReady()
-            handOverAcknowledgements()
-            let now = seconds
-            if now != lastTick {
-                lastTick = now
-                tick(now)
-            }
-            context.metrics.record(delivery.counters, connections: transport.connectionCount)
-            if isDraining, !isBusy, isDrained(now) { return }
-        }
+        repeat { submitAndWait(waitMilliseconds()) } while !turn()
     }
 
-    private func waitMilliseconds() -> Int {
-        if delivery.fanoutCount > 0 || delivery.readyCount > 0 || !receiptsDue.isEmpty { return 0 }
+    /// Everything between two waits.
+    /// - Returns: whether the loop was told to drain and has.
+    mutating func turn() -> Bool {
+        while let event = transport.nextEvent() { handle(event) }
+        for message in context.inbox.drain() { handle(message) }
+        if !requests.isEmpty {
+            handOverRequests()
+            // The committer is woken before this turn's sends and not behind them: on another core
+            // it works meanwhile, on this one it mostly has its outcomes here at once, so that
+            // messages that came together also leave together.
+            submitAndWait(0)
+            for message in context.inbox.drain() { handle(message) }
+        }
+        let isBusy = goOnWithFanouts()
+        catchUp()
+        sendReceipts()
+        sendReady()
+        handOverAcknowledgements()
+        let now = seconds
+        if now != lastTick {
+            lastTick = now
+            tick(now)
+        }
+        context.metrics.record(
+            delivery.counters, connections: transport.connectionCount,
+            frameBytes: delivery.frameBytes)
+        return isDraining && (!isBusy || !waitsForFanouts(now)) && isDrained(now)
+    }
+
+    mutating func waitMilliseconds() -> Int {
+        if delivery.readyCount > 0 || !receiptsDue.isEmpty { return 0 }
+        guard delivery.fanoutCount > 0 else { return idleMilliseconds() }
+        // Fanouts wait for nothing but the ceiling.
+        guard let wait = allowance?.wait(at: context.clock()), wait > 0 else { return 0 }
+        return min(wait, idleMilliseconds())
+    }
+
+    private func idleMilliseconds() -> Int {
         if delivery.hasBehind, catchUpResumes == 0, hasRoomForFrames { return 0 }
         if !requests.isEmpty { return Self.handOverRestMilliseconds }
         if delivery.hasAcknowledgements, acknowledgingCount == 0 {
@@ -175,21 +201,47 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
 
     // MARK: Fanouts
 
+    /// A turn of the fanouts in progress, as far as the ceiling lets them (FAN-7).
+    private mutating func goOnWithFanouts() -> Bool {
+        let now = context.clock()
+        var allowed = Int.max
+        if allowance != nil { allowed = delivery.fanoutCount > 0 ? allowance!.next(at: now) : 0 }
+        let isBusy = delivery.step(
+            budget: Self.looksPerTurn, sendsMax: Self.sendsPerTurn, deliveriesMax: allowed,
+            now: now)
+        let delivered = delivery.counters.fanoutDelivered
+        allowance?.use(Int(delivered &- paidDeliveries))
+        paidDeliveries = delivered
+        // Whoever ended a fanout that others wait for has the next one begun (FAN-1).
+        if context.committer.book.takeRoom() {
+            transport.wake(context.committerAddress, value: 1)
+        }
+        return isBusy
+    }
+
+    /// Whether what is in progress is finished before a loop ends: below a ceiling it may take for
+    /// ever, and what was stored comes from the mailboxes.
+    private func waitsForFanouts(_ now: UInt32) -> Bool {
+        allowance == nil || now &- drainBegan < Connection.closingSecondsMax
+    }
+
     mutating func begin(_ fanout: Fanout) {
         guard delivery.concerns(fanout) else {
             delivery.skip(fanout)
+            fanout.progress?.endPart(at: context.clock())
             return
         }
         guard delivery.fanoutCount < Delivery.fanoutsInProgressMax,
             hasRoomForFrames
         else {
             delivery.postpone(fanout)
+            fanout.progress?.endPart(at: context.clock())
             return
         }
         let count = fanout.body.withUnsafeBytes { body in
-            encodeDelivery(fanout.header, body, .shared)
+            encodeDelivery(fanout.header, body, fanout.frameKind)
         }
-        delivery.enqueue(fanout, byteCount: count)
+        delivery.enqueue(fanout, byteCount: count, now: context.clock())
     }
 
     /// Writes a DELIVER frame into what it reserves and returns its size.
@@ -203,9 +255,10 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
 
     // MARK: Sending
 
-    /// Starts one send for each session that has something to send, as many as a turn has.
+    /// Starts one send for each session that has something to send, as many as a turn has: half of
+    /// them are for what is for one session alone.
     private mutating func sendReady() {
-        var left = Self.sendsPerTurn
+        var left = 2 * Self.sendsPerTurn
         while left > 0, let index = delivery.nextReady() {
             left -= 1
             let connection = connections + Int(index)
@@ -227,7 +280,7 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
         }
     }
 
-    private mutating func submitAndWait(_ timeoutMilliseconds: Int) {
+    mutating func submitAndWait(_ timeoutMilliseconds: Int) {
         do { try transport.submitAndWait(timeoutMilliseconds: timeoutMilliseconds) } catch {
             context.logger.error("a loop's ring failed", metadata: ["error": "\(error)"])
             usleep(100_000)
@@ -269,7 +322,7 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
 
     private mutating func handOverAcknowledgements() {
         guard delivery.hasAcknowledgements else { return }
-        let now = SystemClock.monotonicMilliseconds()
+        let now = context.monotonic()
         guard
             isDraining
                 || acknowledgingCount == 0

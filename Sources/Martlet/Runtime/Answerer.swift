@@ -13,6 +13,7 @@ import MartletWire
 struct Answerer: Sendable {
     let store: Store
     let programs: SharedPrograms
+    let gauges: Gauges
 
     /// - Throws: `MartletError` for the asker, `StorageError`.
     func answer(_ frame: ClientFrame, _ principal: Principal) throws -> BrokerFrame {
@@ -64,6 +65,13 @@ struct Answerer: Sendable {
             return .cancelled(
                 Cancelled(
                     correlation: request.correlation, wasScheduled: false, delivered: count))
+        case .listFanouts(let question): return try answer(question, principal)
+        case .status(let question):
+            try principal.checkAdministrator()
+            return .statusResult(
+                StatusResult(
+                    correlation: question.correlation, now: gauges.clock(), gauges.statistics,
+                    try gauges.projects()))
         default: preconditionFailure("Only questions are answered from a snapshot.")
         }
     }
@@ -155,7 +163,8 @@ extension ProjectRecord {
         self.init(
             projectID: project.id, senderID: project.senderID,
             conditionTopicsMax: UInt8(project.conditionTopicsMax),
-            instances: project.instanceCount, topics: project.topicCount)
+            instances: project.instanceCount, topics: project.topicCount,
+            weight: UInt32(project.weight), overload: project.overload)
     }
 }
 
@@ -165,6 +174,21 @@ extension TokenPage {
             correlation: correlation, total: page.total,
             nextCursor: page.next.map { String($0.rawValue) } ?? "",
             tokens: page.tokens.map(\.text))
+    }
+}
+
+extension QuotaList {
+    init(correlation: UInt32, _ amounts: [QuotaAmount]) {
+        self.init(
+            correlation: correlation,
+            quotas: amounts.map {
+                Entry(
+                    name: $0.name, limit: $0.limit, remaining: $0.remaining,
+                    // The longest that is no absence is some 49 days.
+                    untilFullMilliseconds: $0.untilFullMilliseconds.map {
+                        UInt32(clamping: min($0, UInt64(UInt32.max - 1)))
+                    })
+            })
     }
 }
 

@@ -16,28 +16,31 @@ import Synchronization
 final class Committer: Sendable {
     /// Commands waiting past which senders are told to come back later.
     static let waitingCommandsMax = 65_536
-    /// Commands in one transaction: bounds how long the first of them waits for the last.
-    static let commandsPerTransactionMax = 4096
     /// How often it looks for what is due although nothing is asked of it.
     static let idleMilliseconds = 1000
 
     let inbox = Inbox<Request>(capacity: Committer.waitingCommandsMax)
     let store: Store
     let programs = SharedPrograms()
+    /// FAN-1.
+    let book: FanoutBook
     private let logger: Logger
     private let clock: @Sendable () -> Instant
     private let limits: MailboxLimits
+    private let quotas: ProjectQuotas
     private let loops = Mutex<[LoopHandle]>([])
     private let isStopping = Atomic(false)
     private let place = Mutex<(address: RingAddress, waker: RingWaker)?>(nil)
     private let thread = Mutex<SystemThread?>(nil)
 
     init(
-        store: Store, limits: MailboxLimits, clock: @escaping @Sendable () -> Instant,
-        logger: Logger
+        store: Store, limits: MailboxLimits, quotas: ProjectQuotas,
+        clock: @escaping @Sendable () -> Instant, logger: Logger
     ) {
         self.store = store
         self.limits = limits
+        book = FanoutBook(limits: limits)
+        self.quotas = quotas
         self.clock = clock
         self.logger = logger
     }
@@ -85,14 +88,21 @@ final class Committer: Sendable {
     /// Wakes the committer from a thread without a ring.
     func wake() { place.withLock { $0?.waker }?.wake() }
 
+    /// For whoever commits: one at a time.
+    func makeEngine() -> Engine {
+        Engine(programs: programs, limits: limits, book: book, quotas: quotas)
+    }
+
     // MARK: The committer's thread
 
     private func run(_ transport: inout UringTransport) {
-        var engine = Engine(programs: programs, limits: limits)
+        var engine = makeEngine()
         var hasMore = false
+        var waiting = WaitingCommands()
         while true {
             let isLast = isStopping.load(ordering: .acquiring)
-            let waiting = inbox.drain()
+            // What has come during a transaction is in the next one, whatever waits already.
+            take(inbox.drain(), into: &waiting, &transport)
             if waiting.isEmpty {
                 if isLast { return }
                 if !hasMore {
@@ -103,21 +113,36 @@ final class Committer: Sendable {
                         usleep(100_000)
                     }
                     while transport.nextEvent() != nil {}
+                    take(inbox.drain(), into: &waiting, &transport)
                 }
             }
-            var rest = waiting[...]
-            repeat {
-                let batch = Array(rest.prefix(Self.commandsPerTransactionMax))
-                rest = rest.dropFirst(batch.count)
-                let done = commit(batch, &engine)
-                hasMore = done.hasMore
-                publish(batch, done, &transport)
-            } while !rest.isEmpty
+            let batch = waiting.next()
+            let done = commit(batch, &engine)
+            publish(batch, done, &transport)
+            // A fanout may have ended since: then nobody has to wake this thread.
+            hasMore = done.hasMore || engine.canBeginDeferred
         }
     }
 
+    /// What a project asks for beyond its part is refused at once.
+    func take(
+        _ requests: [Request], into waiting: inout WaitingCommands,
+        _ transport: inout some Transport & ~Copyable
+    ) {
+        let refused = waiting.add(requests)
+        guard !refused.isEmpty else { return }
+        let refusal = MartletError(
+            .unavailable,
+            "More is asked for in this project than the broker can write; try again.",
+            retryDelayMilliseconds: 200)
+        publish(
+            refused,
+            Committed(outcomes: Array(repeating: .refused(refusal), count: refused.count)),
+            &transport)
+    }
+
     /// What came of a transaction.
-    private struct Committed {
+    struct Committed {
         /// Of each command, in order.
         var outcomes: [Outcome] = []
         /// What happened by itself.
@@ -127,7 +152,7 @@ final class Committer: Sendable {
     }
 
     /// What came of each command of the batch, and of what was due; all of it is durable on return.
-    private func commit(_ batch: [Request], _ engine: inout Engine) -> Committed {
+    func commit(_ batch: [Request], _ engine: inout Engine) -> Committed {
         let now = clock()
         do throws(StorageError) {
             var isAgain = false
@@ -180,21 +205,29 @@ final class Committer: Sendable {
         return .acknowledged(areStored: false, departures: lost.filter { $0.departure != nil })
     }
 
-    private func publish(
-        _ batch: [Request], _ done: Committed, _ transport: inout UringTransport
+    func publish(
+        _ batch: [Request], _ done: Committed, _ transport: inout some Transport & ~Copyable
     ) {
         let loops = loops.withLock { $0 }
         var messages = [[LoopMessage]](repeating: [], count: loops.count)
         func tellAll(_ message: LoopMessage) {
             for index in messages.indices { messages[index].append(message) }
         }
+        let now = clock()
+        func begin(_ fanouts: [Fanout]) {
+            fanouts.first?.progress?.begin(loops: loops.count, at: now)
+            for fanout in fanouts { tellAll(.fanout(fanout)) }
+        }
         var receipts: Set<ProjectNumber> = []
         for outcome in done.own {
-            if case .accepted(_, let fanouts) = outcome { fanouts.forEach { tellAll(.fanout($0)) } }
+            if case .accepted(_, let fanouts) = outcome { begin(fanouts) }
         }
         for (request, outcome) in zip(batch, done.outcomes) {
             switch outcome {
-            case .accepted(_, let fanouts): fanouts.forEach { tellAll(.fanout($0)) }
+            case .accepted(_, let fanouts): begin(fanouts)
+            case .project(let project):
+                book.setWeight(project.weight, of: project.number)
+                tellAll(.weight(project.number, project.weight))
             case .unregistered(let project, let ordinal):
                 var holder: Holder?
                 if case .unregister(_, _, let named) = request.command { holder = named }

@@ -49,6 +49,9 @@ final class Inbox<Element: Sendable>: Sendable {
         }
     }
 
+    /// Elements that wait.
+    var count: Int { state.withLock { $0.elements.count } }
+
     /// Takes nothing from now on; what waits can still be drained.
     func close() { state.withLock { $0.isClosed = true } }
 }

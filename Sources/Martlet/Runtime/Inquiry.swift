@@ -72,13 +72,20 @@ final class Inquiry: @unchecked Sendable {
     private func run() {
         while true {
             while sem_wait(waiting) != 0 {}
-            for question in inbox.drain() {
-                let answer = LoopMessage.answer(question.connection, answer(question))
-                let loop = peers.all[question.loop]
-                if case .taken(mustWake: true) = loop.inbox.push([answer]) { loop.waker.wake() }
-            }
+            _ = answerWaiting()
             if isStopping.load(ordering: .acquiring) { return }
         }
+    }
+
+    /// - Returns: how many questions there were.
+    func answerWaiting() -> Int {
+        let questions = inbox.drain()
+        for question in questions {
+            let answer = LoopMessage.answer(question.connection, answer(question))
+            let loop = peers.all[question.loop]
+            if case .taken(mustWake: true) = loop.inbox.push([answer]) { loop.waker.wake() }
+        }
+        return questions.count
     }
 
     private func answer(_ question: Question) -> BrokerFrame {

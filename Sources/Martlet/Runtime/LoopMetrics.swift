@@ -16,8 +16,12 @@ final class LoopMetrics: Sendable {
     let sends = Atomic<UInt64>(0)
     let protocolViolations = Atomic<UInt64>(0)
     let acceptFailures = Atomic<UInt64>(0)
+    let frameBytes = Atomic<Int>(0)
+    /// As of the last second.
+    let projects = Mutex<[ProjectLoad]>([])
 
-    func record(_ counters: DeliveryCounters, connections count: Int) {
+    func record(_ counters: DeliveryCounters, connections count: Int, frameBytes bytes: Int) {
+        frameBytes.store(bytes, ordering: .relaxed)
         connections.store(count, ordering: .relaxed)
         fanouts.store(counters.fanoutsStarted, ordering: .relaxed)
         delivered.store(counters.delivered, ordering: .relaxed)

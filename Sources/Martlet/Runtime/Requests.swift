@@ -46,6 +46,8 @@ enum LoopMessage: Sendable {
     /// What was asked is answered.
     case answer(ConnectionID, BrokerFrame)
     case fanout(Fanout)
+    /// FAN-2: a project's share from now on.
+    case weight(ProjectNumber, Int)
     /// An instance connected to another loop (NET-4).
     case connected(ProjectNumber, Ordinal, connectionNumber: UInt64)
     /// An instance is gone; its connection ends.

@@ -11,6 +11,9 @@ struct ProjectAnswer: Encodable, Sendable {
     var conditionTopicsMax: Int
     var instances: UInt64
     var topics: UInt64
+    var weight: Int
+    /// `defer` or `refuse`.
+    var onOverload: String
 }
 
 struct NewKeyAnswer: Encodable, Sendable {
@@ -34,6 +37,8 @@ struct SendAnswer: Encodable, Sendable {
     var recipients: UInt64
     var rateLimited: UInt64
     var inactive: UInt64
+    /// FAN-1: its place among those that wait; nil: it does not.
+    var deferredPlace: UInt64?
 }
 
 struct CancelAnswer: Encodable, Sendable {
@@ -54,6 +59,14 @@ struct ReceiptAnswer: Encodable, Sendable {
 struct TopicAnswer: Encodable, Sendable {
     var topic: String
     var subscribers: UInt64
+}
+
+struct QuotaAnswer: Encodable, Sendable {
+    var quota: String
+    var limit: UInt64
+    var remaining: UInt64
+    /// Missing where nobody can know.
+    var untilFullMilliseconds: UInt64?
 }
 
 struct AudienceAnswer: Encodable, Sendable {

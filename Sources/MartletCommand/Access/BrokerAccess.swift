@@ -9,7 +9,13 @@ import Martlet
 /// Projects and keys.
 protocol AdministratorAccess: Sendable {
     func createProject(_ id: String, conditionTopicsMax: Int) async throws -> ProjectAnswer
+    /// nil: as it is.
+    func changeProject(
+        _ id: String, weight: Int?, overload: OverloadPolicy?
+    ) async throws -> ProjectAnswer
     func projects(after: String) async throws -> AnswerPage<ProjectAnswer>
+    /// FAN-8; nil: of all projects.
+    func fanouts(of project: String?, after: String) async throws -> AnswerPage<FanoutAnswer>
     func createKey(name: String, in project: String) async throws -> NewKeyAnswer
     func keys(in project: String) async throws -> [KeyAnswer]
     func revokeKey(_ id: String, in project: String) async throws
@@ -22,6 +28,7 @@ protocol SenderAccess: Sendable {
     func cancel(_ messageID: String) async throws -> CancelAnswer
     /// Each receipt, taken when `body` returns; until it returns false.
     func receipts(_ body: @Sendable (ReceiptAnswer) async -> Bool) async throws
+    func fanouts(after: String) async throws -> AnswerPage<FanoutAnswer>
     func topics(after: String) async throws -> AnswerPage<TopicAnswer>
     func topics(ofToken token: String, after: String) async throws -> AnswerPage<TopicAnswer>
     func subscribers(
@@ -30,6 +37,7 @@ protocol SenderAccess: Sendable {
     func tokens(
         matching condition: String, after: String, limit: Int
     ) async throws -> AnswerPage<String>
+    func quotas() async throws -> [QuotaAnswer]
     func audience(of condition: String) async throws -> AudienceAnswer
     func explain(_ condition: String) async throws -> ExplanationAnswer
     func close() async throws

@@ -48,6 +48,21 @@ struct DataFolderAccess {
         }
     }
 
+    /// The broker that serves the folder.
+    /// - Throws: `UNAVAILABLE` if none does.
+    func runningBroker() async throws -> MartletAdministrator {
+        switch try await find(creating: false) {
+        case .embedded(let broker):
+            try await broker.close()
+            throw MartletError(
+                .unavailable, "No broker serves '\(folder)'; `martlet serve` starts one.",
+                field: "data")
+        case .running(let host, let port, let key):
+            return MartletAdministrator(
+                host: host, port: port, administratorKey: key, options: .once)
+        }
+    }
+
     func sender(project: String) async throws -> any SenderAccess {
         switch try await find(creating: false) {
         case .embedded(let broker): return EmbeddedSender(broker: broker, project: project)

@@ -13,6 +13,17 @@ struct EmbeddedAdministrator: AdministratorAccess {
             try await broker.createProject(id, conditionTopicsMax: conditionTopicsMax))
     }
 
+    func changeProject(
+        _ id: String, weight: Int?, overload: OverloadPolicy?
+    ) async throws -> ProjectAnswer {
+        ProjectAnswer(try await broker.changeProject(id, weight: weight, overload: overload))
+    }
+
+    func fanouts(of project: String?, after: String) async throws -> AnswerPage<FanoutAnswer> {
+        let page = try broker.fanouts(in: project, after: after, limit: Limits.pageEntriesMax)
+        return AnswerPage(entries: page.entries.map { FanoutAnswer($0) }, next: page.next)
+    }
+
     func projects(after: String) async throws -> AnswerPage<ProjectAnswer> {
         let page = try broker.projects(after: after, limit: Limits.pageEntriesMax)
         return AnswerPage(entries: page.entries.map { ProjectAnswer($0) }, next: page.next)
@@ -45,7 +56,8 @@ struct EmbeddedSender: SenderAccess {
         let receipt = try await broker.send(message, in: project)
         return SendAnswer(
             messageID: receipt.messageID, recipients: receipt.recipientCount,
-            rateLimited: receipt.rateLimitedCount, inactive: receipt.inactiveCount)
+            rateLimited: receipt.rateLimitedCount, inactive: receipt.inactiveCount,
+            deferredPlace: receipt.deferredPlace.map { UInt64($0) })
     }
 
     func cancel(_ messageID: String) async throws -> CancelAnswer {
@@ -64,6 +76,11 @@ struct EmbeddedSender: SenderAccess {
                     instant: receipt.instant.millisecondsSince1970))
             guard goesOn else { return try await receipts.take() }
         }
+    }
+
+    func fanouts(after: String) async throws -> AnswerPage<FanoutAnswer> {
+        let page = try broker.fanouts(in: project, after: after, limit: Limits.pageEntriesMax)
+        return AnswerPage(entries: page.entries.map { FanoutAnswer($0) }, next: page.next)
     }
 
     func topics(after: String) async throws -> AnswerPage<TopicAnswer> {
@@ -88,6 +105,14 @@ struct EmbeddedSender: SenderAccess {
     ) async throws -> AnswerPage<String> {
         let page = try broker.tokens(matching: condition, in: project, after: after, limit: limit)
         return AnswerPage(entries: page.entries, next: page.next)
+    }
+
+    func quotas() async throws -> [QuotaAnswer] {
+        try broker.quotas(project: project).map {
+            QuotaAnswer(
+                quota: $0.name, limit: $0.limit, remaining: $0.remaining,
+                untilFullMilliseconds: $0.untilFullMilliseconds)
+        }
     }
 
     func audience(of condition: String) async throws -> AudienceAnswer {
@@ -125,7 +150,19 @@ extension ProjectAnswer {
         self.init(
             project: project.id, senderID: project.senderID,
             conditionTopicsMax: project.conditionTopicsMax, instances: project.instanceCount,
-            topics: project.topicCount)
+            topics: project.topicCount, weight: project.weight, onOverload: project.overload.name)
+    }
+}
+
+extension FanoutAnswer {
+    init(_ fanout: FanoutSummary) {
+        self.init(
+            project: fanout.project, messageID: fanout.messageID, kind: fanout.target.kind.name,
+            target: fanout.target.text, since: fanout.since.millisecondsSince1970,
+            deferredPlace: fanout.deferredPlace, recipients: fanout.recipientCount,
+            delivered: fanout.deliveredCount, progress: fanout.progress,
+            deliveriesPerSecond: fanout.deliveriesPerSecond, share: fanout.share,
+            secondsLeft: fanout.secondsLeft)
     }
 }
 

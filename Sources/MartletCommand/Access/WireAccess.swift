@@ -18,6 +18,18 @@ struct WireAdministrator: AdministratorAccess {
             try await administrator.createProject(id, conditionTopicsMax: topicsMax))
     }
 
+    func changeProject(
+        _ id: String, weight: Int?, overload: OverloadPolicy?
+    ) async throws -> ProjectAnswer {
+        ProjectAnswer(
+            try await administrator.changeProject(
+                id, weight: weight.map { UInt32(clamping: $0) }, overload: overload))
+    }
+
+    func fanouts(of project: String?, after: String) async throws -> AnswerPage<FanoutAnswer> {
+        AnswerPage(try await administrator.fanouts(ofProject: project ?? "", cursor: after))
+    }
+
     func projects(after: String) async throws -> AnswerPage<ProjectAnswer> {
         let page = try await administrator.projects(after: after)
         return AnswerPage(
@@ -51,7 +63,8 @@ struct WireSender: SenderAccess {
         let result = try await sender.send(message)
         return SendAnswer(
             messageID: result.messageID, recipients: result.recipients,
-            rateLimited: result.rateLimited, inactive: result.inactive)
+            rateLimited: result.rateLimited, inactive: result.inactive,
+            deferredPlace: result.deferredPlace)
     }
 
     func cancel(_ messageID: String) async throws -> CancelAnswer {
@@ -69,6 +82,10 @@ struct WireSender: SenderAccess {
                     instant: receipt.instant.millisecondsSince1970))
             guard goesOn else { return await receipts.take() }
         }
+    }
+
+    func fanouts(after: String) async throws -> AnswerPage<FanoutAnswer> {
+        AnswerPage(try await sender.fanouts(cursor: after))
     }
 
     func topics(after: String) async throws -> AnswerPage<TopicAnswer> {
@@ -93,6 +110,14 @@ struct WireSender: SenderAccess {
         AnswerPage(
             try await sender.tokens(
                 matching: condition, cursor: after, limit: UInt16(clamping: limit)))
+    }
+
+    func quotas() async throws -> [QuotaAnswer] {
+        try await sender.quotas().map {
+            QuotaAnswer(
+                quota: $0.name, limit: $0.limit, remaining: $0.remaining,
+                untilFullMilliseconds: $0.untilFullMilliseconds.map { UInt64($0) })
+        }
     }
 
     func audience(of condition: String) async throws -> AudienceAnswer {
@@ -129,7 +154,50 @@ extension ProjectAnswer {
         self.init(
             project: project.projectID, senderID: project.senderID,
             conditionTopicsMax: Int(project.conditionTopicsMax), instances: project.instances,
-            topics: project.topics)
+            topics: project.topics, weight: Int(project.weight),
+            onOverload: project.overload.name)
+    }
+}
+
+extension AnswerPage where Entry == FanoutAnswer {
+    fileprivate init(_ page: FanoutPage) {
+        self.init(
+            entries: page.fanouts.map { FanoutAnswer($0) },
+            next: page.nextCursor.isEmpty ? nil : page.nextCursor)
+    }
+}
+
+extension FanoutAnswer {
+    fileprivate init(_ fanout: FanoutRecord) {
+        self.init(
+            project: fanout.projectID,
+            messageID: MessageID.text(fanout.messageNumber, projectID: fanout.projectID),
+            kind: fanout.kind.name, target: fanout.target,
+            since: fanout.since.millisecondsSince1970,
+            deferredPlace: fanout.deferredPlace == 0 ? nil : Int(clamping: fanout.deferredPlace),
+            recipients: fanout.recipients, delivered: fanout.delivered,
+            progress: Double(fanout.progress) / 1_000_000,
+            deliveriesPerSecond: Double(fanout.rate), share: Double(fanout.share) / 1_000_000,
+            secondsLeft: fanout.secondsLeft.map { Double($0) })
+    }
+}
+
+extension StatusAnswer {
+    init(_ status: StatusResult) {
+        self.init(
+            now: status.now.millisecondsSince1970, connections: status.connections,
+            delivered: status.delivered, deliveriesPerSecond: 0, acknowledged: status.acknowledged,
+            fellBehind: status.fellBehind, commandsWaiting: status.commandsWaiting,
+            frameBytes: status.frameBytes, storeBytes: status.storeBytes,
+            allocatedBytes: status.allocatedBytes == 0 ? nil : status.allocatedBytes,
+            projects: status.projects.map {
+                Project(
+                    project: $0.projectID, weight: Int($0.weight), connections: $0.connections,
+                    delivered: $0.delivered, deliveriesPerSecond: 0,
+                    fanoutsInProgress: Int($0.fanoutsInProgress),
+                    fanoutsDeferred: Int($0.fanoutsDeferred), fanoutBytes: $0.fanoutBytes,
+                    share: Double($0.share) / 1_000_000)
+            })
     }
 }
 

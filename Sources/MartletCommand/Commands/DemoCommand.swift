@@ -54,6 +54,8 @@ struct DemoCommand: ReportingCommand {
         configuration.logger = .standardError(.warning)
         configuration.connectionsPerLoopMax = devices + 1000
         configuration.reconnectDelayMilliseconds = 100
+        // Subscribes in seconds what comes together in weeks.
+        configuration.limits.topicChangesPerSecond = 0
         let broker = try await Broker.open(configuration)
         if !output.json {
             Terminal.print(

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a device keeps between two runs: who it is, and what it has taken. Written whole or not at
-// all, readable by its owner alone, because it holds the device key. Rests on POSIX files.
+// What a device keeps between two runs: who it is, what it has taken, and the topics it asked for.
+// Written whole or not at all, readable by its owner alone, because it holds the device key. Rests on
+// POSIX files.
 
 import FoundationEssentials
 import Glibc
@@ -16,6 +17,8 @@ struct KeptDevice: Codable {
     var deviceKey: String
     /// Stream IDs of messages that were taken and may come again.
     var unconfirmed: [UInt64]
+    /// DEV-2; a file of an earlier version has none.
+    var topics: AskedTopics?
 
     var credentials: DeviceCredentials {
         DeviceCredentials(projectID: project, token: token, deviceKey: deviceKey)

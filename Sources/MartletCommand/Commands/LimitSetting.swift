@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A limit of mailboxes and rates on the command line of `martlet serve`: `name=value`. Rests on
+// A limit of mailboxes, rates and fanouts on the command line of `martlet serve`: `name=value`. Rests on
 // MailboxLimits.
 
 import Martlet
@@ -15,6 +15,13 @@ struct LimitSetting: Sendable {
             ("inactive-seconds", \.inactiveSeconds),
             ("device-messages-per-minute", \.deviceMessagesPerMinute),
             ("device-messages-per-hour", \.deviceMessagesPerHour),
+            ("fanouts-in-progress", \.fanoutsInProgressMax),
+            ("fanouts-deferred", \.fanoutsDeferredMax),
+            ("fanout-megabytes-per-project", \.fanoutMegabytesPerProjectMax),
+            ("fanout-megabytes", \.fanoutMegabytesMax),
+            ("sender-connections-per-minute", \.senderConnectionsPerMinute),
+            ("sender-connections-max", \.senderConnectionsMax),
+            ("topic-changes-per-second", \.topicChangesPerSecond),
         ]
 
     static var list: String { limits.map(\.name).joined(separator: ", ") }

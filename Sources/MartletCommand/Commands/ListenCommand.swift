@@ -165,8 +165,15 @@ struct ListenCommand: ReportingCommand {
         let device = MartletDevice(
             host: host, port: port, credentials: known.credentials,
             unconfirmed: known.unconfirmed,
-            deviceState: dozeSeconds == nil ? deviceState.state : .doze)
+            deviceState: dozeSeconds == nil ? deviceState.state : .doze,
+            askedTopics: known.topics ?? AskedTopics())
         started(device)
+        let refusals = Task {
+            for await refusal in await device.topicRefusals() {
+                Terminal.printError("Topic \(refusal.topic): \(refusal.error)")
+            }
+        }
+        defer { refusals.cancel() }
         let patience = Task {
             try await Task.sleep(for: .seconds(1))
             Terminal.printError("No broker at \(host) port \(port) yet; trying again.")
@@ -175,6 +182,8 @@ struct ListenCommand: ReportingCommand {
         try await device.connect()
         patience.cancel()
         for topic in topic { try await device.subscribe(toTopic: topic) }
+        known.topics = await device.askedTopics
+        try file.write(known)
         announce(known)
         let waking = dozeSeconds.map { seconds in
             Task {
@@ -203,6 +212,7 @@ struct ListenCommand: ReportingCommand {
             // While more wait, the file can wait too: a crash costs no more than a repetition.
             if await device.bufferedMessages == 0 || left == 0 {
                 known.unconfirmed = await device.unconfirmed
+                known.topics = await device.askedTopics
                 try file.write(known)
             }
             if left == 0 { return }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `martlet project`: create and list. Rests on AdministratorAccess.
+// `martlet project`: create, change and list. Rests on AdministratorAccess.
 
 import ArgumentParser
 import Martlet
 
 struct ProjectCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "project", abstract: "Create and list projects.",
-        subcommands: [Create.self, List.self])
+        commandName: "project", abstract: "Create, change and list projects.",
+        subcommands: [Create.self, Change.self, List.self])
 
     struct Create: ReportingCommand {
         static let configuration = CommandConfiguration(abstract: "Create a project.")
@@ -45,6 +45,54 @@ struct ProjectCommand: AsyncParsableCommand {
         }
     }
 
+    struct Change: ReportingCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "set", abstract: "Set a project's share and its limits.",
+            discussion: "What is not given stays as it is. Holds at once.")
+
+        @Argument(help: "Its ID.")
+        var id: String
+
+        @Option(help: "Its share of the delivery capacity beside those of others, 1 to 1000.")
+        var weight: Int?
+
+        @Option(
+            help: ArgumentHelp(
+                "What becomes of a message to many when too many are in progress: defer or refuse.",
+                valueName: "policy"))
+        var onOverload: Overload?
+
+        enum Overload: String, ExpressibleByArgument, CaseIterable {
+            case `defer`, refuse
+
+            var policy: OverloadPolicy { self == .defer ? .defer : .refuse }
+        }
+
+        @OptionGroup var folder: FolderOptions
+        @OptionGroup var output: OutputOptions
+
+        func validate() throws {
+            guard weight != nil || onOverload != nil else {
+                throw ValidationError("Give --weight or --on-overload.")
+            }
+            guard (1...Limits.projectWeightMax).contains(weight ?? 1) else {
+                throw ValidationError(
+                    "--weight takes a number from 1 to \(Limits.projectWeightMax).")
+            }
+        }
+
+        func perform() async throws {
+            let access = try await folder.access.administrator()
+            let project = try await access.changeProject(
+                id, weight: weight, overload: onOverload?.policy)
+            try await access.close()
+            if output.json { return JSON.print(project) }
+            Terminal.print(
+                "Project \(project.project): weight \(project.weight), on overload "
+                    + "\(project.onOverload).")
+        }
+    }
+
     struct List: ReportingCommand {
         static let configuration = CommandConfiguration(abstract: "List the projects.")
 
@@ -58,11 +106,13 @@ struct ProjectCommand: AsyncParsableCommand {
             if output.json { return JSON.print(projects) }
             var table = Table(
                 ("PROJECT", .left), ("SENDER ID", .right), ("INSTANCES", .right),
-                ("TOPICS", .right), ("TOPICS PER CONDITION", .right))
+                ("TOPICS", .right), ("TOPICS PER CONDITION", .right), ("WEIGHT", .right),
+                ("ON OVERLOAD", .left))
             for project in projects {
                 table.add(
                     project.project, "\(project.senderID)", "\(project.instances)",
-                    "\(project.topics)", "\(project.conditionTopicsMax)")
+                    "\(project.topics)", "\(project.conditionTopicsMax)", "\(project.weight)",
+                    project.onOverload)
             }
             Terminal.print(table.text)
         }

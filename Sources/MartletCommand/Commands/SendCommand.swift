@@ -129,7 +129,9 @@ struct SendCommand: ReportingCommand {
         }
         if output.json { return JSON.print(answer) }
         let instances = answer.recipients == 1 ? "1 instance" : "\(answer.recipients) instances"
-        if let messageID = answer.messageID {
+        if let messageID = answer.messageID, let place = answer.deferredPlace {
+            Terminal.print("\(messageID)  deferred, number \(place) of those that wait")
+        } else if let messageID = answer.messageID {
             Terminal.print(
                 at == nil
                     ? "\(messageID)  accepted for \(instances)\(Self.remarks(answer))"

@@ -40,9 +40,15 @@ struct ServeCommand: ReportingCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Set a limit of mailboxes and rates, 0 for none; may be given again. Names: "
+            "Set a limit of mailboxes, rates and fanouts, 0 for none; may be given again. Names: "
                 + LimitSetting.list + ".", valueName: "name=value"))
     var limit: [String] = []
+
+    @Option(
+        help:
+            "Deliveries of messages to many instances per second, over all projects; 0: any number."
+    )
+    var deliveriesPerSecond = 0
 
     @Option(help: "What is logged: trace, debug, info, notice, warning, error or critical.")
     var logLevel = "notice"
@@ -56,6 +62,11 @@ struct ServeCommand: ReportingCommand {
         }
         guard idleSeconds > 0, handshakeSeconds > 0 else {
             throw ValidationError("--idle-seconds and --handshake-seconds take at least 1.")
+        }
+        guard (0...Limits.deliveriesPerSecondMax).contains(deliveriesPerSecond) else {
+            throw ValidationError(
+                "--deliveries-per-second takes a number from 0 to \(Limits.deliveriesPerSecondMax)."
+            )
         }
         for text in limit where LimitSetting(text) == nil {
             throw ValidationError(
@@ -83,6 +94,7 @@ struct ServeCommand: ReportingCommand {
         configuration.connectionsPerLoopMax = connectionsPerLoop
         configuration.idleSeconds = idleSeconds
         configuration.handshakeSeconds = handshakeSeconds
+        configuration.deliveriesPerSecond = deliveriesPerSecond
         for setting in limit.compactMap({ LimitSetting($0) }) {
             setting.apply(to: &configuration.limits)
         }

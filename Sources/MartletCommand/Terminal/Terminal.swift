@@ -12,6 +12,9 @@ enum Terminal {
     /// Whether progress is of use to anybody.
     static var showsProgress: Bool { isatty(STDERR_FILENO) == 1 }
 
+    /// Without a new line.
+    static func write(_ text: String) { write(text, to: STDOUT_FILENO) }
+
     static func print(_ text: String) { write(text + "\n", to: STDOUT_FILENO) }
 
     static func printError(_ text: String) { write(text + "\n", to: STDERR_FILENO) }

@@ -12,6 +12,9 @@ extension Delivery {
     /// Entries of one replay past which what can not be discarded any more is delivered before the
     /// rest is read.
     static var readingEntriesMax: Int { 16_384 }
+    /// The same where what has been read is not collapsible: nothing replaces it any more. A queue has
+    /// room for about as many, and what it has no room for is read again.
+    public static var partialEntriesMaxDefault: Int { 256 }
 
     // MARK: Reading
 
@@ -29,12 +32,16 @@ extension Delivery {
         return nil
     }
 
-    public var hasBehind: Bool { behind.count + paused.count > 0 }
+    public var hasBehind: Bool { behind.count > 0 }
 
     private mutating func nextBehind() -> UInt32? {
-        isPausedNext = paused.count > 0 && (!isPausedNext || readings.count >= Self.readingsMax)
-        if isPausedNext { return paused.popFirst() }
-        return behind.popFirst() ?? paused.popFirst()
+        behind.popFirst(mustGoOn: readings.count >= Self.readingsMax)
+    }
+
+    /// What a reading cost, in rows that were read and messages that were queued: its project's next
+    /// turn comes that much later.
+    public mutating func chargeReading(_ cost: Int, of project: ProjectNumber) {
+        behind.charge(project, cost)
     }
 
     func reading(of index: UInt32) -> MailboxReading {
@@ -63,9 +70,14 @@ extension Delivery {
         guard isReading(reading) else { return nil }
         let index = reading.index
         reading.after = max(reading.after, through)
-        if reading.addedCount >= Self.readingEntriesMax {
+        // Nothing that comes later in the log changes what has been read: it is not collapsible, and
+        // nothing is, or can be, discarded.
+        let isCertain =
+            !reading.replay.hasCollapsible && reading.replay.discardedCount == 0
+            && (devices[Int(index)].isSettled || limits.storedPerInstanceMax == 0)
+        if reading.addedCount >= (isCertain ? partialEntriesMax : Self.readingEntriesMax) {
             reading.addedCount = 0
-            let certain = min(reading.awayFrom, reading.after)
+            let certain = isCertain ? reading.after : min(reading.awayFrom, reading.after)
             let plan = plan(&reading, through: certain, isWhole: false, now)
             if hasOpenStep(plan) { return plan }
         }
@@ -270,6 +282,6 @@ extension Delivery {
             !devices[Int(index)].waitsForStore
         else { return }
         session.pointee.flags.insert(.catchingUp)
-        if isPaused { paused.append(index) } else { behind.append(index) }
+        behind.append(index, of: session.pointee.project, isPaused: isPaused)
     }
 }

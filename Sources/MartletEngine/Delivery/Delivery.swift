@@ -27,12 +27,11 @@ public struct Delivery: ~Copyable {
     let limits: MailboxLimits
     let throttle: Throttle
     var output: OutputQueues
-    var projects = ProjectTable()
-    /// Sessions that are behind and have room, and those of them whose mailbox has been read in part.
-    var behind: SessionRing
-    var paused: SessionRing
-    /// Whose turn it is of the two.
-    var isPausedNext = false
+    var projects: ProjectTable
+    /// Sessions that are behind and have room.
+    var behind: CatchUpQueue
+    /// See `partialEntriesMaxDefault`.
+    let partialEntriesMax: Int
     /// Mailboxes that have been read in part.
     var readings: [UInt32: MailboxReading] = [:]
     /// What devices said they have taken, until they have caught up.
@@ -52,20 +51,31 @@ public struct Delivery: ~Copyable {
     var settledBatch: UInt64 = 0
     /// A connection has ended since acknowledgements were handed on.
     public internal(set) var hasDepartures = false
-    let looksPerSend: Int
     /// Sessions looked at in this turn.
     var looks = 0
+    /// What the walk that is on comes along with, and whom it comes to.
+    var riders: UnsafeMutablePointer<Rider>
+    private var ridersCapacity = 8
+    var riderCount = 0
+    let found: UnsafeMutableBufferPointer<UInt32>
+    let capacity: Int
     public internal(set) var counters = DeliveryCounters()
 
     /// - Parameters:
     ///   - capacity: sessions are numbered below it.
-    ///   - looksPerSend: see `step`.
+    ///   - arrivalsMax: fanouts of a project after which those in progress are numbered anew.
+    ///   - partialEntriesMax: entries of a mailbox after which they are delivered before the rest is
+    ///     read, where nothing that is read later can change what becomes of them.
     public init(
-        capacity: Int, limits: MailboxLimits = MailboxLimits(),
-        looksPerSend: Int = OutputBounds.looksPerSend
+        capacity: Int, limits: MailboxLimits = MailboxLimits(), arrivalsMax: UInt32 = .max,
+        partialEntriesMax: Int = Delivery.partialEntriesMaxDefault
     ) {
+        self.partialEntriesMax = partialEntriesMax
         self.limits = limits
-        self.looksPerSend = looksPerSend
+        self.capacity = capacity
+        projects = ProjectTable(arrivalsMax: arrivalsMax)
+        riders = .allocate(capacity: ridersCapacity)
+        found = .allocate(capacity: ConnectedSet.handlesPerStep)
         throttle = Throttle(limits)
         // Each in a cache line of its own.
         sessions = UnsafeMutableRawPointer.allocate(
@@ -74,14 +84,22 @@ public struct Delivery: ~Copyable {
         sessions.initialize(repeating: Session(), count: capacity)
         devices = .allocate(capacity: capacity)
         output = OutputQueues(sessions: sessions, capacity: capacity)
-        behind = SessionRing(capacity: capacity)
-        paused = SessionRing(capacity: capacity)
+        behind = CatchUpQueue(capacity: capacity)
         waking = WakeQueue(capacity: capacity)
     }
 
     deinit {
         UnsafeMutableRawPointer(sessions).deallocate()
         devices.deallocate()
+        riders.deallocate()
+        found.deallocate()
+    }
+
+    mutating func reserveRiders(_ count: Int) {
+        guard count > ridersCapacity else { return }
+        riders.deallocate()
+        ridersCapacity = max(count, ridersCapacity * 2)
+        riders = .allocate(capacity: ridersCapacity)
     }
 
     // MARK: Sessions
@@ -101,11 +119,18 @@ public struct Delivery: ~Copyable {
         let replaced = projects[owner.project].pointee.connected.insert(
             owner.ordinal, handle: index)
         var state = attachment.mailbox
+        // What began before it was connected is in its mailbox, or not for it.
+        var visitedThrough = projects[owner.project].pointee.lastArrival
+        projects[owner.project].pointee.beginAnew()
         if let replaced {
             detach(replaced, now: now)
             inherit(from: replaced, attachment.holder, &state)
+            if devices[Int(replaced)].holder == attachment.holder {
+                visitedThrough = sessions[Int(replaced)].visitedThrough
+            }
         }
         let session = sessions + Int(index)
+        session.pointee.visitedThrough = visitedThrough
         session.pointee.project = owner.project
         session.pointee.ordinal = owner.ordinal
         session.pointee.deliveredThrough = state.acknowledged.lowest.rawValue
@@ -346,6 +371,8 @@ public struct DeliveryCounters: Sendable {
     public var fanoutsStarted: UInt64 = 0
     /// Messages queued for a session.
     public var delivered: UInt64 = 0
+    /// Those of them that fanouts in progress brought.
+    public var fanoutDelivered: UInt64 = 0
     /// Live messages that passed a session by because it was behind; it gets them from its mailbox.
     public var passedBy: UInt64 = 0
     /// Live messages whose lane was closed.

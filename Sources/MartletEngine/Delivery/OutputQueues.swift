@@ -25,9 +25,6 @@ public enum OutputBounds {
     public static let answersPerSessionMax = 4096
     /// Vectors in one send. The kernel copies the vector of each send, so more gain nothing.
     public static let vectorsPerSend = 64
-    /// Sessions that a turn looks at for each that has something to send: a look costs 10–20 ns and a
-    /// send 3–4 µs.
-    public static let looksPerSend = 128
     /// Bytes that one step of catching up reads from the mailbox.
     public static let catchUpBytes = 64 * 1024
     /// Bytes of frames that a loop holds before it closes the connection that has been stuck longest.

@@ -1,181 +1,131 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The projects of one loop: who is connected here, and the fanouts in progress, in the order of
-// their sequences. Projects with work take turns, a block of instances each; one without work is not
-// looked at. Rests on MartletBits.
+// The projects of one loop: who is connected here, and the fanouts in progress. Projects with work
+// take turns, and so do the fanouts of each (FAN-2, FAN-3); one without work is not looked at. Rests
+// on FairTurns and MartletBits.
 
 import MartletBase
 import MartletBits
-
-/// A fanout in progress on one loop: of one message, or of several that follow each other and have
-/// the same recipients. Their frames lie behind each other, so each recipient gets one run of bytes
-/// and is looked at once, however many messages there are.
-struct FanoutWork {
-    struct Part {
-        var sequence: MessageSequence
-        var lane: Lane
-        var frameBytes: UInt32
-        var expires: Instant
-        var isExpired = false
-    }
-
-    /// Of the first message; recipients and position are those of all.
-    let fanout: Fanout
-    /// The frames of all messages.
-    private(set) var frame: FrameReference
-    /// Of the first message, and of the last.
-    let first: MessageSequence
-    private(set) var last: MessageSequence
-    let position: MessageSequence
-    /// Of the first message.
-    let lane: Lane
-    /// Stored messages that take a token of the throttle (COL-4).
-    private(set) var tokenCount: Int64
-    /// Each message by itself; empty as long as there is only one.
-    private(set) var parts: [Part] = []
-    /// Whether any of several messages has expired.
-    private(set) var hasExpired = false
-    /// When the first of them does.
-    private var nextExpiry: Instant
-    /// Index of the next block in the recipients' directory.
-    var nextBlock = 0
-
-    /// Bytes of one run: an eighth of what may be queued for a session, so that a run that finds no
-    /// room is an exception.
-    static let frameBytesMax: UInt32 = 64 * 1024
-
-    init(fanout: Fanout, frame: FrameReference) {
-        self.fanout = fanout
-        self.frame = frame
-        first = fanout.header.sequence
-        last = first
-        position = fanout.position
-        lane = fanout.header.lane
-        tokenCount = lane.isCollapsible && first.isStored ? 1 : 0
-        nextExpiry = fanout.header.expires
-    }
-
-    /// MSG-10: nobody is given the message any more who has not been.
-    mutating func cancel(_ sequence: MessageSequence) {
-        if parts.isEmpty {
-            if last == sequence { nextExpiry = .always }
-            return
-        }
-        for index in parts.indices where parts[index].sequence == sequence {
-            parts[index].expires = .always
-            nextExpiry = .always
-        }
-    }
-
-    /// Marks what has expired by `now`. What is not stored is on its way however long that takes.
-    /// - Returns: whether nothing is left.
-    mutating func dropExpired(_ now: Instant) -> Bool {
-        guard last.isStored, nextExpiry <= now else { return false }
-        guard !parts.isEmpty else { return true }
-        hasExpired = true
-        var left: Instant?
-        for index in parts.indices {
-            if parts[index].expires <= now {
-                parts[index].isExpired = true
-            } else {
-                left = min(left ?? parts[index].expires, parts[index].expires)
-            }
-        }
-        guard let left else { return true }
-        nextExpiry = left
-        return false
-    }
-
-    var messageCount: Int { max(parts.count, 1) }
-
-    /// Takes a message in if it can be delivered together with those that are here.
-    mutating func join(_ next: Fanout, _ nextFrame: FrameReference) -> Bool {
-        guard nextBlock == 0, next.recipients.isSame(as: fanout.recipients),
-            frame.chunk == nextFrame.chunk, frame.offset &+ frame.length == nextFrame.offset,
-            frame.length &+ nextFrame.length <= Self.frameBytesMax
-        else { return false }
-        let sequence = next.header.sequence
-        if last.isStored {
-            guard sequence.isStored, sequence > last else { return false }
-        } else {
-            guard !sequence.isStored, next.position == position else { return false }
-        }
-        if parts.isEmpty {
-            parts.append(
-                Part(
-                    sequence: last, lane: lane, frameBytes: frame.length, expires: nextExpiry))
-        }
-        let lane = next.header.lane
-        parts.append(
-            Part(
-                sequence: sequence, lane: lane, frameBytes: nextFrame.length,
-                expires: next.header.expires))
-        if lane.isCollapsible, sequence.isStored { tokenCount += 1 }
-        nextExpiry = min(nextExpiry, next.header.expires)
-        frame.length &+= nextFrame.length
-        last = sequence
-        return true
-    }
-}
-
-extension Instant {
-    /// Before every other: what expires then has expired.
-    fileprivate static let always = Instant(rawValue: .min)
-}
-
-extension Recipients {
-    /// Whether these are known to be the same instances without looking at them.
-    fileprivate func isSame(as other: Recipients) -> Bool {
-        switch (self, other) {
-        case (.one(let mine), .one(let other)): mine == other
-        case (.many(let mine), .many(let other)): mine === other
-        default: false
-        }
-    }
-}
 
 /// One project on one loop.
 struct ProjectDelivery: ~Copyable {
     let number: ProjectNumber
     var connected = ConnectedSet()
-    /// Every fanout up to here has been worked through here.
-    fileprivate(set) var finishedThrough: UInt64 = 0
     /// The last stored message that this loop has heard of.
     fileprivate(set) var heardThrough: UInt64 = 0
-    fileprivate var work: [FanoutWork] = []
-    /// Works before this index are done; removed in batches.
-    fileprivate var first = 0
-    fileprivate var hasTurn = false
+    /// The last fanout that began here.
+    fileprivate(set) var lastArrival: UInt32 = 0
+    /// Messages that its fanouts in progress brought.
+    var delivered: UInt64 = 0
+    /// Whose turn it is of the fanouts in progress, in the order in which they began.
+    var turns = FairTurns(quantum: 16)
+    private var works: UnsafeMutablePointer<FanoutWork>
+    private var capacity = 4
+    private var freeSlots: [UInt32] = []
+    private var slotCount: UInt32 = 0
 
-    init(number: ProjectNumber) { self.number = number }
+    init(number: ProjectNumber) {
+        self.number = number
+        works = .allocate(capacity: capacity)
+    }
 
-    var head: FanoutWork { work[first] }
+    deinit {
+        var slot = turns.first
+        while slot != .nothing {
+            (works + Int(slot)).deinitialize(count: 1)
+            slot = turns.after(slot)
+        }
+        works.deallocate()
+    }
+
+    func work(_ slot: UInt32) -> UnsafeMutablePointer<FanoutWork> { works + Int(slot) }
 
     mutating func hear(_ fanout: Fanout) {
         guard fanout.header.sequence.isStored else { return }
         heardThrough = max(heardThrough, fanout.header.sequence.rawValue)
     }
 
-    mutating func cancel(_ sequence: MessageSequence) {
-        for index in first..<work.count { work[index].cancel(sequence) }
+    /// Every stored message up to here has been worked through here.
+    var finishedThrough: UInt64 {
+        var slot = turns.first
+        while slot != .nothing {
+            let first = work(slot).pointee.first
+            if first.isStored { return first.rawValue - 1 }
+            slot = turns.after(slot)
+        }
+        return heardThrough
     }
 
-    mutating func advanceHead(to block: Int) { work[first].nextBlock = block }
+    mutating func cancel(_ sequence: MessageSequence) {
+        var slot = turns.first
+        while slot != .nothing {
+            work(slot).pointee.cancel(sequence)
+            slot = turns.after(slot)
+        }
+    }
 
-    /// - Returns: whether nothing of the head is left to be delivered at `now`.
-    mutating func dropExpired(_ now: Instant) -> Bool { work[first].dropExpired(now) }
+    /// Somebody has connected, and is passed by what is in progress: what comes next does not go with
+    /// that.
+    mutating func beginAnew() {
+        if turns.last != .nothing { work(turns.last).pointee.isUntouched = false }
+    }
+
+    /// - Returns: false if it goes with the one before it.
+    fileprivate mutating func add(_ fanout: Fanout, _ frame: FrameReference) -> Bool {
+        if turns.last != .nothing, work(turns.last).pointee.join(fanout, frame) { return false }
+        lastArrival += 1
+        let slot = freeSlots.popLast() ?? newSlot()
+        work(slot).initialize(
+            to: FanoutWork(fanout: fanout, frame: frame, arrival: lastArrival))
+        turns.insert(slot, weight: 1)
+        return true
+    }
+
+    private mutating func newSlot() -> UInt32 {
+        if Int(slotCount) == capacity {
+            let grown = UnsafeMutablePointer<FanoutWork>.allocate(capacity: capacity * 2)
+            grown.moveInitialize(from: works, count: capacity)
+            works.deallocate()
+            works = grown
+            capacity *= 2
+        }
+        slotCount += 1
+        return slotCount - 1
+    }
+
+    fileprivate mutating func remove(_ slot: UInt32) {
+        turns.remove(slot)
+        work(slot).deinitialize(count: 1)
+        freeSlots.append(slot)
+    }
+
+    /// Numbers the fanouts in progress from 1 on.
+    /// - Returns: their numbers until now, in their order.
+    fileprivate mutating func renumber() -> [UInt32] {
+        var before: [UInt32] = []
+        var slot = turns.first
+        while slot != .nothing {
+            before.append(work(slot).pointee.arrival)
+            work(slot).pointee.arrival = UInt32(before.count)
+            slot = turns.after(slot)
+        }
+        lastArrival = UInt32(before.count)
+        return before
+    }
 }
 
 /// Projects by number, and whose turn it is.
 struct ProjectTable: ~Copyable {
     private var projects: UnsafeMutablePointer<UnsafeMutablePointer<ProjectDelivery>?>
     private var capacity = 16
-    /// Projects with work, in the order of their turns.
-    private var turns: [UnsafeMutablePointer<ProjectDelivery>] = []
-    private var firstTurn = 0
+    /// Projects with work.
+    var turns = FairTurns(quantum: 64)
     private(set) var fanoutCount = 0
+    private let arrivalsMax: UInt32
 
-    init() {
+    /// - Parameter arrivalsMax: fanouts of a project after which they are numbered anew.
+    init(arrivalsMax: UInt32) {
+        self.arrivalsMax = arrivalsMax
         projects = .allocate(capacity: capacity)
         projects.initialize(repeating: nil, count: capacity)
     }
@@ -214,68 +164,50 @@ struct ProjectTable: ~Copyable {
         }
     }
 
+    /// Whether the fanouts of a project are to be numbered anew before the next one begins.
+    func isNumberedThrough(_ project: ProjectNumber) -> Bool {
+        find(project).map { $0.pointee.lastArrival >= arrivalsMax } ?? false
+    }
+
+    mutating func renumber(_ project: ProjectNumber) -> [UInt32] {
+        self[project].pointee.renumber()
+    }
+
     /// - Returns: whether it is a fanout of its own; else it goes with the one before it, which holds
     ///   the frame's chunk already.
     mutating func enqueue(_ fanout: Fanout, _ frame: FrameReference) -> Bool {
         let project = self[fanout.project]
         project.pointee.hear(fanout)
-        if project.pointee.first < project.pointee.work.count,
-            project.pointee.work[project.pointee.work.count - 1].join(fanout, frame)
-        {
-            return false
-        }
-        project.pointee.work.append(FanoutWork(fanout: fanout, frame: frame))
+        let isFirst = project.pointee.turns.count == 0
+        guard project.pointee.add(fanout, frame) else { return false }
         fanoutCount += 1
-        if !project.pointee.hasTurn { returnTurn(project) }
+        if isFirst {
+            turns.insert(fanout.project.rawValue, weight: fanout.weight)
+        } else {
+            turns.setWeight(fanout.project.rawValue, fanout.weight)
+        }
         return true
     }
 
-    mutating func skip(_ fanout: Fanout) {
-        let project = self[fanout.project]
-        project.pointee.hear(fanout)
-        // With others in progress the last of them will say how far the project is.
-        guard project.pointee.work.isEmpty, fanout.header.sequence.isStored else { return }
-        project.pointee.finishedThrough = fanout.header.sequence.rawValue
+    /// A project's share from now on.
+    mutating func setWeight(_ project: ProjectNumber, _ weight: Int) {
+        guard let found = find(project), found.pointee.turns.count > 0 else { return }
+        turns.setWeight(project.rawValue, weight)
     }
 
-    /// The project whose turn it is. It has no further turn until it is given one again.
-    mutating func nextWithWork() -> UnsafeMutablePointer<ProjectDelivery>? {
-        guard firstTurn < turns.count else { return nil }
-        let project = turns[firstTurn]
-        firstTurn += 1
-        if firstTurn == turns.count {
-            turns.removeAll(keepingCapacity: true)
-            firstTurn = 0
-        } else if firstTurn >= 64, firstTurn * 2 >= turns.count {
-            // With two projects at work the end is never reached.
-            turns.removeFirst(firstTurn)
-            firstTurn = 0
+    /// The projects that somebody was connected for.
+    func forEach(_ body: (UnsafeMutablePointer<ProjectDelivery>) -> Void) {
+        for index in 0..<capacity {
+            if let project = projects[index] { body(project) }
         }
-        project.pointee.hasTurn = false
-        return project
     }
 
-    mutating func returnTurn(_ project: UnsafeMutablePointer<ProjectDelivery>) {
-        project.pointee.hasTurn = true
-        turns.append(project)
-    }
+    /// A fanout that has nothing to do here, or is done at once.
+    mutating func skip(_ fanout: Fanout) { self[fanout.project].pointee.hear(fanout) }
 
-    mutating func finishHead(of project: UnsafeMutablePointer<ProjectDelivery>) {
-        let sequence = project.pointee.head.last
-        if sequence.isStored { project.pointee.finishedThrough = sequence.rawValue }
-        project.pointee.first += 1
+    mutating func finish(_ slot: UInt32, of project: UnsafeMutablePointer<ProjectDelivery>) {
+        project.pointee.remove(slot)
         fanoutCount -= 1
-        if project.pointee.first == project.pointee.work.count {
-            project.pointee.work.removeAll(keepingCapacity: true)
-            project.pointee.first = 0
-        } else {
-            // A finished fanout holds on to its recipients: drop them as soon as moving the others
-            // is no more work than finishing was.
-            if project.pointee.first * 2 >= project.pointee.work.count {
-                project.pointee.work.removeFirst(project.pointee.first)
-                project.pointee.first = 0
-            }
-            returnTurn(project)
-        }
+        if project.pointee.turns.count == 0 { turns.remove(project.pointee.number.rawValue) }
     }
 }

@@ -29,6 +29,7 @@ struct Session {
     }
 
     var flags: Flags = []
+    var segmentCount: UInt16 = 0
     var project = ProjectNumber(0)
     var ordinal = Ordinal(0)
     var head: UInt32 = .nothing
@@ -36,7 +37,8 @@ struct Session {
     var queuedBytes: UInt32 = 0
     /// Bytes of the send in flight; 0: none is.
     var inFlightBytes: UInt32 = 0
-    var segmentCount: UInt32 = 0
+    /// Every fanout in progress that arrived up to here was given to it, or has passed it by.
+    var visitedThrough: UInt32 = 0
     /// Unless it is split: every stored message up to here was queued for it, or is none of its.
     var deliveredThrough: UInt64 = 0
     /// The highest stream ID queued on this connection.

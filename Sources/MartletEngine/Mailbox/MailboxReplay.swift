@@ -72,6 +72,9 @@ public struct MailboxReplay: Sendable {
         return discardedCount > 0 ? overflow!.through : .none
     }
 
+    /// Whether anything is stored that a later entry may replace.
+    var hasCollapsible: Bool { !collapsible.isEmpty }
+
     public mutating func add(_ entry: LogEntry) {
         precondition(entry.sequence > through, "A log is replayed in its order.")
         through = entry.sequence

@@ -43,6 +43,24 @@ extension Engine {
         return .project(project)
     }
 
+    /// Holds for what is sent from now on.
+    func changeProject(
+        id: String, weight: Int?, overload: OverloadPolicy?,
+        in storage: borrowing some StorageWriter & ~Copyable
+    ) throws(StorageError) -> Outcome {
+        guard var project = try storage.project(id: id) else { return .refused(.noProject(id)) }
+        guard (1...Limits.projectWeightMax).contains(weight ?? 1) else {
+            return .refused(
+                MartletError(
+                    .invalidArgument, "A project's weight is 1 to \(Limits.projectWeightMax).",
+                    field: "weight"))
+        }
+        project.weight = weight ?? project.weight
+        project.overload = overload ?? project.overload
+        try storage.put(project, isNew: false)
+        return .project(project)
+    }
+
     func createKey(
         _ key: NewKey, projectID: String, now: Instant,
         in storage: borrowing some StorageWriter & ~Copyable

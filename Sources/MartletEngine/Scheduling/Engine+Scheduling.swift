@@ -4,7 +4,8 @@
 // that of the instant at which it is sent, and its life counts from the instant for which it was
 // scheduled. Its number is taken from the project's sequences when it is accepted, its place among the
 // stored messages when it is sent. A device that is over a limit by then (QUO-1) is skipped, as in any
-// fanout. Rests on Engine+Send.
+// fanout. If its project has no room for it then, it waits for that (see Engine+Admission). Rests on
+// Engine+Send.
 
 public import MartletBase
 
@@ -46,11 +47,20 @@ extension Engine {
         if try storage.sweep(now: now, limits: limits, rowsMax: Self.rowsPerStep) {
             advance.hasMore = true
         }
+        // Before what comes due now: that waits behind them.
+        advance.outcomes = try beginDeferred(Self.sendsPerStep, now: now, storage)
         for _ in 0..<Self.sendsPerStep {
             guard let due = try storage.nextScheduled(dueAt: now) else { break }
-            advance.outcomes.append(try send(due, now: now, storage))
+            _ = try storage.removeScheduled(due.number, in: due.project)
+            if let deferred = try `defer`(due, storage) {
+                advance.outcomes.append(deferred)
+            } else {
+                advance.outcomes.append(try send(due, now: now, storage))
+            }
         }
-        if try storage.nextScheduled(dueAt: now) != nil { advance.hasMore = true }
+        if try storage.nextScheduled(dueAt: now) != nil || canBeginDeferred {
+            advance.hasMore = true
+        }
         return advance
     }
 
@@ -88,11 +98,12 @@ extension Engine {
         return .accepted(Acceptance(messageNumber: number, recipientCount: 0), fanouts: [])
     }
 
-    /// Nobody is there to be told if it cannot be sent any more.
-    private mutating func send(
-        _ due: ScheduledMessage, now: Instant, _ storage: borrowing some StorageWriter & ~Copyable
+    /// Sends a message that has waited. Nobody is there to be told if it cannot be sent any more.
+    /// - Parameter isLate: it had to wait longer than it was to: now or never is over (TTL-2).
+    mutating func send(
+        _ due: ScheduledMessage, isLate: Bool = false, now: Instant,
+        _ storage: borrowing some StorageWriter & ~Copyable
     ) throws(StorageError) -> Outcome {
-        _ = try storage.removeScheduled(due.number, in: due.project)
         guard let project = try storage.project(due.project) else {
             return .refused(.noProject(""))
         }
@@ -100,7 +111,7 @@ extension Engine {
             let message = try ScheduledSend.message(due.bytes)
             var dispatch = try Dispatch(message, from: due.due, number: due.number)
             // The broker may have been away for longer than it was to live.
-            dispatch.variants.removeAll { $0.isStored && $0.expires <= now }
+            dispatch.variants.removeAll { (isLate || $0.isStored) && $0.expires <= now }
             let target = try resolve(dispatch.target, in: project, storage)
             let recipients = try recipients(
                 of: &dispatch, among: target.instances, in: project.number, storage)
@@ -112,11 +123,13 @@ extension Engine {
 
     /// Whoever has not got the message does not get it. It can be known no more: because it never was,
     /// because everybody has it, because it expired, or because it was now or never.
-    func cancel(
+    mutating func cancel(
         _ messageNumber: UInt64, in number: ProjectNumber, now: Instant,
         _ storage: borrowing some StorageWriter & ~Copyable
     ) throws(StorageError) -> Outcome {
-        if try storage.removeScheduled(messageNumber, in: number) {
+        var isWaiting = try storage.removeScheduled(messageNumber, in: number)
+        if !isWaiting { isWaiting = try removeDeferred(messageNumber, in: number, storage) }
+        if isWaiting {
             return .cancelled(project: number, number: messageNumber, sequence: nil)
         }
         if let sequence = try storage.sequence(ofNumber: messageNumber, in: number),

@@ -38,6 +38,8 @@ extension Engine {
         let outcome: Outcome
         if let due = message.sendAt, due > now {
             outcome = try schedule(message, due: due, in: project, now: now, storage)
+        } else if let deferred = try `defer`(message, in: project, now: now, storage) {
+            outcome = deferred
         } else {
             var dispatch = try Dispatch(message, from: now, number: nil)
             let target = try resolve(dispatch.target, in: project, storage)
@@ -132,6 +134,7 @@ extension Engine {
         in project: Project, _ storage: borrowing some StorageWriter & ~Copyable
     ) throws(StorageError) -> [Fanout] {
         var fanouts: [Fanout] = []
+        let progress = enter(dispatch, message, distribution, in: project)
         for (variant, recipients) in zip(dispatch.variants, distribution.perVariant) {
             guard let recipients else { continue }
             var header = message.header(of: variant.stored)
@@ -148,7 +151,8 @@ extension Engine {
             fanouts.append(
                 Fanout(
                     project: project.number, header: header, body: variant.variant.body,
-                    recipients: recipients, position: project.lastSequence))
+                    recipients: recipients, position: project.lastSequence,
+                    weight: project.weight, progress: progress))
         }
         return fanouts
     }

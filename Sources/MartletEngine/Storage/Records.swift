@@ -13,6 +13,10 @@ public struct Project: Sendable, Hashable {
     public var senderID: UInt64
     /// CON-3: distinct topics allowed in one condition.
     public var conditionTopicsMax: Int
+    /// FAN-2: its share beside those of others, 1 to 1000.
+    public var weight: Int
+    /// FAN-1.
+    public var overload: OverloadPolicy
     /// The sequence of the last accepted stored message.
     public var lastSequence: MessageSequence
     public var instanceCount: UInt64
@@ -24,6 +28,7 @@ public struct Project: Sendable, Hashable {
 
     public init(
         number: ProjectNumber, id: String, senderID: UInt64, conditionTopicsMax: Int,
+        weight: Int = 1, overload: OverloadPolicy = .defer,
         lastSequence: MessageSequence = .none, instanceCount: UInt64 = 0, topicCount: UInt64 = 0,
         nextOrdinal: Ordinal = Ordinal(0), nextTopic: TopicNumber = TopicNumber(0),
         nextApp: AppNumber = AppNumber(0)
@@ -32,6 +37,8 @@ public struct Project: Sendable, Hashable {
         self.id = id
         self.senderID = senderID
         self.conditionTopicsMax = conditionTopicsMax
+        self.weight = weight
+        self.overload = overload
         self.lastSequence = lastSequence
         self.instanceCount = instanceCount
         self.topicCount = topicCount

@@ -43,8 +43,8 @@ public struct PendingMessage {
 
 /// How reading a log ended.
 public enum LogScan: Sendable, Hashable {
-    /// There is nothing more in the snapshot.
-    case end
+    /// So many messages were looked at, and there is nothing more in the snapshot.
+    case end(rowCount: Int)
     /// So many messages were looked at: there may be more behind `through`.
     case paused(through: MessageSequence)
 }
@@ -144,6 +144,13 @@ public protocol StorageReader: ~Copyable {
     /// The scheduled message of any project that is due at `now`, and first.
     func nextScheduled(dueAt now: Instant) throws(StorageError) -> ScheduledMessage?
 
+    /// FAN-1: how many messages of each project wait for room, of those that have any.
+    func deferredCounts() throws(StorageError) -> [ProjectNumber: Int]
+    /// In the order of their numbers, those after `number`.
+    func deferred(
+        in project: ProjectNumber, after number: UInt64, limit: Int
+    ) throws(StorageError) -> [ScheduledMessage]
+
     /// RCP-1: events in the order of their numbers, those after `number`.
     func receipts(
         in project: ProjectNumber, after number: UInt64, limit: Int
@@ -239,6 +246,13 @@ public protocol StorageWriter: StorageReader, ~Copyable {
         _ number: UInt64, in project: ProjectNumber
     ) throws(StorageError) -> Bool
 
+    /// FAN-1: keeps a message until it is removed; its number is new.
+    func putDeferred(_ message: ScheduledMessage) throws(StorageError)
+    /// - Returns: false if there is none.
+    func removeDeferred(
+        _ number: UInt64, in project: ProjectNumber
+    ) throws(StorageError) -> Bool
+
     /// RCP-1: from now until `expires` receipts of this message are wanted, stored or not. Told again,
     /// these are recipients too; few are remembered until then, whatever becomes of the message.
     func putReceiptsWanted(
@@ -272,11 +286,12 @@ public struct KeptAnswer: Sendable, Hashable {
     }
 }
 
-/// MSG-10: a message that waits for its time.
+/// A message that waits: for its time (MSG-10), or for room (FAN-1).
 public struct ScheduledMessage: Sendable, Hashable {
     public var project: ProjectNumber
     /// The number in the message ID.
     public var number: UInt64
+    /// What its life is counted from: when it is to be sent, or was to be.
     public var due: Instant
     /// Whatever the engine made of it.
     public var bytes: [UInt8]

@@ -2,7 +2,9 @@
 //
 // Subscriptions (TOP-1 … TOP-7). Two indexes are kept in one transaction: the topic's set of
 // ordinals, and the instance's list of topics, which decides whether something changes at all.
-// Per request each set is rewritten once, whatever the number of tokens. Rests on Storage.
+// Per request each set is rewritten once, whatever the number of tokens. All that is asked for counts
+// against the project's quota (TOP-6), whether it changes something or not; a request that is wrong as a
+// whole does not. Rests on Storage and ProjectQuotas.
 
 import MartletBase
 import MartletBits
@@ -11,7 +13,7 @@ extension Engine {
     /// TOP-5: one instance, several topics.
     func changeTopics(
         of ordinal: Ordinal, of holder: Holder?, in number: ProjectNumber,
-        _ change: TopicOperation, names: [String],
+        _ change: TopicOperation, names: [String], now: Instant,
         _ storage: borrowing some StorageWriter & ~Copyable
     ) throws(StorageError) -> Outcome {
         guard (1...Limits.topicsPerDeviceRequestMax).contains(names.count) else {
@@ -28,6 +30,9 @@ extension Engine {
             return .refused(
                 MartletError(.unregistered, "The instance is not registered.", field: "token"))
         }
+        do {
+            try quotas.takeTopicChanges(names.count, in: number, at: now)
+        } catch { return .refused(error) }
         var numbers = try storage.topicNumbers(of: ordinal, in: number)
         var result = TopicChangeResult(successCount: 0, failures: [])
         for (index, text) in names.enumerated() {
@@ -68,7 +73,7 @@ extension Engine {
     /// TOP-4: one topic, up to 1000 tokens.
     func changeTopic(
         _ text: String, in number: ProjectNumber, _ change: TopicOperation, tokens: [String],
-        _ storage: borrowing some StorageWriter & ~Copyable
+        now: Instant, _ storage: borrowing some StorageWriter & ~Copyable
     ) throws(StorageError) -> Outcome {
         guard (1...Limits.tokensPerTopicRequestMax).contains(tokens.count) else {
             return .refused(
@@ -82,6 +87,9 @@ extension Engine {
         let name: TopicName
         do { name = try TopicName(validating: text) } catch { return .refused(error) }
         guard var project = try storage.project(number) else { return .refused(.noProject("")) }
+        do {
+            try quotas.takeTopicChanges(tokens.count, in: number, at: now)
+        } catch { return .refused(error) }
 
         var topic = try storage.topic(named: name, in: number)
         var result = TopicChangeResult(successCount: 0, failures: [])

@@ -137,6 +137,18 @@ extension Checker {
         if counted?.loadLittleEndian(UInt64.self, at: 0) ?? 0 != scheduled {
             note(.projectCounter, "there are \(scheduled) scheduled messages, others are counted")
         }
+        var deferred: UInt64 = 0
+        try forEachRow(of: .deferred, keyBytes: 4...12) { (it, entry) throws(StorageError) in
+            guard entry.key.count == 12 else { return }
+            deferred += 1
+            if entry.value.count < 8 {
+                it.note(.damagedRecord, "deferred: a value of \(entry.value.count) bytes")
+            }
+        }
+        let waiting = try raw.get(.deferred, Key(project.number))
+        if waiting?.loadLittleEndian(UInt64.self, at: 0) ?? 0 != deferred {
+            note(.projectCounter, "\(deferred) messages wait for room, others are counted")
+        }
         try forEachRow(of: .numbers, keyBytes: 12...12) { (it, entry) throws(StorageError) in
             guard entry.value.count == 8 else {
                 it.note(.damagedRecord, "numbers: a value of \(entry.value.count) bytes")

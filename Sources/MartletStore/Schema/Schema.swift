@@ -33,6 +33,8 @@
 //  answers         p ‖ digest (16 bytes)      answer record, by the digest of an idempotency key
 //  scheduled       p                          u64 how many there are
 //                  p ‖ message number u64     i64 due ‖ what the engine made of the message
+//  deferred        p                          u64 how many there are
+//                  p ‖ message number u64     i64 begin of its life ‖ what the engine made of it
 //  numbers         p ‖ message number u64     u64 s; messages whose number is not their sequence
 //  receiptsWanted  p ‖ s                      i64 expires ‖ u64 message number [‖ who got it: u32 o ‖
 //                                             8 bytes of the device key's digest; nothing: many]
@@ -58,14 +60,14 @@ import MartletBase
 import MartletEngine
 
 /// The version of everything drawn above. A folder of a newer one is refused.
-let storeFormatVersion: UInt32 = 2
+let storeFormatVersion: UInt32 = 3
 
 /// The tables, in the order in which they are opened.
 enum Table: Int, CaseIterable {
     case meta, projects, projectIDs, keys, apps, appNames, tokens, instances, topics, topicNames
     case sets, instanceTopics, messages, recipients, inbox, mailboxes, acknowledged, free
     case due, answers, scheduled, numbers, receiptsWanted, receiptsTold, receipts
-    case collections, live, connections, runs
+    case collections, live, connections, runs, deferred
 
     var name: String { String(describing: self) }
 }

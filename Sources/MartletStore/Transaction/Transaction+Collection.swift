@@ -101,7 +101,12 @@ extension Transaction {
         while rows > 0 {
             let batch = try instances(
                 from: row.position, lastBlob: last, in: project, rows: &rows)
-            for ordinal in batch.ordinals {
+            for (place, ordinal) in batch.ordinals.enumerated() {
+                // One log may be as long as many steps: whoever comes behind it waits for the next.
+                guard rows > 0 || place == 0 else {
+                    row.position = UInt64(ordinal.rawValue)
+                    return
+                }
                 var needed: [LogRow] = []
                 rows -= try settle(ordinal, in: project, now: now, limits: limits) {
                     needed.append($0)

@@ -48,7 +48,7 @@ extension Transaction {
             let directSequence = direct.map { $0.key.loadBigEndian(UInt64.self, at: 8) } ?? .max
             let fanoutSequence = fanout.map { $0.key.loadBigEndian(UInt64.self, at: 4) } ?? .max
             let next = MessageSequence(min(directSequence, fanoutSequence))
-            guard next.rawValue != .max else { return .end }
+            guard next.rawValue != .max else { return .end(rowCount: rows) }
             // Two rows of one sequence are not parted: reading goes on behind it.
             if next > through {
                 guard rows < rowsMax else { return .paused(through: through) }

@@ -27,9 +27,13 @@ extension Transaction {
         let nextTopic = try reader.read(UInt32.self)
         let nextApp = try reader.read(UInt32.self)
         let conditionTopicsMax = try reader.read(UInt32.self)
+        let weight = try reader.read(UInt32.self)
+        guard let overload = OverloadPolicy(rawValue: try reader.read(UInt8.self)) else {
+            throw reader.damaged()
+        }
         return Project(
             number: number, id: try reader.text(), senderID: senderID,
-            conditionTopicsMax: Int(conditionTopicsMax),
+            conditionTopicsMax: Int(conditionTopicsMax), weight: Int(weight), overload: overload,
             lastSequence: MessageSequence(lastSequence), instanceCount: instanceCount,
             topicCount: topicCount, nextOrdinal: Ordinal(nextOrdinal),
             nextTopic: TopicNumber(nextTopic), nextApp: AppNumber(nextApp))
@@ -63,6 +67,8 @@ extension Transaction {
         writer.append(project.nextTopic.rawValue)
         writer.append(project.nextApp.rawValue)
         writer.append(UInt32(project.conditionTopicsMax))
+        writer.append(UInt32(project.weight))
+        writer.append(project.overload.rawValue)
         writer.append(text: project.id)
         try raw.put(.projects, Key(project.number), writer.bytes)
         guard isNew else { return }

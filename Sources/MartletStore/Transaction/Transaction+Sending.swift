@@ -21,7 +21,8 @@ extension Transaction {
             messageNumber: try reader.read(UInt64.self),
             recipientCount: try reader.read(UInt64.self),
             rateLimitedCount: try reader.read(UInt64.self),
-            inactiveCount: try reader.read(UInt64.self))
+            inactiveCount: try reader.read(UInt64.self),
+            deferredPlace: try reader.read(UInt64.self))
         let answer = KeptAnswer(acceptance: acceptance, digest: try reader.read(UInt64.self))
         return expires > now.millisecondsSince1970 ? answer : nil
     }
@@ -37,6 +38,7 @@ extension Transaction {
         writer.append(answer.acceptance.recipientCount)
         writer.append(answer.acceptance.rateLimitedCount)
         writer.append(answer.acceptance.inactiveCount)
+        writer.append(answer.acceptance.deferredPlace)
         writer.append(answer.digest)
         try raw.put(.answers, .answer(digest, in: project), writer.bytes)
         try raw.put(.due, .due(.answer, expires, project, digest.bytes), [])

@@ -8,8 +8,9 @@
 /// So many in a time, all of them at once if need be: a bucket of `count` tokens that is refilled
 /// steadily.
 struct RateLimit {
-    /// How far ahead of now an empty bucket is full at most: leaves room in 32 bits.
-    private static let spanMax: UInt64 = 1 << 30
+    /// How far ahead of now an empty bucket is full at most, of those that are kept by the page (QUO-1):
+    /// leaves room in 32 bits.
+    private static let pagedSpanMax: UInt64 = 1 << 30
 
     let unitsPerMillisecond: UInt64
     /// How long one token takes to come back; 0 if there is no limit.
@@ -18,19 +19,19 @@ struct RateLimit {
     let span: UInt64
 
     /// - Parameter count: 0: no limit.
-    init(count: Int, milliseconds: UInt64) {
+    init(count: Int, milliseconds: UInt64, spanMax: UInt64 = RateLimit.pagedSpanMax) {
         guard count > 0 else {
             (unitsPerMillisecond, cost, span) = (1, 0, 0)
             return
         }
-        let count = min(UInt64(count), Self.spanMax)
+        let count = min(UInt64(count), spanMax)
         let divisor = Self.greatestCommonDivisor(count, milliseconds)
-        if count / divisor <= Self.spanMax / milliseconds {
+        if count / divisor <= spanMax / milliseconds {
             unitsPerMillisecond = count / divisor
             cost = milliseconds / divisor
         } else {
             // A count this odd is kept a little too strictly: by less than a token in the time.
-            unitsPerMillisecond = Self.spanMax / milliseconds
+            unitsPerMillisecond = spanMax / milliseconds
             let units = unitsPerMillisecond * milliseconds
             cost = (units + count - 1) / count
         }
@@ -47,8 +48,12 @@ struct RateLimit {
     /// Milliseconds until there is a token.
     func delay(_ full: UInt64, at now: UInt64) -> UInt64 {
         let next = max(full, now) + cost
-        guard next > now + span else { return 0 }
-        return (next - now - span + unitsPerMillisecond - 1) / unitsPerMillisecond
+        return next > now + span ? milliseconds(next - now - span) : 0
+    }
+
+    /// How long so many units take, in whole milliseconds: not sooner.
+    func milliseconds(_ units: UInt64) -> UInt64 {
+        (units + unitsPerMillisecond - 1) / unitsPerMillisecond
     }
 
     private static func greatestCommonDivisor(_ a: UInt64, _ b: UInt64) -> UInt64 {

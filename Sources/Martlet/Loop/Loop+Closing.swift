@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How connections end: told why, and so that the peer can hear it. A connection that is closed while
+// bytes of the peer are unread is reset, and the reset overtakes what was sent last. So whoever was
+// told something is told that this was all, and what it still says is dropped until it ends too, for a
+// bounded time and number of bytes. Rests on Loop.
+
+import MartletBase
+import MartletEngine
+import MartletRing
+import MartletWire
+import Synchronization
+
+extension Loop where Kernel: ~Copyable {
+    /// Tells the peer what is wrong and ends the connection once it has been told.
+    mutating func fail(_ connection: UnsafeMutablePointer<Connection>, _ error: MartletError) {
+        guard connection.pointee.phase.isAlive else { return }
+        if error.word == .protocolViolation {
+            context.metrics.protocolViolations.add(1, ordering: .relaxed)
+        }
+        delivery.detach(connection.pointee.id.index, now: context.clock())
+        connection.pointee.phase = .closing
+        connection.pointee.phaseBegan = lastTick
+        transport.pauseReceive(connection.pointee.id)
+        send(.error(ErrorFrame(correlation: 0, error: error)), to: connection)
+        closeIfDone(connection)
+    }
+
+    /// Ends a connection that has nothing left to be sent.
+    mutating func closeIfDone(_ connection: UnsafeMutablePointer<Connection>) {
+        guard delivery.queuedBytes(connection.pointee.id.index) == 0 else { return }
+        switch connection.pointee.phase {
+        case .closing: linger(connection)
+        case .finishing where connection.pointee.outstanding == 0: linger(connection)
+        default: break
+        }
+    }
+
+    /// Ends a connection to which everything was sent, when the peer has heard that.
+    private mutating func linger(_ connection: UnsafeMutablePointer<Connection>) {
+        // Where places are scarce none is kept for those who have had theirs.
+        let isScarce = transport.connectionCount > connectionsMax - connectionsMax / 8
+        guard !connection.pointee.hasEnded, isDraining || !isScarce else {
+            close(connection)
+            return
+        }
+        delivery.detach(connection.pointee.id.index, now: context.clock())
+        connection.pointee.phase = .lingering
+        connection.pointee.phaseBegan = lastTick
+        connection.pointee.isPaused = false
+        connection.pointee.backlog = []
+        transport.endSending(connection.pointee.id)
+        transport.resumeReceive(connection.pointee.id)
+    }
+
+    /// What comes now is dropped.
+    mutating func linger(_ connection: UnsafeMutablePointer<Connection>, over byteCount: Int) {
+        connection.pointee.lingerBytesLeft -= byteCount
+        if connection.pointee.lingerBytesLeft <= 0 { close(connection) }
+    }
+
+    mutating func close(_ connection: UnsafeMutablePointer<Connection>) {
+        guard connection.pointee.phase != .closed else { return }
+        connection.pointee.phase = .closed
+        delivery.detach(connection.pointee.id.index, now: context.clock())
+        transport.close(connection.pointee.id)
+    }
+
+    // MARK: Draining
+
+    mutating func beginDraining() {
+        isDraining = true
+        drainBegan = seconds
+        transport.stopAccepting()
+        guard highestIndex >= 0 else { return }
+        let delay = context.configuration.reconnectDelayMilliseconds
+        for index in 0...highestIndex where isOccupied[index] {
+            let connection = connections + index
+            guard connection.pointee.phase.isAlive else { continue }
+            send(.draining(Draining(reconnectDelayMilliseconds: delay)), to: connection)
+        }
+    }
+
+    /// Whether nothing is left to be told to anybody, or it has taken too long.
+    mutating func isDrained(_ now: UInt32) -> Bool {
+        guard highestIndex >= 0 else { return true }
+        let isLate = now &- drainBegan >= Connection.closingSecondsMax
+        let milliseconds = SystemClock.monotonicMilliseconds()
+        var isEmpty = true
+        for index in 0...highestIndex where isOccupied[index] {
+            isEmpty = false
+            let connection = connections + index
+            if isLate {
+                close(connection)
+            } else if connection.pointee.phase == .lingering {
+                if milliseconds >= drainLingerUntil { close(connection) }
+            } else if connection.pointee.outstanding == 0,
+                delivery.queuedBytes(UInt32(index)) == 0
+            {
+                drainLingerUntil = milliseconds + Connection.drainLingerMilliseconds
+                linger(connection)
+            }
+        }
+        return isEmpty || now &- drainBegan >= 2 * Connection.closingSecondsMax
+    }
+}

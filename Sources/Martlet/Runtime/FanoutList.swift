@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// FAN-8: what is in progress and what waits, project by project, in pages. What is in progress comes
+// from the book, what waits from a snapshot of the store. Rests on FanoutBook.
+
+import MartletBase
+import MartletEngine
+import MartletStore
+import MartletWire
+
+/// Whoever asks for the list, and when.
+struct FanoutList {
+    let book: FanoutBook
+    let store: Store
+    let now: Instant
+
+    /// Characters of a target that are told.
+    private static let targetCharactersMax = 200
+    /// Keeps a page below what one frame may carry.
+    private static let bytesPerPageMax = 192 * 1024
+
+    /// Where a page begins: behind one that is in progress, or behind one that waits.
+    private struct Cursor {
+        var project: UInt32 = 0
+        var runningAfter: UInt64 = 0
+        var deferredAfter: UInt64 = 0
+        /// Place of the last one that waits; what has begun meanwhile is not taken off.
+        var place: UInt64 = 0
+
+        init() {}
+
+        init(_ text: String) throws(MartletError) {
+            guard !text.isEmpty else { return }
+            let parts = text.split(separator: ".").compactMap { UInt64($0) }
+            guard parts.count == 4, let number = UInt32(exactly: parts[0]) else {
+                throw MartletError(
+                    .invalidArgument, "The cursor is not one that a page ended with.",
+                    field: "cursor")
+            }
+            project = number
+            (runningAfter, deferredAfter, place) = (parts[1], parts[2], parts[3])
+        }
+
+        var text: String { "\(project).\(runningAfter).\(deferredAfter).\(place)" }
+    }
+
+    /// - Parameter only: nil: of all projects.
+    /// - Throws: `MartletError` for a bad cursor or limit, `StorageError`.
+    func page(
+        of only: ProjectNumber?, after text: String, limit: Int
+    ) throws -> ListPage<FanoutSummary> {
+        guard (1...Limits.pageEntriesMax).contains(limit) else {
+            throw MartletError(
+                .invalidArgument, "A page has 1 to \(Limits.pageEntriesMax) entries.",
+                field: "limit")
+        }
+        var cursor = try Cursor(text)
+        var page = ListPage<FanoutSummary>(entries: [], next: nil)
+        var bytesLeft = Self.bytesPerPageMax
+        for standing in book.standings {
+            let number = standing.project.rawValue
+            guard only == nil || only == standing.project, number >= cursor.project else {
+                continue
+            }
+            if number > cursor.project {
+                cursor = Cursor()
+                cursor.project = number
+            }
+            let deferredMax = limit - page.entries.count + 1
+            let (id, waiting) = try store.read { (transaction) throws in
+                (
+                    try transaction.project(standing.project)?.id ?? "",
+                    try DeferredMessage.list(
+                        in: standing.project, after: cursor.deferredAfter, limit: deferredMax,
+                        transaction)
+                )
+            }
+            func add(_ summary: FanoutSummary, _ before: Cursor) -> Bool {
+                bytesLeft -= 64 + id.utf8.count + summary.target.text.utf8.count
+                guard page.entries.count < limit, bytesLeft >= 0 else {
+                    page.next = before.text
+                    return false
+                }
+                page.entries.append(summary)
+                return true
+            }
+            for (order, progress) in standing.running where order > cursor.runningAfter {
+                guard add(summary(progress, standing, id), cursor) else { return page }
+                cursor.runningAfter = order
+            }
+            for message in waiting {
+                guard add(summary(message, cursor.place + 1, id), cursor) else { return page }
+                cursor.deferredAfter = message.number
+                cursor.place += 1
+            }
+        }
+        return page
+    }
+
+    private func summary(
+        _ progress: FanoutProgress, _ standing: FanoutBook.Standing, _ id: String
+    ) -> FanoutSummary {
+        let seconds = Double(max(now.rawValue - progress.began.rawValue, 0)) / 1000
+        let (delivered, fraction) = (progress.deliveredCount, progress.fraction)
+        return FanoutSummary(
+            project: id, messageID: MessageID.text(progress.number, projectID: id),
+            target: Self.target(progress.target), since: progress.began, deferredPlace: nil,
+            recipientCount: progress.recipientCount, deliveredCount: delivered,
+            progress: fraction,
+            deliveriesPerSecond: seconds > 0 ? Double(delivered) / seconds : 0,
+            share: standing.share / Double(max(standing.running.count, 1)),
+            secondsLeft: fraction > 0 ? seconds * (1 - fraction) / fraction : nil)
+    }
+
+    private func summary(
+        _ message: DeferredMessage, _ place: UInt64, _ id: String
+    ) -> FanoutSummary {
+        FanoutSummary(
+            project: id, messageID: MessageID.text(message.number, projectID: id),
+            target: Self.target(message.target), since: message.since,
+            deferredPlace: Int(clamping: place), recipientCount: 0, deliveredCount: 0,
+            progress: 0, deliveriesPerSecond: 0, share: 0, secondsLeft: nil)
+    }
+
+    private static func target(_ target: SendCommand.Target) -> MessageTarget {
+        switch target {
+        case .token(let text): .token(text)
+        case .topic(let text): .topic(cut(text))
+        case .condition(let text): .condition(cut(text))
+        }
+    }
+
+    private static func cut(_ text: String) -> String {
+        text.count > targetCharactersMax ? text.prefix(targetCharactersMax) + "…" : text
+    }
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a broker does at this moment, put together from what its parts say of themselves. Rests on
+// LoopMetrics and FanoutBook.
+
+import MartletBase
+import MartletEngine
+import MartletStore
+import Synchronization
+
+/// All that can be read off a running broker, from any thread.
+final class Gauges: Sendable {
+    let store: Store
+    let committer: Committer
+    let clock: @Sendable () -> Instant
+    private let loops = Mutex<[LoopMetrics]>([])
+
+    /// Projects that are told of at a time.
+    static let projectsMax = 1000
+
+    init(store: Store, committer: Committer, clock: @escaping @Sendable () -> Instant) {
+        self.store = store
+        self.committer = committer
+        self.clock = clock
+    }
+
+    func add(_ metrics: LoopMetrics) { loops.withLock { $0.append(metrics) } }
+
+    var statistics: BrokerStatistics {
+        var result = BrokerStatistics()
+        for metrics in loops.withLock({ $0 }) {
+            result.connectionCount += metrics.connections.load(ordering: .relaxed)
+            result.deliveredCount += metrics.delivered.load(ordering: .relaxed)
+            result.acknowledgedCount += metrics.acknowledged.load(ordering: .relaxed)
+            result.fellBehindCount += metrics.fellBehind.load(ordering: .relaxed)
+            result.sendCallCount += metrics.sends.load(ordering: .relaxed)
+            result.protocolViolationCount += metrics.protocolViolations.load(ordering: .relaxed)
+            result.acceptFailureCount += metrics.acceptFailures.load(ordering: .relaxed)
+            result.frameBytes += metrics.frameBytes.load(ordering: .relaxed)
+        }
+        result.commandsWaiting = committer.inbox.count
+        result.storeBytesUsed = store.size.used
+        result.allocatedBytes = ProcessMemory.allocatedBytes
+        return result
+    }
+
+    /// FAN-8: every project that somebody is connected for, or that has something in progress: the
+    /// busiest first.
+    func projects() throws -> [ProjectStatus] {
+        var loads: [ProjectNumber: (connections: Int, delivered: UInt64)] = [:]
+        for metrics in loops.withLock({ $0 }) {
+            for load in metrics.projects.withLock({ $0 }) {
+                loads[load.project, default: (0, 0)].connections += load.connectionCount
+                loads[load.project, default: (0, 0)].delivered += load.deliveredCount
+            }
+        }
+        var standings: [ProjectNumber: FanoutBook.Standing] = [:]
+        for standing in committer.book.standings {
+            standings[standing.project] = standing
+            if loads[standing.project] == nil { loads[standing.project] = (0, 0) }
+        }
+        let busiest = loads.sorted { one, other in
+            let counts = [one, other].map { standings[$0.key]?.running.count ?? 0 }
+            if counts[0] != counts[1] { return counts[0] > counts[1] }
+            if one.value.connections != other.value.connections {
+                return one.value.connections > other.value.connections
+            }
+            return one.key < other.key
+        }.prefix(Self.projectsMax)
+        return try store.read { (transaction) throws in
+            var result: [ProjectStatus] = []
+            for (number, load) in busiest {
+                guard let project = try transaction.project(number) else { continue }
+                let standing = standings[number]
+                result.append(
+                    ProjectStatus(
+                        project: project.id, weight: project.weight,
+                        connectionCount: load.connections, deliveredCount: load.delivered,
+                        fanoutsInProgress: standing?.running.count ?? 0,
+                        fanoutsDeferred: standing?.deferredCount ?? 0,
+                        fanoutBytes: standing?.bytes ?? 0, share: standing?.share ?? 0))
+            }
+            return result
+        }
+    }
+
+    func fanouts(
+        of project: ProjectNumber?, after cursor: String, limit: Int
+    ) throws -> ListPage<FanoutSummary> {
+        try FanoutList(book: committer.book, store: store, now: clock())
+            .page(of: project, after: cursor, limit: limit)
+    }
+}

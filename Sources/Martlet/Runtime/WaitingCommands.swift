@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Commands on their way into a transaction. Everything in one transaction is durable at the same
+// time, so the more one project asks for, the longer all others wait: where several ask, each gives a
+// transaction a bounded part, and what is over waits for the next one, behind nobody else's. Whoever
+// asks alone has the whole of it (FAN-4).
+//
+// A project's commands stay in their order. Those that concern connections, or no project alone, go
+// first: they are few, and what an ended connection left has to be there before the next one's start.
+// Rests on Requests.
+
+import MartletBase
+import MartletEngine
+
+/// What the committer has been given and has not applied.
+struct WaitingCommands {
+    /// Commands in one transaction: bounds how long the first of them waits for the last.
+    static let perTransactionMax = 4096
+    /// Those of one project where others ask too: some milliseconds, in which the next one's gather.
+    static let perProjectMax = 32
+    /// Those that belong to no project's line, likewise: connections of all projects that begin.
+    static let commonMax = 256
+    /// Commands of one project past which it is told to come back later. What a project's senders may
+    /// have outstanding is less, unless there are many of them.
+    static let waitingPerProjectMax = 16_384
+    /// Transactions after which a project that no other one disturbed has them to itself.
+    static let aloneAfter = 256
+
+    private struct Line {
+        var requests: [Request] = []
+        var first = 0
+
+        var count: Int { requests.count - first }
+
+        /// Takes the first so many out.
+        mutating func take(_ countMax: Int) -> [Request] {
+            if first == 0, requests.count <= countMax {
+                var taken: [Request] = []
+                swap(&taken, &requests)
+                return taken
+            }
+            let end = min(first + countMax, requests.count)
+            let taken = Array(requests[first..<end])
+            first = end
+            // Each is moved once on average.
+            if 2 * first >= requests.count {
+                requests.removeFirst(first)
+                first = 0
+            }
+            return taken
+        }
+    }
+
+    /// What belongs to no line.
+    private var common = Line()
+    private var lines: [LineName: Line] = [:]
+    /// Commands in lines.
+    private var lineCount = 0
+    /// Projects with a line, whose turn it is first.
+    private var order: [LineName] = []
+    /// Whose the last commands were, and for how many transactions nobody else's came.
+    private var last: LineName?
+    private var aloneCount = WaitingCommands.aloneAfter
+
+    var isEmpty: Bool { order.isEmpty && common.count == 0 }
+
+    /// - Returns: what is refused, of projects that ask for too much.
+    mutating func add(_ requests: [Request]) -> [Request] {
+        var refused: [Request] = []
+        for request in requests {
+            guard let line = request.command.line else {
+                common.requests.append(request)
+                continue
+            }
+            let count = lines[line]?.count ?? 0
+            // Where all together ask for too much, whoever asks for little is still taken.
+            let isMuch = lineCount >= Committer.waitingCommandsMax
+            guard count < (isMuch ? Self.perProjectMax : Self.waitingPerProjectMax) else {
+                refused.append(request)
+                continue
+            }
+            lineCount += 1
+            if count == 0 {
+                order.append(line)
+                if line != last, last != nil { aloneCount = 0 }
+                last = line
+            }
+            lines[line, default: Line()].requests.append(request)
+        }
+        return refused
+    }
+
+    /// What goes into the next transaction.
+    mutating func next() -> [Request] {
+        if order.count > 1 { aloneCount = 0 }
+        let isAlone = aloneCount >= Self.aloneAfter
+        aloneCount = min(aloneCount + 1, Self.aloneAfter)
+        let perProject = isAlone ? Self.perTransactionMax : Self.perProjectMax
+        var batch = common.take(isAlone ? Self.perTransactionMax : Self.commonMax)
+        var later: [LineName] = []
+        for line in order {
+            let room = min(perProject, Self.perTransactionMax - batch.count)
+            if room > 0 {
+                let taken = lines[line]!.take(room)
+                lineCount -= taken.count
+                batch += taken
+            }
+            if lines[line]!.count == 0 { lines[line] = nil } else { later.append(line) }
+        }
+        // Who had no place has the first one in the next transaction.
+        if batch.count >= Self.perTransactionMax, let first = later.last {
+            later.removeLast()
+            later.insert(first, at: 0)
+        }
+        order = later
+        return batch
+    }
+}
+
+/// Which commands stay in their order.
+private enum LineName: Hashable {
+    case project(ProjectNumber)
+    /// New devices of a project; nothing else is asked of one before it is there.
+    case registrations(String)
+}
+
+extension Command {
+    /// nil if it goes before what waits in lines.
+    fileprivate var line: LineName? {
+        switch self {
+        case .register(let instance): .registrations(instance.project)
+        case .send(let project, _), .changeTopic(let project, _, _, _),
+            .changeTopics(let project, _, _, _, _), .unregister(let project, _, _),
+            .rotate(let project, _, _, _), .cancel(let project, _),
+            .receipt(let project, _, _, _, _), .takeReceipts(let project, _):
+            .project(project)
+        default: nil
+        }
+    }
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `martlet fanouts`: what is on its way to many instances, and what waits to be (FAN-8). Rests on
+// AdministratorAccess and SenderAccess.
+
+import ArgumentParser
+import FoundationEssentials
+import Martlet
+import MartletClient
+
+struct FanoutsCommand: ReportingCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "fanouts",
+        abstract: "List messages on their way to many instances.",
+        discussion: """
+            Progress is how much of the recipients has been gone through; who is not connected finds \
+            the message later. Share is the part of the whole delivery capacity. Messages that wait \
+            until others have ended come last, with their place.
+            """)
+
+    @Option(help: "Only those of this project.")
+    var project: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "A server key of the project (or MARTLET_KEY): ask the broker at --host and --port as a "
+                + "sender. Without one, work as administrator of the data folder."))
+    var key: String?
+
+    @Option(help: "The broker's address, with a key.")
+    var host = "127.0.0.1"
+
+    @Option(help: "The broker's port, with a key.")
+    var port = Limits.defaultPort
+
+    @OptionGroup var folder: FolderOptions
+    @OptionGroup var output: OutputOptions
+
+    func validate() throws {
+        guard key == nil || project != nil else {
+            throw ValidationError("--key goes with --project.")
+        }
+        guard (1...65_535).contains(port) else {
+            throw ValidationError("--port takes a number from 1 to 65535.")
+        }
+    }
+
+    func perform() async throws {
+        let fanouts = try await list()
+        if output.json { return JSON.print(fanouts) }
+        guard !fanouts.isEmpty else { return Terminal.print("Nothing is in progress.") }
+        var table = Table(
+            ("MESSAGE", .left), ("TO", .left), ("AUDIENCE", .right), ("DELIVERED", .right),
+            ("PROGRESS", .right), ("PER SECOND", .right), ("SHARE", .right), ("LEFT", .right))
+        for fanout in fanouts {
+            let target = Self.shown(fanout)
+            if let place = fanout.deferredPlace {
+                table.add(
+                    fanout.messageID, target, "-", "-", "waits, \(place).", "-", "-", "-")
+            } else {
+                table.add(
+                    fanout.messageID, target, Quantity.short(Double(fanout.recipients)),
+                    Quantity.short(Double(fanout.delivered)), Quantity.percent(fanout.progress),
+                    Quantity.short(fanout.deliveriesPerSecond), Quantity.percent(fanout.share),
+                    fanout.secondsLeft.map { Quantity.duration($0) } ?? "-")
+            }
+        }
+        Terminal.print(table.text)
+    }
+
+    private func list() async throws -> [FanoutAnswer] {
+        let environment = ProcessInfo.processInfo.environment["MARTLET_KEY"]
+        if let project, let key = key ?? (folder.folder == nil ? environment : nil) {
+            let access = WireSender(
+                sender: MartletSender(
+                    host: host, port: port, projectID: project, serverKey: key, options: .once))
+            let fanouts = try await allPages("fanouts") { try await access.fanouts(after: $0) }
+            await access.sender.close()
+            return fanouts
+        }
+        let access = try await folder.access.administrator()
+        let fanouts = try await allPages("fanouts") {
+            try await access.fanouts(of: project, after: $0)
+        }
+        try await access.close()
+        return fanouts
+    }
+
+    private static let targetCharactersMax = 40
+
+    private static func shown(_ fanout: FanoutAnswer) -> String {
+        let text = fanout.kind == "topic" ? "/topics/" + fanout.target : fanout.target
+        let cut =
+            text.count > targetCharactersMax
+            ? text.prefix(targetCharactersMax - 1) + "…" : text
+        return cut.withoutControls
+    }
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `martlet quotas`: what is left of a project's quotas (QUO-3, QUO-4). Rests on SenderAccess.
+
+import ArgumentParser
+import Martlet
+
+struct QuotasCommand: ReportingCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "quotas",
+        abstract: "Show what is left of a project's quotas, and when they are full again.",
+        discussion: """
+            Quotas are kept in the memory of the broker that serves the folder; without one they are \
+            full. Those that `martlet serve --limit NAME=0` turned off are not listed. With --key this \
+            opens a connection of a sender, which counts like any other.
+            """)
+
+    @OptionGroup var sender: SenderOptions
+    @OptionGroup var folder: FolderOptions
+    @OptionGroup var output: OutputOptions
+
+    func perform() async throws {
+        let access = try await sender.access(folder: folder.folder)
+        let quotas = try await access.quotas()
+        try await access.close()
+        if output.json { return JSON.print(quotas) }
+        var table = Table(
+            ("QUOTA", .left), ("LIMIT", .right), ("REMAINING", .right), ("FULL AGAIN", .right))
+        for quota in quotas {
+            table.add(
+                quota.quota, "\(quota.limit)", "\(quota.remaining)",
+                Self.text(quota.untilFullMilliseconds))
+        }
+        Terminal.print(table.text)
+    }
+
+    private static func text(_ milliseconds: UInt64?) -> String {
+        guard let milliseconds else { return "when they end" }
+        return milliseconds == 0 ? "now" : "in \(milliseconds) ms"
+    }
+}

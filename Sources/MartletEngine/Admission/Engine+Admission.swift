@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// FAN-1, QUO-5: a project has so many messages to many instances in progress at most, and so many
+// bytes for them. The next one waits, as durable as any, with its number told; its audience is that of
+// the instant at which it begins, its life counts from when it was sent. Those of a project begin in
+// the order of their numbers, and new ones wait behind them. If too many wait, or the project wants it
+// so, a message is refused with the time after which there may be room. Messages to one instance, and
+// checks (MSG-7), always pass. Rests on FanoutBook and Engine+Scheduling.
+
+import MartletBase
+import MartletBits
+
+extension SendCommand.Target {
+    /// Whether it stands for any number of instances.
+    var isFanout: Bool {
+        switch self {
+        case .token: false
+        case .topic, .condition: true
+        }
+    }
+}
+
+extension Engine {
+    // MARK: Accepting
+
+    /// Has a message wait if its project has no room for it.
+    /// - Returns: nil: it may begin.
+    /// - Throws: `MartletError` for what is wrong with it, and if it may not wait; `StorageError`.
+    mutating func `defer`(
+        _ message: SendCommand, in project: Project, now: Instant,
+        _ storage: borrowing some StorageWriter & ~Copyable
+    ) throws -> Outcome? {
+        guard let book, message.target.isFanout, !message.validateOnly,
+            try mustWait(project.number, storage)
+        else { return nil }
+        let dispatch = try Dispatch(message, from: now, number: nil)
+        try check(dispatch, in: project, storage)
+        let count = admission.count(of: project.number)
+        let mayWait = limits.fanoutsDeferredMax == 0 || count < limits.fanoutsDeferredMax
+        // TTL-2: what is now or never cannot wait.
+        guard dispatch.isStored, project.overload == .defer, mayWait else {
+            throw overload(
+                of: project, waiting: count,
+                retryMilliseconds: book.retryMilliseconds(for: project.number, at: now))
+        }
+        var project = project
+        project.lastSequence = MessageSequence(project.lastSequence.rawValue + 1)
+        try storage.put(project, isNew: false)
+        return try wait(
+            ScheduledMessage(
+                project: project.number, number: project.lastSequence.rawValue, due: now,
+                bytes: ScheduledSend.bytes(of: message)), storage)
+    }
+
+    /// The same for a scheduled message that is due: its place is kept however many wait, because it
+    /// was accepted long ago.
+    mutating func `defer`(
+        _ due: ScheduledMessage, _ storage: borrowing some StorageWriter & ~Copyable
+    ) throws(StorageError) -> Outcome? {
+        guard try mustWait(due.project, storage),
+            try ScheduledSend.message(due.bytes).target.isFanout
+        else { return nil }
+        return try wait(due, storage)
+    }
+
+    private mutating func mustWait(
+        _ project: ProjectNumber, _ storage: borrowing some StorageReader & ~Copyable
+    ) throws(StorageError) -> Bool {
+        guard let book else { return false }
+        try learnDeferred(storage)
+        return admission.count(of: project) > 0 || !book.hasRoom(for: project)
+    }
+
+    private mutating func wait(
+        _ message: ScheduledMessage, _ storage: borrowing some StorageWriter & ~Copyable
+    ) throws(StorageError) -> Outcome {
+        try storage.putDeferred(message)
+        admission.change(message.project, by: 1)
+        let place = UInt64(admission.count(of: message.project))
+        return .accepted(
+            Acceptance(messageNumber: message.number, recipientCount: 0, deferredPlace: place),
+            fanouts: [])
+    }
+
+    private func overload(
+        of project: Project, waiting: Int, retryMilliseconds: UInt32
+    ) -> MartletError {
+        let why =
+            waiting > 0
+            ? "and \(waiting) messages wait"
+            : project.overload == .refuse ? "and wants no more to wait" : "and this cannot wait"
+        return MartletError(
+            .resourceExhausted,
+            "The project has as many messages to many instances in progress as it may, \(why).",
+            field: "target", retryDelayMilliseconds: retryMilliseconds)
+    }
+
+    /// The message is on its way. Nothing for a message to one instance, or to nobody.
+    mutating func enter(
+        _ dispatch: Dispatch, _ message: StoredMessage, _ distribution: Distribution,
+        in project: Project
+    ) -> FanoutProgress? {
+        guard let book else { return nil }
+        var bodyBytes = 0
+        var sets: [RecipientSet] = []
+        for (variant, recipients) in zip(dispatch.variants, distribution.perVariant) {
+            guard case .many(let set) = recipients else { continue }
+            bodyBytes += variant.variant.body.count
+            sets.append(set)
+        }
+        guard !sets.isEmpty else { return nil }
+        let progress = FanoutProgress(
+            project: project, number: message.number, target: dispatch.target,
+            recipientCount: distribution.recipientCount, began: message.accepted,
+            bodyBytes: bodyBytes, recipients: sets, book: book)
+        admission.enter(progress, in: book)
+        return progress
+    }
+
+    // MARK: Beginning what waited
+
+    /// Begins messages that there is room for, a project after the other, `max` of them at most.
+    mutating func beginDeferred(
+        _ max: Int, now: Instant, _ storage: borrowing some StorageWriter & ~Copyable
+    ) throws(StorageError) -> [Outcome] {
+        try learnDeferred(storage)
+        var outcomes: [Outcome] = []
+        while outcomes.count < max, let project = nextToServe {
+            admission.lastServed = project
+            guard let next = try storage.deferred(in: project, after: 0, limit: 1).first else {
+                throw StorageError(
+                    operation: "read deferred", code: 0,
+                    text: "a message that waits is missing; run 'martlet check'", isFull: false)
+            }
+            _ = try removeDeferred(next.number, in: project, storage)
+            outcomes.append(try send(next, isLate: true, now: now, storage))
+        }
+        return outcomes
+    }
+
+    /// The project with messages that wait and room for one, after the one that was served last.
+    private var nextToServe: ProjectNumber? {
+        let ready = (admission.counts ?? [:]).keys.filter { book?.hasRoom(for: $0) ?? true }
+        let behind = ready.filter { number in admission.lastServed.map { number > $0 } ?? true }
+        return (behind.isEmpty ? ready : behind).min()
+    }
+
+    /// Whether something that waits could begin now.
+    public var canBeginDeferred: Bool { nextToServe != nil }
+
+    /// - Returns: false if none of that number waits.
+    mutating func removeDeferred(
+        _ number: UInt64, in project: ProjectNumber,
+        _ storage: borrowing some StorageWriter & ~Copyable
+    ) throws(StorageError) -> Bool {
+        try learnDeferred(storage)
+        guard admission.count(of: project) > 0, try storage.removeDeferred(number, in: project)
+        else { return false }
+        admission.change(project, by: -1)
+        return true
+    }
+
+    /// Once after the start, and after a transaction that failed.
+    private mutating func learnDeferred(
+        _ storage: borrowing some StorageReader & ~Copyable
+    ) throws(StorageError) {
+        if !admission.isKnown { admission.know(try storage.deferredCounts()) }
+    }
+}

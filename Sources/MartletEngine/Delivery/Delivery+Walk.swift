@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The way of fanouts through the sessions. Each fanout in progress walks through its recipients, a
+// block of ordinals at a time, and they take turns: project by project, and in a project fanout by
+// fanout. Whoever a walk comes to is given everything that is in progress for it, in order, whichever
+// fanout's walk it is; walks that come later pass it by. So a session gets its messages in order
+// however many fanouts there are, and all of them in one send. What it was given is charged to the
+// fanouts it belongs to, so that shares stay equal.
+//
+// What happens to most sessions most of the time is a flag test, a comparison and a longer segment;
+// whoever is behind, split or out of tokens is dealt with message by message. Rests on ProjectTable
+// and OutputQueues.
+
+public import MartletBase
+import MartletBits
+
+/// A fanout in progress that has recipients in the block that is walked through.
+struct Rider {
+    let work: UnsafeMutablePointer<FanoutWork>
+    let slot: UInt32
+    let arrival: UInt32
+    let view: BlockView
+    let turn: Turn
+    /// Messages queued in this turn.
+    var delivered = 0
+
+    /// What is the same for every session of a block.
+    struct Turn {
+        let now: Int64
+        /// Milliseconds of the throttle's bucket that all messages of the work take together.
+        let cost: Int64
+        let frame: FrameReference
+        let first: UInt64
+        let last: UInt64
+        let position: UInt64
+        let count: Int
+        let isStored: Bool
+
+        init(_ work: borrowing FanoutWork, now: Int64, _ throttle: Throttle) {
+            self.now = now
+            cost = work.tokenCount &* throttle.token
+            frame = work.frame
+            // Where a message has expired nobody gets all of them.
+            first = work.hasExpired ? 0 : work.first.rawValue
+            last = work.last.rawValue
+            position = work.position.rawValue
+            count = work.messageCount
+            isStored = work.last.isStored
+        }
+    }
+}
+
+/// What one call of `step` may do.
+private struct StepBounds {
+    let looks: Int
+    let ready: Int
+    let deliveries: UInt64
+}
+
+extension Delivery {
+    /// Looks at sessions that are given nothing, that cost as much as a delivery.
+    private static var looksPerDelivery: Int { 64 }
+
+    // MARK: Turns
+
+    /// Goes on with the fanouts in progress, until one of the bounds is reached.
+    /// - Parameters:
+    ///   - budget: sessions looked at, whether they are given something or not.
+    ///   - sendsMax: sessions that have something to send where they had not.
+    ///   - deliveriesMax: messages queued.
+    ///   - now: a stored message that has expired by then is given to nobody any more (TTL-3).
+    /// - Returns: whether there is more to do.
+    public mutating func step(
+        budget: Int, sendsMax: Int = .max, deliveriesMax: Int = .max, now: Instant
+    ) -> Bool {
+        wake(now)
+        looks = 0
+        let ready = output.readyCount.addingReportingOverflow(sendsMax)
+        let bounds = StepBounds(
+            looks: budget, ready: ready.overflow ? .max : ready.partialValue,
+            deliveries: counters.delivered &+ UInt64(clamping: deliveriesMax))
+        while !isUsedUp(bounds), let number = projects.turns.next() {
+            walk(projects[ProjectNumber(number)], bounds, now)
+        }
+        return projects.fanoutCount > 0
+    }
+
+    @inline(__always)
+    private func isUsedUp(_ bounds: StepBounds) -> Bool {
+        looks >= bounds.looks || output.readyCount >= bounds.ready
+            || counters.delivered >= bounds.deliveries
+    }
+
+    /// One fanout's turn of a project, or what of it a block has.
+    private mutating func walk(
+        _ project: UnsafeMutablePointer<ProjectDelivery>, _ bounds: StepBounds, _ now: Instant
+    ) {
+        guard let slot = project.pointee.turns.next() else { return }
+        let work = project.pointee.work(slot)
+        guard !work.pointee.dropExpired(now),
+            case .many(let recipients) = work.pointee.fanout.recipients,
+            let block = nextBlock(of: work, recipients, project)
+        else { return finish(slot, of: project, now) }
+        let own = gatherRiders(of: project, in: block.number, slot, now)
+        let isAlone = projects.turns.count == 1
+        let isOnly = isAlone && project.pointee.turns.count == 1
+        let workCredit = isOnly ? .max : project.pointee.turns.credit(slot)
+        let projectCredit =
+            isAlone ? .max : projects.turns.credit(project.pointee.number.rawValue)
+        let room = isOnly ? ConnectedSet.handlesPerStep : ConnectedSet.handlesPerStepMin
+        let batch = UnsafeMutableBufferPointer(rebasing: found[..<room])
+        let looksBefore = looks
+        let deliveredBefore = counters.delivered
+        var isOver = false
+        while !isOver {
+            var step = work.pointee.nextStep
+            let count = project.pointee.connected.handles(
+                in: block.number, intersecting: block.view, from: &step, into: batch)
+            var at = 0
+            while at < count, !isOver {
+                visitOnWalk(batch[at], own, project)
+                at &+= 1
+                isOver =
+                    riders[own].delivered >= workCredit
+                    || counters.delivered &- deliveredBefore >= UInt64(projectCredit)
+                    || isUsedUp(bounds)
+            }
+            // What is left of the batch is looked at again in the next turn.
+            guard at == count else { break }
+            work.pointee.nextStep = step
+            guard step == .max else { continue }
+            work.pointee.nextBlock += 1
+            work.pointee.nextStep = 0
+            isOver = true
+        }
+        charge(project, own, looks: looks - looksBefore)
+        if nextBlock(of: work, recipients, project) == nil {
+            finish(slot, of: project, now)
+        } else {
+            work.pointee.tellProgress()
+        }
+    }
+
+    /// Where a walk is: blocks in which nobody is connected are passed.
+    private func nextBlock(
+        of work: UnsafeMutablePointer<FanoutWork>, _ recipients: RecipientSet,
+        _ project: UnsafeMutablePointer<ProjectDelivery>
+    ) -> (number: UInt32, view: BlockView)? {
+        let view = recipients.view
+        while work.pointee.nextBlock < view.blockCount {
+            let block = view.block(at: work.pointee.nextBlock)
+            if project.pointee.connected.count(inBlock: block.block) > 0 {
+                return (block.block, block.view)
+            }
+            work.pointee.nextBlock += 1
+            work.pointee.nextStep = 0
+        }
+        return nil
+    }
+
+    /// Everything in progress that has recipients in a block, in order.
+    /// - Returns: where in it the walk's own fanout is.
+    private mutating func gatherRiders(
+        of project: UnsafeMutablePointer<ProjectDelivery>, in block: UInt32, _ own: UInt32,
+        _ now: Instant
+    ) -> Int {
+        reserveRiders(project.pointee.turns.count)
+        riderCount = 0
+        var result = 0
+        var slot = project.pointee.turns.first
+        while slot != .nothing {
+            defer { slot = project.pointee.turns.after(slot) }
+            let work = project.pointee.work(slot)
+            guard case .many(let recipients) = work.pointee.fanout.recipients else { continue }
+            let view = recipients.view.view(ofBlock: block)
+            if case .empty = view { continue }
+            if slot != own, work.pointee.dropExpired(now) { continue }
+            work.pointee.isUntouched = false
+            if slot == own { result = riderCount }
+            (riders + riderCount).initialize(
+                to: Rider(
+                    work: work, slot: slot, arrival: work.pointee.arrival, view: view,
+                    turn: Rider.Turn(work.pointee, now: now.rawValue, throttle)))
+            riderCount += 1
+        }
+        return result
+    }
+
+    private mutating func charge(
+        _ project: UnsafeMutablePointer<ProjectDelivery>, _ own: Int, looks: Int
+    ) {
+        let forLooks = max(looks - riders[own].delivered, 0) / Self.looksPerDelivery
+        var all = forLooks
+        project.pointee.turns.charge(riders[own].slot, forLooks)
+        for at in 0..<riderCount where riders[at].delivered > 0 {
+            all += riders[at].delivered
+            riders[at].work.pointee.untoldDeliveries += riders[at].delivered
+            project.pointee.turns.charge(riders[at].slot, riders[at].delivered)
+        }
+        projects.turns.charge(project.pointee.number.rawValue, all)
+        counters.fanoutDelivered &+= UInt64(all - forLooks)
+        project.pointee.delivered &+= UInt64(all - forLooks)
+    }
+
+    private mutating func finish(
+        _ slot: UInt32, of project: UnsafeMutablePointer<ProjectDelivery>, _ now: Instant
+    ) {
+        project.pointee.work(slot).pointee.end(now)
+        output.arena.release(project.pointee.work(slot).pointee.frame.chunk)
+        projects.finish(slot, of: project)
+    }
+
+    // MARK: Visits
+
+    /// Gives a session that a walk has come to everything in progress for it.
+    @inline(__always)
+    private mutating func visitOnWalk(
+        _ index: UInt32, _ own: Int, _ project: UnsafeMutablePointer<ProjectDelivery>
+    ) {
+        looks &+= 1
+        let session = sessions + Int(index)
+        let visited = session.pointee.visitedThrough
+        guard visited < riders[own].arrival else { return }
+        session.pointee.visitedThrough = project.pointee.lastArrival
+        guard riderCount > 1 else {
+            riders[own].delivered &+= deliver(riders + own, to: index)
+            return
+        }
+        let bit = session.pointee.ordinal.bitIndex
+        for at in 0..<riderCount
+        where riders[at].arrival > visited && (at == own || riders[at].view.contains(bit: bit)) {
+            riders[at].delivered &+= deliver(riders + at, to: index)
+        }
+    }
+
+    /// Gives a session everything in progress for it outside of any walk.
+    mutating func visit(
+        _ index: UInt32, of project: UnsafeMutablePointer<ProjectDelivery>, _ now: Instant
+    ) {
+        let session = sessions + Int(index)
+        let visited = session.pointee.visitedThrough
+        guard visited < project.pointee.lastArrival else { return }
+        session.pointee.visitedThrough = project.pointee.lastArrival
+        var slot = project.pointee.turns.first
+        while slot != .nothing {
+            defer { slot = project.pointee.turns.after(slot) }
+            let work = project.pointee.work(slot)
+            guard work.pointee.arrival > visited,
+                case .many(let recipients) = work.pointee.fanout.recipients,
+                recipients.view.contains(session.pointee.ordinal), !work.pointee.dropExpired(now)
+            else { continue }
+            work.pointee.isUntouched = false
+            var rider = Rider(
+                work: work, slot: slot, arrival: work.pointee.arrival, view: .empty,
+                turn: Rider.Turn(work.pointee, now: now.rawValue, throttle))
+            let count = deliver(&rider, to: index)
+            work.pointee.untoldDeliveries += count
+            counters.fanoutDelivered &+= UInt64(count)
+            project.pointee.delivered &+= UInt64(count)
+            project.pointee.turns.charge(slot, count)
+            projects.turns.charge(project.pointee.number.rawValue, count)
+        }
+    }
+
+    /// Queues all messages of a work for one session, as one run if it is to have all of them.
+    /// - Returns: how many were queued.
+    @inline(__always)
+    private mutating func deliver(
+        _ rider: UnsafePointer<Rider>, to index: UInt32
+    ) -> Int {
+        let session = sessions + Int(index)
+        let turn = rider.pointee.turn
+        let isForAll =
+            turn.isStored
+            ? turn.first > session.pointee.deliveredThrough
+            : turn.position >= session.pointee.attachedAt
+        guard session.pointee.flags.isDisjoint(with: .special), isForAll else {
+            return deliverEach(rider.pointee.work, to: index, turn.now)
+        }
+        var full = session.pointee.throttleFull
+        if turn.cost > 0 {
+            guard let later = throttle.taking(turn.cost, from: full, turn.now) else {
+                return deliverEach(rider.pointee.work, to: index, turn.now)
+            }
+            full = later
+        }
+        guard output.append(turn.frame, to: index) == .queued else {
+            return deliverEach(rider.pointee.work, to: index, turn.now)
+        }
+        if turn.cost > 0 { session.pointee.throttleFull = full }
+        counters.delivered &+= UInt64(turn.count)
+        if turn.isStored {
+            session.pointee.deliveredThrough = turn.last
+            session.pointee.highestDelivered = turn.last
+        }
+        return turn.count
+    }
+
+    /// The messages of a work one by one: the session has the first of them already, has no room or no
+    /// tokens for all, is not live in all lanes, or some have expired.
+    @inline(never)
+    private mutating func deliverEach(
+        _ work: UnsafeMutablePointer<FanoutWork>, to index: UInt32, _ now: Int64
+    ) -> Int {
+        var frame = work.pointee.frame
+        let position = work.pointee.position
+        guard work.pointee.messageCount > 1 else {
+            return deliver(
+                frame, work.pointee.first, work.pointee.lane, position, to: index, now)
+        }
+        var count = 0
+        for part in work.pointee.parts {
+            defer { frame.offset += part.frameBytes }
+            if part.isExpired { continue }
+            frame.length = part.frameBytes
+            count += deliver(frame, part.sequence, part.lane, position, to: index, now)
+        }
+        return count
+    }
+
+    /// - Returns: how many were queued: 1 or 0.
+    mutating func deliver(
+        _ frame: FrameReference, _ sequence: MessageSequence, _ lane: Lane,
+        _ position: MessageSequence, to index: UInt32, _ now: Int64
+    ) -> Int {
+        guard sequence.isStored else { return deliverNow(frame, lane, position, to: index) }
+        let session = sessions + Int(index)
+        let raw = sequence.rawValue
+        if session.pointee.flags.contains(.behind) {
+            counters.passedBy &+= 1
+            return 0
+        }
+        let isSplit = session.pointee.flags.contains(.split)
+        let through =
+            isSplit
+            ? devices[Int(index)].delivered[lane].rawValue : session.pointee.deliveredThrough
+        guard raw > through else { return 0 }
+        if isSplit, devices[Int(index)].closed.contains(lane) {
+            counters.heldBack &+= 1
+            return 0
+        }
+        var full = session.pointee.throttleFull
+        if lane.isCollapsible, throttle.token > 0 {
+            guard let later = throttle.taking(throttle.token, from: full, now) else {
+                closeCollapsible(index)
+                counters.heldBack &+= 1
+                return 0
+            }
+            full = later
+        }
+        guard output.append(frame, to: index) == .queued else {
+            // It was live, so it has everything before this one.
+            moveOn(index, to: raw &- 1)
+            session.pointee.flags.insert(.behind)
+            counters.fellBehind &+= 1
+            return 0
+        }
+        moveOn(index, to: raw)
+        session.pointee.highestDelivered = raw
+        session.pointee.throttleFull = full
+        counters.delivered &+= 1
+        return 1
+    }
+
+    /// TTL-2: a message that is not stored, for whoever is connected and ready.
+    private mutating func deliverNow(
+        _ frame: FrameReference, _ lane: Lane, _ position: MessageSequence, to index: UInt32
+    ) -> Int {
+        let session = sessions + Int(index)
+        // Before the message's position was whoever was connected then: later, the ordinal may have
+        // another holder.
+        guard position.rawValue >= session.pointee.attachedAt else { return 0 }
+        let device = devices + Int(index)
+        guard device.pointee.isSettled || !session.pointee.flags.contains(.behind) else {
+            counters.passedBy &+= 1
+            return 0
+        }
+        guard lane.isHigh || !device.pointee.isDozing,
+            output.append(frame, to: index) == .queued
+        else {
+            counters.dropped &+= 1
+            return 0
+        }
+        counters.delivered &+= 1
+        return 1
+    }
+
+    /// Everything up to a sequence was queued for the session, or is none of its, in all lanes that
+    /// are open.
+    func moveOn(_ index: UInt32, to sequence: UInt64) {
+        let session = sessions + Int(index)
+        if session.pointee.flags.contains(.split) {
+            let closed = devices[Int(index)].closed
+            devices[Int(index)].delivered.raise(allBut: closed, to: sequence)
+        } else if sequence > session.pointee.deliveredThrough {
+            session.pointee.deliveredThrough = sequence
+        }
+    }
+}

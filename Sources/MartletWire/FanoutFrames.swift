@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is in progress and what waits for that (FAN-8), for the senders of a project and for the
+// administrator. Rests on `WireReader` and `WireWriter`.
+
+public import MartletBase
+
+/// 0x50: answered by FANOUT_PAGE.
+public struct ListFanoutsRequest: WireFrame {
+    public var correlation: UInt32
+    /// Empty: the one that the connection is for, or all of an administrator that is for none.
+    public var projectID: String
+    /// From the page before, or empty.
+    public var cursor: String
+    public var limit: UInt16
+
+    public init(correlation: UInt32, projectID: String, cursor: String, limit: UInt16) {
+        self.correlation = correlation
+        self.projectID = projectID
+        self.cursor = cursor
+        self.limit = limit
+    }
+
+    public var type: FrameType { .listFanouts }
+
+    public init(from reader: inout WireReader) throws(WireError) {
+        correlation = try reader.correlation()
+        projectID = try reader.string()
+        cursor = try reader.string()
+        limit = try reader.u16()
+    }
+
+    public func encodeBody(into writer: inout WireWriter) {
+        writer.u32(correlation)
+        writer.string(projectID)
+        writer.string(cursor)
+        writer.u16(limit)
+    }
+}
+
+/// A message on its way to many instances, or one that waits to be.
+public struct FanoutRecord: Sendable, Hashable {
+    public var projectID: String
+    public var messageNumber: UInt64
+    public var kind: TargetKind
+    /// The topic or the condition; a long one is cut.
+    public var target: String
+    /// When it began; when it was accepted if it waits.
+    public var since: Instant
+    /// Its place among those that wait; 0: it is in progress.
+    public var deferredPlace: UInt64
+    public var recipients: UInt64
+    /// Messages that were queued for a connection.
+    public var delivered: UInt64
+    /// How far it is, in millionths.
+    public var progress: UInt32
+    /// Deliveries per second since it began.
+    public var rate: UInt32
+    /// The part of all capacity that is its own, in millionths.
+    public var share: UInt32
+    /// Seconds until it is done if it goes on like this; nil: not known.
+    public var secondsLeft: UInt32?
+
+    public init(
+        projectID: String, messageNumber: UInt64, kind: TargetKind, target: String, since: Instant,
+        deferredPlace: UInt64 = 0, recipients: UInt64 = 0, delivered: UInt64 = 0,
+        progress: UInt32 = 0, rate: UInt32 = 0, share: UInt32 = 0, secondsLeft: UInt32? = nil
+    ) {
+        self.projectID = projectID
+        self.messageNumber = messageNumber
+        self.kind = kind
+        self.target = target
+        self.since = since
+        self.deferredPlace = deferredPlace
+        self.recipients = recipients
+        self.delivered = delivered
+        self.progress = progress
+        self.rate = rate
+        self.share = share
+        self.secondsLeft = secondsLeft
+    }
+
+    /// Bytes of one whose texts are empty.
+    static let bytesMin = 61
+
+    /// Its bytes in the frame.
+    public var byteCount: Int { Self.bytesMin + projectID.utf8.count + target.utf8.count }
+
+    init(from reader: inout WireReader) throws(WireError) {
+        projectID = try reader.string()
+        messageNumber = try reader.u64()
+        kind = try reader.choice("target kind")
+        target = try reader.string()
+        since = Instant(millisecondsSince1970: try reader.i64())
+        deferredPlace = try reader.u64()
+        recipients = try reader.u64()
+        delivered = try reader.u64()
+        progress = try reader.u32()
+        rate = try reader.u32()
+        share = try reader.u32()
+        secondsLeft = try reader.optionalU32()
+    }
+
+    func encode(into writer: inout WireWriter) {
+        writer.string(projectID)
+        writer.u64(messageNumber)
+        writer.u8(kind.rawValue)
+        writer.string(target)
+        writer.i64(since.millisecondsSince1970)
+        writer.u64(deferredPlace)
+        writer.u64(recipients)
+        writer.u64(delivered)
+        writer.u32(progress)
+        writer.u32(rate)
+        writer.u32(share)
+        writer.optionalU32(secondsLeft)
+    }
+}
+
+/// 0x51: project by project, what is in progress and then what waits, each in its order.
+public struct FanoutPage: WireFrame {
+    public var correlation: UInt32
+    /// What to ask the next page with; empty at the end.
+    public var nextCursor: String
+    public var fanouts: [FanoutRecord]
+
+    public init(correlation: UInt32, nextCursor: String, fanouts: [FanoutRecord]) {
+        self.correlation = correlation
+        self.nextCursor = nextCursor
+        self.fanouts = fanouts
+    }
+
+    public var type: FrameType { .fanoutPage }
+
+    public init(from reader: inout WireReader) throws(WireError) {
+        correlation = try reader.correlation()
+        nextCursor = try reader.string()
+        fanouts = try reader.list(entryBytesMin: FanoutRecord.bytesMin) {
+            (reader) throws(WireError) in try FanoutRecord(from: &reader)
+        }
+    }
+
+    public func encodeBody(into writer: inout WireWriter) {
+        writer.u32(correlation)
+        writer.string(nextCursor)
+        writer.list(fanouts) { (writer, fanout) in fanout.encode(into: &writer) }
+    }
+}

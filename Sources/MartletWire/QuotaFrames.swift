@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is left of a project's quotas, for its senders (QUO-3, QUO-4). Quotas go by their names, so that
+// a client shows those of a later broker too. Rests on `WireReader` and `WireWriter`.
+
+/// 0x2D: what is left of each quota of the connection's project.
+public struct QuotasRequest: WireFrame {
+    public var correlation: UInt32
+    public init(correlation: UInt32) { self.correlation = correlation }
+    public var type: FrameType { .quotas }
+    public init(from reader: inout WireReader) throws(WireError) {
+        correlation = try reader.correlation()
+    }
+    public func encodeBody(into writer: inout WireWriter) { writer.u32(correlation) }
+}
+
+/// 0x2F: every quota that is not turned off.
+public struct QuotaList: WireFrame {
+    public struct Entry: Sendable, Hashable {
+        /// As its limit is called on the command line: `topic-changes-per-second`.
+        public var name: String
+        public var limit: UInt64
+        public var remaining: UInt64
+        /// How long until all of it is there again, if nobody takes any; nil where nobody can know.
+        public var untilFullMilliseconds: UInt32?
+
+        public init(
+            name: String, limit: UInt64, remaining: UInt64, untilFullMilliseconds: UInt32?
+        ) {
+            self.name = name
+            self.limit = limit
+            self.remaining = remaining
+            self.untilFullMilliseconds = untilFullMilliseconds
+        }
+    }
+
+    public var correlation: UInt32
+    public var quotas: [Entry]
+
+    public init(correlation: UInt32, quotas: [Entry]) {
+        self.correlation = correlation
+        self.quotas = quotas
+    }
+
+    public var type: FrameType { .quotaList }
+
+    public init(from reader: inout WireReader) throws(WireError) {
+        correlation = try reader.correlation()
+        quotas = try reader.list(entryBytesMin: 22) { (reader) throws(WireError) in
+            Entry(
+                name: try reader.string(), limit: try reader.u64(), remaining: try reader.u64(),
+                untilFullMilliseconds: try reader.optionalU32())
+        }
+    }
+
+    public func encodeBody(into writer: inout WireWriter) {
+        writer.u32(correlation)
+        writer.list(quotas) { (writer, quota) in
+            writer.string(quota.name)
+            writer.u64(quota.limit)
+            writer.u64(quota.remaining)
+            writer.optionalU32(quota.untilFullMilliseconds)
+        }
+    }
+}

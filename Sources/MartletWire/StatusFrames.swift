@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a broker does at this moment, for its administrator. Counters begin with the broker: who wants
+// a rate asks twice. Rests on `WireReader` and `WireWriter`.
+
+public import MartletBase
+
+/// 0x52: answered by STATUS_RESULT.
+public struct StatusRequest: WireFrame {
+    public var correlation: UInt32
+
+    public init(correlation: UInt32) { self.correlation = correlation }
+
+    public var type: FrameType { .status }
+
+    public init(from reader: inout WireReader) throws(WireError) {
+        correlation = try reader.correlation()
+    }
+
+    public func encodeBody(into writer: inout WireWriter) { writer.u32(correlation) }
+}
+
+/// 0x53.
+public struct StatusResult: WireFrame {
+    public struct ProjectStatus: Sendable, Hashable {
+        public var projectID: String
+        public var weight: UInt32
+        public var connections: UInt64
+        /// Messages that its fanouts brought to connections.
+        public var delivered: UInt64
+        public var fanoutsInProgress: UInt32
+        public var fanoutsDeferred: UInt32
+        /// Bytes held for those in progress.
+        public var fanoutBytes: UInt64
+        /// The part of all capacity that is its own, in millionths.
+        public var share: UInt32
+
+        public init(
+            projectID: String, weight: UInt32, connections: UInt64, delivered: UInt64,
+            fanoutsInProgress: UInt32, fanoutsDeferred: UInt32, fanoutBytes: UInt64, share: UInt32
+        ) {
+            self.projectID = projectID
+            self.weight = weight
+            self.connections = connections
+            self.delivered = delivered
+            self.fanoutsInProgress = fanoutsInProgress
+            self.fanoutsDeferred = fanoutsDeferred
+            self.fanoutBytes = fanoutBytes
+            self.share = share
+        }
+    }
+
+    public var correlation: UInt32
+    /// The broker's clock.
+    public var now: Instant
+    public var connections: UInt64
+    public var delivered: UInt64
+    public var acknowledged: UInt64
+    public var fellBehind: UInt64
+    /// Commands that wait to be written.
+    public var commandsWaiting: UInt64
+    /// Bytes of frames that wait to be sent.
+    public var frameBytes: UInt64
+    public var storeBytes: UInt64
+    /// Bytes that the process has allocated; 0: not known.
+    public var allocatedBytes: UInt64
+    /// Those that something can be said of, the busiest first, at most 1000.
+    public var projects: [ProjectStatus]
+
+    public init(
+        correlation: UInt32, now: Instant, connections: UInt64, delivered: UInt64,
+        acknowledged: UInt64, fellBehind: UInt64, commandsWaiting: UInt64, frameBytes: UInt64,
+        storeBytes: UInt64, allocatedBytes: UInt64, projects: [ProjectStatus]
+    ) {
+        self.correlation = correlation
+        self.now = now
+        self.connections = connections
+        self.delivered = delivered
+        self.acknowledged = acknowledged
+        self.fellBehind = fellBehind
+        self.commandsWaiting = commandsWaiting
+        self.frameBytes = frameBytes
+        self.storeBytes = storeBytes
+        self.allocatedBytes = allocatedBytes
+        self.projects = projects
+    }
+
+    public var type: FrameType { .statusResult }
+
+    public init(from reader: inout WireReader) throws(WireError) {
+        correlation = try reader.correlation()
+        now = Instant(millisecondsSince1970: try reader.i64())
+        connections = try reader.u64()
+        delivered = try reader.u64()
+        acknowledged = try reader.u64()
+        fellBehind = try reader.u64()
+        commandsWaiting = try reader.u64()
+        frameBytes = try reader.u64()
+        storeBytes = try reader.u64()
+        allocatedBytes = try reader.u64()
+        projects = try reader.list(entryBytesMin: 42) { (reader) throws(WireError) in
+            ProjectStatus(
+                projectID: try reader.string(), weight: try reader.u32(),
+                connections: try reader.u64(), delivered: try reader.u64(),
+                fanoutsInProgress: try reader.u32(), fanoutsDeferred: try reader.u32(),
+                fanoutBytes: try reader.u64(), share: try reader.u32())
+        }
+    }
+
+    public func encodeBody(into writer: inout WireWriter) {
+        writer.u32(correlation)
+        writer.i64(now.millisecondsSince1970)
+        writer.u64(connections)
+        writer.u64(delivered)
+        writer.u64(acknowledged)
+        writer.u64(fellBehind)
+        writer.u64(commandsWaiting)
+        writer.u64(frameBytes)
+        writer.u64(storeBytes)
+        writer.u64(allocatedBytes)
+        writer.list(projects) { (writer, project) in
+            writer.string(project.projectID)
+            writer.u32(project.weight)
+            writer.u64(project.connections)
+            writer.u64(project.delivered)
+            writer.u32(project.fanoutsInProgress)
+            writer.u32(project.fanoutsDeferred)
+            writer.u64(project.fanoutBytes)
+            writer.u32(project.share)
+        }
+    }
+}

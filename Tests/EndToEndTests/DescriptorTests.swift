@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A `martlet serve` that may open few descriptors. Rests on Desk and WireClient.
+
+import Foundation
+import MartletBase
+import MartletWire
+import Testing
+
+@Suite("Out of descriptors", .timeLimit(.minutes(3)))
+struct DescriptorTests {
+    @Test("OPS-5 past the limit of descriptors: said once, who is there is served, then others")
+    func limit() throws {
+        let desk = try Desk()
+        defer { desk.remove() }
+        #expect(try desk.run("project", "create", "tides").status == 0)
+        let process = Process()
+        process.executableURL = URL(filePath: "/bin/sh")
+        process.arguments = [
+            "-c", "ulimit -n 64 && exec \"$0\" serve --port 0 --json --loops 1",
+            Desk.executable.path,
+        ]
+        process.currentDirectoryURL = desk.folder
+        process.standardOutput = Pipe()
+        process.standardError = Pipe()
+        process.standardInput = FileHandle.nullDevice
+        try process.run()
+        struct Ready: Decodable { var port: UInt16 }
+        let ready = try JSONDecoder().decode(Ready.self, from: Data(desk.firstLine(process).utf8))
+        let hello = Hello.newDevice(projectID: "tides", appName: "a.b", platform: .android)
+
+        var served: [WireClient] = []
+        for _ in 0..<64 {
+            let client = try WireClient(port: ready.port)
+            #expect(try client.hello(hello))
+            served.append(client)
+        }
+        // These are past the limit: the first is lost, the others wait.
+        let waiting = try (0..<8).map { _ in try WireClient(port: ready.port) }
+        for client in waiting { client.send(hello) }
+        for client in served {
+            client.send(Ping(value: 5))
+            guard case .pong = try client.receive() else {
+                Issue.record("no answer past the limit")
+                return
+            }
+        }
+        served.removeAll()
+        let welcomed = try waiting.filter {
+            guard case .welcome = try $0.receive() else { return false }
+            return true
+        }.count
+        #expect(welcomed >= 7)
+        let late = try WireClient(port: ready.port)
+        #expect(try late.hello(hello))
+        process.terminate()
+        let end = desk.finish(process)
+        #expect(end.status == 0)
+        let told = end.err.split(separator: "\n").filter {
+            $0.contains("no connection can be accepted for now")
+        }
+        #expect(told.count == 1, "\(end.err)")
+    }
+}
