@@ -6,7 +6,7 @@ PACKAGES := liburing-dev libjemalloc-dev liblmdb-dev
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 SOURCES := Package.swift Sources Tests
 
-.PHONY: run build test mailbox-histories deps python format format-check clean
+.PHONY: run build test mailbox-histories simulate deps python format format-check clean
 
 # The demo; in a terminal it goes on serving until Ctrl-C.
 run: build
@@ -32,6 +32,12 @@ mailbox-histories: deps
 	MARTLET_MAILBOX_COUNT=$(or $(COUNT),100000) MARTLET_MAILBOX_SEED=$(SEED) \
 	    MARTLET_MAILBOX_FIRST=$(FIRST) \
 	    swift test -c release --skip-build --filter MartletMailboxTests.HistoryTests/random
+
+# Simulated worlds from the seed FROM on, COUNT of them; or the one with SEED, told line by line.
+simulate: deps
+	swift build -c release --product martlet-sim
+	.build/release/martlet-sim $(if $(SEED),--seed $(SEED) --trace,\
+	    --seeds "$(or $(FROM),0)..<$$(( $(or $(FROM),0) + $(or $(COUNT),10000) ))")
 
 # Installs what is missing, and says what that is.
 deps:

@@ -23,6 +23,7 @@ let package = Package(
         .library(name: "Martlet", targets: ["Martlet"]),
         .library(name: "MartletClient", targets: ["MartletClient"]),
         .executable(name: "martlet", targets: ["martlet"]),
+        .executable(name: "martlet-sim", targets: ["martlet-sim"]),
     ],
     traits: [
         .trait(name: "Jemalloc", description: "Replace malloc with jemalloc in the whole process"),
@@ -96,6 +97,22 @@ let package = Package(
             path: "Sources/MartletCommand",
             swiftSettings: common),
 
+        .target(
+            name: "MartletSimulator",
+            dependencies: [
+                "Martlet", "MartletBase", "MartletWire", "MartletEngine", "MartletStore",
+                "MartletRing", "MartletClient", .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: common),
+        .executableTarget(
+            name: "martlet-sim",
+            dependencies: [
+                "MartletSimulator",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            ],
+            path: "Sources/SimulatorCommand",
+            swiftSettings: common),
+
         .testTarget(
             name: "MartletBitsTests", dependencies: ["MartletBits"], swiftSettings: common),
         .testTarget(
@@ -126,6 +143,8 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: common),
+        .testTarget(
+            name: "SimulationTests", dependencies: ["MartletSimulator"], swiftSettings: common),
         .testTarget(
             name: "MartletClientTests", dependencies: ["MartletClient"], swiftSettings: common),
         .testTarget(

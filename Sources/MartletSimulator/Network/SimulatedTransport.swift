@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The third implementation of the transport interface, beside io_uring and what stands in for it:
+// operations go to a simulated network and completions come from there. Rests on SimulatedPort.
+
+import Glibc
+import MartletRing
+
+/// One loop's connections.
+struct SimulatedTransport: ~Copyable, Transport {
+    let port: SimulatedPort
+
+    mutating func nextEvent() -> TransportEvent? { port.nextEvent() }
+
+    /// Never waits: the world turns the loop when there is something for it.
+    mutating func submitAndWait(timeoutMilliseconds: Int?) throws(RingError) {}
+
+    mutating func send(_ connection: ConnectionID, _ bytes: UnsafeRawBufferPointer) {
+        port.link(connection)?.send([bytes])
+    }
+
+    mutating func send(_ connection: ConnectionID, vectors: UnsafeBufferPointer<iovec>) {
+        port.link(connection)?.send(
+            vectors.map { UnsafeRawBufferPointer(start: $0.iov_base, count: $0.iov_len) })
+    }
+
+    mutating func pauseReceive(_ connection: ConnectionID) {
+        port.link(connection)?.isReceiveWanted = false
+    }
+
+    mutating func resumeReceive(_ connection: ConnectionID) {
+        port.link(connection)?.resumeReceive()
+    }
+
+    mutating func close(_ connection: ConnectionID) { port.link(connection)?.close() }
+
+    mutating func stopAccepting() { port.isAccepting = false }
+
+    var connectionCount: Int { port.connectionCount }
+    var address: RingAddress { RingAddress(number: Int32(port.number)) }
+
+    mutating func wake(_ other: RingAddress, value: UInt64) { port.wake(Int(other.number)) }
+
+    mutating func listen(address: String, port: UInt16) throws(RingError) -> UInt16 { port }
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a world knows of projects, instances and messages, kept as naively as possible: sets of objects
+// and counts of tokens. Rests on nothing of the engine.
+
+import MartletBase
+import MartletEngine
+import MartletWire
+
+/// A project and who subscribes to what.
+final class ProjectModel {
+    let index: Int
+    let id: String
+    var number = ProjectNumber(0)
+    var instances: [InstanceModel] = []
+    /// By topic, instances' numbers.
+    var members: [String: Set<Int>] = [:]
+    /// Who holds an ordinal.
+    var holders: [Ordinal: InstanceModel] = [:]
+
+    init(index: Int, id: String) {
+        self.index = index
+        self.id = id
+    }
+}
+
+/// An instance of an app.
+final class InstanceModel {
+    let number: Int
+    let project: ProjectModel
+    let token: String
+    let deviceKey: String
+    var isRegistered = true
+    /// QUO-1.
+    var minute: TokenBucket
+    var hour: TokenBucket
+    /// Messages that its application has taken.
+    var taken: Set<Int> = []
+    /// Those that are not stored and came.
+    var cameOnce: Set<Int> = []
+    /// Up to which stream ID it was told that stored messages were discarded.
+    var deletedThrough: UInt64 = 0
+    /// Of its connection, the highest stream ID of each lane.
+    var highest: [UInt64] = [0, 0, 0, 0]
+
+    init(
+        number: Int, project: ProjectModel, token: String, deviceKey: String,
+        limits: MailboxLimits
+    ) {
+        self.number = number
+        self.project = project
+        self.token = token
+        self.deviceKey = deviceKey
+        minute = TokenBucket(count: limits.deviceMessagesPerMinute, milliseconds: 60_000)
+        hour = TokenBucket(count: limits.deviceMessagesPerHour, milliseconds: 3_600_000)
+    }
+}
+
+/// A bucket counted in tokens: as the documentation describes it, not as the engine keeps it. In
+/// units of which a token has as many as its refill has milliseconds, so nothing is rounded.
+struct TokenBucket {
+    private let count: Int64
+    private let unitsPerToken: Int64
+    private var units: Int64
+    private var looked: Int64 = .min
+
+    /// - Parameter count: 0: no limit.
+    init(count: Int, milliseconds: Int64) {
+        self.count = Int64(count)
+        unitsPerToken = milliseconds
+        units = Int64(count) * milliseconds
+    }
+
+    mutating func hasToken(at now: Int64) -> Bool {
+        guard count > 0 else { return true }
+        if looked != .min { units = min(count * unitsPerToken, units + (now - looked) * count) }
+        looked = now
+        return units >= unitsPerToken
+    }
+
+    mutating func take() { if count > 0 { units -= unitsPerToken } }
+
+    mutating func fill() { units = count * unitsPerToken }
+}
+
+/// A message and what became of it.
+final class MessageModel: CustomStringConvertible {
+    enum Target {
+        case token(InstanceModel)
+        case topic(String)
+        case both(String, String)
+        case either(String, String)
+        case without(String, String)
+        case not(String)
+    }
+
+    let id: Int
+    let project: ProjectModel
+    let target: Target
+    let timeToLiveSeconds: UInt32?
+    let priority: MessagePriority
+    /// Empty: not collapsible.
+    let collapseKey: String
+    let idempotencyKey: String?
+    let paddingBytes: Int
+    /// MSG-10.
+    let sendAt: Instant?
+
+    /// MSG-6; nil until it is accepted.
+    var number: UInt64?
+    /// Its place in the project's order, where anybody gets it.
+    var sequence: UInt64 = 0
+    /// It has its recipients: at once, or when it is due.
+    var isSent = false
+    var accepted = Instant(rawValue: 0)
+    var expires = Instant(rawValue: 0)
+    var recipients: Set<Int> = []
+    var isCancelled = false
+    /// Its sender was told so.
+    var isAnswered = false
+
+    init(
+        id: Int, project: ProjectModel, target: Target, timeToLiveSeconds: UInt32?,
+        priority: MessagePriority, collapseKey: String = "", idempotencyKey: String? = nil,
+        paddingBytes: Int, sendAt: Instant? = nil
+    ) {
+        self.id = id
+        self.project = project
+        self.target = target
+        self.timeToLiveSeconds = timeToLiveSeconds
+        self.priority = priority
+        self.collapseKey = collapseKey
+        self.idempotencyKey = idempotencyKey
+        self.paddingBytes = paddingBytes
+        self.sendAt = sendAt
+    }
+
+    var isStored: Bool { timeToLiveSeconds != 0 }
+
+    var lane: Int { Int(Lane(priority, isCollapsible: !collapseKey.isEmpty).rawValue) }
+
+    func isExpired(_ now: Instant) -> Bool { expires <= now }
+
+    /// It was stored to be sent, and would have expired before it is: nobody gets it.
+    func isOver(at now: Instant) -> Bool {
+        guard let sendAt, let seconds = timeToLiveSeconds, seconds > 0 else { return false }
+        return sendAt.advanced(bySeconds: Int64(seconds)) <= now
+    }
+
+    /// It goes to its recipients now.
+    /// - Parameter start: what its life is counted from.
+    func send(at now: Instant, from start: Instant, sequence: UInt64?) {
+        isSent = true
+        accepted = now
+        self.sequence = sequence ?? 0
+        expires = start.advanced(
+            bySeconds: Int64(timeToLiveSeconds ?? Limits.timeToLiveSecondsMax))
+    }
+
+    var description: String {
+        var text = "message \(id) (sequence \(sequence), \(priority)"
+        if let timeToLiveSeconds { text += ", \(timeToLiveSeconds) s" }
+        if !collapseKey.isEmpty { text += ", key \(collapseKey)" }
+        if idempotencyKey != nil { text += ", idempotent" }
+        if sendAt != nil { text += ", scheduled" }
+        if case .token = target { text += ", to a token" }
+        return text + ")"
+    }
+
+    /// Who it is for at this instant.
+    var audience: Set<Int> {
+        func members(_ topic: String) -> Set<Int> { project.members[topic] ?? [] }
+        switch target {
+        case .token(let instance): return instance.isRegistered ? [instance.number] : []
+        case .topic(let topic): return members(topic)
+        case .both(let first, let second): return members(first).intersection(members(second))
+        case .either(let first, let second): return members(first).union(members(second))
+        case .without(let first, let second):
+            return members(first).subtracting(members(second))
+        case .not(let topic):
+            let all = Set(project.instances.filter(\.isRegistered).map(\.number))
+            return all.subtracting(members(topic))
+        }
+    }
+
+    private var wireTarget: MessageTarget {
+        switch target {
+        case .token(let instance): .token(instance.token)
+        case .topic(let topic): .topic(topic)
+        case .both(let first, let second):
+            .condition("'\(first)' in topics && '\(second)' in topics")
+        case .either(let first, let second):
+            .condition("'\(first)' in topics || '\(second)' in topics")
+        case .without(let first, let second):
+            .condition("'\(first)' in topics && !('\(second)' in topics)")
+        case .not(let topic): .condition("!('\(topic)' in topics)")
+        }
+    }
+
+    func request(correlation: UInt32) -> SendRequest {
+        var writer = WireWriter()
+        Message(data: [
+            .init(key: "n", value: String(id)),
+            .init(key: "p", value: String(repeating: "x", count: paddingBytes)),
+        ]).encode(into: &writer)
+        return SendRequest(
+            correlation: correlation, target: wireTarget, message: writer.bytes,
+            timeToLiveSeconds: timeToLiveSeconds, priority: priority, collapseKey: collapseKey,
+            idempotencyKey: idempotencyKey ?? "", sendAt: sendAt)
+    }
+
+    /// Which message a body is.
+    static func id(of body: [UInt8]) -> Int? {
+        guard let message = try? Message(decoding: body, unknownTags: .skip) else { return nil }
+        return message["n"].flatMap { Int($0) }
+    }
+}

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What must be true of a world. The oracle sees the commands in the order in which they were committed,
+// works out for itself who each message is for, and looks at everything that devices get:
+//
+//   - a message comes only to its recipients, and only once it is committed
+//   - an application takes a message once
+//   - on a connection the messages of a lane come in their order
+//   - a device is sent neither more than QUO-1 allows nor less
+//   - what a sender was told is what was committed
+//   - in the end every recipient has every message that has not expired, collapsed, been discarded
+//     with notice, or been cancelled
+//
+// Rests on the models.
+
+import MartletBase
+import MartletEngine
+import MartletWire
+
+/// Finds what is wrong.
+final class Oracle {
+    /// Failures that are kept: the first say what happened.
+    private static let failuresMax = 10
+
+    let trace: Trace
+    private let clock: SimulatedClock
+    private let limits: MailboxLimits
+    private(set) var failures: [String] = []
+    private(set) var messages: [MessageModel] = []
+    private(set) var projects: [ProjectModel] = []
+    private var byNumber: [ProjectNumber: ProjectModel] = [:]
+    private var byToken: [String: InstanceModel] = [:]
+    private(set) var instances: [InstanceModel] = []
+    private(set) var deliveryCount = 0
+    private(set) var takenCount = 0
+
+    init(clock: SimulatedClock, trace: Trace, limits: MailboxLimits) {
+        self.clock = clock
+        self.trace = trace
+        self.limits = limits
+    }
+
+    func fail(_ text: @autoclosure () -> String) {
+        guard failures.count < Self.failuresMax else { return }
+        failures.append("at \(clock.now) µs: \(text())")
+        trace.note("failure", failures.count)
+    }
+
+    // MARK: Making
+
+    func addProject(id: String) -> ProjectModel {
+        let project = ProjectModel(index: projects.count, id: id)
+        projects.append(project)
+        return project
+    }
+
+    func addInstance(
+        in project: ProjectModel, token: String, deviceKey: String
+    ) -> InstanceModel {
+        let instance = InstanceModel(
+            number: instances.count, project: project, token: token, deviceKey: deviceKey,
+            limits: limits)
+        instance.isRegistered = false
+        instances.append(instance)
+        byToken[token] = instance
+        return instance
+    }
+
+    func add(_ make: (_ id: Int) -> MessageModel) -> MessageModel {
+        let message = make(messages.count)
+        messages.append(message)
+        return message
+    }
+
+    // MARK: What is committed
+
+    func committed(_ command: Command, _ outcome: Outcome) {
+        switch (command, outcome) {
+        case (.createProject(let id, _, _), .project(let project)):
+            guard let model = projects.first(where: { $0.id == id }) else { return }
+            model.number = project.number
+            byNumber[project.number] = model
+        case (.register(let new), .registered(let instance, let project)):
+            guard let model = byToken[new.token.text] else { return }
+            model.isRegistered = true
+            model.project.instances.append(model)
+            byNumber[project.number]?.holders[instance.ordinal] = model
+        case (.unregister, .unregistered(let project, let ordinal)):
+            guard let project = byNumber[project],
+                let instance = project.holders.removeValue(forKey: ordinal)
+            else { return }
+            instance.isRegistered = false
+            for topic in project.members.keys {
+                project.members[topic]?.remove(instance.number)
+            }
+        case (
+            .changeTopics(let project, let ordinal, let change, let topics, _),
+            .topicsChanged(let result)
+        ):
+            guard let project = byNumber[project], let instance = project.holders[ordinal] else {
+                return
+            }
+            for (index, topic) in topics.enumerated()
+            where !result.failures.contains(where: { $0.index == index }) {
+                self.change(project, topic, change, instance)
+            }
+        case (
+            .changeTopic(let project, let topic, let change, let tokens),
+            .topicsChanged(let result)
+        ):
+            guard let project = byNumber[project] else { return }
+            for (index, token) in tokens.enumerated()
+            where !result.failures.contains(where: { $0.index == index }) {
+                if let instance = byToken[token] { self.change(project, topic, change, instance) }
+            }
+        case (.send(_, let command), _): committed(command, outcome)
+        case (.cancel(let project, let number), .cancelled):
+            messages.first { $0.project.number == project && $0.number == number }?
+                .isCancelled = true
+        default: break
+        }
+    }
+
+    private func change(
+        _ project: ProjectModel, _ topic: String, _ change: TopicOperation,
+        _ instance: InstanceModel
+    ) {
+        switch change {
+        case .subscribe: project.members[topic, default: []].insert(instance.number)
+        case .unsubscribe: project.members[topic]?.remove(instance.number)
+        }
+    }
+
+    private func committed(_ command: SendCommand, _ outcome: Outcome) {
+        guard let id = MessageModel.id(of: command.variants[0].body), id < messages.count else {
+            return fail("a message was committed that nobody sent")
+        }
+        let message = messages[id]
+        switch outcome {
+        case .accepted(let acceptance, let fanouts): accepted(message, acceptance, fanouts)
+        case .refused(let error): refused(message, error)
+        default: fail("message \(id) was neither accepted nor refused")
+        }
+    }
+
+    private func accepted(
+        _ message: MessageModel, _ acceptance: Acceptance, _ fanouts: [Fanout]
+    ) {
+        trace.note(
+            "accepted", message.id, Int(acceptance.recipientCount),
+            Int(acceptance.rateLimitedCount))
+        if let number = message.number {
+            // MSG-9: the same again.
+            guard message.idempotencyKey != nil, acceptance.messageNumber == number else {
+                return fail("message \(message.id) was accepted twice")
+            }
+            return
+        }
+        message.number = acceptance.messageNumber
+        if let due = message.sendAt, due > clock.instant {
+            if acceptance.recipientCount > 0 || !fanouts.isEmpty {
+                fail("message \(message.id) was sent before it was due")
+            }
+            return
+        }
+        send(message, from: clock.instant, acceptance, fanouts)
+    }
+
+    /// MSG-10: what was scheduled is due.
+    func happened(_ outcome: Outcome) {
+        guard case .accepted(let acceptance, let fanouts) = outcome else { return }
+        let now = clock.instant
+        // What goes to nobody does not say of which project it is.
+        let message = messages.first {
+            guard $0.number == acceptance.messageNumber, !$0.isSent, !$0.isCancelled,
+                let due = $0.sendAt, due <= now
+            else { return false }
+            if let fanout = fanouts.first { return fanout.project == $0.project.number }
+            let audience = $0.audience
+            return $0.isOver(at: now)
+                || audience.count == Int(acceptance.rateLimitedCount)
+                    && !audience.contains { hasToken(instances[$0], now) }
+        }
+        guard let message else {
+            return fail("number \(acceptance.messageNumber) was sent to nobody, or was not due")
+        }
+        send(message, from: message.sendAt ?? now, acceptance, fanouts)
+    }
+
+    private func send(
+        _ message: MessageModel, from start: Instant, _ acceptance: Acceptance,
+        _ fanouts: [Fanout]
+    ) {
+        trace.note(
+            "sent to", message.id, Int(acceptance.recipientCount),
+            Int(acceptance.rateLimitedCount))
+        let now = clock.instant
+        let isOver = start < now && message.isOver(at: now)
+        let audience = isOver ? [] : message.audience
+        message.send(at: now, from: start, sequence: fanouts.first?.header.sequence.rawValue)
+        message.recipients = audience.filter { take(instances[$0], now) }
+        trace.explain("\(message) to \(message.recipients.sorted())")
+        let limited = audience.count - message.recipients.count
+        if acceptance.rateLimitedCount != UInt64(limited)
+            || acceptance.recipientCount != UInt64(message.recipients.count)
+        {
+            fail(
+                """
+                message \(message.id) should have \(message.recipients.count) recipients and \
+                \(limited) over their quota; it has \(acceptance.recipientCount) and \
+                \(acceptance.rateLimitedCount)
+                """)
+        }
+    }
+
+    /// QUO-1.
+    private func take(_ instance: InstanceModel, _ now: Instant) -> Bool {
+        guard hasToken(instance, now) else { return false }
+        instance.minute.take()
+        instance.hour.take()
+        return true
+    }
+
+    private func hasToken(_ instance: InstanceModel, _ now: Instant) -> Bool {
+        let hasMinute = instance.minute.hasToken(at: now.millisecondsSince1970)
+        let hasHour = instance.hour.hasToken(at: now.millisecondsSince1970)
+        return hasMinute && hasHour
+    }
+
+    private func refused(_ message: MessageModel, _ error: MartletError) {
+        trace.note("refused", message.id, Int(error.word.rawValue))
+        switch (error.word, message.target) {
+        case (.unavailable, _): return
+        case (.unregistered, .token(let instance)):
+            if instance.isRegistered { fail("message \(message.id): the token is registered") }
+        case (.quotaExceeded, .token(let instance)):
+            let now = clock.instant.millisecondsSince1970
+            if instance.minute.hasToken(at: now), instance.hour.hasToken(at: now) {
+                fail("message \(message.id) was refused although the device has a token (QUO-1)")
+            }
+        default: fail("message \(message.id) was refused: \(error)")
+        }
+    }
+
+    /// The broker was started again: quotas begin anew.
+    func restarted() {
+        for instance in instances {
+            instance.minute.fill()
+            instance.hour.fill()
+        }
+    }
+
+    // MARK: What senders hear
+
+    func answered(_ message: MessageModel, _ accepted: Accepted) {
+        message.isAnswered = true
+        if message.number != accepted.messageNumber {
+            fail("message \(message.id) was answered with a number that was not committed")
+        }
+    }
+
+    func answered(_ message: MessageModel, _ error: MartletError) {
+        trace.note("answered", message.id, Int(error.word.rawValue))
+        if message.number != nil, message.idempotencyKey == nil {
+            fail("message \(message.id) was accepted and answered with \(error.word.name)")
+        }
+    }
+
+    // MARK: What devices get
+
+    func connected(_ instance: InstanceModel) { instance.highest = [0, 0, 0, 0] }
+
+    func connectionRefused(_ error: MartletError, _ client: Int) {
+        trace.note("told", client, Int(error.word.rawValue))
+        switch error.word {
+        case .replaced, .unavailable, .internal, .unauthenticated, .unregistered,
+            .deadlineExceeded:
+            return
+        default: fail("client \(client) was told \(error)")
+        }
+    }
+
+    /// - Returns: which message it is; nil if it is none of the world's.
+    func delivered(_ deliver: Deliver, to instance: InstanceModel) -> Int? {
+        deliveryCount += 1
+        guard let id = MessageModel.id(of: deliver.message), id < messages.count else {
+            fail("instance \(instance.number) got a message that nobody sent")
+            return nil
+        }
+        trace.note("delivered", id, instance.number, Int(truncatingIfNeeded: deliver.streamID))
+        let message = messages[id]
+        guard let number = message.number else {
+            fail("message \(id) came to instance \(instance.number) before it was accepted")
+            return id
+        }
+        if !message.recipients.contains(instance.number) {
+            fail("message \(id) came to instance \(instance.number), which is no recipient")
+        }
+        if deliver.messageNumber != number || deliver.accepted != message.accepted {
+            fail("message \(id) came with the header of another")
+        }
+        guard deliver.isStored else {
+            if !instance.cameOnce.insert(id).inserted {
+                fail("message \(id), not stored, came to instance \(instance.number) twice")
+            }
+            return id
+        }
+        if deliver.streamID <= instance.highest[message.lane] {
+            fail("message \(id) came to instance \(instance.number) out of order")
+        }
+        instance.highest[message.lane] = deliver.streamID
+        return id
+    }
+
+    func deleted(_ deleted: Deleted, by instance: InstanceModel) {
+        trace.note("deleted", instance.number, Int(deleted.count), Int(deleted.streamID))
+        instance.deletedThrough = max(instance.deletedThrough, deleted.streamID)
+        guard limits.storedPerInstanceMax > 0 else {
+            return fail("instance \(instance.number) was told of discarded messages: no limit")
+        }
+        // STO-1: one more than are stored at most, and no more than there were.
+        let sent = messages.count {
+            $0.isStored && $0.recipients.contains(instance.number)
+                && $0.sequence <= deleted.streamID
+        }
+        if deleted.count <= UInt64(limits.storedPerInstanceMax) || deleted.count > UInt64(sent) {
+            fail(
+                """
+                instance \(instance.number) was told of \(deleted.count) discarded messages of \
+                \(sent)
+                """)
+        }
+    }
+
+    func taken(_ id: Int, by instance: InstanceModel) {
+        takenCount += 1
+        if !instance.taken.insert(id).inserted {
+            fail("the application of instance \(instance.number) got message \(id) twice")
+        }
+    }
+}

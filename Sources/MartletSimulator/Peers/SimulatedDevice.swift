@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A device: the client library's ledger between a connection and an application, which takes messages
+// one by one. What MartletClient does on an event loop is done here on simulated time; what is new and
+// what may be acknowledged is decided by the same code. Rests on DeliveryLedger and Backoff.
+
+import MartletBase
+import MartletClient
+import MartletWire
+
+/// One instance and its application.
+final class SimulatedDevice: SimulatedClient {
+    /// What came and was not taken yet.
+    private enum Waiting {
+        case message(id: Int, streamID: UInt64, isStored: Bool)
+        case deleted(streamID: UInt64)
+    }
+
+    let instance: InstanceModel
+    let habits: DeviceHabits
+    private var ledger = DeliveryLedger()
+    private var backoff = Backoff(base: .milliseconds(20), cap: .seconds(1))
+    private var random: Randomness
+    private(set) var state = DeviceState.active
+    private var helloState = DeviceState.active
+    private var isOpen = false
+    /// Whether it wants to be connected.
+    private(set) var isWanted = false
+    private var waiting: [Waiting] = []
+    private var isTaking = false
+    private var isTimerSet = false
+    /// Rises when the process is started again: what was planned before it is void.
+    private var life = 0
+    private var correlation: UInt32 = 0
+    private var attempt = 0
+
+    init(
+        number: Int, instance: InstanceModel, habits: DeviceHabits, network: SimulatedNetwork,
+        oracle: Oracle, random: Randomness
+    ) {
+        self.instance = instance
+        self.habits = habits
+        self.random = random
+        super.init(number: number, network: network, oracle: oracle)
+    }
+
+    // MARK: Connecting
+
+    func want(_ wanted: Bool) {
+        isWanted = wanted
+        if wanted { open() }
+    }
+
+    private func open() {
+        guard isWanted, link == nil, instance.isRegistered else { return }
+        guard connect() else {
+            retry()
+            return
+        }
+        attempt += 1
+        helloState = state
+        oracle.connected(instance)
+        send(
+            .hello(
+                .device(
+                    projectID: instance.project.id, token: instance.token,
+                    deviceKey: instance.deviceKey, state: state,
+                    unconfirmed: ledger.unconfirmed)))
+        // A broker that was killed meanwhile answers nothing.
+        let present = attempt
+        network.agenda.after(20_000_000) { [weak self] in
+            guard let self, !isOpen, attempt == present, link != nil else { return }
+            leave(.reset)
+        }
+    }
+
+    private func retry() {
+        let pause = backoff.next(using: &random)
+        let (seconds, attoseconds) = pause.components
+        let microseconds = seconds * 1_000_000 + attoseconds / 1_000_000_000_000
+        network.agenda.after(microseconds + 1) { [weak self] in self?.open() }
+    }
+
+    override func lost() {
+        isOpen = false
+        if isWanted { retry() }
+    }
+
+    /// Ends its connection, and comes back if it wants to be connected.
+    func leave(_ ending: SimulatedLink.Ending) {
+        guard link != nil else { return }
+        if ending == .finished { acknowledge() }
+        drop(ending)
+        lost()
+    }
+
+    /// The device's process is killed and started again. What it had not taken is forgotten.
+    func restart() {
+        life += 1
+        waiting = []
+        isTaking = false
+        isTimerSet = false
+        ledger = DeliveryLedger(unconfirmed: ledger.unconfirmed)
+        leave(.reset)
+    }
+
+    // MARK: Saying
+
+    func setReading(_ reads: Bool) { link?.setReading(reads) }
+
+    func setState(_ state: DeviceState) {
+        self.state = state
+        if isOpen { send(.deviceState(DeviceStateReport(state: state))) }
+    }
+
+    func change(_ operation: TopicOperation, topics: [String]) {
+        guard isOpen else { return }
+        correlation += 1
+        send(
+            .deviceTopics(
+                DeviceTopicsRequest(
+                    operation: operation, correlation: correlation, topics: topics)))
+    }
+
+    func ping() { if isOpen { send(.ping(Ping(value: UInt64(life)))) } }
+
+    func unregister() {
+        guard isOpen else { return }
+        correlation += 1
+        send(.unregister(UnregisterRequest(correlation: correlation)))
+    }
+
+    // MARK: Hearing
+
+    override func handle(_ frame: BrokerFrame) {
+        switch frame {
+        case .welcome(let welcome):
+            isOpen = true
+            backoff.succeeded()
+            ledger.connected(acknowledgedThrough: welcome.acknowledgedThrough)
+            if state != helloState { send(.deviceState(DeviceStateReport(state: state))) }
+        case .deliver(let deliver): received(deliver)
+        case .deleted(let deleted):
+            oracle.deleted(deleted, by: instance)
+            guard ledger.deliver(deleted.streamID) else { return acknowledgeSoon() }
+            queue(.deleted(streamID: deleted.streamID))
+        case .confirmed(let confirmed): ledger.confirm(through: confirmed.through)
+        case .error(let error) where error.correlation == 0:
+            oracle.connectionRefused(error.error, number)
+        default: break
+        }
+    }
+
+    private func received(_ deliver: Deliver) {
+        guard let id = oracle.delivered(deliver, to: instance) else { return }
+        if deliver.isStored, !ledger.deliver(deliver.streamID) { return acknowledgeSoon() }
+        queue(.message(id: id, streamID: deliver.streamID, isStored: deliver.isStored))
+    }
+
+    // MARK: Taking
+
+    private func queue(_ event: Waiting) {
+        guard habits.takingMean > 0 else { return take(event) }
+        waiting.append(event)
+        takeSoon()
+    }
+
+    private func takeSoon() {
+        guard !isTaking, !waiting.isEmpty else { return }
+        isTaking = true
+        let life = life
+        network.agenda.after(random.pause(mean: habits.takingMean)) { [weak self] in
+            guard let self, self.life == life, !waiting.isEmpty else { return }
+            isTaking = false
+            take(waiting.removeFirst())
+            takeSoon()
+        }
+    }
+
+    private func take(_ event: Waiting) {
+        switch event {
+        case .message(let id, let streamID, let isStored):
+            oracle.taken(id, by: instance)
+            guard isStored else { return }
+            ledger.take(streamID)
+        case .deleted(let streamID): ledger.take(streamID)
+        }
+        acknowledgeSoon()
+    }
+
+    private func acknowledgeSoon() {
+        guard isOpen, ledger.unsentCount > 0 else { return }
+        guard ledger.unsentCount < habits.acknowledgedTogetherMax else { return acknowledge() }
+        guard !isTimerSet else { return }
+        isTimerSet = true
+        let life = life
+        network.agenda.after(habits.acknowledgementDelay) { [weak self] in
+            guard let self, self.life == life else { return }
+            isTimerSet = false
+            acknowledge()
+        }
+    }
+
+    private func acknowledge() {
+        guard isOpen else { return }
+        while let (through, single) = ledger.acknowledgement {
+            send(.acknowledge(Acknowledge(through: through, streamIDs: single)))
+            ledger.acknowledged(through: through, single: single)
+        }
+    }
+}
+
+/// How fast a device is.
+struct DeviceHabits {
+    /// Microseconds that the application spends on a message; 0: it takes all at once.
+    var takingMean: Int64 = 0
+    var acknowledgedTogetherMax = 10
+    var acknowledgementDelay: Int64 = 20_000
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Simulated time: what is to happen, in order. Time stands still while something happens and jumps to
+// the next thing. Rests on nothing.
+
+import MartletBase
+import Synchronization
+
+/// The clock that everything in a world reads.
+final class SimulatedClock: Sendable {
+    /// Any day will do.
+    private static let start: Int64 = 1_800_000_000_000
+
+    private let value = Atomic<Int64>(0)
+
+    /// Microseconds since the world began.
+    var now: Int64 { value.load(ordering: .relaxed) }
+    var instant: Instant { Instant(millisecondsSince1970: Self.start + now / 1000) }
+    var milliseconds: Int64 { now / 1000 }
+
+    fileprivate func set(_ now: Int64) { value.store(now, ordering: .relaxed) }
+}
+
+/// What is to happen. Of things at one time, what was planned first comes first.
+final class Agenda {
+    private struct Entry {
+        let time: Int64
+        let number: UInt64
+        let action: () -> Void
+
+        func isBefore(_ other: Entry) -> Bool {
+            time != other.time ? time < other.time : number < other.number
+        }
+    }
+
+    let clock: SimulatedClock
+    private var heap: [Entry] = []
+    private var last: UInt64 = 0
+
+    init(clock: SimulatedClock) { self.clock = clock }
+
+    var now: Int64 { clock.now }
+
+    func at(_ time: Int64, _ action: @escaping () -> Void) {
+        last += 1
+        heap.append(Entry(time: max(time, now), number: last, action: action))
+        var child = heap.count - 1
+        while child > 0 {
+            let parent = (child - 1) / 2
+            guard heap[child].isBefore(heap[parent]) else { return }
+            heap.swapAt(child, parent)
+            child = parent
+        }
+    }
+
+    func after(_ delay: Int64, _ action: @escaping () -> Void) { at(now + delay, action) }
+
+    /// Does the next thing, if it is due by `end`; else time moves on to `end`.
+    func doNext(until end: Int64) -> Bool {
+        guard let next = heap.first, next.time <= end else {
+            clock.set(max(now, end))
+            return false
+        }
+        let moved = heap.removeLast()
+        if !heap.isEmpty {
+            heap[0] = moved
+            sink()
+        }
+        clock.set(max(now, next.time))
+        next.action()
+        return true
+    }
+
+    /// Nothing more is to happen.
+    func clear() { heap = [] }
+
+    private func sink() {
+        var parent = 0
+        while true {
+            var child = 2 * parent + 1
+            guard child < heap.count else { return }
+            if child + 1 < heap.count, heap[child + 1].isBefore(heap[child]) { child += 1 }
+            guard heap[child].isBefore(heap[parent]) else { return }
+            heap.swapAt(child, parent)
+            parent = child
+        }
+    }
+}

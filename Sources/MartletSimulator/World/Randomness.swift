@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Everything that happens in a simulated world is chosen by one generator, so a seed tells the whole
+// story. Rests on nothing.
+
+/// SplitMix64: small, seeded, the same everywhere.
+struct Randomness: RandomNumberGenerator {
+    private var state: UInt64
+
+    init(seed: UInt64) { state = seed }
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var z = state
+        z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
+        return z ^ (z >> 31)
+    }
+
+    mutating func chance(_ perThousand: Int) -> Bool { Int(next() % 1000) < perThousand }
+
+    mutating func number(_ range: ClosedRange<Int>) -> Int {
+        range.lowerBound + Int(next() % UInt64(range.count))
+    }
+
+    mutating func one<Choices: RandomAccessCollection>(of choices: Choices) -> Choices.Element {
+        choices[choices.index(choices.startIndex, offsetBy: Int(next() % UInt64(choices.count)))]
+    }
+
+    /// Mostly short, now and then long: an exponential distribution, cut at ten times its mean.
+    mutating func pause(mean: Int64) -> Int64 {
+        let unit = Double(next() >> 11) / Double(1 << 53)
+        var (left, sum) = (unit, 0.0)
+        // -ln(1 - x) by halving: exact enough, and the same on every machine.
+        while left >= 0.5, sum < 10 {
+            sum += 0.6931471805599453
+            left = (left - 0.5) * 2
+        }
+        sum += left * 1.3862943611198906
+        return Int64(Double(mean) * min(sum, 10)) + 1
+    }
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A disk with troubles: transactions that cannot be committed, because the map is full or because the
+// disk fails, and snapshots that cannot be had. Rests on the store's faults.
+
+import MartletEngine
+import MartletStore
+import Synchronization
+
+/// Decides which operations fail.
+final class SimulatedDisk: Sendable {
+    private struct State {
+        var random: Randomness
+        var isFaulty = false
+        /// Each doubles the map, which has an end.
+        var fullsLeft = 5
+    }
+
+    private let state: Mutex<State>
+    private let commitChance: Int
+    private let readChance: Int
+
+    init(random: Randomness, commitChance: Int, readChance: Int) {
+        state = Mutex(State(random: random))
+        self.commitChance = commitChance
+        self.readChance = readChance
+    }
+
+    func setFaulty(_ isFaulty: Bool) { state.withLock { $0.isFaulty = isFaulty } }
+
+    var faults: StoreFaults {
+        StoreFaults(
+            beforeRead: { [self] in
+                state.withLock { state in
+                    guard state.isFaulty, state.random.chance(readChance) else { return nil }
+                    return StorageError(
+                        operation: "begin read", code: 5, text: "simulated", isFull: false)
+                }
+            },
+            beforeCommit: { [self] in
+                state.withLock { state in
+                    guard state.isFaulty, state.random.chance(commitChance) else { return nil }
+                    let isFull = state.fullsLeft > 0 && state.random.chance(100)
+                    if isFull { state.fullsLeft -= 1 }
+                    return StorageError(
+                        operation: "commit", code: 5, text: "simulated", isFull: isFull)
+                }
+            })
+    }
+}

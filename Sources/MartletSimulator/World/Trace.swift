@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What happened, as a hash that two runs of a seed must agree on, and in words for whoever looks at one
+// run. Rests on nothing.
+
+/// The story of a world.
+final class Trace {
+    /// FNV-1a, 64 bits (Source: Fowler, Noll, Vo).
+    private(set) var hash: UInt64 = 0xCBF2_9CE4_8422_2325
+    private let tell: ((String) -> Void)?
+    private let clock: SimulatedClock
+
+    init(clock: SimulatedClock, tell: ((String) -> Void)?) {
+        self.clock = clock
+        self.tell = tell
+    }
+
+    func note(_ what: StaticString, _ first: Int, _ second: Int = 0, _ third: Int = 0) {
+        what.withUTF8Buffer { mix(UnsafeRawBufferPointer($0)) }
+        mix(UInt64(bitPattern: clock.now))
+        mix(UInt64(bitPattern: Int64(first)))
+        mix(UInt64(bitPattern: Int64(second)))
+        mix(UInt64(bitPattern: Int64(third)))
+        guard let tell else { return }
+        var time = String(clock.now)
+        time = String(repeating: " ", count: max(0, 10 - time.count)) + time
+        tell("\(time) µs  \(what) \(first) \(second) \(third)")
+    }
+
+    /// More about what was noted last, for who reads along.
+    func explain(_ text: @autoclosure () -> String) { tell?("               " + text()) }
+
+    func mix(_ bytes: UnsafeRawBufferPointer) {
+        for byte in bytes { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }
+    }
+
+    private func mix(_ word: UInt64) { hash = (hash ^ word) &* 0x100_0000_01B3 }
+}
