@@ -5,10 +5,14 @@
 
 BENCH_PACKAGES := redis-server nats-server mosquitto python3-venv
 
-.PHONY: bench bench-publish bench-deps
+.PHONY: bench stress bench-publish bench-deps
 
 bench: deps python bench-deps
 	python3 Benchmarks/run.py $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY))
+
+# Whether the broker can be drowned: within ten minutes; make stress QUICK=1: under two.
+stress: deps python
+	python3 Benchmarks/stress.py $(if $(QUICK),--quick)
 
 bench-publish: python
 	python3 Benchmarks/run.py --publish $(REPORT)

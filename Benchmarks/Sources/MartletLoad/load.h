@@ -151,6 +151,9 @@ void parseOptions(struct options *, int argc, char **argv);
 // subscriptions.c
 void measureSubscriptions(const struct options *, const struct protocol *);
 
+// stress.c: another generator, with the arguments behind its name.
+int stress(int argc, char **argv);
+
 // martlet.c
 const char *martletToken(uint32_t device);
 

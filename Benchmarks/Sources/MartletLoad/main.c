@@ -416,6 +416,7 @@ static void connectAll(void) {
 }
 
 int main(int argc, char **argv) {
+    if (argc > 1 && !strcmp(argv[1], "stress")) return stress(argc - 2, argv + 2);
     parseOptions(&options, argc, argv);
     protocol = findProtocol(options.protocol);
     struct rlimit limit;

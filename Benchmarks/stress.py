@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+#
+# Whether the broker can be drowned: many projects at a steady rate, measured alone and then beside
+# stopped readers, floods and reconnect storms. Ends with 1 if a bound is broken. Python 3 without
+# packages.
+#
+#     Benchmarks/stress.py [--quick] [--broker PATH] [--load PATH]
+
+import argparse
+import pathlib
+import subprocess
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE / "Harness"))
+
+from stress_run import Plan, run  # noqa: E402
+
+
+def built(arguments, product):
+    command = ["swift", "build", "-c", "release", *arguments]
+    done = subprocess.run(command + ["--product", product], capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(done.stdout[-4000:] + done.stderr[-4000:])
+    path = subprocess.run(command + ["--show-bin-path"], capture_output=True, text=True)
+    return pathlib.Path(path.stdout.strip()) / product
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--quick", action="store_true", help="in under two minutes")
+    parser.add_argument("--broker", default="", help="do not build, take this martlet")
+    parser.add_argument("--load", default="", help="do not build, take this bench-load")
+    parser.add_argument("--verbose", action="store_true", help="tell what the generators tell")
+    options = parser.parse_args()
+    broker = options.broker or built(["--package-path", str(HERE.parent)], "martlet")
+    load = options.load or built(["--package-path", str(HERE)], "bench-load")
+    began = time.monotonic()
+    plan = Plan.quick() if options.quick else Plan.full()
+    faults = run(broker, load, plan, options.verbose)
+    print(f"\n{time.monotonic() - began:.0f} s")
+    for fault in faults:
+        print(f"broken: {fault}")
+    if not faults:
+        print("every bound holds")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
