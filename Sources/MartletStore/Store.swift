@@ -56,6 +56,7 @@ package struct StoreFaults: Sendable {
 public final class Store: Sendable {
     private let environment: Environment
     private let faults: StoreFaults?
+    private let settlings = Settlings()
 
     /// - Throws: `StoreOpenError` or `StorageError`.
     public init(_ configuration: StoreConfiguration) throws {
@@ -85,10 +86,11 @@ public final class Store: Sendable {
             let raw = try environment.beginWrite()
             let result: Result
             do throws(StorageError) {
-                result = try body(Transaction(raw))
+                result = try body(Transaction(raw, settlings))
                 if let fault = faults?.beforeCommit() { throw fault }
             } catch {
                 environment.abort(raw)
+                settlings.forget()
                 guard error.isFull else { throw error }
                 try environment.grow()
                 continue
@@ -97,6 +99,7 @@ public final class Store: Sendable {
                 try environment.commit(raw)
                 return result
             } catch {
+                settlings.forget()
                 guard error.isFull else { throw error }
                 try environment.grow()
             }
@@ -113,6 +116,11 @@ public final class Store: Sendable {
 /// One snapshot, or the one writing transaction.
 public struct Transaction: ~Copyable {
     let raw: RawTransaction
+    /// nil: nothing is written.
+    let settlings: Settlings?
 
-    init(_ raw: RawTransaction) { self.raw = raw }
+    init(_ raw: RawTransaction, _ settlings: Settlings? = nil) {
+        self.raw = raw
+        self.settlings = settlings
+    }
 }

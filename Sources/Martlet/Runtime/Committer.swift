@@ -18,6 +18,9 @@ final class Committer: Sendable {
     static let waitingCommandsMax = 65_536
     /// How often it looks for what is due although nothing is asked of it.
     static let idleMilliseconds = 1000
+    /// How long it rests between steps of what happens by itself while nothing is asked of it: whatever
+    /// comes then does not wait for a step to be on disk.
+    private static let restMilliseconds = 2
 
     let inbox = Inbox<Request>(capacity: Committer.waitingCommandsMax)
     let store: Store
@@ -105,23 +108,26 @@ final class Committer: Sendable {
             take(inbox.drain(), into: &waiting, &transport)
             if waiting.isEmpty {
                 if isLast { return }
-                if !hasMore {
-                    do {
-                        try transport.submitAndWait(timeoutMilliseconds: Self.idleMilliseconds)
-                    } catch {
-                        logger.error("the committer's ring failed", metadata: ["error": "\(error)"])
-                        usleep(100_000)
-                    }
-                    while transport.nextEvent() != nil {}
+                if !engine.canBeginDeferred {
+                    wait(hasMore ? Self.restMilliseconds : Self.idleMilliseconds, &transport)
                     take(inbox.drain(), into: &waiting, &transport)
                 }
             }
             let batch = waiting.next()
             let done = commit(batch, &engine)
             publish(batch, done, &transport)
-            // A fanout may have ended since: then nobody has to wake this thread.
-            hasMore = done.hasMore || engine.canBeginDeferred
+            hasMore = done.hasMore
         }
+    }
+
+    private func wait(_ timeoutMilliseconds: Int, _ transport: inout UringTransport) {
+        do {
+            try transport.submitAndWait(timeoutMilliseconds: timeoutMilliseconds)
+        } catch {
+            logger.error("the committer's ring failed", metadata: ["error": "\(error)"])
+            usleep(100_000)
+        }
+        while transport.nextEvent() != nil {}
     }
 
     /// What a project asks for beyond its part is refused at once.

@@ -24,13 +24,15 @@ public struct MailboxReplay: Sendable {
     private let limits: MailboxLimits
     private let awayFrom: MessageSequence
     private let awayThrough: MessageSequence
-    /// What is stored and not collapsible, in the order of the sequences.
-    private var plain: [LogEntry] = []
+    /// What is stored, not collapsible and counted by STO-1, in the order of the sequences.
+    private var counted: [LogEntry] = []
+    /// The same, of what is not counted. It may be long, and what of it has expired changes nothing: it
+    /// is left out when somebody asks.
+    private var uncounted: [LogEntry] = []
+    private let keepsUncounted: Bool
     /// What is stored and collapsible; the least recently written key first.
     private var collapsible: [LogEntry] = []
-    /// How many of `plain` STO-1 counts.
-    private var countedCount = 0
-    /// When the first of what is stored expires: most entries need not look for what has.
+    /// When the first of what is counted or collapsible expires: most entries need not look for what has.
     private var nextExpiry: Instant?
     /// STO-1: the last entry that discarded everything before it, and how many were discarded by then.
     public private(set) var overflow: (count: UInt64, through: MessageSequence)?
@@ -46,8 +48,9 @@ public struct MailboxReplay: Sendable {
     public init(
         limits: MailboxLimits, after: MessageSequence, awayFrom: MessageSequence,
         awayThrough: MessageSequence = MessageSequence(.max),
-        discarded: (count: UInt64, through: MessageSequence)? = nil
+        discarded: (count: UInt64, through: MessageSequence)? = nil, keepsUncounted: Bool = true
     ) {
+        self.keepsUncounted = keepsUncounted
         self.limits = limits
         self.awayFrom = awayFrom
         self.awayThrough = awayThrough
@@ -56,12 +59,15 @@ public struct MailboxReplay: Sendable {
     }
 
     /// Begins where the instance is: behind `state.logStart`, with what is known to be discarded.
-    public init(limits: MailboxLimits, state: MailboxState) {
+    /// - Parameter keepsUncounted: false where only `isStored` is asked: then it holds no more than
+    ///   STO-1 and COL-3 let an instance have.
+    public init(limits: MailboxLimits, state: MailboxState, keepsUncounted: Bool = true) {
         self.init(
             limits: limits, after: state.logStart, awayFrom: state.awayFrom,
             awayThrough: state.awayThrough,
             discarded: state.discardedCount > 0
-                ? (state.discardedCount, state.discardedThrough) : nil)
+                ? (state.discardedCount, state.discardedThrough) : nil,
+            keepsUncounted: keepsUncounted)
     }
 
     /// How many messages were discarded (STO-1, STO-2) that the device does not know of.
@@ -91,7 +97,20 @@ public struct MailboxReplay: Sendable {
     /// What is stored at `now`, also what is acknowledged out of order, in no order.
     public mutating func stored(at now: Instant) -> [LogEntry] {
         expire(now)
-        return plain + collapsible
+        return uncounted.filter { $0.expires > now } + counted + collapsible
+    }
+
+    /// Whether an entry that was added is stored at `now`.
+    public func isStored(_ entry: LogEntry, at now: Instant) -> Bool {
+        guard entry.expires > now else { return false }
+        switch entry.content {
+        case .discarded: return true
+        case .message(.some):
+            return collapsible.contains { $0.sequence == entry.sequence }
+        case .message(nil):
+            guard isCounted(entry) else { return entry.sequence > overflow?.through ?? .none }
+            return counted.contains { $0.sequence == entry.sequence }
+        }
     }
 
     /// What is left to be delivered at `now`, in the order of the sequences.
@@ -102,20 +121,22 @@ public struct MailboxReplay: Sendable {
     }
 
     private mutating func addPlain(_ entry: LogEntry) {
-        let isCounted = isCounted(entry)
-        if isCounted, limits.storedPerInstanceMax > 0, countedCount >= limits.storedPerInstanceMax {
-            let count = countedCount + collapsible.count(where: { self.isCounted($0) }) + 1
+        guard isCounted(entry) else {
+            if keepsUncounted { uncounted.append(entry) }
+            return
+        }
+        if counted.count >= limits.storedPerInstanceMax {
+            let count = counted.count + collapsible.count(where: { self.isCounted($0) }) + 1
             overflow = ((overflow?.count ?? 0) + UInt64(count), entry.sequence)
             inactive.count = 0
             if entry.isAcknowledged { forgetDiscarded() }
-            plain.removeAll()
+            counted.removeAll()
+            uncounted.removeAll()
             collapsible.removeAll()
-            countedCount = 0
             nextExpiry = nil
             return
         }
-        plain.append(entry)
-        if isCounted { countedCount += 1 }
+        counted.append(entry)
         note(entry.expires)
     }
 
@@ -136,10 +157,9 @@ public struct MailboxReplay: Sendable {
 
     private mutating func expire(_ now: Instant) {
         guard let nextExpiry, nextExpiry <= now else { return }
-        plain.removeAll { $0.expires <= now }
+        counted.removeAll { $0.expires <= now }
         collapsible.removeAll { $0.expires <= now }
-        countedCount = plain.count(where: { isCounted($0) })
-        self.nextExpiry = (plain + collapsible).map(\.expires).min()
+        self.nextExpiry = (counted + collapsible).map(\.expires).min()
     }
 
     /// The device knows.
@@ -149,6 +169,7 @@ public struct MailboxReplay: Sendable {
     }
 
     private func isCounted(_ entry: LogEntry) -> Bool {
-        entry.sequence > awayFrom && entry.sequence <= awayThrough
+        limits.storedPerInstanceMax > 0 && entry.sequence > awayFrom
+            && entry.sequence <= awayThrough
     }
 }

@@ -102,19 +102,22 @@ extension Transaction {
             let batch = try instances(
                 from: row.position, lastBlob: last, in: project, rows: &rows)
             for (place, ordinal) in batch.ordinals.enumerated() {
-                // One log may be as long as many steps: whoever comes behind it waits for the next.
-                guard rows > 0 || place == 0 else {
-                    row.position = UInt64(ordinal.rawValue)
-                    return
-                }
                 var needed: [LogRow] = []
-                rows -= try settle(ordinal, in: project, now: now, limits: limits) {
-                    needed.append($0)
+                var isDone = false
+                if rows > 0 || place == 0 {
+                    isDone = try settle(
+                        ordinal, in: project, now: now, limits: limits, rows: &rows
+                    ) { needed.append($0) }
                 }
                 for log in needed where log.sequence <= row.through {
                     if marked.insert(log).inserted {
                         try raw.put(.live, .log(log, in: project), [])
                     }
+                }
+                // One log may be as long as many steps.
+                guard isDone else {
+                    row.position = UInt64(ordinal.rawValue)
+                    return
                 }
             }
             guard let next = batch.next else {

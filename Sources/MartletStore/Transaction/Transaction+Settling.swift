@@ -11,47 +11,137 @@ import MartletBase
 import MartletEngine
 
 extension Transaction {
-    /// - Parameter needed: called with the fanouts that are stored for the instance.
+    /// All of it at once.
     /// - Returns: how many entries its log had.
     borrowing func settle(
-        _ ordinal: Ordinal, in project: ProjectNumber, now: Instant, limits: MailboxLimits,
-        needed: (LogRow) -> Void = { _ in }
+        _ ordinal: Ordinal, in project: ProjectNumber, now: Instant, limits: MailboxLimits
     ) throws(StorageError) -> Int {
-        guard let owner = try owner(ordinal, in: project),
+        var rows = Int.max
+        _ = try settle(ordinal, in: project, now: now, limits: limits, rows: &rows)
+        return Int.max - rows
+    }
+
+    /// Goes on where an earlier transaction had to stop.
+    /// - Parameters:
+    ///   - rows: entries that may be looked at; what was is taken off.
+    ///   - needed: called with the fanouts that are stored for the instance, over all calls.
+    /// - Returns: whether nothing is left of it.
+    borrowing func settle(
+        _ ordinal: Ordinal, in project: ProjectNumber, now: Instant, limits: MailboxLimits,
+        rows: inout Int, needed: ((LogRow) -> Void)? = nil
+    ) throws(StorageError) -> Bool {
+        let earlier = settlings?.take(ordinal, in: project, isCollecting: needed != nil)
+        guard let instance = try instance(ordinal, in: project),
+            let owner = try owner(instance, in: project),
             try raw.get(.mailboxes, .ordinal(ordinal, in: project)) != nil
-        else { return 0 }
+        else { return true }
         try endLostConnection(of: ordinal, in: project, now: now, limits: limits)
         var state = try mailboxState(of: ordinal, in: project)
-        var replay = MailboxReplay(limits: limits, state: state)
-        var rows: [LoggedRow] = []
-        _ = try forEachLoggedRow(for: owner, after: state.logStart, rowsMax: .max) { row in
-            replay.add(row.entry)
-            rows.append(row)
+        var settling = Settling(
+            instance, in: project, state, limits: limits, isCollecting: needed != nil)
+        if let earlier, earlier.holder == instance.holder { settling = earlier }
+        if !settling.isRead {
+            guard try read(settling, of: owner, rows: &rows) else {
+                settlings?.keep(settling)
+                return false
+            }
+            if let overflow = settling.replay.overflow, overflow.through > state.discardedThrough {
+                if settling.isResumed, settling.state != state {
+                    // What was discarded, and told, may be something else by now.
+                    settling = Settling(
+                        instance, in: project, state, limits: limits,
+                        isCollecting: needed != nil)
+                    var all = Int.max
+                    _ = try read(settling, of: owner, rows: &all)
+                    rows -= Int.max - all
+                }
+                try writeOverflow(of: settling, to: &state)
+            }
+            settling.isRead = true
         }
-        if let overflow = replay.overflow, overflow.through > state.discardedThrough {
-            state.discardedThrough = overflow.through
-            state.discardedCount = overflow.count
-            try raw.put(
-                .mailboxes, .ordinal(ordinal, in: project), MailboxRow.bytes(state))
+        guard try finish(settling, state, now: now, rows: &rows, needed: needed) else {
+            settlings?.keep(settling)
+            return false
         }
-        let stored = Set(replay.stored(at: now).map(\.sequence))
-        for row in rows {
+        try removeIdleMarks(of: ordinal, in: project, through: state.logStart)
+        return true
+    }
+
+    /// - Returns: whether the log's end was reached.
+    private borrowing func read(
+        _ settling: Settling, of owner: MailboxOwner, rows: inout Int
+    ) throws(StorageError) -> Bool {
+        var read: [LoggedRow] = []
+        let scan = try forEachLoggedRow(
+            for: owner, after: settling.readThrough, rowsMax: max(rows, 1)
+        ) { row in
+            settling.replay.add(row.entry)
+            read.append(row)
+        }
+        settling.add(read)
+        switch scan {
+        case .end(let count):
+            rows -= count
+            return true
+        case .paused(let through):
+            rows = 0
+            settling.readThrough = through
+            return false
+        }
+    }
+
+    private borrowing func writeOverflow(
+        of settling: Settling, to state: inout MailboxState
+    ) throws(StorageError) {
+        guard let overflow = settling.replay.overflow, overflow.through > state.discardedThrough
+        else { return }
+        state.discardedThrough = overflow.through
+        state.discardedCount = overflow.count
+        try raw.put(
+            .mailboxes, .ordinal(settling.ordinal, in: settling.project), MailboxRow.bytes(state))
+        try removeIdleMarks(
+            of: settling.ordinal, in: settling.project, through: state.logStart)
+    }
+
+    /// Deals with the rows of a log that has been read.
+    /// - Returns: whether with all.
+    private borrowing func finish(
+        _ settling: Settling, _ state: MailboxState, now: Instant, rows: inout Int,
+        needed: ((LogRow) -> Void)?
+    ) throws(StorageError) -> Bool {
+        let (ordinal, project) = (settling.ordinal, settling.project)
+        var isFirst = true
+        while rows > 0 || isFirst {
+            guard let row = settling.next() else { return true }
+            isFirst = false
+            rows -= 1
             let entry = row.entry
-            let isBehind = entry.sequence <= state.discardedThrough
-            let isStored =
-                entry.content == .discarded
-                ? entry.expires > now : stored.contains(entry.sequence)
+            if settling.isResumed, try !isThere(row, of: ordinal, in: project) { continue }
+            let isBehind = entry.sequence <= state.logStart
+            let isStored = settling.replay.isStored(entry, at: now)
             if !isBehind, isStored {
-                if !row.isDirect { needed(row.row) }
+                if !row.isDirect { needed?(row.row) }
             } else if row.isDirect {
                 try removeInboxRow(ordinal, row.row, in: project)
             } else if !isBehind, entry.expires > now {
-                try raw.put(
-                    .acknowledged, .inbox(ordinal, entry.sequence, in: project), [1])
+                let key = Key.inbox(ordinal, entry.sequence, in: project)
+                var isMarked = false
+                if settling.isResumed { isMarked = try raw.get(.acknowledged, key) != nil }
+                if !isMarked {
+                    try raw.put(.acknowledged, key, [1])
+                }
             }
         }
-        try removeIdleMarks(of: ordinal, in: project, through: state.logStart)
-        return rows.count
+        return false
+    }
+
+    /// Whether a row is still there that an earlier transaction read.
+    private borrowing func isThere(
+        _ row: LoggedRow, of ordinal: Ordinal, in project: ProjectNumber
+    ) throws(StorageError) -> Bool {
+        row.isDirect
+            ? try raw.get(.inbox, .inbox(ordinal, row.entry.sequence, in: project)) != nil
+            : try raw.get(.recipients, .log(row.row, in: project)) != nil
     }
 
     /// What an instance's last absence discarded, if that is not written down yet (STO-1). For that
@@ -64,7 +154,8 @@ extension Transaction {
         guard limits.storedPerInstanceMax > 0, state.awayThrough > from,
             case let count = state.awayThrough.rawValue - from.rawValue,
             count > UInt64(limits.storedPerInstanceMax),
-            let owner = try owner(ordinal, in: project)
+            let instance = try instance(ordinal, in: project),
+            let owner = try owner(instance, in: project)
         else { return (nil, 0) }
         var replay = MailboxReplay(
             limits: limits, after: from, awayFrom: state.awayFrom, awayThrough: state.awayThrough,
@@ -124,13 +215,11 @@ extension Transaction {
     }
 
     private borrowing func owner(
-        _ ordinal: Ordinal, in project: ProjectNumber
+        _ instance: Instance, in project: ProjectNumber
     ) throws(StorageError) -> MailboxOwner? {
-        guard let instance = try instance(ordinal, in: project),
-            let app = try app(instance.app, in: project)
-        else { return nil }
+        guard let app = try app(instance.app, in: project) else { return nil }
         return MailboxOwner(
-            project: project, ordinal: ordinal, platform: instance.platform,
+            project: project, ordinal: instance.ordinal, platform: instance.platform,
             appKey: CollapseDigest(of: app.name))
     }
 

@@ -43,9 +43,11 @@ extension Transaction {
             rows -= try 1 + expire(due, now: now, limits: limits)
         }
         while rows > 0, let due = try nextDue(.settlement, through: now) {
-            try remove(due, .settlement)
             let ordinal = Ordinal(UInt32(truncatingIfNeeded: due.number))
-            rows -= try 1 + settle(ordinal, in: due.project, now: now, limits: limits)
+            rows -= 1
+            let isDone = try settle(
+                ordinal, in: due.project, now: now, limits: limits, rows: &rows)
+            if isDone { try remove(due, .settlement) }
         }
         while rows > 0, let due = try nextDue(.collection, through: now) {
             try collect(due.project, now: now, limits: limits, rows: &rows)
