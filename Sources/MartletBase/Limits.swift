@@ -65,6 +65,18 @@ public enum Limits {
     public static let fanoutMegabytesPerProjectMax = 256
     /// FAN-1: the same for all projects.
     public static let fanoutMegabytesMax = 1024
+    /// FAN-6, OPS-5: memory for frames that wait to be sent to the devices and senders of one project,
+    /// past which its fanouts and mailboxes wait and those that read nothing are disconnected.
+    public static let frameMegabytesPerProjectMax = 64
+    /// OPS-5: the same for all projects.
+    public static let frameMegabytesMax = 256
+    /// NET-3, OPS-5: what one connection has sent and was not answered yet, past which it is not read
+    /// from.
+    public static let requestBytesPerConnectionMax = 1 << 20
+    /// OPS-5: the same for all connections of a project, past which requests are refused.
+    public static let requestMegabytesPerProjectMax = 64
+    /// OPS-5: the same for all projects.
+    public static let requestMegabytesMax = 256
     /// FAN-2: the largest weight of a project beside those of others.
     public static let projectWeightMax = 1000
     /// FAN-7: the highest ceiling, in deliveries per second.

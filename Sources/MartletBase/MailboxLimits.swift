@@ -36,6 +36,15 @@ public struct MailboxLimits: Sendable, Hashable {
     /// FAN-1: held for all fanouts in progress; 0: any number.
     public var fanoutMegabytesMax = Limits.fanoutMegabytesMax
 
+    /// OPS-5: frames that wait to be sent for one project; 0: any number.
+    public var frameMegabytesPerProjectMax = Limits.frameMegabytesPerProjectMax
+    /// OPS-5: frames that wait to be sent; 0: any number.
+    public var frameMegabytesMax = Limits.frameMegabytesMax
+    /// OPS-5: what the connections of one project have sent and were not answered; 0: any number.
+    public var requestMegabytesPerProjectMax = Limits.requestMegabytesPerProjectMax
+    /// OPS-5: the same for all; 0: any number.
+    public var requestMegabytesMax = Limits.requestMegabytesMax
+
     public init() {}
 
     /// Nothing is limited.
@@ -51,6 +60,10 @@ public struct MailboxLimits: Sendable, Hashable {
         limits.fanoutsDeferredMax = 0
         limits.fanoutMegabytesPerProjectMax = 0
         limits.fanoutMegabytesMax = 0
+        limits.frameMegabytesPerProjectMax = 0
+        limits.frameMegabytesMax = 0
+        limits.requestMegabytesPerProjectMax = 0
+        limits.requestMegabytesMax = 0
         limits.senderConnectionsPerMinute = 0
         limits.senderConnectionsMax = 0
         limits.topicChangesPerSecond = 0

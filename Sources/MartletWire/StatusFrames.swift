@@ -32,12 +32,17 @@ public struct StatusResult: WireFrame {
         public var fanoutsDeferred: UInt32
         /// Bytes held for those in progress.
         public var fanoutBytes: UInt64
+        /// Bytes of frames that wait to be sent to its connections.
+        public var frameBytes: UInt64
+        /// Bytes of what its connections have asked and was not answered yet.
+        public var requestBytes: UInt64
         /// The part of all capacity that is its own, in millionths.
         public var share: UInt32
 
         public init(
             projectID: String, weight: UInt32, connections: UInt64, delivered: UInt64,
-            fanoutsInProgress: UInt32, fanoutsDeferred: UInt32, fanoutBytes: UInt64, share: UInt32
+            fanoutsInProgress: UInt32, fanoutsDeferred: UInt32, fanoutBytes: UInt64,
+            frameBytes: UInt64, requestBytes: UInt64, share: UInt32
         ) {
             self.projectID = projectID
             self.weight = weight
@@ -46,6 +51,8 @@ public struct StatusResult: WireFrame {
             self.fanoutsInProgress = fanoutsInProgress
             self.fanoutsDeferred = fanoutsDeferred
             self.fanoutBytes = fanoutBytes
+            self.frameBytes = frameBytes
+            self.requestBytes = requestBytes
             self.share = share
         }
     }
@@ -61,6 +68,8 @@ public struct StatusResult: WireFrame {
     public var commandsWaiting: UInt64
     /// Bytes of frames that wait to be sent.
     public var frameBytes: UInt64
+    /// Bytes of what was asked and not answered yet.
+    public var requestBytes: UInt64
     public var storeBytes: UInt64
     /// Bytes that the process has allocated; 0: not known.
     public var allocatedBytes: UInt64
@@ -70,7 +79,7 @@ public struct StatusResult: WireFrame {
     public init(
         correlation: UInt32, now: Instant, connections: UInt64, delivered: UInt64,
         acknowledged: UInt64, fellBehind: UInt64, commandsWaiting: UInt64, frameBytes: UInt64,
-        storeBytes: UInt64, allocatedBytes: UInt64, projects: [ProjectStatus]
+        requestBytes: UInt64, storeBytes: UInt64, allocatedBytes: UInt64, projects: [ProjectStatus]
     ) {
         self.correlation = correlation
         self.now = now
@@ -80,6 +89,7 @@ public struct StatusResult: WireFrame {
         self.fellBehind = fellBehind
         self.commandsWaiting = commandsWaiting
         self.frameBytes = frameBytes
+        self.requestBytes = requestBytes
         self.storeBytes = storeBytes
         self.allocatedBytes = allocatedBytes
         self.projects = projects
@@ -96,14 +106,16 @@ public struct StatusResult: WireFrame {
         fellBehind = try reader.u64()
         commandsWaiting = try reader.u64()
         frameBytes = try reader.u64()
+        requestBytes = try reader.u64()
         storeBytes = try reader.u64()
         allocatedBytes = try reader.u64()
-        projects = try reader.list(entryBytesMin: 42) { (reader) throws(WireError) in
+        projects = try reader.list(entryBytesMin: 58) { (reader) throws(WireError) in
             ProjectStatus(
                 projectID: try reader.string(), weight: try reader.u32(),
                 connections: try reader.u64(), delivered: try reader.u64(),
                 fanoutsInProgress: try reader.u32(), fanoutsDeferred: try reader.u32(),
-                fanoutBytes: try reader.u64(), share: try reader.u32())
+                fanoutBytes: try reader.u64(), frameBytes: try reader.u64(),
+                requestBytes: try reader.u64(), share: try reader.u32())
         }
     }
 
@@ -116,6 +128,7 @@ public struct StatusResult: WireFrame {
         writer.u64(fellBehind)
         writer.u64(commandsWaiting)
         writer.u64(frameBytes)
+        writer.u64(requestBytes)
         writer.u64(storeBytes)
         writer.u64(allocatedBytes)
         writer.list(projects) { (writer, project) in
@@ -126,6 +139,8 @@ public struct StatusResult: WireFrame {
             writer.u32(project.fanoutsInProgress)
             writer.u32(project.fanoutsDeferred)
             writer.u64(project.fanoutBytes)
+            writer.u64(project.frameBytes)
+            writer.u64(project.requestBytes)
             writer.u32(project.share)
         }
     }

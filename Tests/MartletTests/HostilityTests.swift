@@ -165,24 +165,3 @@ private final class Flag: Sendable {
     var isSet: Bool { value.withLock { $0 } }
     func set() { value.withLock { $0 = true } }
 }
-
-/// A thread that blocks as it likes.
-private final class Thread: @unchecked Sendable {
-    private var handle: pthread_t = 0
-
-    private final class Body {
-        let run: @Sendable () -> Void
-        init(_ run: @escaping @Sendable () -> Void) { self.run = run }
-    }
-
-    init(_ run: @escaping @Sendable () -> Void) {
-        pthread_create(
-            &handle, nil,
-            { argument in
-                Unmanaged<Body>.fromOpaque(argument!).takeRetainedValue().run()
-                return nil
-            }, Unmanaged.passRetained(Body(run)).toOpaque())
-    }
-
-    func join() { pthread_join(handle, nil) }
-}

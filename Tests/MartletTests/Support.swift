@@ -317,3 +317,24 @@ final class Peer {
         guard case .pong = try next() else { throw Failure.silent }
     }
 }
+
+/// A thread that blocks as it likes.
+final class Thread: @unchecked Sendable {
+    private var handle: pthread_t = 0
+
+    private final class Body {
+        let run: @Sendable () -> Void
+        init(_ run: @escaping @Sendable () -> Void) { self.run = run }
+    }
+
+    init(_ run: @escaping @Sendable () -> Void) {
+        pthread_create(
+            &handle, nil,
+            { argument in
+                Unmanaged<Body>.fromOpaque(argument!).takeRetainedValue().run()
+                return nil
+            }, Unmanaged.passRetained(Body(run)).toOpaque())
+    }
+
+    func join() { pthread_join(handle, nil) }
+}

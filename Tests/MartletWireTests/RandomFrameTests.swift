@@ -46,7 +46,8 @@ private struct RandomFrames {
     mutating func projectStatus() -> StatusResult.ProjectStatus {
         StatusResult.ProjectStatus(
             projectID: text(), weight: u32(), connections: u64(), delivered: u64(),
-            fanoutsInProgress: u32(), fanoutsDeferred: u32(), fanoutBytes: u64(), share: u32())
+            fanoutsInProgress: u32(), fanoutsDeferred: u32(), fanoutBytes: u64(),
+            frameBytes: u64(), requestBytes: u64(), share: u32())
     }
 
     mutating func client() -> ClientFrame {
@@ -210,7 +211,8 @@ private struct RandomFrames {
                 StatusResult(
                     correlation: correlation(), now: instant(), connections: u64(),
                     delivered: u64(), acknowledged: u64(), fellBehind: u64(),
-                    commandsWaiting: u64(), frameBytes: u64(), storeBytes: u64(),
+                    commandsWaiting: u64(), frameBytes: u64(),
+                    requestBytes: u64(), storeBytes: u64(),
                     allocatedBytes: u64(), projects: list { $0.projectStatus() }))
         case 19:
             .cancelled(

@@ -307,12 +307,12 @@ private let administrators: [String: AnyFrame] = [
             StatusResult(
                 correlation: 30, now: now, connections: 100_000, delivered: 3_000_000_000,
                 acknowledged: 2_900_000_000, fellBehind: 12, commandsWaiting: 5,
-                frameBytes: 65_536, storeBytes: 1_048_576, allocatedBytes: 0,
+                frameBytes: 65_536, requestBytes: 8192, storeBytes: 1_048_576, allocatedBytes: 0,
                 projects: [
                     .init(
                         projectID: "tides", weight: 3, connections: 99_000, delivered: 2_500_000,
                         fanoutsInProgress: 2, fanoutsDeferred: 1, fanoutBytes: 1_300_000,
-                        share: 750_000)
+                        frameBytes: 524_288, requestBytes: 4096, share: 750_000)
                 ]))),
     "list-projects": .client(
         .listProjects(ListProjectsRequest(correlation: 18, after: "a", limit: 50))),

@@ -47,7 +47,8 @@ A_FANOUT = [("project ID", "str"), ("message number", "u64"), ("target kind", "u
             ("seconds left", "u32")]
 A_PROJECT_STATUS = [("ID", "str"), ("weight", "u32"), ("connections", "u64"), ("delivered", "u64"),
                     ("fanouts in progress", "u32"), ("fanouts deferred", "u32"),
-                    ("fanout bytes", "u64"), ("share", "u32")]
+                    ("fanout bytes", "u64"), ("frame bytes", "u64"),
+                    ("request bytes", "u64"), ("share", "u32")]
 HELLO_BY_ROLE = {
     1: [("project ID", "str"), ("token", "str"), ("device key", "str"),
         ("device state", "u8", STATES), ("unconfirmed", [("stream ID", "u64")])],
@@ -141,7 +142,8 @@ FRAMES = [
     (0x53, "STATUS_RESULT", [C, ("now", "i64"), ("connections", "u64"), ("delivered", "u64"),
                              ("acknowledged", "u64"), ("fell behind", "u64"),
                              ("commands waiting", "u64"), ("frame bytes", "u64"),
-                             ("store bytes", "u64"), ("allocated bytes", "u64"),
+                             ("request bytes", "u64"), ("store bytes", "u64"),
+                             ("allocated bytes", "u64"),
                              ("projects", A_PROJECT_STATUS)]),
 ]
 NAMES = {number: name for number, name, _ in FRAMES}

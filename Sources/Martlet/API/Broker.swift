@@ -64,7 +64,8 @@ public final class Broker: Sendable {
         committer = Committer(
             store: store, limits: configuration.limits, quotas: quotas, clock: clock,
             logger: configuration.logger)
-        gauges = Gauges(store: store, committer: committer, clock: clock)
+        gauges = Gauges(
+            store: store, committer: committer, limits: configuration.limits, clock: clock)
         let peers = Peers()
         inquiry = Inquiry(
             Answerer(store: store, programs: committer.programs, gauges: gauges), peers: peers,
@@ -111,7 +112,10 @@ public final class Broker: Sendable {
                 committerAddress: committerAddress, clock: clock,
                 monotonic: { SystemClock.monotonicMilliseconds() }, configuration: configuration,
                 administratorKey: digest, connectionNumbers: numbers, ceiling: ceiling,
-                quotas: quotas, inbox: Inbox(capacity: .max), metrics: LoopMetrics(), peers: peers,
+                quotas: quotas,
+                requestMemory: gauges.requestMemory,
+                frameBounds: FrameBounds(configuration.limits, loopCount: count),
+                inbox: Inbox(capacity: .max), metrics: LoopMetrics(), peers: peers,
                 logger: configuration.logger)
             gauges.add(context.metrics)
             let startup = Startup<(LoopHandle, UInt16)>()

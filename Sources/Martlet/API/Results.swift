@@ -121,6 +121,10 @@ public struct ProjectStatus: Sendable, Hashable {
     public var fanoutsDeferred: Int
     /// Bytes held for those in progress.
     public var fanoutBytes: Int
+    /// Bytes of frames that wait to be sent to its connections.
+    public var frameBytes: Int
+    /// Bytes of what its connections have asked and was not answered yet.
+    public var requestBytes: Int
     /// 0 to 1: the part of all capacity that is its own.
     public var share: Double
 }
@@ -246,6 +250,8 @@ public struct BrokerStatistics: Sendable, Hashable {
     public var commandsWaiting = 0
     /// Bytes of frames that wait to be sent.
     public var frameBytes = 0
+    /// Bytes of what was asked and not answered yet, and of frames that have not arrived whole.
+    public var requestBytes = 0
     public var storeBytesUsed = 0
     /// Bytes that the process has allocated, over all its brokers; nil without jemalloc.
     public var allocatedBytes: Int?

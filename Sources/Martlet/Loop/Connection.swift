@@ -36,6 +36,15 @@ enum Principal {
         }
     }
 
+    /// Whose memory it takes.
+    var project: ProjectNumber? {
+        switch self {
+        case .device(let project, _, _), .sender(let project): project
+        case .administrator(let project): project
+        case .nobody: nil
+        }
+    }
+
     /// Whose ordinal a device's is.
     var holder: Holder? {
         if case .device(_, _, let holder) = self { holder } else { nil }
@@ -79,6 +88,10 @@ struct Connection: ~Copyable {
     var lingerBytesLeft = Connection.lingerBytesMax
     /// Requests that are not answered yet.
     var outstanding: UInt32 = 0
+    /// Their bytes.
+    var requestBytes = 0
+    /// What came of frames that are not whole yet, or not taken.
+    var unfinished = RequestCharge(project: nil, byteCount: 0)
     /// Seconds of the loop's clock.
     var phaseBegan: UInt32
     var heard: UInt32
@@ -93,6 +106,8 @@ struct Connection: ~Copyable {
     /// Requests past which a connection is not read from until answers have left.
     static let outstandingMax: UInt32 = 1024
     static let outstandingToResume: UInt32 = 512
+    /// What a request takes beside its bytes.
+    static let requestOverheadBytes = 256
     /// Bytes queued past which it is not read from either: whoever does not read its answers gets no
     /// more of them. Above what messages alone may queue, so that acknowledgements are still read.
     static let queuedBytesMax = 2 * OutputBounds.bytesPerSessionMax

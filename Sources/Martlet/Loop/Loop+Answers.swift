@@ -18,8 +18,7 @@ extension Loop where Kernel: ~Copyable {
         case .fanout(let fanout): begin(fanout)
         case .weight(let project, let weight): delivery.setWeight(weight, of: project)
         case .outcome(let id, let context, let outcome):
-            guard let connection = connection(id) else { return }
-            connection.pointee.outstanding -= 1
+            guard let connection = settled(id, context.charge) else { return }
             answer(connection, context, outcome)
             resumeIfDrained(connection)
             closeIfDone(connection)
@@ -39,9 +38,8 @@ extension Loop where Kernel: ~Copyable {
             connection.pointee.phaseBegan = lastTick
             transport.pauseReceive(connection.pointee.id)
             closeIfDone(connection)
-        case .answer(let id, let frame):
-            guard let connection = connection(id) else { return }
-            connection.pointee.outstanding -= 1
+        case .answer(let id, let charge, let frame):
+            guard let connection = settled(id, charge) else { return }
             send(frame, to: connection)
             resumeIfDrained(connection)
             closeIfDone(connection)
@@ -148,7 +146,8 @@ extension Loop where Kernel: ~Copyable {
             try context.inquiry.ask(
                 Question(
                     loop: context.number, connection: connection.pointee.id,
-                    frame: .cancel(request), principal: connection.pointee.principal),
+                    frame: .cancel(request), principal: connection.pointee.principal,
+                    charge: RequestCharge(project: nil, byteCount: 0)),
                 mustFit: true)
             connection.pointee.outstanding += 1
         } catch {

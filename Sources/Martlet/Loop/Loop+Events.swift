@@ -58,6 +58,7 @@ extension Loop where Kernel: ~Copyable {
         } else {
             take(bytes, from: connection)
         }
+        chargeUnfinished(connection)
     }
 
     /// Takes frames until the bytes are used up or the connection has to wait.
@@ -69,6 +70,7 @@ extension Loop where Kernel: ~Copyable {
             while connection.pointee.phase.isReading, !mustPause(connection),
                 let frame = try connection.pointee.splitter.next(from: &chunk)
             {
+                servedBytes = frame.body.count
                 try handle(
                     try ClientFrame.decode(type: frame.type, body: frame.body), of: connection)
             }
@@ -89,6 +91,7 @@ extension Loop where Kernel: ~Copyable {
 
     private func mustPause(_ connection: UnsafeMutablePointer<Connection>) -> Bool {
         connection.pointee.outstanding >= Connection.outstandingMax
+            || connection.pointee.requestBytes >= Limits.requestBytesPerConnectionMax
             || delivery.queuedBytes(connection.pointee.id.index) >= Connection.queuedBytesMax
     }
 
@@ -97,6 +100,7 @@ extension Loop where Kernel: ~Copyable {
         let id = connection.pointee.id
         guard connection.pointee.isPaused,
             connection.pointee.outstanding <= Connection.outstandingToResume,
+            connection.pointee.requestBytes <= Limits.requestBytesPerConnectionMax / 2,
             delivery.queuedBytes(id.index) <= Connection.queuedBytesToResume
         else { return }
         connection.pointee.isPaused = false
@@ -104,6 +108,7 @@ extension Loop where Kernel: ~Copyable {
         var backlog: [UInt8] = []
         swap(&backlog, &connection.pointee.backlog)
         backlog.withUnsafeBytes { take($0, from: connection) }
+        chargeUnfinished(connection)
         guard connection.pointee.phase.isReading, !connection.pointee.isPaused else { return }
         if connection.pointee.endsWithBacklog {
             receiveEnded(id, 0)
@@ -151,6 +156,7 @@ extension Loop where Kernel: ~Copyable {
         let index = Int(id.index)
         guard isOccupied[index] else { return }
         delivery.close(id.index, now: context.clock())
+        context.requestMemory.giveBack(connections[index].unfinished)
         stopListening(connections + index)
         if case .sender(let project) = connections[index].principal {
             context.quotas.senderLeft(project)
@@ -167,8 +173,6 @@ extension Loop where Kernel: ~Copyable {
         let configuration = context.configuration
         receiptsDue += receiptsUnread
         receiptsUnread.removeAll()
-        let loads = delivery.projectLoads
-        context.metrics.projects.withLock { $0 = loads }
         guard highestIndex >= 0 else { return }
         for index in 0...highestIndex where isOccupied[index] {
             let connection = connections + index
@@ -200,28 +204,7 @@ extension Loop where Kernel: ~Copyable {
             default: break
             }
         }
-        if delivery.frameBytes >= OutputBounds.arenaBytesMax { closeStuck(now) }
-    }
-
-    /// Frees the frames that readers who stopped hold on to: all that have been stuck for long, or
-    /// the one that has been longest.
-    private mutating func closeStuck(_ now: UInt32) {
-        var oldest: UnsafeMutablePointer<Connection>?
-        var isAnyLong = false
-        for index in 0...highestIndex
-        where isOccupied[index] && delivery.isSending(UInt32(index))
-            && connections[index].phase != .closed
-        {
-            let connection = connections + index
-            if now &- connection.pointee.sendBegan >= Connection.stuckSecondsMax {
-                isAnyLong = true
-                close(connection)
-            } else if oldest.map({ connection.pointee.sendBegan < $0.pointee.sendBegan }) ?? true {
-                oldest = connection
-            }
-        }
-        if !isAnyLong, let oldest { close(oldest) }
-        context.logger.warning("readers that stopped were disconnected to free memory")
+        freeFrames(now)
     }
 }
 

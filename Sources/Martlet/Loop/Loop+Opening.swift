@@ -26,13 +26,13 @@ extension Loop where Kernel: ~Copyable {
         switch hello {
         case .newDevice(let projectID, let appName, let platform):
             let deviceKey = Credentials.deviceKey()
-            connection.pointee.phase = .registering
-            ask(
+            try ask(
                 .register(
                     NewInstance(
                         project: projectID, app: appName, platform: platform,
                         token: Credentials.token(), keyDigest: Credentials.digest(deviceKey))),
                 0, connection, .registration(deviceKey: deviceKey))
+            connection.pointee.phase = .registering
         case .device(let projectID, let token, let deviceKey, let state, let unconfirmed):
             let digest = Credentials.digest(deviceKey)
             let (found, appName) = try context.store.read { (transaction) throws in
@@ -86,6 +86,9 @@ extension Loop where Kernel: ~Copyable {
     ) {
         connection.pointee.principal = principal
         connection.pointee.phase = .open
+        if let project = principal.project {
+            delivery.assign(connection.pointee.id.index, to: project)
+        }
         connection.pointee.splitter.frameBytesMax = Limits.senderFrameBytesMax
         let role: ConnectionRole = if case .sender = principal { .sender } else { .administrator }
         send(

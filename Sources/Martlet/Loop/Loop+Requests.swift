@@ -71,41 +71,41 @@ extension Loop where Kernel: ~Copyable {
         case .receipt(let frame):
             guard case .device(let project, let ordinal, let holder) = connection.pointee.principal
             else { throw Self.onlyDevices() }
-            ask(
+            try ask(
                 .receipt(
                     project: project, ordinal: ordinal, holder: holder, kind: frame.kind,
                     streamID: frame.streamID), frame.correlation, connection)
         case .rotate(let frame):
             guard case .device(let project, let ordinal, let holder) = connection.pointee.principal
             else { throw Self.onlyDevices() }
-            ask(
+            try ask(
                 .rotate(
                     project: project, ordinal: ordinal, holder: holder, token: Credentials.token()),
                 frame.correlation, connection)
         case .deviceTopics(let frame):
             guard case .device(let project, let ordinal, let holder) = connection.pointee.principal
             else { throw Self.onlyDevices() }
-            ask(
+            try ask(
                 .changeTopics(
                     project: project, ordinal: ordinal, change: frame.operation,
                     topics: frame.topics, holder: holder), frame.correlation, connection)
         case .unregister(let frame):
             guard case .device(let project, let ordinal, let holder) = connection.pointee.principal
             else { throw Self.onlyDevices() }
-            ask(
+            try ask(
                 .unregister(project: project, ordinal: ordinal, holder: holder), frame.correlation,
                 connection)
 
         case .send(let frame):
             let project = try connection.pointee.principal.senderProject()
-            ask(
+            try ask(
                 .send(project: project, message: try SendCommand(frame)), frame.correlation,
                 connection)
         case .cancel(let frame):
             let project = try connection.pointee.principal.senderProject()
             // Who has the message is counted by acknowledgements: those that are here go first.
             handOverWaiting()
-            ask(
+            try ask(
                 .cancel(project: project, number: frame.messageNumber), frame.correlation,
                 connection)
         case .listenReceipts(let frame):
@@ -123,33 +123,33 @@ extension Loop where Kernel: ~Copyable {
                 throw MartletError(
                     .protocolViolation, "A receipt that was never sent was acknowledged.")
             }
-            ask(
+            try ask(
                 .takeReceipts(project: project, through: frame.through), 0, connection,
                 .receiptsTaken)
         case .changeTopic(let frame):
             let project = try connection.pointee.principal.senderProject()
-            ask(
+            try ask(
                 .changeTopic(
                     project: project, topic: frame.topic, change: frame.operation,
                     tokens: frame.tokens), frame.correlation, connection)
 
         case .createProject(let frame):
             try connection.pointee.principal.checkAdministrator()
-            ask(
+            try ask(
                 .createProject(
                     id: frame.projectID, senderID: Credentials.senderID(),
                     conditionTopicsMax: Int(frame.conditionTopicsMax)), frame.correlation,
                 connection)
         case .changeProject(let frame):
             try connection.pointee.principal.checkAdministrator()
-            ask(
+            try ask(
                 .changeProject(
                     id: frame.projectID, weight: frame.weight.map { Int($0) },
                     overload: frame.overload), frame.correlation, connection)
         case .createKey(let frame):
             try connection.pointee.principal.checkAdministrator()
             let key = Credentials.serverKey()
-            ask(
+            try ask(
                 .createKey(
                     project: frame.projectID,
                     key: NewKey(
@@ -157,17 +157,22 @@ extension Loop where Kernel: ~Copyable {
                 frame.correlation, connection, .keyCreation(serverKey: key.text))
         case .revokeKey(let frame):
             try connection.pointee.principal.checkAdministrator()
-            ask(
+            try ask(
                 .revokeKey(project: frame.projectID, keyID: frame.keyID), frame.correlation,
                 connection)
 
         case .condition, .listTopics, .listSubscribers, .listAudience, .listInstanceTopics,
             .listProjects, .listKeys, .listFanouts, .status:
-            try context.inquiry.ask(
-                Question(
-                    loop: context.number, connection: connection.pointee.id, frame: frame,
-                    principal: connection.pointee.principal))
-            connection.pointee.outstanding += 1
+            let charge = try charge(connection)
+            do throws(MartletError) {
+                try context.inquiry.ask(
+                    Question(
+                        loop: context.number, connection: connection.pointee.id, frame: frame,
+                        principal: connection.pointee.principal, charge: charge))
+            } catch {
+                _ = settled(connection.pointee.id, charge)
+                throw error
+            }
         }
     }
 
@@ -176,14 +181,15 @@ extension Loop where Kernel: ~Copyable {
         _ command: Command, _ correlation: UInt32,
         _ connection: UnsafeMutablePointer<Connection>,
         _ purpose: RequestContext.Purpose = .request
-    ) {
-        connection.pointee.outstanding += 1
+    ) throws(MartletError) {
+        let charge = try charge(connection)
         requests.append(
             Request(
                 command: command,
                 reply: .connection(
                     loop: context.number, connection.pointee.id,
-                    RequestContext(correlation: correlation, purpose: purpose))))
+                    RequestContext(
+                        correlation: correlation, purpose: purpose, charge: charge))))
     }
 
     // MARK: Roles

@@ -30,6 +30,8 @@ struct LoopContext: Sendable {
     /// FAN-7; nil: as many as can be.
     let ceiling: DeliveryCeiling?
     let quotas: ProjectQuotas
+    let requestMemory: RequestMemory
+    let frameBounds: FrameBounds
     let inbox: Inbox<LoopMessage>
     let metrics: LoopMetrics
     let peers: Peers
@@ -108,6 +110,10 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     /// FAN-7: this loop's part of the ceiling, and deliveries that were taken from it.
     var allowance: DeliveryAllowance?
     var paidDeliveries: UInt64 = 0
+    /// Bytes of the frame that is being served.
+    var servedBytes = 0
+    /// Bytes of frames when it was last measured whose they are.
+    var measuredFrameBytes = 0
     /// When mailboxes are read again after trouble with the store; 0 without trouble.
     var catchUpResumes: Int64 = 0
     var isDraining = false
@@ -162,6 +168,7 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
         let isBusy = goOnWithFanouts()
         catchUp()
         sendReceipts()
+        if needsMeasuring { _ = measureFrames() }
         sendReady()
         handOverAcknowledgements()
         let now = seconds
@@ -196,9 +203,6 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
         return Int(min(max(left, 0), 1000))
     }
 
-    /// Whether what waits to be sent may grow.
-    var hasRoomForFrames: Bool { delivery.frameBytes < OutputBounds.arenaBytesMax }
-
     // MARK: Fanouts
 
     /// A turn of the fanouts in progress, as far as the ceiling lets them (FAN-7).
@@ -232,7 +236,7 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
             return
         }
         guard delivery.fanoutCount < Delivery.fanoutsInProgressMax,
-            hasRoomForFrames
+            hasRoomForFrames, !delivery.isCrowded(fanout.project)
         else {
             delivery.postpone(fanout)
             fanout.progress?.endPart(at: context.clock())

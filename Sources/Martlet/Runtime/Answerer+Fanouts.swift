@@ -70,6 +70,7 @@ extension StatusResult {
             fellBehind: statistics.fellBehindCount,
             commandsWaiting: UInt64(clamping: statistics.commandsWaiting),
             frameBytes: UInt64(clamping: statistics.frameBytes),
+            requestBytes: UInt64(clamping: statistics.requestBytes),
             storeBytes: UInt64(clamping: statistics.storeBytesUsed),
             allocatedBytes: UInt64(clamping: statistics.allocatedBytes ?? 0),
             projects: projects.map {
@@ -80,6 +81,8 @@ extension StatusResult {
                     fanoutsInProgress: UInt32(clamping: $0.fanoutsInProgress),
                     fanoutsDeferred: UInt32(clamping: $0.fanoutsDeferred),
                     fanoutBytes: UInt64(clamping: $0.fanoutBytes),
+                    frameBytes: UInt64(clamping: $0.frameBytes),
+                    requestBytes: UInt64(clamping: $0.requestBytes),
                     share: UInt32(millionths: $0.share))
             })
     }

@@ -13,12 +13,17 @@ final class Gauges: Sendable {
     let store: Store
     let committer: Committer
     let clock: @Sendable () -> Instant
+    let requestMemory: RequestMemory
     private let loops = Mutex<[LoopMetrics]>([])
 
     /// Projects that are told of at a time.
     static let projectsMax = 1000
 
-    init(store: Store, committer: Committer, clock: @escaping @Sendable () -> Instant) {
+    init(
+        store: Store, committer: Committer, limits: MailboxLimits,
+        clock: @escaping @Sendable () -> Instant
+    ) {
+        requestMemory = RequestMemory(limits)
         self.store = store
         self.committer = committer
         self.clock = clock
@@ -38,6 +43,7 @@ final class Gauges: Sendable {
             result.acceptFailureCount += metrics.acceptFailures.load(ordering: .relaxed)
             result.frameBytes += metrics.frameBytes.load(ordering: .relaxed)
         }
+        result.requestBytes = requestMemory.total
         result.commandsWaiting = committer.inbox.count
         result.storeBytesUsed = store.size.used
         result.allocatedBytes = ProcessMemory.allocatedBytes
@@ -47,23 +53,28 @@ final class Gauges: Sendable {
     /// FAN-8: every project that somebody is connected for, or that has something in progress: the
     /// busiest first.
     func projects() throws -> [ProjectStatus] {
-        var loads: [ProjectNumber: (connections: Int, delivered: UInt64)] = [:]
+        var loads: [ProjectNumber: ProjectLoad] = [:]
         for metrics in loops.withLock({ $0 }) {
             for load in metrics.projects.withLock({ $0 }) {
-                loads[load.project, default: (0, 0)].connections += load.connectionCount
-                loads[load.project, default: (0, 0)].delivered += load.deliveredCount
+                loads[load.project, default: ProjectLoad(load.project)].add(load)
             }
+        }
+        let requests = requestMemory.projects
+        for project in requests.keys where loads[project] == nil {
+            loads[project] = ProjectLoad(project)
         }
         var standings: [ProjectNumber: FanoutBook.Standing] = [:]
         for standing in committer.book.standings {
             standings[standing.project] = standing
-            if loads[standing.project] == nil { loads[standing.project] = (0, 0) }
+            if loads[standing.project] == nil {
+                loads[standing.project] = ProjectLoad(standing.project)
+            }
         }
         let busiest = loads.sorted { one, other in
             let counts = [one, other].map { standings[$0.key]?.running.count ?? 0 }
             if counts[0] != counts[1] { return counts[0] > counts[1] }
-            if one.value.connections != other.value.connections {
-                return one.value.connections > other.value.connections
+            if one.value.connectionCount != other.value.connectionCount {
+                return one.value.connectionCount > other.value.connectionCount
             }
             return one.key < other.key
         }.prefix(Self.projectsMax)
@@ -75,10 +86,11 @@ final class Gauges: Sendable {
                 result.append(
                     ProjectStatus(
                         project: project.id, weight: project.weight,
-                        connectionCount: load.connections, deliveredCount: load.delivered,
+                        connectionCount: load.connectionCount, deliveredCount: load.deliveredCount,
                         fanoutsInProgress: standing?.running.count ?? 0,
                         fanoutsDeferred: standing?.deferredCount ?? 0,
-                        fanoutBytes: standing?.bytes ?? 0, share: standing?.share ?? 0))
+                        fanoutBytes: standing?.bytes ?? 0, frameBytes: load.frameBytes,
+                        requestBytes: requests[number] ?? 0, share: standing?.share ?? 0))
             }
             return result
         }

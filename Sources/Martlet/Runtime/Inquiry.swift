@@ -18,6 +18,8 @@ struct Question: Sendable {
     let connection: ConnectionID
     let frame: ClientFrame
     let principal: Principal
+    /// Given back with the answer.
+    let charge: RequestCharge
 }
 
 /// The questions of all loops, answered one after another.
@@ -81,7 +83,8 @@ final class Inquiry: @unchecked Sendable {
     func answerWaiting() -> Int {
         let questions = inbox.drain()
         for question in questions {
-            let answer = LoopMessage.answer(question.connection, answer(question))
+            let answer = LoopMessage.answer(
+                question.connection, question.charge, answer(question))
             let loop = peers.all[question.loop]
             if case .taken(mustWake: true) = loop.inbox.push([answer]) { loop.waker.wake() }
         }

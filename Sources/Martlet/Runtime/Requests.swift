@@ -38,13 +38,15 @@ struct RequestContext: Sendable {
 
     var correlation: UInt32
     var purpose: Purpose = .request
+    /// Given back with the answer.
+    var charge: RequestCharge
 }
 
 /// What a loop is told by other threads.
 enum LoopMessage: Sendable {
     case outcome(ConnectionID, RequestContext, Outcome)
     /// What was asked is answered.
-    case answer(ConnectionID, BrokerFrame)
+    case answer(ConnectionID, RequestCharge, BrokerFrame)
     case fanout(Fanout)
     /// FAN-2: a project's share from now on.
     case weight(ProjectNumber, Int)

@@ -41,7 +41,8 @@ package final class SteppedBroker<Kernel: Transport & ~Copyable> {
         committer = Committer(
             store: store, limits: configuration.limits, quotas: quotas, clock: clock,
             logger: configuration.logger)
-        let gauges = Gauges(store: store, committer: committer, clock: clock)
+        let gauges = Gauges(
+            store: store, committer: committer, limits: configuration.limits, clock: clock)
         let peers = Peers()
         inquiry = Inquiry(
             Answerer(store: store, programs: committer.programs, gauges: gauges), peers: peers,
@@ -62,6 +63,8 @@ package final class SteppedBroker<Kernel: Transport & ~Copyable> {
                 committerAddress: committerTransport.address, clock: clock, monotonic: monotonic,
                 configuration: configuration, administratorKey: digest,
                 connectionNumbers: numbers, ceiling: ceiling, quotas: quotas,
+                requestMemory: gauges.requestMemory,
+                frameBounds: FrameBounds(configuration.limits, loopCount: loopCount),
                 inbox: Inbox(capacity: .max), metrics: LoopMetrics(), peers: peers,
                 logger: configuration.logger)
             gauges.add(context.metrics)

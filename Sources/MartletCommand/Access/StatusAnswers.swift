@@ -36,6 +36,8 @@ struct StatusAnswer: Encodable, Sendable {
         var fanoutsInProgress: Int
         var fanoutsDeferred: Int
         var fanoutBytes: UInt64
+        var frameBytes: UInt64
+        var requestBytes: UInt64
         var share: Double
     }
 
@@ -48,6 +50,7 @@ struct StatusAnswer: Encodable, Sendable {
     var fellBehind: UInt64
     var commandsWaiting: UInt64
     var frameBytes: UInt64
+    var requestBytes: UInt64
     var storeBytes: UInt64
     /// nil: not known.
     var allocatedBytes: UInt64?

@@ -188,7 +188,8 @@ extension StatusAnswer {
             now: status.now.millisecondsSince1970, connections: status.connections,
             delivered: status.delivered, deliveriesPerSecond: 0, acknowledged: status.acknowledged,
             fellBehind: status.fellBehind, commandsWaiting: status.commandsWaiting,
-            frameBytes: status.frameBytes, storeBytes: status.storeBytes,
+            frameBytes: status.frameBytes, requestBytes: status.requestBytes,
+            storeBytes: status.storeBytes,
             allocatedBytes: status.allocatedBytes == 0 ? nil : status.allocatedBytes,
             projects: status.projects.map {
                 Project(
@@ -196,6 +197,7 @@ extension StatusAnswer {
                     delivered: $0.delivered, deliveriesPerSecond: 0,
                     fanoutsInProgress: Int($0.fanoutsInProgress),
                     fanoutsDeferred: Int($0.fanoutsDeferred), fanoutBytes: $0.fanoutBytes,
+                    frameBytes: $0.frameBytes, requestBytes: $0.requestBytes,
                     share: Double($0.share) / 1_000_000)
             })
     }

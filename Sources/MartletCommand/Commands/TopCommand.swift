@@ -75,7 +75,8 @@ struct TopCommand: ReportingCommand {
                 Quantity.short(Double(project.connections)),
                 Quantity.short(project.deliveriesPerSecond), Quantity.percent(project.share),
                 "\(project.fanoutsInProgress)", "\(project.fanoutsDeferred)",
-                Quantity.bytes(project.fanoutBytes))
+                Quantity.bytes(
+                    project.fanoutBytes + project.frameBytes + project.requestBytes))
         }
         return [
             "connections \(Quantity.short(Double(status.connections)))   "
@@ -84,6 +85,7 @@ struct TopCommand: ReportingCommand {
                 + "acknowledged \(Quantity.short(Double(status.acknowledged)))   "
                 + "fell behind \(Quantity.short(Double(status.fellBehind)))",
             "waiting: \(status.commandsWaiting) commands, "
+                + "\(Quantity.bytes(status.requestBytes)) of requests, "
                 + "\(Quantity.bytes(status.frameBytes)) of frames   "
                 + "memory \(memory)   store \(Quantity.bytes(status.storeBytes))", "",
         ] + table.text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)

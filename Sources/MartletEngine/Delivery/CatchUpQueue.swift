@@ -32,6 +32,9 @@ struct CatchUpQueue: ~Copyable {
         var paused = List()
         /// Whose turn it is of the two.
         var isPausedNext = false
+        var count = 0
+        /// None of it is read for now.
+        var isHeld = false
 
         var isEmpty: Bool { fresh.first == .nothing && paused.first == .nothing }
     }
@@ -42,6 +45,7 @@ struct CatchUpQueue: ~Copyable {
     private var projects: [Waiting] = []
     /// Session number ↦ the next one in its list.
     private let next: UnsafeMutablePointer<UInt32>
+    /// Sessions of projects that are not held.
     private(set) var count = 0
 
     init(capacity: Int) { next = .allocate(capacity: capacity) }
@@ -50,9 +54,12 @@ struct CatchUpQueue: ~Copyable {
 
     mutating func append(_ index: UInt32, of project: ProjectNumber, isPaused: Bool) {
         let number = Int(project.rawValue)
-        while projects.count <= number { projects.append(Waiting()) }
-        if projects[number].isEmpty { turns.insert(project.rawValue, weight: 1) }
-        count += 1
+        reserve(number)
+        if !projects[number].isHeld {
+            if projects[number].isEmpty { turns.insert(project.rawValue, weight: 1) }
+            count += 1
+        }
+        projects[number].count += 1
         next[Int(index)] = .nothing
         if isPaused {
             projects[number].paused.append(index, next)
@@ -67,6 +74,7 @@ struct CatchUpQueue: ~Copyable {
         guard let project = turns.next() else { return nil }
         let number = Int(project)
         count -= 1
+        projects[number].count -= 1
         let hasPaused = projects[number].paused.first != .nothing
         let isPaused =
             hasPaused
@@ -84,7 +92,28 @@ struct CatchUpQueue: ~Copyable {
     /// What a reading of the project cost. One that nothing of waits any more owes nothing.
     mutating func charge(_ project: ProjectNumber, _ cost: Int) {
         let number = Int(project.rawValue)
-        guard number < projects.count, !projects[number].isEmpty else { return }
+        guard number < projects.count, !projects[number].isEmpty, !projects[number].isHeld
+        else { return }
         turns.charge(project.rawValue, cost)
+    }
+
+    /// Whether the project's sessions wait without having a turn.
+    mutating func setHeld(_ isHeld: Bool, _ project: ProjectNumber) {
+        let number = Int(project.rawValue)
+        guard isHeld != (number < projects.count && projects[number].isHeld) else { return }
+        reserve(number)
+        projects[number].isHeld = isHeld
+        guard !projects[number].isEmpty else { return }
+        if isHeld {
+            turns.remove(project.rawValue)
+            count -= projects[number].count
+        } else {
+            turns.insert(project.rawValue, weight: 1)
+            count += projects[number].count
+        }
+    }
+
+    private mutating func reserve(_ number: Int) {
+        while projects.count <= number { projects.append(Waiting()) }
     }
 }

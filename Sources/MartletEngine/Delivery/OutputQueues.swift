@@ -27,8 +27,6 @@ public enum OutputBounds {
     public static let vectorsPerSend = 64
     /// Bytes that one step of catching up reads from the mailbox.
     public static let catchUpBytes = 64 * 1024
-    /// Bytes of frames that a loop holds before it closes the connection that has been stuck longest.
-    public static let arenaBytesMax = 128 << 20
 }
 
 struct Segment {
@@ -175,6 +173,15 @@ struct OutputQueues: ~Copyable {
         session.pointee.inFlightBytes = 0
         drop(index, byteCount: UInt32(byteCount))
         markReady(index)
+    }
+
+    /// The chunks that a session holds on to; one may come more than once.
+    func forEachChunk(of index: UInt32, _ body: (UInt32) -> Void) {
+        var number = sessions[Int(index)].head
+        while number != .nothing {
+            body(segments[Int(number)].chunk)
+            number = segments[Int(number)].next
+        }
     }
 
     /// Forgets everything queued for a session whose send, if any, has ended.

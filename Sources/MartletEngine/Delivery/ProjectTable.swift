@@ -17,6 +17,10 @@ struct ProjectDelivery: ~Copyable {
     fileprivate(set) var lastArrival: UInt32 = 0
     /// Messages that its fanouts in progress brought.
     var delivered: UInt64 = 0
+    /// Chunks that its connections held when it was measured.
+    var chunks = ChunkSet()
+    var frameBytes = 0
+    var isCrowded = false
     /// Whose turn it is of the fanouts in progress, in the order in which they began.
     var turns = FairTurns(quantum: 16)
     private var works: UnsafeMutablePointer<FanoutWork>
