@@ -48,15 +48,38 @@ public enum Limits {
     public static let senderConnectionsPerMinute = 400
     /// QUO-3: connections that a project's senders may have at a time.
     public static let senderConnectionsMax = 2500
+    /// QUO-2: messages that one device sends to its project in a minute.
+    public static let deviceUpstreamPerMinute = 1000
+    /// QUO-2: messages that all devices of a project send to it in a minute.
+    public static let upstreamPerMinute = 1_500_000
     /// TOP-6, QUO-4: changes of a project's subscriptions in a second.
     public static let topicChangesPerSecond = 3000
     /// MSG-9: how long a sender may repeat an idempotency key, in seconds (24 h).
     public static let idempotencySeconds: UInt32 = 86_400
 
+    /// GRP-2: members of one group.
+    public static let groupMembersMax = 20
+
     /// FAN-1, QUO-5: messages of one project in progress to many instances.
     public static let fanoutsInProgressMax = 1000
 
     // MARK: Martlet's own bounds
+
+    /// GRP-1: longest name of a group, in bytes.
+    public static let groupNameBytesMax = 255
+    /// GRP-1: random bytes in a notification key (192 bits).
+    public static let groupKeyRandomBytes = 24
+    /// GRP-2: tokens in one request that changes a group; those that repeat count here.
+    public static let tokensPerGroupRequestMax = 1000
+    /// REG-3: groups that one instance is a member of: it leaves all of them in one transaction.
+    public static let groupsPerInstanceMax = 1000
+    /// Tokens among the targets of one message to several.
+    public static let multicastTokensMax = 10_000
+    /// Topics, conditions and groups among them: each is a set to be made.
+    public static let multicastSetsMax = 100
+    /// FAN-1: a message to several that can reach more instances than this is one to many. As many as
+    /// a group has.
+    public static let multicastDirectMax = 20
 
     /// FAN-1: messages of one project that wait until others have ended.
     public static let fanoutsDeferredMax = 10_000
@@ -96,6 +119,27 @@ public enum Limits {
     public static let receiptsWantedSeconds: UInt32 = 2_419_200
     /// RCP-1: receipts kept for one project while no sender takes them; the oldest go first.
     public static let receiptsPerProjectMax = 1_000_000
+    /// UPS-1: longest ID that a device gives a message of its own, in bytes.
+    public static let upstreamIDBytesMax = 128
+    /// UPS-1: longest and default life of a message that a device sends (28 days).
+    public static let upstreamSecondsMax: UInt32 = 2_419_200
+    /// UPS-1: messages of a project's devices that are kept until a sender has taken them.
+    public static let upstreamKeptMax = 1_000_000
+    /// UPS-1: when a device tries again while as many as may be are kept, in milliseconds. When
+    /// senders take some of them, nobody knows.
+    public static let upstreamFullMilliseconds: UInt32 = 10_000
+    /// UPS-1: how long a device may repeat a message ID and is answered the same (24 h),
+    public static let upstreamIDSeconds: UInt32 = 86_400
+    /// and how many of its last IDs that holds for: its queue (DEV-4) five times over.
+    public static let upstreamIDsPerInstanceMax = 100
+    /// UPS-1: messages that one sender's connection has and has not acknowledged (Source: the flow
+    /// control of the system that Martlet implements stops at 100 too).
+    public static let upstreamWindow = 100
+    /// UPS-1: how long a sender may take to acknowledge a message before another gets it, in
+    /// seconds.
+    public static let upstreamTakingSeconds: UInt32 = 60
+    /// DEV-4: messages that wait in a device until the broker has them.
+    public static let upstreamQueueMax = 20
     /// TTL-4: stream IDs that a device lists in HELLO as taken but not confirmed.
     public static let unconfirmedStreamIDsMax = 1024
 
@@ -107,6 +151,9 @@ public enum Limits {
     public static let conditionDepthMax = 64
     /// REG-1: random bytes in a registration token (192 bits).
     public static let tokenRandomBytes = 24
+    /// REG-4: tokens of before that still let an instance in, which is told its present one then.
+    /// It misses more than that only where others rotate it while it is away.
+    public static let formerTokensMax = 4
     /// REG-1: random bytes in a device key (256 bits).
     public static let deviceKeyRandomBytes = 32
     /// REG-5: random bytes in a server key (256 bits).
@@ -127,8 +174,8 @@ public enum Limits {
     /// NET-3: longest frame a device may send, in bytes after the length field.
     public static let deviceFrameBytesMax = 16 * 1024
     /// NET-3: longest frame a sender or administrator may send, in bytes after the length field.
-    /// Room for 1000 tokens of 32 characters and a topic name.
-    public static let senderFrameBytesMax = 64 * 1024
+    /// Room for 10,000 tokens of 32 characters, with a count and a kind each, and the longest message.
+    public static let senderFrameBytesMax = 512 * 1024
     /// NET-3: longest frame the broker sends, in bytes after the length field.
     public static let brokerFrameBytesMax = 256 * 1024
     /// Entries in one page of a list (TOP-9).

@@ -24,8 +24,17 @@ public struct MailboxLimits: Sendable, Hashable {
     public var senderConnectionsPerMinute = Limits.senderConnectionsPerMinute
     /// QUO-3; 0: any number.
     public var senderConnectionsMax = Limits.senderConnectionsMax
+    /// QUO-2; 0: any number.
+    public var deviceUpstreamPerMinute = Limits.deviceUpstreamPerMinute
+    /// QUO-2: per project; 0: any number.
+    public var upstreamPerMinute = Limits.upstreamPerMinute
+    /// UPS-1: per project; 0: any number.
+    public var upstreamKeptMax = Limits.upstreamKeptMax
     /// QUO-4; 0: any number.
     public var topicChangesPerSecond = Limits.topicChangesPerSecond
+
+    /// Tokens among the targets of one message; 0: any number that a frame has room for.
+    public var multicastTokensMax = Limits.multicastTokensMax
 
     /// FAN-1, QUO-5: per project; 0: any number.
     public var fanoutsInProgressMax = Limits.fanoutsInProgressMax
@@ -67,6 +76,10 @@ public struct MailboxLimits: Sendable, Hashable {
         limits.senderConnectionsPerMinute = 0
         limits.senderConnectionsMax = 0
         limits.topicChangesPerSecond = 0
+        limits.deviceUpstreamPerMinute = 0
+        limits.upstreamPerMinute = 0
+        limits.upstreamKeptMax = 0
+        limits.multicastTokensMax = 0
         return limits
     }
 }

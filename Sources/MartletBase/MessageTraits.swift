@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a message was sent to, how urgent it is, what it replaces, which way a subscription goes, how
+// What a message was sent to, how urgent it is, what it replaces, which way a subscription or a membership goes, how
 // awake a device is: numbers that the wire, the store and the engine share. Rests on nothing.
 
 /// The kinds of target a message can have, as SEND and DELIVER number them.
@@ -8,6 +8,9 @@ public enum TargetKind: UInt8, Sendable, CaseIterable, Hashable {
     case token = 1
     case topic = 2
     case condition = 3
+    case group = 4
+    /// A union of targets of the other kinds.
+    case several = 5
 }
 
 /// How urgent a message is.
@@ -22,6 +25,12 @@ public enum MessagePriority: UInt8, Sendable, CaseIterable, Hashable {
 public enum TopicOperation: UInt8, Sendable, CaseIterable, Hashable {
     case subscribe = 1
     case unsubscribe = 2
+}
+
+/// What a change of a group's members does (GRP-2).
+public enum GroupOperation: UInt8, Sendable, CaseIterable, Hashable {
+    case add = 1
+    case remove = 2
 }
 
 /// How awake a device says it is (PRI-2).

@@ -60,6 +60,28 @@ public struct Token: Hashable, Sendable {
     }
 }
 
+/// A notification key (GRP-1): as many random bytes as a token has, and the same characters in text.
+/// It addresses a group; knowing it lets nobody change the group without being a sender.
+public struct GroupKey: Hashable, Sendable {
+    private let bits: Token
+
+    /// `bytes` has 24 elements.
+    public init(bytes: [UInt8]) { bits = Token(bytes: bytes) }
+
+    /// - Throws: an error that says what a key looks like.
+    public init(validating text: some StringProtocol) throws(MartletError) {
+        guard let bits = Token(text: text) else {
+            throw MartletError(
+                .invalidArgument,
+                "This is not a group's key: 32 characters of [A-Za-z0-9_-].", field: "key")
+        }
+        self.bits = bits
+    }
+
+    public var bytes: [UInt8] { bits.bytes }
+    public var text: String { bits.text }
+}
+
 /// The SHA-256 of a secret: the only form in which one is stored (REG-5).
 public struct SecretDigest: Sendable {
     public let bytes: [UInt8]

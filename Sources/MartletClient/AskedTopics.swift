@@ -64,6 +64,16 @@ package struct TopicWishes: Sendable {
         return wish
     }
 
+    /// What holds about a topic.
+    package func last(about topic: String) -> Wish? { wishes[topic] }
+
+    /// It was not asked for after all: what held before holds again, and is said once more.
+    package mutating func takeBack(_ wish: Wish, for earlier: Wish?) {
+        guard isLast(wish) else { return }
+        wishes[wish.topic] = earlier
+        if earlier != nil { unsaid.insert(wish.topic) }
+    }
+
     /// Whether nobody has asked for something about the topic since.
     package func isLast(_ wish: Wish) -> Bool { wishes[wish.topic] == wish }
 

@@ -14,6 +14,13 @@ protocol ConnectionOwner: AnyObject, Sendable {
     func connectionReceived(_ frame: BrokerFrame, connection: UInt64)
     /// Exactly once for each connection, opened or not.
     func connectionClosed(_ error: MartletError, connection: UInt64)
+    /// DEV-5: for the heartbeat of later connections.
+    func connectionLearned(_ pace: HeartbeatPace, connection: UInt64)
+}
+
+extension ConnectionOwner {
+    /// Only devices learn: whoever waits for an answer wants to know soon whether one comes.
+    func connectionLearned(_ pace: HeartbeatPace, connection: UInt64) {}
 }
 
 /// An open connection.
@@ -44,8 +51,11 @@ final class ConnectionHandler: ChannelInboundHandler {
     private weak var owner: (any ConnectionOwner)?
     private var state = State.opening
     private var splitter = FrameSplitter(frameBytesMax: Limits.brokerFrameBytesMax)
-    private var heartbeat = Heartbeat()
+    /// From WELCOME on.
+    private var heartbeat: Heartbeat?
     private var timer: Scheduled<Void>?
+    /// When the heartbeat asked to be looked at.
+    private var beat: Duration?
     private var context: ChannelHandlerContext?
     private var frameBytesMax = Limits.deviceFrameBytesMax
     private var willFlush = false
@@ -77,9 +87,10 @@ final class ConnectionHandler: ChannelInboundHandler {
                 "The request has \(bytes) bytes or a text of more than 65535; the broker takes "
                     + "\(frameBytesMax). Divide it.", field: "request")
         }
-        heartbeat.sent()
+        heartbeat?.sent(at: Self.now, isRequest: frame.correlation != nil)
         context.write(wrapOutboundOut(ByteBuffer(bytes: writer.bytes)), promise: nil)
         flushSoon(context)
+        beatSooner()
     }
 
     /// Everything that is sent in one round of the event loop leaves in one system call.
@@ -100,6 +111,7 @@ final class ConnectionHandler: ChannelInboundHandler {
     func resume() {
         guard isPaused else { return }
         isPaused = false
+        heartbeat?.resumed(at: Self.now)
         context?.read()
     }
 
@@ -130,6 +142,8 @@ final class ConnectionHandler: ChannelInboundHandler {
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         let buffer = unwrapInboundIn(data)
+        heartbeat?.received(at: Self.now)
+        beatSooner()
         do {
             try splitter.split(buffer.readableBytesSpan) { (type, body) throws(WireError) in
                 guard state != .closed else { return }
@@ -161,7 +175,6 @@ final class ConnectionHandler: ChannelInboundHandler {
     // MARK: Frames
 
     private func received(_ frame: BrokerFrame) throws(WireError) {
-        heartbeat.received()
         if case .error(let error) = frame, error.correlation == 0 { return end(error.error) }
         guard state == .open else {
             guard case .welcome(let welcome) = frame else { throw .unexpectedFrame(frame.type) }
@@ -170,7 +183,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         switch frame {
         case .welcome: throw .unexpectedFrame(frame.type)
         case .ping(let ping): try? send(.pong(Pong(value: ping.value)))
-        case .pong: break
+        case .pong: tellPace()
         default:
             guard let owner else { return end(Self.lost) }
             owner.connectionReceived(frame, connection: connection)
@@ -181,9 +194,10 @@ final class ConnectionHandler: ChannelInboundHandler {
         guard let owner, let context else { return end(Self.lost) }
         state = .open
         frameBytesMax = Int(clamping: welcome.frameBytesMax)
-        beat(
-            every: Heartbeat.interval(
-                configured: settings.heartbeat, idleSeconds: welcome.idleSeconds))
+        heartbeat = Heartbeat(
+            pace: settings.pace, answerTimeout: settings.answerTimeout,
+            idleSeconds: welcome.idleSeconds, at: Self.now)
+        beatSoon()
         owner.connectionOpened(
             Link(
                 connection: connection, welcome: welcome, channel: context.channel,
@@ -199,18 +213,37 @@ final class ConnectionHandler: ChannelInboundHandler {
 
     // MARK: Time
 
-    private func beat(every interval: Duration) {
-        schedule(after: interval) { handler in
+    private static var now: Duration {
+        .nanoseconds(Int64(clamping: NIODeadline.now().uptimeNanoseconds))
+    }
+
+    /// Looks at the heartbeat when it asks for that. Frames that come meanwhile only put that off,
+    /// so the timer is left as it is for them.
+    private func beatSoon() {
+        guard let due = heartbeat?.due else { return }
+        beat = due
+        schedule(after: max(.zero, due - Self.now)) { handler in
             guard handler.owner != nil else { return handler.end(Self.lost) }
-            switch handler.heartbeat.tick(isReading: !handler.isPaused) {
-            case .nothing: break
+            switch handler.heartbeat?.tick(at: Self.now, isReading: !handler.isPaused) {
+            case .nothing, nil: break
             case .ping: try? handler.send(.ping(Ping(value: 0)))
             case .giveUp:
+                handler.tellPace()
                 handler.end(
                     MartletError(.unavailable, "The broker has not answered a ping; try again."))
             }
-            handler.beat(every: interval)
+            handler.beatSoon()
         }
+    }
+
+    /// A request, or the answer to a ping, may want it looked at earlier than it asked for.
+    private func beatSooner() {
+        if let due = heartbeat?.due, let beat, due < beat { beatSoon() }
+    }
+
+    private func tellPace() {
+        guard let heartbeat else { return }
+        owner?.connectionLearned(heartbeat.pace, connection: connection)
     }
 
     /// One timer at a time: the handshake's, then the heartbeat's.

@@ -13,14 +13,27 @@ struct ConnectionSettings: Sendable {
     var connectTimeout: Duration = .seconds(10)
     var handshakeTimeout: Duration = .seconds(10)
     /// How long a connection may be silent before it is pinged.
-    var heartbeat: Duration
+    var pace: HeartbeatPace
+    /// How long the answer to a ping may take.
+    var answerTimeout: Duration
+
+    /// A silent connection is pinged after an interval and given up after another.
+    init(heartbeat: Duration) {
+        pace = HeartbeatPace(always: heartbeat)
+        answerTimeout = heartbeat
+    }
+
+    init(_ heartbeat: HeartbeatOptions) {
+        pace = HeartbeatPace(heartbeat)
+        answerTimeout = heartbeat.answerTimeout
+    }
 }
 
 struct Dialer: Sendable {
     let host: String
     let port: Int
     let eventLoop: any EventLoop
-    let settings: ConnectionSettings
+    var settings: ConnectionSettings
 
     /// Begins to open a connection; its owner hears how it goes.
     func open(_ hello: Hello, connection: UInt64, owner: any ConnectionOwner) {

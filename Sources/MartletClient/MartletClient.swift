@@ -4,8 +4,10 @@
 // `MartletAdministrator` looks after projects and keys. They are built on SwiftNIO and link no C
 // engine, so they run wherever Swift runs (DEV-6). In reading order:
 //
-//   Backoff, DeliveryLedger, RequestTable, Heartbeat   decide; no socket, no clock
+//   Backoff, DeliveryLedger, RequestTable, TopicWishes, Heartbeat, HeartbeatPace
+//                                                      decide; no socket, no clock
 //   ConnectionHandler, Dialer                          do; one connection on its event loop
+//   DeviceStateFile                                    does; what a device keeps between two runs
 //   RequestClient, MartletDevice                       actors that live on that event loop, so that
 //                                                      a frame costs neither a lock nor a hop
 //

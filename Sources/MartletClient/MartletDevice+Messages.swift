@@ -181,5 +181,7 @@ extension MartletDevice {
             guard (try? link.handler.value.send(.acknowledge(frame))) != nil else { return }
             ledger.acknowledged(through: through, single: single)
         }
+        // The connection may be lost before that arrives.
+        saveSoon()
     }
 }

@@ -18,7 +18,7 @@ extension MartletDevice {
         let registration = Registration(eventLoop: eventLoop)
         let dialer = Dialer(
             host: host, port: port, eventLoop: eventLoop,
-            settings: ConnectionSettings(heartbeat: options.heartbeat))
+            settings: ConnectionSettings(options.heartbeat))
         // A connection does not hold its owner; the pending promise does.
         registration.promise.futureResult.whenComplete { _ in withExtendedLifetime(registration) {}
         }
@@ -41,33 +41,58 @@ extension MartletDevice {
         return page
     }
 
-    /// REG-3: gives the token up. Nothing comes any more, and the sequence of messages ends.
+    /// REG-3: gives the token up. Nothing comes any more, and the sequence of messages ends. A
+    /// store is empty then.
     public func unregister() async throws {
         let answer = try await request { correlation in
             .unregister(UnregisterRequest(correlation: correlation))
         }
         guard case .done = answer else { throw unexpected(answer) }
         end(nil)
+        try await forgetState()
     }
 
-    /// REG-4: gives this instance another token, and returns it. The old one is not registered any more;
-    /// keep `credentials` anew. Subscriptions and stored messages stay. Not tried again by itself: if the
-    /// connection is lost before the answer (UNAVAILABLE), the token may be the new one, which nobody
-    /// knows; the device then ends with UNREGISTERED, and registers anew.
+    /// REG-4: gives this instance another token, and returns it. The old one is not registered any
+    /// more. Subscriptions and stored messages stay. If the connection is lost before the answer,
+    /// the next one says whether it was done; if it was not, it is asked for again, `attemptsMax`
+    /// times, later each time. A store has the new token when this returns; whoever has none keeps
+    /// `credentials` anew.
     @discardableResult
     public func rotateToken() async throws -> String {
+        let old = credentials.token
+        var backoff = options.backoff
+        // WELCOME tells of a token that its own answer did not.
+        while credentials.token == old {
+            do {
+                _ = try await link()
+                if credentials.token == old { try await rotateOnce() }
+            } catch let error as MartletError {
+                if case .ended = state { throw error }
+                guard !error.isFinal, backoff.attempts + 1 < options.attemptsMax else {
+                    throw error
+                }
+                try await Task.sleep(
+                    for: backoff.next(notBefore: error.retryDelayMilliseconds, using: &random))
+            }
+        }
+        try await save()
+        return credentials.token
+    }
+
+    private func rotateOnce() async throws {
         let answer = try await request { correlation in
             .rotate(RotateRequest(correlation: correlation))
         }
-        guard case .rotated(let rotated) = answer else { throw unexpected(answer) }
-        return rotated.token
+        guard case .rotated = answer else { throw unexpected(answer) }
     }
 
-    /// DEV-1: every token that this instance is given from now on, for those parts of an application that
-    /// tell its server. Each call makes a sequence of its own; it ends with the device.
-    public func newTokens() -> AsyncStream<String> {
+    /// DEV-1: the registration token, and every other one that this instance is given from now on:
+    /// for those parts of an application that tell its server where to send. Each call makes a
+    /// sequence of its own; it ends with the device.
+    public func registrationTokens() -> AsyncStream<String> {
         let (stream, listener) = AsyncStream.makeStream(
             of: String.self, bufferingPolicy: .bufferingNewest(1))
+        listener.yield(credentials.token)
         if case .ended = state {
             listener.finish()
             return stream
@@ -134,10 +159,7 @@ extension MartletDevice {
     func received(answer frame: BrokerFrame, on link: Link) {
         guard let correlation = frame.correlation else { return }
         // Known before whoever asked for it is: HELLO needs it, whoever does.
-        if case .rotated(let rotated) = frame {
-            replaceToken(rotated.token)
-            for listener in tokenListeners.values { listener.yield(rotated.token) }
-        }
+        if case .rotated(let rotated) = frame { replaceToken(rotated.token) }
         if let receipt = receiptsTold.removeValue(forKey: correlation) {
             return answered(receipt, by: frame)
         }

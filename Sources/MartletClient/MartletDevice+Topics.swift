@@ -12,9 +12,10 @@ extension MartletDevice {
     /// Refusals that wait for one listener; the oldest are forgotten first.
     private static var refusalsMax: Int { 100 }
 
-    /// DEV-2: subscribes this instance. After a loss or a quota refusal it is tried again, later each
-    /// time and not before the broker wishes, `attemptsMax` times; then the last error is thrown. Until
-    /// it is refused for good (INVALID_ARGUMENT, TOO_MANY_TOPICS) it stays in `askedTopics`.
+    /// DEV-2: subscribes this instance, once its store knows that it was asked for. After a loss or
+    /// a quota refusal it is tried again, later each time and not before the broker wishes,
+    /// `attemptsMax` times; then the last error is thrown. Until it is refused for good
+    /// (INVALID_ARGUMENT, TOO_MANY_TOPICS) it stays in `askedTopics`.
     public func subscribe(toTopic topic: String) async throws {
         try await change(.subscribe, topic)
     }
@@ -25,7 +26,8 @@ extension MartletDevice {
         try await change(.unsubscribe, topic)
     }
 
-    /// DEV-2: what the application has asked for and is to hold; for `init` of the next run.
+    /// DEV-2: what the application has asked for and is to hold; for `init` of the next run, where
+    /// no store keeps it.
     public var askedTopics: AskedTopics { topics.asked }
 
     /// DEV-2: everything of an earlier run that the broker refuses for good from now on. Each call makes a
@@ -48,31 +50,34 @@ extension MartletDevice {
 
     private func removeRefusalListener(_ number: UInt64) { refusalListeners[number] = nil }
 
-    /// Changes what is asked for, and tells the application's memory if that is another then.
-    private func remembering<Result>(_ body: (inout TopicWishes) -> Result) -> Result {
-        guard let keepTopics else { return body(&topics) }
-        let before = topics.asked
-        let result = body(&topics)
-        let after = topics.asked
-        if after != before { keepTopics(after) }
-        return result
-    }
-
     // MARK: What is asked for now
 
     private func change(_ operation: TopicOperation, _ topic: String) async throws {
         let name = try TopicName(validating: topic).text
-        let wish = remembering { $0.ask(operation, name) }
+        let earlier = topics.last(about: name)
+        let wish = topics.ask(operation, name)
+        do {
+            try await save()
+        } catch {
+            topics.takeBack(wish, for: earlier)
+            throw error
+        }
+        guard topics.isLast(wish) else {
+            throw MartletError(
+                .replaced, "A later call for this topic came before the broker was told.",
+                field: "topic")
+        }
+        defer { saveSoon() }
         var backoff = options.backoff
         while true {
             do {
                 try await changeOnce(operation, name)
-                return remembering { $0.done(wish) }
+                return topics.done(wish)
             } catch let error as MartletError {
                 if case .ended = state { throw error }
                 if error.isFinal {
                     // Under another token it may well be possible.
-                    if error.word != .unregistered { remembering { $0.forget(wish) } }
+                    if error.word != .unregistered { topics.forget(wish) }
                     throw error
                 }
                 guard backoff.attempts + 1 < options.attemptsMax else { throw error }
@@ -149,22 +154,21 @@ extension MartletDevice {
         var failures: [Int: ErrorWord] = [:]
         for failure in result.failures { failures[Int(failure.index)] = failure.word }
         var last: MartletError?
-        remembering { topics in
-            // What was asked for anew meanwhile is said by whoever asked.
-            for (index, wish) in wishes.enumerated() where topics.isLast(wish) {
-                guard let word = failures[index] else {
-                    topics.done(wish)
-                    continue
-                }
-                let error = Self.refusal(wish.operation, word)
-                if error.isFinal {
-                    tell(wish, error)
-                    topics.forget(wish)
-                } else {
-                    last = error
-                }
+        // What was asked for anew meanwhile is said by whoever asked.
+        for (index, wish) in wishes.enumerated() where topics.isLast(wish) {
+            guard let word = failures[index] else {
+                topics.done(wish)
+                continue
+            }
+            let error = Self.refusal(wish.operation, word)
+            if error.isFinal {
+                tell(wish, error)
+                topics.forget(wish)
+            } else {
+                last = error
             }
         }
+        saveSoon()
         return last
     }
 

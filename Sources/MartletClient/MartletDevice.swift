@@ -5,14 +5,21 @@
 // next call says that the message before was taken. While the application does not take, the socket is
 // not read, and the broker keeps what is stored.
 //
-// It runs on its connection's event loop and has no task of its own, and at most three timers; a process
-// can hold thousands. `MartletDevice+Messages.swift` and `+Requests.swift` are the two directions.
+// It runs on its connection's event loop and has no task of its own but while its state is written,
+// and at most three timers; a process can hold thousands. `MartletDevice+Messages.swift` and
+// `+Requests.swift` are the two directions, `+State.swift` is what outlives the process.
 
 public import MartletBase
 import MartletWire
 import NIOCore
 import Synchronization
 
+/// A device of a project: it stays connected, and gives the application each message once.
+///
+/// `open(host:port:projectID:appName:platform:store:deviceState:options:)` registers it, or takes up
+/// the one that a `DeviceStateStore` has. Iterating over `messages` or `events` connects; a message
+/// is acknowledged when the application asks for the next one. `registrationTokens()` tells under
+/// which token senders reach it, now and later.
 public actor MartletDevice {
     enum State {
         /// Not asked to connect yet. Can transition to: opening, ended.
@@ -41,7 +48,7 @@ public actor MartletDevice {
     }
 
     let options: DeviceOptions
-    private let dialer: Dialer
+    private var dialer: Dialer
     var random = SystemRandomNumberGenerator()
     private var backoff: Backoff
     private var openedAt = NIODeadline.uptimeNanoseconds(0)
@@ -62,19 +69,26 @@ public actor MartletDevice {
     /// Receipts that this connection's broker has been told, by their correlation. Nobody waits for
     /// them, so reading does not go on for their sake.
     var receiptsTold: [UInt32: PendingReceipt] = [:]
-    /// DEV-2: what the application asked for about topics, and where it wants that kept.
+    /// DEV-2: what the application asked for about topics.
     var topics: TopicWishes
-    let keepTopics: (@Sendable (AskedTopics) -> Void)?
     /// What this connection's broker has been told of what was asked for in earlier runs; as receipts.
     var topicsTold: (correlation: UInt32, wishes: [TopicWishes.Wish])?
     var topicTimer: Scheduled<Void>?
     var topicBackoff: Backoff
     var refusalListeners: [UInt64: AsyncStream<TopicRefusal>.Continuation] = [:]
-    /// Who listens for new tokens.
+    /// Who listens for tokens.
     var tokenListeners: [UInt64: AsyncStream<String>.Continuation] = [:]
     private var helloState: DeviceState
     /// PRI-2: what the broker is told on every connection.
     public internal(set) var deviceState: DeviceState
+    /// DEV-4: messages of the application that wait for the broker's answer.
+    package internal(set) var upstreamCount = 0
+    // What outlives the process.
+    var keeper: StateKeeper?
+    /// The write that has begun last, and one that will take along what changes until it begins.
+    var lastSave: Task<Void, any Error>?
+    var nextSave: Task<Void, any Error>?
+
     var openWaiters: [(number: UInt64, waiter: CheckedContinuation<Link, any Error>)] = []
 
     /// Numbers those who wait, so that one can be cancelled.
@@ -86,14 +100,33 @@ public actor MartletDevice {
     ///   - deviceState: how awake the device is when it connects.
     ///   - askedTopics: what `askedTopics` was when the application last kept it (DEV-2). The broker is
     ///     told it when the device has connected.
-    ///   - keepTopics: called with every other `askedTopics`, before the broker is told; on the device's
-    ///     event loop, so it should not take long.
     public init(
         host: String, port: Int = Limits.defaultPort, credentials: DeviceCredentials,
         unconfirmed: [UInt64] = [], deviceState: DeviceState = .active,
-        askedTopics: AskedTopics = AskedTopics(),
-        keepTopics: (@Sendable (AskedTopics) -> Void)? = nil,
+        askedTopics: AskedTopics = AskedTopics(), options: DeviceOptions = DeviceOptions()
+    ) {
+        self.init(
+            host: host, port: port, credentials: credentials, unconfirmed: unconfirmed,
+            deviceState: deviceState, askedTopics: askedTopics, keeper: nil, options: options)
+    }
+
+    /// A device that a store keeps: `stored` is what it has, and it is written when that changes.
+    /// `open(host:port:projectID:appName:platform:store:deviceState:options:)` does all of it.
+    public init(
+        host: String, port: Int = Limits.defaultPort, stored: StoredDevice,
+        store: any DeviceStateStore, deviceState: DeviceState = .active,
         options: DeviceOptions = DeviceOptions()
+    ) {
+        self.init(
+            host: host, port: port, credentials: stored.credentials,
+            unconfirmed: stored.unconfirmed, deviceState: deviceState, askedTopics: stored.topics,
+            keeper: StateKeeper(store: store, stored: stored), options: options)
+    }
+
+    private init(
+        host: String, port: Int, credentials: DeviceCredentials, unconfirmed: [UInt64],
+        deviceState: DeviceState, askedTopics: AskedTopics, keeper: StateKeeper?,
+        options: DeviceOptions
     ) {
         known = Mutex(credentials)
         self.deviceState = deviceState
@@ -101,14 +134,14 @@ public actor MartletDevice {
         self.options = options
         backoff = options.backoff
         topics = TopicWishes(askedTopics)
-        self.keepTopics = keepTopics
+        self.keeper = keeper
         topicBackoff = options.backoff
         ledger = DeliveryLedger(unconfirmed: unconfirmed)
         eventLoop = options.eventLoopGroup.next()
         executor = eventLoop.executor
         dialer = Dialer(
             host: host, port: port, eventLoop: eventLoop,
-            settings: ConnectionSettings(heartbeat: options.heartbeat))
+            settings: ConnectionSettings(options.heartbeat))
     }
 
     deinit {
@@ -135,8 +168,17 @@ public actor MartletDevice {
     /// throws where trying again cannot help. Iterating over `messages` connects too.
     public func connect() async throws { _ = try await link() }
 
-    /// Sends what is to be acknowledged, disconnects, and ends the sequence of messages.
-    public func close() { end(nil) }
+    /// DEV-5: how long the connection may be silent before it is pinged, as learned until now; less
+    /// where the broker bears less silence.
+    public var heartbeat: Duration { dialer.settings.pace.interval }
+
+    /// Sends what is to be acknowledged, disconnects, and ends the sequence of messages. Returns
+    /// when what there is to keep is kept; an application that must know whether it is calls
+    /// `save()` then.
+    public func close() async {
+        end(nil)
+        try? await save()
+    }
 
     // MARK: Connecting
 
@@ -159,7 +201,13 @@ public actor MartletDevice {
             connection: connections, owner: self)
     }
 
-    func replaceToken(_ token: String) { known.withLock { $0.token = token } }
+    /// DEV-1: HELLO has the new one from now on, and whoever listens is told.
+    func replaceToken(_ token: String) {
+        guard token != credentials.token else { return }
+        known.withLock { $0.token = token }
+        for listener in tokenListeners.values { listener.yield(token) }
+        saveSoon()
+    }
 
     private func wait(_ pause: Duration) {
         state = .waiting(
@@ -220,6 +268,12 @@ extension MartletDevice: ConnectionOwner {
         assumeIsolated { device in device.lost(error, connection: connection) }
     }
 
+    nonisolated func connectionLearned(_ pace: HeartbeatPace, connection: UInt64) {
+        assumeIsolated { device in
+            if connection == device.connections { device.dialer.settings.pace = pace }
+        }
+    }
+
     private func opened(_ link: Link) {
         guard case .opening = state, link.connection == connections else {
             return link.channel.close(promise: nil)
@@ -227,6 +281,8 @@ extension MartletDevice: ConnectionOwner {
         state = .open(link)
         openedAt = .now()
         ledger.connected(acknowledgedThrough: link.welcome.acknowledgedThrough)
+        // REG-4: another token was given, and its answer lost on the way.
+        if !link.welcome.token.isEmpty { replaceToken(link.welcome.token) }
         // HELLO said what it was when the connection was dialed.
         if deviceState != helloState { tell(deviceState, on: link) }
         for receipt in receipts.all { send(receipt, on: link) }

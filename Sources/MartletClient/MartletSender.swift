@@ -23,6 +23,9 @@ public struct SendResult: Sendable, Hashable {
     /// FAN-1: its place among the project's messages that wait until others have ended; nil: it does
     /// not.
     public var deferredPlace: UInt64?
+    /// GRP-5: what became of a group's members, or of the tokens among several targets; nil for any
+    /// other target.
+    public var tokens: TokenResults?
 }
 
 /// MSG-10: what became of a message that was cancelled.
@@ -93,6 +96,16 @@ public final class MartletSender: Sendable {
                 validateOnly: validateOnly))
     }
 
+    /// One message to the instances that any of the targets means, each once. A token that is not good
+    /// does not refuse the message: it is in the result's `tokens`.
+    ///
+    /// - Parameter targets: at most 10,000 tokens and 100 topics, conditions and groups.
+    @discardableResult
+    public func send(_ message: Message, toAll targets: [MessageTarget]) async throws -> SendResult
+    {
+        try await send(OutgoingMessage(to: .several(targets), message))
+    }
+
     /// MSG-10: whoever has not got the message does not get it. NOT_FOUND if there is no such message,
     /// or nothing of it is left to cancel.
     ///
@@ -112,6 +125,14 @@ public final class MartletSender: Sendable {
     /// Each iteration has a connection of its own and connects again after a loss; it throws where trying
     /// again cannot help. Two that iterate at a time both get everything.
     public var receipts: Receipts { Receipts(projectID: projectID, client: client) }
+
+    /// UPS-1: what devices of the project send, from the oldest that no sender has taken. The
+    /// broker gives each to one sender at a time. A message is taken when the next one is asked
+    /// for; what is not taken when the connection ends, or within 60 seconds, goes to another
+    /// sender or comes again. Each iteration has a connection of its own and connects again after a
+    /// loss; it gives nothing twice of what it remembers, the last 1000 numbers. It throws where
+    /// trying again cannot help.
+    public var upstreamMessages: UpstreamMessages { UpstreamMessages(client: client) }
 
     /// Sends a message that is encoded already, as one does who sends the same one often.
     @discardableResult
@@ -134,13 +155,25 @@ public final class MartletSender: Sendable {
         let answer = try await client.request { correlation in
             .send(options.request(correlation: correlation, message: message))
         }
-        guard case .accepted(let accepted) = answer else { throw unexpected(answer) }
+        let accepted: Accepted
+        var tokens: TokenResults?
+        switch answer {
+        case .accepted(let plain): accepted = plain
+        case .groupAccepted(let group):
+            accepted = group.accepted
+            tokens = TokenResults(group)
+        case .multicastResult(let multicast):
+            accepted = multicast.accepted
+            tokens = TokenResults(multicast, of: options.target)
+        default: throw unexpected(answer)
+        }
         let number = accepted.messageNumber
         return SendResult(
             messageID: number == 0 ? nil : "projects/\(projectID)/messages/\(number)",
             messageNumber: number, recipients: accepted.recipients,
             rateLimited: accepted.rateLimited, inactive: accepted.inactive,
-            deferredPlace: accepted.deferredPlace == 0 ? nil : accepted.deferredPlace)
+            deferredPlace: accepted.deferredPlace == 0 ? nil : accepted.deferredPlace,
+            tokens: tokens)
     }
 
     // MARK: Topics

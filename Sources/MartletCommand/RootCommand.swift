@@ -31,8 +31,9 @@ struct RootCommand: AsyncParsableCommand {
         version: "0.1.0",
         subcommands: [
             ServeCommand.self, ListenCommand.self, RotateCommand.self, SendCommand.self,
-            CancelCommand.self, ReceiptsCommand.self, ProjectCommand.self,
-            KeyCommand.self, QuotasCommand.self, TopicsCommand.self, SubscribersCommand.self,
+            CancelCommand.self, ReceiptsCommand.self, UpstreamCommand.self, ProjectCommand.self,
+            KeyCommand.self, GroupCommand.self, QuotasCommand.self, TopicsCommand.self,
+            SubscribersCommand.self,
             AudienceCommand.self, ExplainCommand.self, FanoutsCommand.self, TopCommand.self,
             CheckCommand.self, DemoCommand.self,
         ])

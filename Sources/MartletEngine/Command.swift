@@ -23,6 +23,12 @@ public enum Command: Sendable {
     /// A sender changes one topic for many tokens (TOP-4).
     case changeTopic(
         project: ProjectNumber, topic: String, change: TopicOperation, tokens: [String])
+    /// GRP-1. The key was made at the edge.
+    case createGroup(project: ProjectNumber, name: String, key: GroupKey, tokens: [String])
+    /// GRP-2: name and key must be those of one group.
+    case changeGroup(
+        project: ProjectNumber, name: String, key: String, change: GroupOperation,
+        tokens: [String])
     case send(project: ProjectNumber, message: SendCommand)
     case acknowledge([Acknowledgement])
     /// STO-2: the instance has a connection. Told when that begins, and daily while it lasts.
@@ -38,6 +44,10 @@ public enum Command: Sendable {
         streamID: UInt64)
     /// RCP-1: a sender has taken the project's receipts up to here.
     case takeReceipts(project: ProjectNumber, through: UInt64)
+    /// UPS-1: a device sends to its project, or to a group of its own (GRP-7).
+    case upstream(UpstreamCommand)
+    /// UPS-1: senders have taken these messages of the project's devices.
+    case takeUpstream(project: ProjectNumber, numbers: [UInt64])
 }
 
 /// A server key to be: ID, name and digest, made at the edge.
@@ -91,6 +101,10 @@ public struct SendCommand: Sendable {
         case token(String)
         case topic(String)
         case condition(String)
+        /// The group's key.
+        case group(String)
+        /// Targets of the other kinds: each instance that any of them means, once.
+        case several([Target])
     }
 
     public init(
@@ -186,7 +200,9 @@ public enum Outcome: Sendable {
     case registered(Instance, Project)
     case unregistered(project: ProjectNumber, ordinal: Ordinal)
     case topicsChanged(TopicChangeResult)
-    /// A fanout for each variant that reaches somebody.
+    /// GRP-1, GRP-2: the group as it is now; without members it is no more.
+    case group(GroupMembers)
+    /// A fanout for each variant that reaches somebody; where these are few, one for each of them.
     case accepted(Acceptance, fanouts: [Fanout])
     /// REG-4.
     case rotated(Token)
@@ -194,6 +210,9 @@ public enum Outcome: Sendable {
     case cancelled(project: ProjectNumber, number: UInt64, sequence: MessageSequence?)
     /// RCP-2: kept for the project's senders; nil: nobody asked for it, or it was told before.
     case receiptKept(ProjectNumber?)
+    /// GRP-7: what is for a group is a message to its other members.
+    case upstreamAccepted(UpstreamAcceptance, fanouts: [Fanout])
+    case upstreamTaken(ProjectNumber, numbers: [UInt64])
     case refused(MartletError)
 }
 
@@ -231,16 +250,39 @@ public struct Acceptance: Sendable, Hashable {
     /// FAN-1: its place among the project's messages that wait until others have ended; 0: it does
     /// not.
     public var deferredPlace: UInt64
+    public var named: NamedResults
 
     public init(
         messageNumber: UInt64, recipientCount: UInt64, rateLimitedCount: UInt64 = 0,
-        inactiveCount: UInt64 = 0, deferredPlace: UInt64 = 0
+        inactiveCount: UInt64 = 0, deferredPlace: UInt64 = 0, named: NamedResults = .none
     ) {
         self.messageNumber = messageNumber
         self.recipientCount = recipientCount
         self.rateLimitedCount = rateLimitedCount
         self.inactiveCount = inactiveCount
         self.deferredPlace = deferredPlace
+        self.named = named
+    }
+}
+
+/// What became of the instances that a message's target names one by one.
+public enum NamedResults: Sendable, Hashable {
+    /// It names none, or one.
+    case none
+    /// GRP-5: the members of a group; of a message that is scheduled nobody, for they are those of then.
+    case group(successCount: Int, failures: [GroupFailure])
+    /// The tokens among several targets, by their index among all of these. Of a message that waits, as
+    /// it is when it is accepted.
+    case tokens(successCount: Int, failures: [TopicChangeResult.Failure])
+
+    public struct GroupFailure: Sendable, Hashable {
+        public var token: Token
+        public var word: ErrorWord
+
+        public init(token: Token, word: ErrorWord) {
+            self.token = token
+            self.word = word
+        }
     }
 }
 

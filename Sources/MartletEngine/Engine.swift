@@ -22,6 +22,12 @@ public struct Engine: ~Copyable {
     let limits: MailboxLimits
     /// QUO-1.
     var rates: DeviceRates
+    /// QUO-2.
+    var upstreamRates: DeviceRates
+    /// UPS-1: who listens; nil: nobody.
+    let upstreamBook: UpstreamBook?
+    /// Messages that are kept nowhere, which this transaction has promised a place with a sender.
+    var upstreamPromised: [ProjectNumber: Int] = [:]
     /// The store knows that the broker begins: in this transaction, and for good.
     var hasBegun = false
     /// QUO-4.
@@ -34,7 +40,7 @@ public struct Engine: ~Copyable {
     /// - Parameter quotas: those that others ask and take from as well; nil: this engine's alone.
     public init(
         programs: SharedPrograms = SharedPrograms(), limits: MailboxLimits = MailboxLimits(),
-        book: FanoutBook? = nil, quotas: ProjectQuotas? = nil
+        book: FanoutBook? = nil, quotas: ProjectQuotas? = nil, upstreamBook: UpstreamBook? = nil
     ) {
         self.programs = programs
         self.limits = limits
@@ -42,6 +48,8 @@ public struct Engine: ~Copyable {
         self.quotas = quotas ?? ProjectQuotas(limits)
         rates = DeviceRates(
             perMinute: limits.deviceMessagesPerMinute, perHour: limits.deviceMessagesPerHour)
+        upstreamRates = DeviceRates(perMinute: limits.deviceUpstreamPerMinute, perHour: 0)
+        self.upstreamBook = upstreamBook
     }
 
     /// - Returns: what came of it. A refusal is an outcome; only trouble with the store throws, and
@@ -69,6 +77,10 @@ public struct Engine: ~Copyable {
                 of: ordinal, of: holder, in: project, change, names: topics, now: now, storage)
         case .changeTopic(let project, let topic, let change, let tokens):
             try changeTopic(topic, in: project, change, tokens: tokens, now: now, storage)
+        case .createGroup(let project, let name, let key, let tokens):
+            try createGroup(named: name, key: key, tokens: tokens, in: project, storage)
+        case .changeGroup(let project, let name, let key, let change, let tokens):
+            try changeGroup(named: name, key: key, change, tokens: tokens, in: project, storage)
         case .send(let project, let message):
             try send(message, in: project, now: now, storage)
         case .acknowledge(let acknowledgements):
@@ -83,6 +95,9 @@ public struct Engine: ~Copyable {
             try receipt(kind, of: streamID, by: ordinal, holder, in: project, now: now, storage)
         case .takeReceipts(let project, let through):
             try takeReceipts(through: through, in: project, storage)
+        case .upstream(let message): try acceptUpstream(message, now: now, storage)
+        case .takeUpstream(let project, let numbers):
+            try takeUpstream(numbers, in: project, storage)
         }
     }
 
@@ -90,6 +105,8 @@ public struct Engine: ~Copyable {
     public mutating func committed() {
         isBegun = hasBegun
         rates.committed()
+        upstreamRates.committed()
+        upstreamPromised.removeAll(keepingCapacity: true)
         admission.committed(book)
         quotas.committed()
     }
@@ -99,6 +116,8 @@ public struct Engine: ~Copyable {
         lastAudience = nil
         hasBegun = isBegun
         rates.abandon()
+        upstreamRates.abandon()
+        upstreamPromised.removeAll(keepingCapacity: true)
         admission.abandon(book)
         quotas.abandon()
     }
@@ -106,7 +125,9 @@ public struct Engine: ~Copyable {
     /// Forgets what a command may make untrue.
     private mutating func forget(_ command: Command) {
         switch command {
-        case .send, .rotate, .cancel, .receipt, .takeReceipts, .changeProject: break
+        case .send, .rotate, .cancel, .receipt, .takeReceipts, .changeProject, .upstream,
+            .takeUpstream, .createGroup, .changeGroup:
+            break
         case .acknowledge(let acknowledgements):
             for one in acknowledgements where one.departure != nil {
                 lastAudience?.forgetInactive(one.ordinal, in: one.project)

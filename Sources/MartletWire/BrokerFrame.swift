@@ -29,6 +29,12 @@ public enum BrokerFrame: Sendable, Hashable {
     case fanoutPage(FanoutPage)
     case statusResult(StatusResult)
     case quotaList(QuotaList)
+    case upstreamAccepted(UpstreamAccepted)
+    case upstreamMessage(UpstreamDelivery)
+    case group(GroupResult)
+    case groupPage(GroupPage)
+    case groupAccepted(GroupAccepted)
+    case multicastResult(MulticastResult)
 
     public var type: FrameType {
         switch self {
@@ -57,13 +63,21 @@ public enum BrokerFrame: Sendable, Hashable {
         case .fanoutPage(let frame): frame.type
         case .statusResult(let frame): frame.type
         case .quotaList(let frame): frame.type
+        case .upstreamAccepted(let frame): frame.type
+        case .upstreamMessage(let frame): frame.type
+        case .group(let frame): frame.type
+        case .groupPage(let frame): frame.type
+        case .groupAccepted(let frame): frame.type
+        case .multicastResult(let frame): frame.type
         }
     }
 
     /// The number that ties an answer to its request; nil for frames that carry none.
     public var correlation: UInt32? {
         switch self {
-        case .welcome, .ping, .pong, .draining, .deliver, .confirmed, .deleted, .receiptEvent: nil
+        case .welcome, .ping, .pong, .draining, .deliver, .confirmed, .deleted, .receiptEvent,
+            .upstreamMessage:
+            nil
         case .error(let frame): frame.correlation
         case .done(let frame): frame.correlation
         case .topicResult(let frame): frame.correlation
@@ -81,6 +95,11 @@ public enum BrokerFrame: Sendable, Hashable {
         case .fanoutPage(let frame): frame.correlation
         case .statusResult(let frame): frame.correlation
         case .quotaList(let frame): frame.correlation
+        case .upstreamAccepted(let frame): frame.correlation
+        case .group(let frame): frame.correlation
+        case .groupPage(let frame): frame.correlation
+        case .groupAccepted(let frame): frame.correlation
+        case .multicastResult(let frame): frame.correlation
         }
     }
 
@@ -112,6 +131,12 @@ public enum BrokerFrame: Sendable, Hashable {
         case .fanoutPage(let frame): frame.encode(into: &writer)
         case .statusResult(let frame): frame.encode(into: &writer)
         case .quotaList(let frame): frame.encode(into: &writer)
+        case .upstreamAccepted(let frame): frame.encode(into: &writer)
+        case .upstreamMessage(let frame): frame.encode(into: &writer)
+        case .group(let frame): frame.encode(into: &writer)
+        case .groupPage(let frame): frame.encode(into: &writer)
+        case .groupAccepted(let frame): frame.encode(into: &writer)
+        case .multicastResult(let frame): frame.encode(into: &writer)
         }
     }
 
@@ -162,12 +187,19 @@ public enum BrokerFrame: Sendable, Hashable {
         case .fanoutPage: .fanoutPage(try FanoutPage(from: &reader))
         case .statusResult: .statusResult(try StatusResult(from: &reader))
         case .quotaList: .quotaList(try QuotaList(from: &reader))
+        case .upstreamAccepted: .upstreamAccepted(try UpstreamAccepted(from: &reader))
+        case .upstreamMessage: .upstreamMessage(try UpstreamDelivery(from: &reader))
+        case .group: .group(try GroupResult(from: &reader))
+        case .groupPage: .groupPage(try GroupPage(from: &reader))
+        case .groupAccepted: .groupAccepted(try GroupAccepted(from: &reader))
+        case .multicastResult: .multicastResult(try MulticastResult(from: &reader))
         case .hello, .acknowledge, .subscribe, .unsubscribe, .unregister, .send, .changeTopic,
             .audience, .explain, .listTopics, .listSubscribers, .listAudience, .listInstanceTopics,
             .createProject, .listProjects, .createKey, .revokeKey, .listKeys, .deviceState,
             .receipt, .rotate, .cancel, .listenReceipts, .receiptAcknowledge, .changeProject,
-            .listFanouts, .status,
-            .quotas:
+            .listFanouts, .status, .quotas, .upstream, .listenUpstream, .upstreamAcknowledge,
+            .createGroup, .changeGroup, .findGroup, .listGroups,
+            .multicast:
             throw .unexpectedFrame(type)
         }
     }

@@ -35,6 +35,13 @@ public enum ClientFrame: Sendable, Hashable {
     case listFanouts(ListFanoutsRequest)
     case status(StatusRequest)
     case quotas(QuotasRequest)
+    case upstream(UpstreamRequest)
+    case listenUpstream(ListenUpstreamRequest)
+    case upstreamAcknowledge(UpstreamAcknowledge)
+    case createGroup(CreateGroupRequest)
+    case changeGroup(ChangeGroupRequest)
+    case findGroup(FindGroupRequest)
+    case listGroups(ListGroupsRequest)
 
     public var type: FrameType {
         switch self {
@@ -66,13 +73,22 @@ public enum ClientFrame: Sendable, Hashable {
         case .listFanouts(let frame): frame.type
         case .status(let frame): frame.type
         case .quotas(let frame): frame.type
+        case .upstream(let frame): frame.type
+        case .listenUpstream(let frame): frame.type
+        case .upstreamAcknowledge(let frame): frame.type
+        case .createGroup(let frame): frame.type
+        case .changeGroup(let frame): frame.type
+        case .findGroup(let frame): frame.type
+        case .listGroups(let frame): frame.type
         }
     }
 
     /// The number that ties an answer to its request; nil for frames that carry none.
     public var correlation: UInt32? {
         switch self {
-        case .hello, .ping, .pong, .acknowledge, .deviceState, .receiptAcknowledge: nil
+        case .hello, .ping, .pong, .acknowledge, .deviceState, .receiptAcknowledge,
+            .upstreamAcknowledge:
+            nil
         case .deviceTopics(let frame): frame.correlation
         case .unregister(let frame): frame.correlation
         case .send(let frame): frame.correlation
@@ -95,6 +111,12 @@ public enum ClientFrame: Sendable, Hashable {
         case .listFanouts(let frame): frame.correlation
         case .status(let frame): frame.correlation
         case .quotas(let frame): frame.correlation
+        case .upstream(let frame): frame.correlation
+        case .listenUpstream(let frame): frame.correlation
+        case .createGroup(let frame): frame.correlation
+        case .changeGroup(let frame): frame.correlation
+        case .findGroup(let frame): frame.correlation
+        case .listGroups(let frame): frame.correlation
         }
     }
 
@@ -129,6 +151,13 @@ public enum ClientFrame: Sendable, Hashable {
         case .listFanouts(let frame): frame.encode(into: &writer)
         case .status(let frame): frame.encode(into: &writer)
         case .quotas(let frame): frame.encode(into: &writer)
+        case .upstream(let frame): frame.encode(into: &writer)
+        case .listenUpstream(let frame): frame.encode(into: &writer)
+        case .upstreamAcknowledge(let frame): frame.encode(into: &writer)
+        case .createGroup(let frame): frame.encode(into: &writer)
+        case .changeGroup(let frame): frame.encode(into: &writer)
+        case .findGroup(let frame): frame.encode(into: &writer)
+        case .listGroups(let frame): frame.encode(into: &writer)
         }
     }
 
@@ -163,7 +192,8 @@ public enum ClientFrame: Sendable, Hashable {
         case .unsubscribe:
             .deviceTopics(try DeviceTopicsRequest(operation: .unsubscribe, from: &reader))
         case .unregister: .unregister(try UnregisterRequest(from: &reader))
-        case .send: .send(try SendRequest(from: &reader))
+        case .send: .send(try SendRequest(isMulticast: false, from: &reader))
+        case .multicast: .send(try SendRequest(isMulticast: true, from: &reader))
         case .changeTopic: .changeTopic(try ChangeTopicRequest(from: &reader))
         case .audience: .condition(try ConditionQuestion(kind: .audience, from: &reader))
         case .explain: .condition(try ConditionQuestion(kind: .explain, from: &reader))
@@ -186,10 +216,18 @@ public enum ClientFrame: Sendable, Hashable {
         case .listFanouts: .listFanouts(try ListFanoutsRequest(from: &reader))
         case .status: .status(try StatusRequest(from: &reader))
         case .quotas: .quotas(try QuotasRequest(from: &reader))
+        case .upstream: .upstream(try UpstreamRequest(from: &reader))
+        case .listenUpstream: .listenUpstream(try ListenUpstreamRequest(from: &reader))
+        case .upstreamAcknowledge: .upstreamAcknowledge(try UpstreamAcknowledge(from: &reader))
+        case .createGroup: .createGroup(try CreateGroupRequest(from: &reader))
+        case .changeGroup: .changeGroup(try ChangeGroupRequest(from: &reader))
+        case .findGroup: .findGroup(try FindGroupRequest(from: &reader))
+        case .listGroups: .listGroups(try ListGroupsRequest(from: &reader))
         case .welcome, .error, .draining, .done, .deliver, .accepted, .topicResult, .audienceResult,
             .explanation, .topicPage, .tokenPage, .project, .projectPage, .key, .keyPage,
             .confirmed, .deleted, .rotated, .cancelled, .receiptEvent, .fanoutPage, .statusResult,
-            .quotaList:
+            .quotaList, .upstreamAccepted, .upstreamMessage,
+            .group, .groupPage, .groupAccepted, .multicastResult:
             throw .unexpectedFrame(type)
         }
     }

@@ -65,6 +65,22 @@ public enum FrameType: UInt8, Sendable, CaseIterable, Hashable {
     case fanoutPage = 0x51
     case status = 0x52
     case statusResult = 0x53
+
+    case createGroup = 0x60
+    case changeGroup = 0x61
+    case group = 0x62
+    case findGroup = 0x63
+    case listGroups = 0x64
+    case groupPage = 0x65
+    case groupAccepted = 0x66
+    case multicast = 0x67
+    case multicastResult = 0x68
+
+    case upstream = 0x70
+    case upstreamAccepted = 0x71
+    case listenUpstream = 0x72
+    case upstreamMessage = 0x73
+    case upstreamAcknowledge = 0x74
 }
 
 /// Who the client says it is in HELLO, and who the broker takes it for in WELCOME.

@@ -13,12 +13,19 @@ public enum MessageTarget: Sendable, Hashable {
     case topic(String)
     /// All instances that satisfy a condition, such as `'a' in topics && !('b' in topics)`.
     case condition(String)
+    /// GRP-5: the members of a group, by its key.
+    case group(String)
+    /// The instances that any of these means, each once; not several again.
+    case several([MessageTarget])
 
-    public init(kind: TargetKind, text: String) {
+    /// nil for several, which one text does not say.
+    public init?(kind: TargetKind, text: String) {
         switch kind {
         case .token: self = .token(text)
         case .topic: self = .topic(text)
         case .condition: self = .condition(text)
+        case .group: self = .group(text)
+        case .several: return nil
         }
     }
 
@@ -27,14 +34,30 @@ public enum MessageTarget: Sendable, Hashable {
         case .token: .token
         case .topic: .topic
         case .condition: .condition
+        case .group: .group
+        case .several: .several
         }
     }
 
-    /// The token, name or condition.
+    /// The token, name, condition or key; of several each, with commas between them.
     public var text: String {
         switch self {
-        case .token(let text), .topic(let text), .condition(let text): text
+        case .token(let text), .topic(let text), .condition(let text), .group(let text): text
+        case .several(let targets): targets.map(\.text).joined(separator: ", ")
         }
+    }
+
+    init(from reader: inout WireReader) throws(WireError) {
+        let kind: TargetKind = try reader.choice("target kind")
+        guard let target = MessageTarget(kind: kind, text: try reader.string()) else {
+            throw .unknownValue(field: "target kind", value: UInt64(kind.rawValue))
+        }
+        self = target
+    }
+
+    func encode(into writer: inout WireWriter) {
+        writer.u8(kind.rawValue)
+        writer.string(text)
     }
 }
 

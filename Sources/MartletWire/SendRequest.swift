@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SEND and its answer. The message stays raw bytes here: the broker validates them in place and
-// passes them on as they are. Rests on `MessageTarget`.
+// SEND, which is MULTICAST with several targets, and the answer to both. The message stays raw bytes
+// here: the broker validates them in place and passes them on as they are. Rests on `MessageTarget`.
 
 public import MartletBase
 
-/// 0x20: a sender's request to send one message.
+/// 0x20 and 0x67: a sender's request to send one message.
 public struct SendRequest: WireFrame {
     public var correlation: UInt32
     /// MSG-7: check everything and send nothing.
     public var validateOnly: Bool
     /// RCP-1: the project's senders want to know what becomes of it.
     public var wantsReceipts: Bool
+    /// Several are said in a frame of another type.
     public var target: MessageTarget
     /// nil is the default, 28 days. May be more than allowed: that is the broker's to refuse.
     public var timeToLiveSeconds: UInt32?
@@ -48,16 +49,21 @@ public struct SendRequest: WireFrame {
         self.validateOnly = validateOnly
     }
 
-    public var type: FrameType { .send }
+    public var type: FrameType { target.kind == .several ? .multicast : .send }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    /// - Parameter isMulticast: whether a list of targets stands where one does otherwise.
+    public init(isMulticast: Bool, from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         let flags = try reader.u8()
         guard flags & ~3 == 0 else { throw .unknownValue(field: "flags", value: UInt64(flags)) }
         validateOnly = flags & 1 != 0
         wantsReceipts = flags & 2 != 0
-        let kind: TargetKind = try reader.choice("target kind")
-        target = MessageTarget(kind: kind, text: try reader.string())
+        target =
+            isMulticast
+            ? .several(
+                try reader.list(entryBytesMin: 3) { (reader) throws(WireError) in
+                    try MessageTarget(from: &reader)
+                }) : try MessageTarget(from: &reader)
         timeToLiveSeconds = try reader.optionalU32()
         let number = try reader.u8()
         priority = MessagePriority(rawValue: number)
@@ -75,8 +81,11 @@ public struct SendRequest: WireFrame {
     public func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
         writer.u8((validateOnly ? 1 : 0) | (wantsReceipts ? 2 : 0))
-        writer.u8(target.kind.rawValue)
-        writer.string(target.text)
+        if case .several(let targets) = target {
+            writer.list(targets) { (writer, target) in target.encode(into: &writer) }
+        } else {
+            target.encode(into: &writer)
+        }
         writer.optionalU32(timeToLiveSeconds)
         writer.u8(priority?.rawValue ?? 0)
         writer.string(collapseKey)

@@ -19,7 +19,8 @@ public struct Welcome: WireFrame {
     public var senderID: UInt64
     /// Every message up to here is acknowledged for good. 0 but for devices.
     public var acknowledgedThrough: UInt64
-    /// New devices: the registration token, else empty.
+    /// The registration token where the device has not heard of it: of a new device, and of one
+    /// whose HELLO had a former one; else empty.
     public var token: String
     /// New devices: the device key, else empty.
     public var deviceKey: String

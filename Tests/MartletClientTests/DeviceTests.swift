@@ -426,7 +426,13 @@ private func answerSubscription(_ connection: FakeConnection) async -> [String]?
     @Test("NET-2 a silent connection is pinged, and given up and made anew when nothing answers")
     func heartbeat() async throws {
         try await FakeBroker.run { broker in
-            let device = device(broker, options: options { $0.heartbeat = .milliseconds(20) })
+            let device = device(
+                broker,
+                options: options {
+                    $0.heartbeat.shortest = .milliseconds(1)
+                    $0.heartbeat.first = .milliseconds(20)
+                    $0.heartbeat.answerTimeout = .milliseconds(20)
+                })
             async let connected: Void = device.connect()
             let first = await broker.connection()
             await first.welcome()
@@ -434,6 +440,7 @@ private func answerSubscription(_ connection: FakeConnection) async -> [String]?
             #expect(await first.next() == .frame(.ping(Ping(value: 0))))
             await broker.connection().welcome()
             #expect(await first.next() == .closed)
+            #expect(await device.heartbeat < .milliseconds(20), "DEV-5")
             await device.close()
         }
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The client's decisions without sockets or clocks: pauses, duplicates, acknowledgements, heartbeat
-// and correlations.
+// The client's decisions without sockets or clocks: pauses, duplicates, acknowledgements and
+// correlations; those about heartbeats are in `HeartbeatTests.swift`.
 
 import MartletClient
 import Testing
@@ -247,38 +247,6 @@ struct SeededGenerator: RandomNumberGenerator {
         #expect(queue.all.count == 1000 && queue.all.first == receipt(2))
         queue.remove(receipt(2))
         #expect(queue.all.first == receipt(3))
-    }
-}
-
-@Suite struct HeartbeatTests {
-    @Test(
-        "NET-2 a connection that is busy both ways is not pinged, a silent one is, a dead one ends")
-    func decisions() {
-        var heartbeat = Heartbeat()
-        heartbeat.sent()
-        heartbeat.received()
-        #expect(heartbeat.tick(isReading: true) == .nothing)
-        #expect(heartbeat.tick(isReading: true) == .ping)
-        heartbeat.received()
-        #expect(heartbeat.tick(isReading: true) == .ping, "this side was silent")
-        heartbeat.sent()
-        #expect(heartbeat.tick(isReading: true) == .ping, "the other side was silent")
-        #expect(heartbeat.tick(isReading: true) == .giveUp)
-    }
-
-    @Test("NET-2 while the application holds back reading, silence is no death")
-    func paused() {
-        var heartbeat = Heartbeat()
-        for _ in 0..<5 { #expect(heartbeat.tick(isReading: false) == .ping) }
-        #expect(heartbeat.tick(isReading: true) == .ping)
-        #expect(heartbeat.tick(isReading: true) == .giveUp)
-    }
-
-    @Test("NET-2 a ping comes at least twice in the time that the broker bears")
-    func interval() {
-        let configured = Duration.seconds(840)
-        #expect(Heartbeat.interval(configured: configured, idleSeconds: 1800) == configured)
-        #expect(Heartbeat.interval(configured: configured, idleSeconds: 60) == .seconds(30))
     }
 }
 

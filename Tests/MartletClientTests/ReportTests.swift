@@ -177,7 +177,8 @@ private func receipt(_ connection: FakeConnection) async -> ReceiptRequest? {
     func rotation() async throws {
         try await FakeBroker.run { broker in
             let device = device(broker)
-            var tokens = await device.newTokens().makeAsyncIterator()
+            var tokens = await device.registrationTokens().makeAsyncIterator()
+            #expect(await tokens.next() == "tok")
             async let rotated = device.rotateToken()
             let first = await broker.connection()
             await first.welcome()
@@ -198,6 +199,69 @@ private func receipt(_ connection: FakeConnection) async -> ReceiptRequest? {
             }
             await device.close()
             #expect(await tokens.next() == nil)
+        }
+    }
+
+    @Test(
+        "DEV-1 REG-4 the answer to ROTATE is lost: the next WELCOME has the token, and it is not asked for twice"
+    )
+    func lostRotation() async throws {
+        try await FakeBroker.run { broker in
+            let device = device(broker)
+            var tokens = await device.registrationTokens().makeAsyncIterator()
+            #expect(await tokens.next() == "tok")
+            async let rotated = device.rotateToken()
+            let first = await broker.connection()
+            await first.welcome()
+            guard case .rotate = await frame(first) else {
+                Issue.record("ROTATE expected")
+                return
+            }
+            await first.close()
+            let second = await broker.connection()
+            guard case .device(_, "tok", "dev", _, _) = await second.welcome(token: "tok-2") else {
+                Issue.record("the new token cannot be known")
+                return
+            }
+            let token = try await rotated
+            #expect(token == "tok-2" && device.credentials.token == "tok-2")
+            #expect(await tokens.next() == "tok-2")
+            await device.close()
+            #expect(await second.next() == .closed, "no second ROTATE")
+        }
+    }
+
+    @Test(
+        "DEV-1 REG-4 ROTATE that the broker never got is sent again; in the end the error is thrown"
+    )
+    func repeatedRotation() async throws {
+        try await FakeBroker.run { broker in
+            let device = device(broker)
+            async let rotated = device.rotateToken()
+            for _ in 0..<2 {
+                let connection = await broker.connection()
+                await connection.welcome()
+                guard case .rotate = await frame(connection) else {
+                    Issue.record("ROTATE expected")
+                    return
+                }
+                await connection.close()
+            }
+            let third = await broker.connection()
+            await third.welcome()
+            guard case .rotate(let request) = await frame(third) else { return }
+            third.send(.rotated(Rotated(correlation: request.correlation, token: "tok-2")))
+            let token = try await rotated
+            #expect(token == "tok-2")
+
+            async let error = refusal { try await device.rotateToken() }
+            for _ in 0..<DeviceOptions().attemptsMax {
+                guard case .rotate(let request) = await frame(third) else { return }
+                third.fail(.unavailable, correlation: request.correlation, retryDelay: 1)
+            }
+            #expect(await error?.word == .unavailable)
+            #expect(device.credentials.token == "tok-2")
+            await device.close()
         }
     }
 

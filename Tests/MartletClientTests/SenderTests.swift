@@ -224,7 +224,7 @@ private func accept(_ request: SendRequest?, number: UInt64, on connection: Fake
     func tooLong() async throws {
         try await FakeBroker.run { broker in
             let sender = sender(broker)
-            let tokens = Array(repeating: String(repeating: "x", count: 100), count: 1000)
+            let tokens = Array(repeating: String(repeating: "x", count: 600), count: 1000)
             async let error = refusal { _ = try await sender.subscribe(tokens, toTopic: "t") }
             let connection = await broker.connection()
             await connection.welcome()

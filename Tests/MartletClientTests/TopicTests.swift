@@ -6,7 +6,6 @@
 import MartletBase
 import MartletClient
 import MartletWire
-import Synchronization
 import Testing
 
 @Suite struct TopicWishesTests {
@@ -38,6 +37,21 @@ import Testing
         let third = wishes.ask(.subscribe, "a")
         wishes.done(second)
         #expect(wishes.isLast(third) && wishes.asked == AskedTopics(subscriptions: ["a"]))
+    }
+
+    @Test("DEV-2 a wish that is taken back leaves what held before it, which is said once more")
+    func takenBack() {
+        var wishes = TopicWishes()
+        let first = wishes.ask(.subscribe, "a")
+        wishes.done(first)
+        let second = wishes.ask(.unsubscribe, "a")
+        wishes.takeBack(second, for: first)
+        #expect(wishes.asked == AskedTopics(subscriptions: ["a"]))
+        #expect(wishes.next(bytesMax: 100) == [first])
+        let third = wishes.ask(.subscribe, "b")
+        let fourth = wishes.ask(.unsubscribe, "b")
+        wishes.takeBack(third, for: nil)
+        #expect(wishes.isLast(fourth), "a later wish holds, whatever becomes of the earlier")
     }
 
     @Test("DEV-2 an earlier run's wishes are said in requests that the broker takes, each once")
@@ -75,16 +89,18 @@ import Testing
 }
 
 private func device(
-    _ broker: FakeBroker, asked: AskedTopics = AskedTopics(),
-    keep: (@Sendable (AskedTopics) -> Void)? = nil, attemptsMax: Int = 5
+    _ broker: FakeBroker, asked: AskedTopics = AskedTopics(), store: MemoryStore = MemoryStore(),
+    attemptsMax: Int = 5
 ) -> MartletDevice {
     var options = DeviceOptions()
     options.backoff = quickBackoff
     options.attemptsMax = attemptsMax
     return MartletDevice(
         host: "127.0.0.1", port: broker.port,
-        credentials: DeviceCredentials(projectID: "tides", token: "tok", deviceKey: "dev"),
-        askedTopics: asked, keepTopics: keep, options: options)
+        stored: StoredDevice(
+            credentials: DeviceCredentials(projectID: "tides", token: "tok", deviceKey: "dev"),
+            appName: "com.example.tides", platform: .apple, topics: asked), store: store,
+        options: options)
 }
 
 extension FakeConnection {
@@ -116,12 +132,12 @@ private struct Unexpected: Error {
     )
     func ensured() async throws {
         try await FakeBroker.run { broker in
-            let kept = Mutex<[AskedTopics]>([])
+            let store = MemoryStore()
             let device = device(
                 broker,
                 asked: AskedTopics(
-                    subscriptions: ["a", "b", "c"], unsubscriptions: ["x"]),
-                keep: { asked in kept.withLock { $0.append(asked) } }, attemptsMax: 2)
+                    subscriptions: ["a", "b", "c"], unsubscriptions: ["x"]), store: store,
+                attemptsMax: 2)
             let refusals = await device.topicRefusals()
             async let connected: Void = device.connect()
             let first = await broker.connection()
@@ -157,13 +173,7 @@ private struct Unexpected: Error {
             second.answer(try await second.topicsRequest())
             try await subscribed
             #expect(await device.askedTopics == AskedTopics(subscriptions: ["b", "c", "d"]))
-            let seen = kept.withLock { $0 }
-            #expect(
-                seen == [
-                    AskedTopics(subscriptions: ["b", "c"], unsubscriptions: ["x"]),
-                    AskedTopics(subscriptions: ["b", "c"]),
-                    AskedTopics(subscriptions: ["b", "c", "d"]),
-                ])
+            #expect(store.saved.last?.topics == AskedTopics(subscriptions: ["b", "c", "d"]))
             // It was said in this run: not on every connection.
             await second.close()
             let third = await broker.connection()
@@ -182,15 +192,14 @@ private struct Unexpected: Error {
         "DEV-2 a wish is kept before the broker hears of it, and survives a failure that may pass")
     func remembered() async throws {
         try await FakeBroker.run { broker in
-            let kept = Mutex<[AskedTopics]>([])
-            let device = device(
-                broker, keep: { asked in kept.withLock { $0.append(asked) } }, attemptsMax: 2)
+            let store = MemoryStore()
+            let device = device(broker, store: store, attemptsMax: 2)
             async let error = refusal { try await device.subscribe(toTopic: "t") }
             let connection = await broker.connection()
             await connection.welcome()
             for _ in 0..<2 {
                 let request = try await connection.topicsRequest()
-                #expect(kept.withLock { $0 } == [AskedTopics(subscriptions: ["t"])])
+                #expect(store.saved.map(\.topics) == [AskedTopics(subscriptions: ["t"])])
                 connection.fail(
                     .resourceExhausted, correlation: request.correlation, retryDelay: 1)
             }
@@ -203,6 +212,34 @@ private struct Unexpected: Error {
             #expect(await refused?.word == .tooManyTopics)
             #expect(await device.askedTopics == AskedTopics(subscriptions: ["t"]))
             await device.close()
+            #expect(store.saved.last?.topics == AskedTopics(subscriptions: ["t"]))
+        }
+    }
+
+    @Test("DEV-2 what cannot be kept is not asked for, and the error of the store is thrown")
+    func unkept() async throws {
+        try await FakeBroker.run { broker in
+            let store = MemoryStore()
+            let device = device(broker, store: store)
+            async let connected: Void = device.connect()
+            let connection = await broker.connection()
+            await connection.welcome()
+            try await connected
+            store.isBroken = true
+            #expect(await refusal { try await device.subscribe(toTopic: "t") }?.field == "state")
+            #expect(await device.askedTopics == AskedTopics())
+            store.isBroken = false
+            async let subscribed: Void = device.subscribe(toTopic: "u")
+            let request = try await connection.topicsRequest()
+            #expect(request.topics == ["u"])
+            connection.answer(request)
+            try await subscribed
+            store.isBroken = true
+            #expect(
+                await refusal { try await device.unsubscribe(fromTopic: "u") }?.field == "state")
+            #expect(await device.askedTopics == AskedTopics(subscriptions: ["u"]))
+            await device.close()
+            #expect(store.saved.map(\.topics) == [AskedTopics(subscriptions: ["u"])])
         }
     }
 

@@ -83,6 +83,7 @@ extension BrokerModel {
                 case .token(let text): instance.token == text
                 case .topic(let name): instance.topics.contains(name)
                 case .condition: Self.holds(words, instance.topics)
+                case .group, .several: false
                 }
             return isMeant && variant(of: message, for: instance) != nil
         }

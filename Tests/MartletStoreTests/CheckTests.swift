@@ -152,12 +152,15 @@ struct Damage: CustomTestStringConvertible, Sendable {
         p0 + big(number) + big(block)
     }
     private static let small: UInt32 = .max
+    static let group = [UInt8](repeating: 7, count: 24)
 
     /// The store is `CheckTests.fill`: ordinals 0 ..< 700 of which 5 and 6 have left; topic 0 "all"
     /// of everyone (one bitmap), topic 1 "few" of 0 ..< 10 without 5 and 6 (a list of ordinals),
     /// topic 2 free, topic 3 "some" of 0 ..< 460 without those (a list of a block); messages 3 to
-    /// "few" (inbox), 4 to "all" (a blob), 5 to ordinal 0; ordinal 0 has acknowledged 3 and, singly, 5.
-    /// The two that left took the numbers 1 and 2.
+    /// "few" (inbox), 4 to "all" (a blob), 5 to ordinal 0; ordinal 0 has acknowledged 3 and,
+    /// singly, 5. The two that left took the numbers 1 and 2. Ordinal 20 has another token than at
+    /// first.
+    /// A group "g" has 0, 1 and 2 as members.
     static let all: [Damage] = [
         Damage("no format", "meta", Array("format".utf8), [], .keep),
         Damage(
@@ -200,6 +203,12 @@ struct Damage: CustomTestStringConvertible, Sendable {
         Damage(
             "token elsewhere", "tokens", [], [.tokenIndex, .tokenIndex],
             .put(little(0 as UInt32) + little(8 as UInt32))),
+        Damage("former token gone", "formerTokens", [], [.tokenIndex], .delete),
+        Damage(
+            "former token elsewhere", "formerTokens", [], [.tokenIndex, .tokenIndex],
+            .put(little(0 as UInt32) + little(9 as UInt32))),
+        Damage("former token cut off", "instances", o(20), [.damagedRecord], .dropLast(1)),
+        Damage("former token forgotten", "instances", o(20), [.tokenIndex], .dropLast(24)),
         Damage(
             "instance of another app", "instances", o(9),
             [.instanceWithoutApp, .standingSet, .standingSet], .patch(64, little(3 as UInt32))),
@@ -253,6 +262,31 @@ struct Damage: CustomTestStringConvertible, Sendable {
         Damage(
             "reverse index with an ended topic", "instanceTopics", o(699), [.reverseIndex],
             .append(little(2 as UInt32))),
+        Damage("group name gone", "groupNames", p0 + Array("g".utf8), [.groupIndex], .delete),
+        Damage(
+            "group name of another group", "groupNames", p0 + Array("ghost".utf8), [.groupIndex],
+            .put(group)),
+        Damage(
+            "group name cut off", "groupNames", p0 + Array("g".utf8),
+            [.damagedRecord, .groupIndex], .prefix(23)),
+        Damage(
+            "group's member without it in its list", "instanceGroups", o(1) + group, [.groupIndex],
+            .delete),
+        Damage(
+            "group in the list of one who is no member", "instanceGroups", o(9) + group,
+            [.groupIndex], .keep),
+        Damage(
+            "group's member who left", "groups", p0 + group, [.group, .groupIndex],
+            .patch(7, little(5 as UInt32))),
+        Damage(
+            "group's member twice", "groups", p0 + group, [.group], .append(little(1 as UInt32))),
+        Damage(
+            "group without members", "groups", p0 + group, [.group, .groupIndex], .prefix(3)),
+        Damage("group cut off", "groups", p0 + group, [.damagedRecord], .dropLast(1)),
+        Damage("group gone", "groups", p0 + group, [.groupIndex], .delete),
+        Damage(
+            "message that waits, of no project", "deferred", big(9 as UInt32),
+            [.rowsWithoutProject], .put(little(0 as UInt64))),
         Damage("free ordinal in use", "free", p0 + [1] + big(9 as UInt32), [.freeNumber], .keep),
         Damage(
             "free ordinal never issued", "free", p0 + [1] + big(700 as UInt32), [.freeNumber], .keep
@@ -323,6 +357,14 @@ struct CheckTests {
         for instance in instances[5...6] {
             _ = try bench.apply(.unregister(project: project, ordinal: instance.ordinal))
         }
+        _ = try bench.apply(
+            .createGroup(
+                project: project, name: "g", key: GroupKey(bytes: Damage.group),
+                tokens: instances[..<3].map(\.token.text)))
+        _ = try bench.apply(
+            .rotate(
+                project: project, ordinal: instances[20].ordinal, holder: instances[20].holder,
+                token: Token(bytes: [UInt8](repeating: 20, count: Limits.tokenRandomBytes))))
         _ = try bench.accepted(.topic("few"), in: project)
         _ = try bench.accepted(.topic("all"), in: project)
         _ = try bench.accepted(.token(instances[0].token.text), in: project)
@@ -374,6 +416,7 @@ struct CheckTests {
         #expect(report.counts.instances == 698)
         #expect(report.counts.topics == 3)
         #expect(report.counts.subscriptions == 698 + 8 + 458)
+        #expect(report.counts.groups == 1)
         #expect(report.counts.messages == 3)
         #expect(report.counts.recipients == 698 + 7 + 1)
     }
@@ -387,7 +430,12 @@ struct CheckTests {
             try FileManager.default.copyItem(
                 atPath: filled.data + "/data.mdb", toPath: folder + "/data.mdb")
             let raw = RawStore(folder: folder)
-            let key = damage.table == "tokens" ? instances[9].token.bytes : damage.key
+            let key =
+                switch damage.table {
+                case "tokens": instances[9].token.bytes
+                case "formerTokens": instances[20].token.bytes
+                default: damage.key
+                }
             let value = try raw.get(damage.table, key) ?? []
             try raw.change(damage.table, key, damage.change.result(value))
         }

@@ -142,6 +142,44 @@ struct TokenTests {
         try bench.expectClean()
     }
 
+    @Test(
+        "REG-4: an instance's last four former tokens let it in with its key, and lead nowhere else; they go with it"
+    )
+    func former() throws {
+        let bench = try SendBench(MailboxLimits())
+        let instance = try bench.register()
+        let digest = instance.keyDigest
+        func enters(_ token: Token, _ digest: SecretDigest) throws -> Token? {
+            try bench.store.read { (transaction) throws in
+                try? Authentication.device(
+                    projectID: "tides", token: token.text, digest: digest, in: transaction
+                ).instance.token
+            }
+        }
+        var tokens = [instance.token]
+        for _ in 0..<6 {
+            tokens.append(bench.token())
+            _ = try bench.apply(
+                .rotate(
+                    project: bench.tides, ordinal: instance.ordinal, holder: instance.holder,
+                    token: tokens[tokens.count - 1]))
+            let known = tokens.suffix(1 + Limits.formerTokensMax)
+            for token in tokens {
+                #expect(try enters(token, digest) == (known.contains(token) ? tokens.last : nil))
+                #expect(
+                    try enters(token, SecretDigest(bytes: [UInt8](repeating: 3, count: 32))) == nil)
+                #expect(
+                    try sent(to: token, bench) == (token == tokens.last ? nil : .unregistered))
+            }
+            try bench.expectClean()
+        }
+        try bench.restart()
+        #expect(try enters(tokens[3], digest) == tokens[6])
+        _ = try bench.apply(.unregister(project: bench.tides, ordinal: instance.ordinal))
+        for token in tokens { #expect(try enters(token, digest) == nil) }
+        try bench.expectClean()
+    }
+
     @Test("REG-6: another project's token is SENDER_ID_MISMATCH, for a scheduled message too")
     func mismatch() throws {
         let bench = try SendBench()

@@ -20,6 +20,8 @@ final class SendBench {
     let tides: ProjectNumber
     /// FAN-1: counts what is in progress, if the test is about that.
     private(set) var book: FanoutBook?
+    /// UPS-1.
+    private(set) var upstreamBook = UpstreamBook()
     private var firstFanouts: [UInt64: Fanout] = [:]
 
     init(
@@ -30,7 +32,7 @@ final class SendBench {
         book = countsFanouts ? FanoutBook(limits: limits) : nil
         let store = try Store(StoreConfiguration(folder: folder.data, mapBytes: mapBytes))
         self.store = store
-        engine = Engine(limits: limits, book: book)
+        engine = Engine(limits: limits, book: book, upstreamBook: upstreamBook)
         var first = Engine()
         let now = now
         let outcome = try store.write { (transaction) throws(StorageError) in
@@ -48,7 +50,8 @@ final class SendBench {
         store = try Store(StoreConfiguration(folder: other.data, mapBytes: 1 << 20))
         store = try Store(StoreConfiguration(folder: folder.data, mapBytes: 1 << 26))
         if book != nil { book = FanoutBook(limits: limits) }
-        engine = Engine(limits: limits, book: book)
+        upstreamBook = UpstreamBook()
+        engine = Engine(limits: limits, book: book, upstreamBook: upstreamBook)
     }
 
     func wait(seconds: Double) {
@@ -74,6 +77,12 @@ final class SendBench {
     /// As the committer does when there is one loop.
     private func begin(_ outcomes: [Outcome]) {
         for outcome in outcomes {
+            switch outcome {
+            case .upstreamAccepted(let acceptance, _): upstreamBook.accepted(acceptance)
+            case .upstreamTaken(let project, let numbers):
+                upstreamBook.taken(numbers, in: project)
+            default: break
+            }
             guard case .accepted(_, let fanouts) = outcome, let first = fanouts.first else {
                 continue
             }

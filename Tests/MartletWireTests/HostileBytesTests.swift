@@ -8,6 +8,11 @@ import MartletWire
 import Testing
 
 @Suite struct HostileBytesTests {
+    /// Frames that end in a message, which is the rest of the frame, whatever its length.
+    private static let withMessage = [
+        FrameType.send, .multicast, .deliver, .upstream, .upstreamMessage,
+    ].map(\.rawValue)
+
     @Test(
         "NET-3 every truncation of every vector is refused", arguments: vectorValues.keys.sorted())
     func truncations(name: String) throws {
@@ -17,8 +22,8 @@ import Testing
             let body = Array(bytes[5..<(5 + count)])
             do {
                 let shorter = try value.decodeSame(type: bytes[4], body: body)
-                // The message of SEND and DELIVER is the rest of the frame, whatever its length.
-                #expect([FrameType.send.rawValue, FrameType.deliver.rawValue].contains(bytes[4]))
+                // Their message is the rest of the frame, whatever its length.
+                #expect(Self.withMessage.contains(bytes[4]))
                 #expect(Array(shorter.encoded[5...]) == body)
             } catch {
                 guard case .truncated(let needed, let available) = error else {
@@ -35,9 +40,7 @@ import Testing
     func trailing(name: String) throws {
         let bytes = try Vectors.bytes(name)
         let value = try #require(vectorValues[name])
-        guard ![FrameType.send.rawValue, FrameType.deliver.rawValue].contains(bytes[4]) else {
-            return
-        }
+        guard !Self.withMessage.contains(bytes[4]) else { return }
         #expect(throws: WireError.trailingBytes(count: 1)) {
             try value.decodeSame(type: bytes[4], body: Array(bytes[5...]) + [0])
         }
@@ -62,6 +65,9 @@ import Testing
         switch frame {
         case .broker(.error(let frame)): frame.error.word == .internal
         case .broker(.topicResult(let frame)): frame.failures.contains { $0.word == .internal }
+        case .broker(.groupAccepted(let frame)): frame.failures.contains { $0.word == .internal }
+        case .broker(.multicastResult(let frame)):
+            frame.failures.contains { $0.word == .internal }
         default: false
         }
     }
@@ -87,7 +93,7 @@ import Testing
     func randomBytes() {
         var random = SeededGenerator(state: 5228)
         for _ in 0..<200_000 {
-            let type = UInt8.random(in: 0...0x48, using: &random)
+            let type = UInt8.random(in: 0...0x70, using: &random)
             let count = Int.random(in: 0...48, using: &random)
             // Small numbers make counts that nearly fit.
             let body = (0..<count).map { _ in
@@ -122,7 +128,13 @@ import Testing
         (0x19, [0, 0, 0, 0], .zeroCorrelation),
         (0x40, [0, 0, 0, 0], .zeroCorrelation),
         (0x43, [], .unexpectedFrame(.receiptEvent)),
-        (0x20, [1, 0, 0, 0, 0, 4], .unknownValue(field: "target kind", value: 4)),
+        (0x70, [0, 0, 0, 0], .zeroCorrelation),
+        (0x71, [], .unexpectedFrame(.upstreamAccepted)),
+        (0x73, [], .unexpectedFrame(.upstreamMessage)),
+        (0x74, [2, 0, 1], .truncated(neededBytes: 16, availableBytes: 1)),
+        (0x20, [1, 0, 0, 0, 0, 6], .unknownValue(field: "target kind", value: 6)),
+        (0x20, [1, 0, 0, 0, 0, 5, 0, 0], .unknownValue(field: "target kind", value: 5)),
+        (0x67, [1, 0, 0, 0, 0, 1, 0, 5, 0, 0], .unknownValue(field: "target kind", value: 5)),
         (0x22, [1, 0, 0, 0, 3], .unknownValue(field: "operation", value: 3)),
         (
             0x12, [1, 0, 0, 0, 0xFF, 0xFF, 0, 0],

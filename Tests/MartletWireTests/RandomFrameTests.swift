@@ -50,8 +50,63 @@ private struct RandomFrames {
             frameBytes: u64(), requestBytes: u64(), share: u32())
     }
 
+    /// Of any kind but several.
+    mutating func single() -> MessageTarget {
+        let text = text()
+        return [.token(text), .topic(text), .condition(text), .group(text)]
+            .randomElement(using: &random)!
+    }
+
+    mutating func accepted() -> Accepted {
+        Accepted(
+            correlation: correlation(), messageNumber: u64(), recipients: u64(),
+            rateLimited: u64(), inactive: u64(), deferredPlace: u64())
+    }
+
+    mutating func group() -> ClientFrame {
+        switch Int.random(in: 0..<4, using: &random) {
+        case 0:
+            .createGroup(
+                CreateGroupRequest(
+                    correlation: correlation(), name: text(), tokens: list { $0.text() }))
+        case 1:
+            .changeGroup(
+                ChangeGroupRequest(
+                    correlation: correlation(), operation: one(), name: text(), key: text(),
+                    tokens: list { $0.text() }))
+        case 2: .findGroup(FindGroupRequest(correlation: correlation(), name: text()))
+        default:
+            .listGroups(ListGroupsRequest(correlation: correlation(), after: text(), limit: u16()))
+        }
+    }
+
+    mutating func groupAnswer() -> BrokerFrame {
+        switch Int.random(in: 0..<4, using: &random) {
+        case 0:
+            .group(
+                GroupResult(
+                    correlation: correlation(), name: text(), key: text(),
+                    tokens: list { $0.text() }))
+        case 1:
+            .groupPage(
+                GroupPage(
+                    correlation: correlation(), hasMore: flag(),
+                    groups: list { .init(name: $0.text(), key: $0.text(), members: $0.u16()) }))
+        case 2:
+            .groupAccepted(
+                GroupAccepted(
+                    accepted: accepted(), successes: u16(),
+                    failures: list { .init(token: $0.text(), word: $0.one()) }))
+        default:
+            .multicastResult(
+                MulticastResult(
+                    accepted: accepted(), successes: u16(),
+                    failures: list { .init(index: $0.u16(), word: $0.one()) }))
+        }
+    }
+
     mutating func client() -> ClientFrame {
-        switch Int.random(in: 0..<30, using: &random) {
+        switch Int.random(in: 0..<37, using: &random) {
         case 0:
             .hello(
                 .device(
@@ -125,10 +180,19 @@ private struct RandomFrames {
                     correlation: correlation(), projectID: text(), cursor: text(), limit: u16()))
         case 27: .status(StatusRequest(correlation: correlation()))
         case 28: .quotas(QuotasRequest(correlation: correlation()))
+        case 29:
+            .upstream(
+                UpstreamRequest(
+                    correlation: correlation(), group: text(), messageID: text(),
+                    timeToLiveSeconds: flag() ? nil : u32() >> 1, message: bytes()))
+        case 30: .listenUpstream(ListenUpstreamRequest(correlation: correlation()))
+        case 31: .upstreamAcknowledge(UpstreamAcknowledge(numbers: list { $0.u64() }))
+        case 32..<35: group()
         default:
             .send(
                 SendRequest(
-                    correlation: correlation(), target: MessageTarget(kind: one(), text: text()),
+                    correlation: correlation(),
+                    target: flag() ? single() : .several(list { $0.single() }),
                     message: bytes(), timeToLiveSeconds: flag() ? nil : u32() >> 1,
                     priority: flag() ? nil : one(), collapseKey: text(),
                     restrictedPackageName: text(), idempotencyKey: text(),
@@ -137,7 +201,7 @@ private struct RandomFrames {
     }
 
     mutating func broker() -> BrokerFrame {
-        switch Int.random(in: 0..<25, using: &random) {
+        switch Int.random(in: 0..<30, using: &random) {
         case 0:
             .welcome(
                 Welcome(
@@ -167,10 +231,7 @@ private struct RandomFrames {
                     correlation: correlation(), successes: u16(),
                     failures: list { .init(index: $0.u16(), word: $0.one()) }))
         case 8:
-            .accepted(
-                Accepted(
-                    correlation: correlation(), messageNumber: u64(), recipients: u64(),
-                    rateLimited: u64(), inactive: u64(), deferredPlace: u64()))
+            .accepted(accepted())
         case 9:
             .audienceResult(
                 AudienceResult(
@@ -222,6 +283,7 @@ private struct RandomFrames {
                 ReceiptEvent(
                     eventID: u64(), messageNumber: u64(), token: text(), kind: one(),
                     instant: instant()))
+        case 26..<29: groupAnswer()
         case 23:
             .quotaList(
                 QuotaList(
@@ -231,6 +293,12 @@ private struct RandomFrames {
                             name: $0.text(), limit: $0.u64(), remaining: $0.u64(),
                             untilFullMilliseconds: $0.flag() ? nil : $0.u32())
                     }))
+        case 24: .upstreamAccepted(UpstreamAccepted(correlation: correlation(), number: u64()))
+        case 25:
+            .upstreamMessage(
+                UpstreamDelivery(
+                    number: u64(), accepted: instant(), expires: instant(), token: text(),
+                    appName: text(), messageID: text(), message: bytes()))
         default:
             .keyPage(
                 KeyPage(

@@ -73,7 +73,7 @@ private let opening: [String: AnyFrame] = [
     "welcome-device": welcome(.device, frameBytesMax: 16_384, through: 41),
     "welcome-new-device": welcome(
         .device, frameBytesMax: 16_384, token: "tok-7", deviceKey: "dev-secret"),
-    "welcome-sender": welcome(.sender, frameBytesMax: 65_536),
+    "welcome-sender": welcome(.sender, frameBytesMax: 524_288),
     "ping": .client(.ping(Ping(value: 0x0102_0304_0506_0708))),
     "pong": .broker(.pong(Pong(value: 0x0102_0304_0506_0708))),
     "error-condition": .broker(
@@ -134,11 +134,29 @@ private let devices: [String: AnyFrame] = [
                 streamID: 49, accepted: now, expires: now.advanced(bySeconds: 4500), kind: .topic,
                 priority: .normal, from: "/topics/storm",
                 message: try! Message.variants(of: message(storm), target: .topic)[1].body))),
+    "deliver-several": .broker(
+        .deliver(
+            Deliver(
+                streamID: 50, accepted: now, expires: now.advanced(bySeconds: 600), kind: .several,
+                priority: .high, from: "100200300", message: message(Message(data: ["cm": "412"])),
+                wantsReceipts: true))),
     "device-state": .client(.deviceState(DeviceStateReport(state: .doze))),
     "confirmed": .broker(.confirmed(Confirmed(through: 110))),
     "deleted": .broker(.deleted(Deleted(streamID: 120, count: 101))),
     "receipt": .client(
         .receipt(ReceiptRequest(correlation: 4, kind: .displayed, streamID: 42))),
+    "upstream": .client(
+        .upstream(
+            UpstreamRequest(
+                correlation: 9, messageID: "reading-7", timeToLiveSeconds: 3600,
+                message: message(Message(data: ["cm": "412"]))))),
+    "upstream-to-group": .client(
+        .upstream(
+            UpstreamRequest(
+                correlation: 10, group: "group-key", messageID: "reading-8",
+                message: message(Message(data: ["cm": "412"]))))),
+    "upstream-accepted": .broker(
+        .upstreamAccepted(UpstreamAccepted(correlation: 9, number: 501))),
     "rotate": .client(.rotate(RotateRequest(correlation: 5))),
     "rotated": .broker(.rotated(Rotated(correlation: 5, token: "tok-9"))),
     "ack": .client(.acknowledge(Acknowledge(through: 42, streamIDs: [44, 47]))),
@@ -192,6 +210,14 @@ private let senders: [String: AnyFrame] = [
             ReceiptEvent(
                 eventID: 7, messageNumber: 42, token: "tok-7", kind: .opened, instant: now))),
     "receipt-ack": .client(.receiptAcknowledge(ReceiptAcknowledge(through: 7))),
+    "listen-upstream": .client(.listenUpstream(ListenUpstreamRequest(correlation: 27))),
+    "upstream-message": .broker(
+        .upstreamMessage(
+            UpstreamDelivery(
+                number: 501, accepted: now, expires: now.advanced(bySeconds: 3600),
+                token: "tok-7", appName: "com.example.tides", messageID: "reading-7",
+                message: message(Message(data: ["cm": "412"]))))),
+    "upstream-ack": .client(.upstreamAcknowledge(UpstreamAcknowledge(numbers: [501, 503]))),
     "accepted": .broker(
         .accepted(
             Accepted(
@@ -289,6 +315,76 @@ private let senders: [String: AnyFrame] = [
     ),
 ]
 
+private let groups: [String: AnyFrame] = [
+    "create-group": .client(
+        .createGroup(
+            CreateGroupRequest(
+                correlation: 31, name: "Hanna’s phones", tokens: ["tok-7", "tok-8"]))),
+    "change-group": .client(
+        .changeGroup(
+            ChangeGroupRequest(
+                correlation: 32, operation: .add, name: "Hanna’s phones", key: "grp-1",
+                tokens: ["tok-9"]))),
+    "change-group-remove": .client(
+        .changeGroup(
+            ChangeGroupRequest(
+                correlation: 33, operation: .remove, name: "Hanna’s phones", key: "grp-1",
+                tokens: ["tok-8", "tok-9"]))),
+    "group": .broker(
+        .group(
+            GroupResult(
+                correlation: 32, name: "Hanna’s phones", key: "grp-1",
+                tokens: ["tok-7", "tok-8", "tok-9"]))),
+    "group-deleted": .broker(
+        .group(
+            GroupResult(correlation: 34, name: "Hanna’s phones", key: "grp-1", tokens: []))),
+    "find-group": .client(
+        .findGroup(FindGroupRequest(correlation: 35, name: "Hanna’s phones"))),
+    "list-groups": .client(
+        .listGroups(ListGroupsRequest(correlation: 36, after: "", limit: 100))),
+    "group-page": .broker(
+        .groupPage(
+            GroupPage(
+                correlation: 36, hasMore: true,
+                groups: [
+                    .init(name: "Anton", key: "grp-2", members: 20),
+                    .init(name: "Hanna’s phones", key: "grp-1", members: 1),
+                ]))),
+    "group-accepted": .broker(
+        .groupAccepted(
+            GroupAccepted(
+                accepted: Accepted(
+                    correlation: 37, messageNumber: 42, recipients: 2, rateLimited: 1),
+                successes: 2, failures: [.init(token: "tok-9", word: .quotaExceeded)]))),
+    "send-group": .client(
+        .send(
+            SendRequest(
+                correlation: 37, target: .group("grp-1"),
+                message: message(Message(notification: .init(title: "Dinner")))))),
+    "multicast": .client(
+        .send(
+            SendRequest(
+                correlation: 38,
+                target: .several([
+                    .token("tok-7"), .token("tok-8"), .topic("storm"),
+                    .condition("'a' in topics"), .group("grp-1"),
+                ]), message: message(Message(data: ["cm": "412"])), timeToLiveSeconds: 600,
+                priority: .high, collapseKey: "level", idempotencyKey: "run-6",
+                wantsReceipts: true))),
+    "multicast-result": .broker(
+        .multicastResult(
+            MulticastResult(
+                accepted: Accepted(
+                    correlation: 38, messageNumber: 43, recipients: 1200, rateLimited: 3,
+                    inactive: 7), successes: 1, failures: [.init(index: 1, word: .unregistered)]))),
+    "multicast-result-deferred": .broker(
+        .multicastResult(
+            MulticastResult(
+                accepted: Accepted(
+                    correlation: 39, messageNumber: 44, recipients: 0, deferredPlace: 2),
+                successes: 0, failures: [.init(index: 0, word: .invalidArgument)]))),
+]
+
 private let administrators: [String: AnyFrame] = [
     "create-project": .client(
         .createProject(
@@ -340,7 +436,8 @@ private let administrators: [String: AnyFrame] = [
 
 /// Every vector's file name and value.
 let vectorValues: [String: AnyFrame] = opening.merging(devices) { a, _ in a }
-    .merging(senders) { a, _ in a }.merging(administrators) { a, _ in a }
+    .merging(senders) { a, _ in a }.merging(groups) { a, _ in a }
+    .merging(administrators) { a, _ in a }
 
 @Suite struct VectorTests {
     @Test("NET-1 every vector has a value here, and every value a vector")

@@ -13,6 +13,9 @@ import sys
 
 import martlet
 
+# Frames that end with a message.
+WITH_REST = ("DELIVER", "SEND", "MULTICAST", "UPSTREAM", "UPSTREAM_MESSAGE")
+
 VECTORS = pathlib.Path(__file__).resolve().parent.parent / "Vectors"
 
 
@@ -71,8 +74,8 @@ def check(path):
         shorter = with_length(frame[4:4 + count])
         # What ends in `rest` may end at a boundary of the message's fields.
         if not refused(shorter):
-            assert name in ("DELIVER", "SEND"), f"{count} bytes are taken for the whole frame"
-    if name not in ("DELIVER", "SEND"):
+            assert name in WITH_REST, f"{count} bytes are taken for the whole frame"
+    if name not in WITH_REST:
         assert refused(with_length(frame[4:] + b"\0")), "a byte too many is accepted"
     return name
 

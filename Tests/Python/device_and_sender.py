@@ -111,11 +111,55 @@ def round_trip(options, say):
     cancelled = sender.cancel(later["message number"])
     expect(cancelled["flags"] == 1 and cancelled["delivered"] == 0, f"CANCELLED: {cancelled}")
 
+    say("a group of it and a second device is sent to by its key")
+    other_device = martlet.Device(options.host, options.port, options.project, app=options.app)
+    group = sender.create_group(f"group-{mark}", device.token, other_device.token)
+    expect(sender.find_group(f"group-{mark}")["key"] == group["key"], "another key is found")
+    accepted = sender.send_message("group", group["key"], martlet.message(data={"n": "5"}))
+    expect((accepted["successes"], accepted["failures"]) == (2, []), f"GROUP_ACCEPTED: {accepted}")
+    for member in (device, other_device):
+        deliver, shown = member.next_message()
+        expect(deliver["target kind"] == 4 and shown["data"] == {"n": "5"}, f"a member got {shown}")
+        member.acknowledge(0, deliver["stream ID"])
+
+    say("one message goes to several targets, to each device once")
+    targets = [("topic", topic), ("token", device.token), ("token", other_device.token),
+               ("token", "none")]
+    accepted = sender.send_to_all(targets, martlet.message(data={"n": "6"}))
+    expect(accepted["recipients"] == 2 and accepted["successes"] == 2
+           and accepted["failures"] == [{"index": 3, "word": 1}], f"MULTICAST_RESULT: {accepted}")
+    for member in (device, other_device):
+        deliver, shown = member.next_message()
+        expect(deliver["target kind"] == 5 and shown["data"] == {"n": "6"}, f"it got {shown}")
+        member.acknowledge(0, deliver["stream ID"])
+    left = sender.change_group(2, f"group-{mark}", group["key"], device.token, other_device.token)
+    expect(left["tokens"] == [], f"members are left: {left}")
+    accepted = sender.send_message("group", group["key"], martlet.message(data={"n": "7"}))
+    expect((accepted["successes"], accepted["failures"]) == (0, []), f"GROUP_ACCEPTED: {accepted}")
+    other_device.unregister()
+    other_device.close()
+
     say("the sender asks what is left of its quotas")
     for name, quota in sender.quotas().items():
         expect(quota["remaining"] <= quota["limit"], f"{name}: {quota}")
         expect(name != "sender-connections-max" or quota["remaining"] < quota["limit"],
                f"this connection is not counted: {quota}")
+
+    say("the device sends to its project, twice under one ID, and the sender takes it once")
+    number = device.send_upstream(mark, {"cm": "412"})
+    expect(device.send_upstream(mark, {"cm": "412"}) == number, "one ID has two numbers")
+    sender.listen_upstream()
+    while True:
+        sent = sender.next_upstream()
+        sender.acknowledge_upstream(sent["number"])
+        # Other devices may have sent before.
+        if sent["number"] == number:
+            break
+    expect((sent["token"], sent["app name"], sent["message ID"])
+           == (device.token, options.app, mark), f"UPSTREAM_MESSAGE: {sent}")
+    expect(martlet.read_message(sent["message"])["data"] == {"cm": "412"}, "other data")
+    sender.ping()
+    expect(number not in [sent["number"] for sent in sender.upstream], "it came twice")
 
     say("it gets another token")
     old = device.token

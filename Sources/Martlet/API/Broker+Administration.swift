@@ -137,9 +137,9 @@ extension Broker {
         return InstanceCredentials(token: instance.token.text, deviceKey: deviceKey)
     }
 
-    /// REG-4: gives an instance another token and returns it; the old one is `UNREGISTERED` from then on.
-    /// Subscriptions, mailbox and device key stay. For instances that are managed here: a device asks
-    /// for that itself.
+    /// REG-4: gives an instance another token and returns it; the old one is `UNREGISTERED` from
+    /// then on. Subscriptions, mailbox and device key stay. A device that did not ask for it is
+    /// told of it on its next connection.
     /// - Throws: `NOT_FOUND` for a token that is not registered in the project.
     public func rotateToken(
         _ token: String, in project: String

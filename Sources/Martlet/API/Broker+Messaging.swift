@@ -100,7 +100,17 @@ extension Broker {
             rateLimitedCount: acceptance.rateLimitedCount,
             inactiveCount: acceptance.inactiveCount,
             deferredPlace: acceptance.deferredPlace == 0
-                ? nil : Int(clamping: acceptance.deferredPlace))
+                ? nil : Int(clamping: acceptance.deferredPlace),
+            tokens: TokenResults(acceptance.named, of: message.target))
+    }
+
+    /// One message to the instances that any of the targets means, each once. A token that is not good
+    /// does not refuse the message: it is in the answer's `tokens`.
+    /// - Parameter targets: at most 10,000 tokens and 100 topics, conditions and groups.
+    public func send(
+        _ message: Message, toAll targets: [MessageTarget], in project: String
+    ) async throws(MartletError) -> SendReceipt {
+        try await send(OutgoingMessage(to: .several(targets), message), in: project)
     }
 
     /// MSG-10: whoever has not got the message does not get it.

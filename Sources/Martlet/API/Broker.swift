@@ -174,6 +174,7 @@ public final class Broker: Sendable {
             Self.stop(loops)
             inquiry.stop()
             committer.stop()
+            committer.upstream.close()
             DataFolder.removeAddress(in: folder)
             store.close()
         }

@@ -83,6 +83,26 @@ public struct SendReceipt: Sendable, Hashable {
     /// FAN-1: its place among the project's messages that wait until others have ended; nil: it does
     /// not.
     public var deferredPlace: Int?
+    /// GRP-5: what became of a group's members, or of the tokens among several targets; nil for any
+    /// other target.
+    public var tokens: TokenResults?
+}
+
+/// A group without its members' tokens.
+public struct GroupSummary: Sendable, Hashable {
+    public var name: String
+    /// The notification key: what is sent to.
+    public var key: String
+    public var memberCount: Int
+}
+
+/// A group (GRP-1).
+public struct GroupDetails: Sendable, Hashable {
+    public var name: String
+    /// The notification key: what is sent to.
+    public var key: String
+    /// In the order in which they joined; none: the group is no more (GRP-4).
+    public var tokens: [String]
 }
 
 /// A message on its way to many instances, or one that waits to be (FAN-8).
@@ -90,7 +110,7 @@ public struct FanoutSummary: Sendable, Hashable {
     public var project: String
     /// `projects/PROJECT/messages/NUMBER`.
     public var messageID: String
-    /// A long condition is cut.
+    /// A long condition is cut, and of many targets the first ones are told.
     public var target: MessageTarget
     /// When it began; when it was accepted if it waits.
     public var since: Instant
@@ -146,6 +166,39 @@ public struct DeliveryReceipt: Sendable, Hashable {
     public var kind: ReceiptKind
     /// When the broker got it.
     public var instant: Instant
+}
+
+/// What a device sent to its project (UPS-1).
+public struct DeviceMessage: Sendable, Hashable {
+    /// Its place among the messages of the project's devices. Whatever comes twice has the same.
+    public var number: UInt64
+    /// The instance that sent it, by the last token that is known.
+    public var token: String
+    /// The device's application: a package name or bundle ID.
+    public var app: String
+    /// The device's own.
+    public var messageID: String
+    public var accepted: Instant
+    /// The same as `accepted` if it was for now or never.
+    public var expires: Instant
+    public var data: [Message.DataEntry]
+
+    init(_ message: UpstreamMessage) throws(MartletError) {
+        number = message.number
+        token = message.token.text
+        app = message.appName
+        messageID = message.messageID
+        accepted = message.accepted
+        expires = message.expires
+        do throws(WireError) {
+            data = try Message(decoding: message.body, unknownTags: .skip).data
+        } catch {
+            throw error.martletError
+        }
+    }
+
+    /// The value of a data key.
+    public subscript(key: String) -> String? { data.first { $0.key == key }?.value }
 }
 
 /// A topic and its subscribers (TOP-9).

@@ -102,6 +102,8 @@ struct Connection: ~Copyable {
     var receiptsAfter: UInt64?
     /// Its queue had no room for more of them.
     var receiptsWait = false
+    /// UPS-1: the number of a sender that listens; 0: it does not.
+    var upstreamListener: UInt64 = 0
 
     /// Requests past which a connection is not read from until answers have left.
     static let outstandingMax: UInt32 = 1024

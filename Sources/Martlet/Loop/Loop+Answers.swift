@@ -53,6 +53,7 @@ extension Loop where Kernel: ~Copyable {
             connection.pointee.seen = lastTick &- Connection.seenSeconds &+ 1
         case .cancel(let project, let sequence): delivery.cancel(sequence, in: project)
         case .receipts(let project): receiptsDue += listening[project] ?? []
+        case .upstream(let listener, let messages): sendUpstream(messages, to: listener)
         case .drain: beginDraining()
         }
     }
@@ -75,8 +76,14 @@ extension Loop where Kernel: ~Copyable {
         _ connection: UnsafeMutablePointer<Connection>, _ context: RequestContext,
         _ outcome: Outcome
     ) {
+        switch context.purpose {
         // What could not be taken comes again on the next connection that listens.
-        if case .receiptsTaken = context.purpose { return }
+        case .receiptsTaken: return
+        case .upstreamTaken(let numbers):
+            if case .refused = outcome { notTaken(numbers, connection) }
+            return
+        case .request, .registration, .keyCreation: break
+        }
         let correlation = context.correlation
         switch outcome {
         case .refused(let error):
@@ -102,7 +109,12 @@ extension Loop where Kernel: ~Copyable {
             } else {
                 send(.done(Done(correlation: correlation)), to: connection)
             }
-        case .done, .unregistered, .receiptKept:
+        case .upstreamAccepted(let acceptance, _):
+            send(
+                .upstreamAccepted(
+                    UpstreamAccepted(correlation: correlation, number: acceptance.number)),
+                to: connection)
+        case .done, .unregistered, .receiptKept, .upstreamTaken:
             send(.done(Done(correlation: correlation)), to: connection)
         case .topicsChanged(let result):
             let failures = result.failures.map {
@@ -113,15 +125,10 @@ extension Loop where Kernel: ~Copyable {
                     TopicResult(
                         correlation: correlation, successes: UInt16(result.successCount),
                         failures: failures)), to: connection)
+        case .group(let group):
+            send(.group(GroupResult(correlation: correlation, group)), to: connection)
         case .accepted(let acceptance, _):
-            send(
-                .accepted(
-                    Accepted(
-                        correlation: correlation, messageNumber: acceptance.messageNumber,
-                        recipients: acceptance.recipientCount,
-                        rateLimited: acceptance.rateLimitedCount,
-                        inactive: acceptance.inactiveCount,
-                        deferredPlace: acceptance.deferredPlace)), to: connection)
+            send(acceptance.frame(correlation: correlation), to: connection)
         case .rotated(let token):
             send(.rotated(Rotated(correlation: correlation, token: token.text)), to: connection)
         case .cancelled(_, let number, let sequence):

@@ -19,6 +19,7 @@ extension Loop where Kernel: ~Copyable {
             context.metrics.protocolViolations.add(1, ordering: .relaxed)
         }
         delivery.detach(connection.pointee.id.index, now: context.clock())
+        leaveUpstream(connection)
         connection.pointee.phase = .closing
         connection.pointee.phaseBegan = lastTick
         transport.pauseReceive(connection.pointee.id)
@@ -61,6 +62,7 @@ extension Loop where Kernel: ~Copyable {
 
     mutating func close(_ connection: UnsafeMutablePointer<Connection>) {
         guard connection.pointee.phase != .closed else { return }
+        leaveUpstream(connection)
         connection.pointee.phase = .closed
         delivery.detach(connection.pointee.id.index, now: context.clock())
         transport.close(connection.pointee.id)

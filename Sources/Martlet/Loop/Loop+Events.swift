@@ -128,6 +128,7 @@ extension Loop where Kernel: ~Copyable {
                 connection.pointee.receiptsWait = false
                 receiptsDue.append(id)
             }
+            sendUpstream(to: connection.pointee.upstreamListener)
             closeIfDone(connection)
         }
     }
@@ -149,6 +150,7 @@ extension Loop where Kernel: ~Copyable {
         connection.pointee.phase = .finishing
         connection.pointee.phaseBegan = lastTick
         delivery.detach(id.index, now: context.clock())
+        leaveUpstream(connection)
         closeIfDone(connection)
     }
 
@@ -158,6 +160,7 @@ extension Loop where Kernel: ~Copyable {
         delivery.close(id.index, now: context.clock())
         context.requestMemory.giveBack(connections[index].unfinished)
         stopListening(connections + index)
+        leaveUpstream(connections + index)
         if case .sender(let project) = connections[index].principal {
             context.quotas.senderLeft(project)
         }
@@ -173,6 +176,7 @@ extension Loop where Kernel: ~Copyable {
         let configuration = context.configuration
         receiptsDue += receiptsUnread
         receiptsUnread.removeAll()
+        goOnWithUpstream()
         guard highestIndex >= 0 else { return }
         for index in 0...highestIndex where isOccupied[index] {
             let connection = connections + index

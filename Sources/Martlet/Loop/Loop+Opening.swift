@@ -53,7 +53,8 @@ extension Loop where Kernel: ~Copyable {
             }
             welcomeDevice(
                 connection, project: found.project, instance: found.instance, appName: appName,
-                mailbox: found.state, state: state, taken: unconfirmed)
+                mailbox: found.state, state: state, taken: unconfirmed,
+                token: found.instance.token.text == token ? "" : found.instance.token.text)
         case .sender(let projectID, let serverKey):
             let digest = Credentials.digest(serverKey)
             let keyID = Credentials.keyID(of: serverKey)

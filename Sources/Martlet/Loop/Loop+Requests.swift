@@ -117,6 +117,17 @@ extension Loop where Kernel: ~Copyable {
                 of: project, at: context.clock(), book: context.committer.book)
             send(
                 .quotaList(QuotaList(correlation: frame.correlation, amounts)), to: connection)
+        case .upstream(let frame):
+            guard case .device(let project, let ordinal, let holder) = connection.pointee.principal
+            else { throw Self.onlyDevices() }
+            try ask(
+                .upstream(
+                    try UpstreamCommand(frame, from: ordinal, holder, in: project)),
+                frame.correlation, connection)
+        case .listenUpstream(let frame):
+            listenUpstream(connection, try connection.pointee.principal.senderProject())
+            send(.done(Done(correlation: frame.correlation)), to: connection)
+        case .upstreamAcknowledge(let frame): try takeUpstream(frame.numbers, connection)
         case .receiptAcknowledge(let frame):
             let project = try connection.pointee.principal.senderProject()
             guard let sent = connection.pointee.receiptsAfter, frame.through <= sent else {
@@ -131,6 +142,19 @@ extension Loop where Kernel: ~Copyable {
             try ask(
                 .changeTopic(
                     project: project, topic: frame.topic, change: frame.operation,
+                    tokens: frame.tokens), frame.correlation, connection)
+
+        case .createGroup(let frame):
+            let project = try connection.pointee.principal.senderProject()
+            try ask(
+                .createGroup(
+                    project: project, name: frame.name, key: Credentials.groupKey(),
+                    tokens: frame.tokens), frame.correlation, connection)
+        case .changeGroup(let frame):
+            let project = try connection.pointee.principal.senderProject()
+            try ask(
+                .changeGroup(
+                    project: project, name: frame.name, key: frame.key, change: frame.operation,
                     tokens: frame.tokens), frame.correlation, connection)
 
         case .createProject(let frame):
@@ -162,7 +186,7 @@ extension Loop where Kernel: ~Copyable {
                 connection)
 
         case .condition, .listTopics, .listSubscribers, .listAudience, .listInstanceTopics,
-            .listProjects, .listKeys, .listFanouts, .status:
+            .listProjects, .listKeys, .listFanouts, .status, .findGroup, .listGroups:
             let charge = try charge(connection)
             do throws(MartletError) {
                 try context.inquiry.ask(

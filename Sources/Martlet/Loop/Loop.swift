@@ -107,6 +107,8 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     var receiptsDue: [ConnectionID] = []
     /// Senders whose receipts could not be read: that is tried again with the next tick.
     var receiptsUnread: [ConnectionID] = []
+    /// UPS-1: senders that listen, by their numbers.
+    var upstreamListeners: [UInt64: UpstreamListener] = [:]
     /// FAN-7: this loop's part of the ceiling, and deliveries that were taken from it.
     var allowance: DeliveryAllowance?
     var paidDeliveries: UInt64 = 0

@@ -65,6 +65,10 @@ struct Answerer: Sendable {
             return .cancelled(
                 Cancelled(
                     correlation: request.correlation, wasScheduled: false, delivered: count))
+        case .findGroup(let question):
+            return try answer(question, try principal.senderProject())
+        case .listGroups(let question):
+            return try answer(question, try principal.senderProject())
         case .listFanouts(let question): return try answer(question, principal)
         case .status(let question):
             try principal.checkAdministrator()

@@ -27,6 +27,8 @@ final class Committer: Sendable {
     let programs = SharedPrograms()
     /// FAN-1.
     let book: FanoutBook
+    /// UPS-1.
+    let upstream = UpstreamBook()
     private let logger: Logger
     private let clock: @Sendable () -> Instant
     private let limits: MailboxLimits
@@ -93,7 +95,8 @@ final class Committer: Sendable {
 
     /// For whoever commits: one at a time.
     func makeEngine() -> Engine {
-        Engine(programs: programs, limits: limits, book: book, quotas: quotas)
+        Engine(
+            programs: programs, limits: limits, book: book, quotas: quotas, upstreamBook: upstream)
     }
 
     // MARK: The committer's thread
@@ -109,7 +112,8 @@ final class Committer: Sendable {
             if waiting.isEmpty {
                 if isLast { return }
                 if !engine.canBeginDeferred {
-                    wait(hasMore ? Self.restMilliseconds : Self.idleMilliseconds, &transport)
+                    let isBusy = hasMore || upstream.isDue
+                    wait(isBusy ? Self.restMilliseconds : Self.idleMilliseconds, &transport)
                     take(inbox.drain(), into: &waiting, &transport)
                 }
             }
@@ -240,6 +244,10 @@ final class Committer: Sendable {
                 tellAll(.disconnect(project, ordinal, holder))
             case .cancelled(let project, _, let sequence?): tellAll(.cancel(project, sequence))
             case .receiptKept(let project?): receipts.insert(project)
+            case .upstreamAccepted(let acceptance, let fanouts):
+                upstream.accepted(acceptance)
+                begin(fanouts)
+            case .upstreamTaken(let project, let numbers): upstream.taken(numbers, in: project)
             default: break
             }
             switch request.reply {
@@ -257,6 +265,13 @@ final class Committer: Sendable {
             }
         }
         for project in receipts { tellAll(.receipts(project)) }
+        for handing in handOutUpstream(now) {
+            switch handing.destination {
+            case .loop(let loop):
+                messages[loop].append(.upstream(handing.listener, handing.messages))
+            case .caller(let tell): tell(handing.messages)
+            }
+        }
         var hasWakes = false
         for (loop, batch) in zip(loops, messages) where !batch.isEmpty {
             if case .taken(mustWake: true) = loop.inbox.push(batch) {
@@ -267,6 +282,21 @@ final class Committer: Sendable {
         guard hasWakes else { return }
         do { try transport.submitAndWait(timeoutMilliseconds: 0) } catch {
             for loop in loops { loop.waker.wake() }
+        }
+    }
+
+    /// UPS-1: messages of devices to those senders that have room for them.
+    private func handOutUpstream(_ now: Instant) -> [UpstreamBook.Handing] {
+        upstream.handOut(now: now) { wanted in
+            do {
+                return try store.read { (transaction) throws in
+                    try UpstreamMessage.find(wanted, now: now, transaction)
+                }
+            } catch {
+                logger.error(
+                    "messages of devices could not be read", metadata: ["error": "\(error)"])
+                return nil
+            }
         }
     }
 }

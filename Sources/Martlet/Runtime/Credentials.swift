@@ -11,6 +11,9 @@ package import MartletBase
 package enum Credentials {
     static func token() -> Token { Token(bytes: random(Limits.tokenRandomBytes)) }
 
+    /// A group's (GRP-1).
+    static func groupKey() -> GroupKey { GroupKey(bytes: random(Limits.groupKeyRandomBytes)) }
+
     static func deviceKey() -> String { Base64URL.encode(random(Limits.deviceKeyRandomBytes)) }
 
     /// `ID.SECRET`: the ID finds the record, the digest is of the whole text.

@@ -127,6 +127,8 @@ struct FanoutList {
         case .token(let text): .token(text)
         case .topic(let text): .topic(cut(text))
         case .condition(let text): .condition(cut(text))
+        case .group(let text): .group(text)
+        case .several(let targets): .several(targets.map { Self.target($0) })
         }
     }
 

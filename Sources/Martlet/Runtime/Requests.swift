@@ -34,6 +34,8 @@ struct RequestContext: Sendable {
         /// RCP-1: nothing is answered, but it is outstanding until it is done, as everything is that a
         /// connection may ask for.
         case receiptsTaken
+        /// UPS-1: as `receiptsTaken`.
+        case upstreamTaken([UInt64])
     }
 
     var correlation: UInt32
@@ -65,6 +67,8 @@ enum LoopMessage: Sendable {
     case cancel(ProjectNumber, MessageSequence)
     /// RCP-1: there are receipts for the project's senders.
     case receipts(ProjectNumber)
+    /// UPS-1: messages of devices for one of the loop's listeners.
+    case upstream(UInt64, [UpstreamMessage])
     /// NET-5: finish what was accepted, then end.
     case drain
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a sender asks for becomes what the engine does: the message's blocks are checked and merged here,
-// for the wire and for embedders alike. Rests on MartletWire and the engine's commands.
+// What a sender or a device sends becomes what the engine does: the message's blocks are checked
+// and merged here, for the wire and for embedders alike. Rests on MartletWire and the engine's
+// commands.
 
 import MartletBase
 import MartletEngine
@@ -23,12 +24,29 @@ extension SendCommand {
     }
 }
 
+extension UpstreamCommand {
+    /// - Throws: INVALID_ARGUMENT naming the field.
+    init(
+        _ request: UpstreamRequest, from ordinal: Ordinal, _ holder: Holder,
+        in project: ProjectNumber
+    ) throws(MartletError) {
+        try Message.checkUpstream(request.message)
+        self.init(
+            project: project, ordinal: ordinal, holder: holder,
+            target: request.group.isEmpty ? .project : .group(request.group),
+            messageID: request.messageID, timeToLiveSeconds: request.timeToLiveSeconds,
+            body: request.message)
+    }
+}
+
 extension SendCommand.Target {
     init(_ target: MessageTarget) {
         switch target {
         case .token(let text): self = .token(text)
         case .topic(let text): self = .topic(text)
         case .condition(let text): self = .condition(text)
+        case .group(let text): self = .group(text)
+        case .several(let targets): self = .several(targets.map { Self($0) })
         }
     }
 }

@@ -111,7 +111,7 @@ package final class SteppedBroker<Kernel: Transport & ~Copyable> {
         repeat {
             hasMore = commit(waiting.next().map(tampered), observe)
         } while !waiting.isEmpty
-        return hasMore
+        return hasMore || committer.upstream.isDue
     }
 
     /// Commits commands of the owner's.

@@ -16,7 +16,8 @@ import MartletEngine
 struct WaitingCommands {
     /// Commands in one transaction: bounds how long the first of them waits for the last.
     static let perTransactionMax = 4096
-    /// Those of one project where others ask too: some milliseconds, in which the next one's gather.
+    /// Those of one project where others ask too, or fewer that take as long: some milliseconds, in which
+    /// the next one's gather.
     static let perProjectMax = 32
     /// Those that belong to no project's line, likewise: connections of all projects that begin.
     static let commonMax = 256
@@ -32,14 +33,19 @@ struct WaitingCommands {
 
         var count: Int { requests.count - first }
 
-        /// Takes the first so many out.
-        mutating func take(_ countMax: Int) -> [Request] {
-            if first == 0, requests.count <= countMax {
+        /// Takes the first ones out that weigh no more together, one at least.
+        mutating func take(_ weightMax: Int) -> [Request] {
+            var (end, weight) = (first, 0)
+            while end < requests.count {
+                weight += requests[end].command.weight
+                guard weight <= weightMax || end == first else { break }
+                end += 1
+            }
+            if first == 0, end == requests.count {
                 var taken: [Request] = []
                 swap(&taken, &requests)
                 return taken
             }
-            let end = min(first + countMax, requests.count)
             let taken = Array(requests[first..<end])
             first = end
             // Each is moved once on average.
@@ -125,6 +131,17 @@ private enum LineName: Hashable {
 }
 
 extension Command {
+    /// Targets that are looked up in the time of one common command.
+    private static var targetsPerWeight: Int { 8 }
+
+    /// What it takes to apply, in common commands.
+    fileprivate var weight: Int {
+        guard case .send(_, let message) = self, case .several(let targets) = message.target else {
+            return 1
+        }
+        return 1 + targets.count / Self.targetsPerWeight
+    }
+
     /// nil if it goes before what waits in lines.
     fileprivate var line: LineName? {
         switch self {
@@ -132,8 +149,11 @@ extension Command {
         case .send(let project, _), .changeTopic(let project, _, _, _),
             .changeTopics(let project, _, _, _, _), .unregister(let project, _, _),
             .rotate(let project, _, _, _), .cancel(let project, _),
-            .receipt(let project, _, _, _, _), .takeReceipts(let project, _):
+            .receipt(let project, _, _, _, _), .takeReceipts(let project, _),
+            .takeUpstream(let project, _),
+            .createGroup(let project, _, _, _), .changeGroup(let project, _, _, _, _):
             .project(project)
+        case .upstream(let message): .project(message.project)
         default: nil
         }
     }

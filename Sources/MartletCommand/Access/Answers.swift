@@ -39,6 +39,28 @@ struct SendAnswer: Encodable, Sendable {
     var inactive: UInt64
     /// FAN-1: its place among those that wait; nil: it does not.
     var deferredPlace: UInt64?
+    /// GRP-5: members of a group, or tokens among several targets, that it is for; nil for any other
+    /// target, as the next.
+    var successes: Int?
+    var failures: [TokenFailure]?
+
+    struct TokenFailure: Encodable, Sendable {
+        var token: String
+        var error: String
+    }
+}
+
+struct GroupAnswer: Encodable, Sendable {
+    var name: String
+    var key: String
+    /// None: the group is no more.
+    var tokens: [String]
+}
+
+struct GroupEntryAnswer: Encodable, Sendable {
+    var name: String
+    var key: String
+    var members: Int
 }
 
 struct CancelAnswer: Encodable, Sendable {
@@ -54,6 +76,18 @@ struct ReceiptAnswer: Encodable, Sendable {
     var kind: String
     /// Milliseconds since 1970.
     var instant: Int64
+}
+
+/// UPS-1.
+struct UpstreamAnswer: Encodable, Sendable {
+    var number: UInt64
+    var token: String
+    var app: String
+    var messageID: String
+    /// Milliseconds since 1970; so the next.
+    var accepted: Int64
+    var expires: Int64
+    var data: [String: String]
 }
 
 struct TopicAnswer: Encodable, Sendable {
@@ -110,6 +144,18 @@ struct ExplanationAnswer: Encodable, Sendable {
 struct AnswerPage<Entry: Sendable>: Sendable {
     var entries: [Entry]
     var next: String?
+}
+
+extension SendAnswer {
+    /// With what became of those that the target names, if it names any.
+    func with(_ tokens: TokenResults?) -> SendAnswer {
+        var answer = self
+        answer.successes = tokens?.successCount
+        answer.failures = tokens?.failures.map {
+            TokenFailure(token: $0.token, error: $0.word.name)
+        }
+        return answer
+    }
 }
 
 extension String {

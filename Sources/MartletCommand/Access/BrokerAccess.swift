@@ -28,6 +28,8 @@ protocol SenderAccess: Sendable {
     func cancel(_ messageID: String) async throws -> CancelAnswer
     /// Each receipt, taken when `body` returns; until it returns false.
     func receipts(_ body: @Sendable (ReceiptAnswer) async -> Bool) async throws
+    /// Each message of a device, taken when `body` returns; until it returns false.
+    func upstream(_ body: @Sendable (UpstreamAnswer) async -> Bool) async throws
     func fanouts(after: String) async throws -> AnswerPage<FanoutAnswer>
     func topics(after: String) async throws -> AnswerPage<TopicAnswer>
     func topics(ofToken token: String, after: String) async throws -> AnswerPage<TopicAnswer>
@@ -37,6 +39,12 @@ protocol SenderAccess: Sendable {
     func tokens(
         matching condition: String, after: String, limit: Int
     ) async throws -> AnswerPage<String>
+    func createGroup(named name: String, tokens: [String]) async throws -> GroupAnswer
+    func changeGroup(
+        named name: String, key: String, _ operation: GroupOperation, tokens: [String]
+    ) async throws -> GroupAnswer
+    func group(named name: String) async throws -> GroupAnswer
+    func groups(after: String) async throws -> AnswerPage<GroupEntryAnswer>
     func quotas() async throws -> [QuotaAnswer]
     func audience(of condition: String) async throws -> AudienceAnswer
     func explain(_ condition: String) async throws -> ExplanationAnswer

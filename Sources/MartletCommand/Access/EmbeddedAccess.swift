@@ -52,12 +52,28 @@ struct EmbeddedSender: SenderAccess {
     let broker: Broker
     let project: String
 
+    func upstream(_ body: @Sendable (UpstreamAnswer) async -> Bool) async throws {
+        var messages = broker.upstreamMessages(in: project).makeAsyncIterator()
+        while let message = try await messages.next() {
+            let goesOn = await body(
+                UpstreamAnswer(
+                    number: message.number, token: message.token, app: message.app,
+                    messageID: message.messageID,
+                    accepted: message.accepted.millisecondsSince1970,
+                    expires: message.expires.millisecondsSince1970,
+                    data: Dictionary(
+                        message.data.map { ($0.key, $0.value) }, uniquingKeysWith: { $1 })))
+            guard goesOn else { return try await messages.take() }
+        }
+    }
+
     func send(_ message: OutgoingMessage) async throws -> SendAnswer {
         let receipt = try await broker.send(message, in: project)
         return SendAnswer(
             messageID: receipt.messageID, recipients: receipt.recipientCount,
             rateLimited: receipt.rateLimitedCount, inactive: receipt.inactiveCount,
-            deferredPlace: receipt.deferredPlace.map { UInt64($0) })
+            deferredPlace: receipt.deferredPlace.map { UInt64($0) }
+        ).with(receipt.tokens)
     }
 
     func cancel(_ messageID: String) async throws -> CancelAnswer {
@@ -107,6 +123,37 @@ struct EmbeddedSender: SenderAccess {
         return AnswerPage(entries: page.entries, next: page.next)
     }
 
+    func createGroup(named name: String, tokens: [String]) async throws -> GroupAnswer {
+        GroupAnswer(try await broker.createGroup(named: name, tokens: tokens, in: project))
+    }
+
+    func changeGroup(
+        named name: String, key: String, _ operation: GroupOperation, tokens: [String]
+    ) async throws -> GroupAnswer {
+        switch operation {
+        case .add:
+            GroupAnswer(
+                try await broker.addToGroup(named: name, key: key, tokens: tokens, in: project))
+        case .remove:
+            GroupAnswer(
+                try await broker.removeFromGroup(
+                    named: name, key: key, tokens: tokens, in: project))
+        }
+    }
+
+    func group(named name: String) async throws -> GroupAnswer {
+        GroupAnswer(try broker.group(named: name, in: project))
+    }
+
+    func groups(after: String) async throws -> AnswerPage<GroupEntryAnswer> {
+        let page = try broker.groups(in: project, after: after, limit: Limits.pageEntriesMax)
+        return AnswerPage(
+            entries: page.entries.map {
+                .init(name: $0.name, key: $0.key, members: $0.memberCount)
+            },
+            next: page.next)
+    }
+
     func quotas() async throws -> [QuotaAnswer] {
         try broker.quotas(project: project).map {
             QuotaAnswer(
@@ -143,6 +190,12 @@ struct EmbeddedSender: SenderAccess {
     }
 
     func close() async throws { try await broker.close() }
+}
+
+extension GroupAnswer {
+    fileprivate init(_ group: GroupDetails) {
+        self.init(name: group.name, key: group.key, tokens: group.tokens)
+    }
 }
 
 extension ProjectAnswer {

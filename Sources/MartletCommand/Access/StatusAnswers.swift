@@ -9,7 +9,7 @@ import Martlet
 struct FanoutAnswer: Encodable, Sendable {
     var project: String
     var messageID: String
-    /// `topic` or `condition`.
+    /// `topic`, `condition` or `several`.
     var kind: String
     var target: String
     /// Milliseconds since 1970: when it began; when it was accepted if it waits.
@@ -90,6 +90,8 @@ extension TargetKind {
         case .token: "token"
         case .topic: "topic"
         case .condition: "condition"
+        case .group: "group"
+        case .several: "several"
         }
     }
 }

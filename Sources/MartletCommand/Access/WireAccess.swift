@@ -64,7 +64,8 @@ struct WireSender: SenderAccess {
         return SendAnswer(
             messageID: result.messageID, recipients: result.recipients,
             rateLimited: result.rateLimited, inactive: result.inactive,
-            deferredPlace: result.deferredPlace)
+            deferredPlace: result.deferredPlace
+        ).with(result.tokens)
     }
 
     func cancel(_ messageID: String) async throws -> CancelAnswer {
@@ -81,6 +82,21 @@ struct WireSender: SenderAccess {
                     messageID: receipt.messageID, token: receipt.token, kind: receipt.kind.name,
                     instant: receipt.instant.millisecondsSince1970))
             guard goesOn else { return await receipts.take() }
+        }
+    }
+
+    func upstream(_ body: @Sendable (UpstreamAnswer) async -> Bool) async throws {
+        var messages = sender.upstreamMessages.makeAsyncIterator()
+        while let message = try await messages.next() {
+            let goesOn = await body(
+                UpstreamAnswer(
+                    number: message.number, token: message.token, app: message.appName,
+                    messageID: message.messageID,
+                    accepted: message.accepted.millisecondsSince1970,
+                    expires: message.expires.millisecondsSince1970,
+                    data: Dictionary(
+                        message.data.map { ($0.key, $0.value) }, uniquingKeysWith: { $1 })))
+            guard goesOn else { return await messages.take() }
         }
     }
 
@@ -110,6 +126,33 @@ struct WireSender: SenderAccess {
         AnswerPage(
             try await sender.tokens(
                 matching: condition, cursor: after, limit: UInt16(clamping: limit)))
+    }
+
+    func createGroup(named name: String, tokens: [String]) async throws -> GroupAnswer {
+        GroupAnswer(try await sender.createGroup(named: name, tokens: tokens))
+    }
+
+    func changeGroup(
+        named name: String, key: String, _ operation: GroupOperation, tokens: [String]
+    ) async throws -> GroupAnswer {
+        switch operation {
+        case .add: GroupAnswer(try await sender.addToGroup(named: name, key: key, tokens: tokens))
+        case .remove:
+            GroupAnswer(try await sender.removeFromGroup(named: name, key: key, tokens: tokens))
+        }
+    }
+
+    func group(named name: String) async throws -> GroupAnswer {
+        GroupAnswer(try await sender.group(named: name))
+    }
+
+    func groups(after: String) async throws -> AnswerPage<GroupEntryAnswer> {
+        let page = try await sender.groups(after: after)
+        return AnswerPage(
+            entries: page.groups.map {
+                .init(name: $0.name, key: $0.key, members: Int($0.members))
+            },
+            next: page.hasMore ? page.groups.last?.name : nil)
     }
 
     func quotas() async throws -> [QuotaAnswer] {
@@ -147,6 +190,12 @@ struct WireSender: SenderAccess {
     }
 
     func close() async throws { await sender.close() }
+}
+
+extension GroupAnswer {
+    fileprivate init(_ group: GroupResult) {
+        self.init(name: group.name, key: group.key, tokens: group.tokens)
+    }
 }
 
 extension ProjectAnswer {

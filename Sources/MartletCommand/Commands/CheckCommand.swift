@@ -49,6 +49,7 @@ struct CheckCommand: ReportingCommand {
             "projects": report.counts.projects, "keys": report.counts.keys,
             "apps": report.counts.apps, "instances": report.counts.instances,
             "topics": report.counts.topics, "subscriptions": report.counts.subscriptions,
+            "groups": report.counts.groups,
             "messages": report.counts.messages, "recipients": report.counts.recipients,
         ]
         if output.json {

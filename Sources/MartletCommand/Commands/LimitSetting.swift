@@ -15,6 +15,7 @@ struct LimitSetting: Sendable {
             ("inactive-seconds", \.inactiveSeconds),
             ("device-messages-per-minute", \.deviceMessagesPerMinute),
             ("device-messages-per-hour", \.deviceMessagesPerHour),
+            ("multicast-tokens-max", \.multicastTokensMax),
             ("fanouts-in-progress", \.fanoutsInProgressMax),
             ("fanouts-deferred", \.fanoutsDeferredMax),
             ("fanout-megabytes-per-project", \.fanoutMegabytesPerProjectMax),
@@ -26,6 +27,9 @@ struct LimitSetting: Sendable {
             ("sender-connections-per-minute", \.senderConnectionsPerMinute),
             ("sender-connections-max", \.senderConnectionsMax),
             ("topic-changes-per-second", \.topicChangesPerSecond),
+            ("device-upstream-per-minute", \.deviceUpstreamPerMinute),
+            ("upstream-per-minute", \.upstreamPerMinute),
+            ("upstream-kept-max", \.upstreamKeptMax),
         ]
 
     static var list: String { limits.map(\.name).joined(separator: ", ") }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `martlet listen`: one device, as an installed app would be. It registers once and keeps who it is in
-// a file. Rests on MartletDevice.
+// `martlet listen`: one device, as an installed app would be. It registers once and keeps who it
+// is, what it has taken and what it is subscribed to in a file. Rests on MartletDevice and
+// DeviceStateFile.
 
 import ArgumentParser
 import FoundationEssentials
@@ -14,14 +15,17 @@ struct ListenCommand: ReportingCommand {
         commandName: "listen",
         abstract: "Be a device: register or resume, subscribe, print messages.",
         discussion: """
-            The first run registers and keeps token, device key and what was received in a state \
-            file; later runs resume from it and get what was stored meanwhile. Two runs must not use \
+            The first run registers and keeps token, device key, topics and what was received in a \
+            state file; later runs resume from it and get what was stored meanwhile. Topics of \
+            earlier runs need not be given again. Two runs must not use \
             one state file at a time. A message is acknowledged once it is printed. When the broker \
             goes away, the device comes back by itself. Ctrl-C ends with 0.
 
             With --json, the first line is {"event":"ready","token":…}, then each message is one \
-            line with "event":"message", and each notice that stored messages were discarded one with \
-            "event":"deleted".
+            line with "event":"message", each notice that stored messages were discarded one with \
+            "event":"deleted", and each other token that the device is given one with "event":"token". \
+            With --send-upstream the device first sends its project a message with the data entry \
+            "text"; with --json a line with "event":"upstream" tells that.
             """)
 
     @Option(help: "The project.")
@@ -54,7 +58,12 @@ struct ListenCommand: ReportingCommand {
         help: ArgumentHelp("Doze for so many seconds, then be active.", valueName: "seconds"))
     var dozeSeconds: Double?
 
-    @Option(help: "End after so many messages.")
+    @Option(
+        help: ArgumentHelp(
+            "Send this to the project's senders first; may be given again.", valueName: "text"))
+    var sendUpstream: [String] = []
+
+    @Option(help: "End after so many messages; with 0 as soon as everything is sent.")
     var count: Int?
 
     @Option(
@@ -96,7 +105,9 @@ struct ListenCommand: ReportingCommand {
         guard (1...65_535).contains(port) else {
             throw ValidationError("--port takes a number from 1 to 65535.")
         }
-        guard count ?? 1 > 0 else { throw ValidationError("--count takes at least 1.") }
+        guard count ?? 1 > 0 || (count == 0 && !sendUpstream.isEmpty) else {
+            throw ValidationError("--count takes at least 1, or 0 with --send-upstream.")
+        }
         guard timeout ?? 1 > 0 else { throw ValidationError("--timeout takes more than 0.") }
     }
 
@@ -160,13 +171,7 @@ struct ListenCommand: ReportingCommand {
 
     /// Until `count` messages have come, or for ever.
     private func listen(_ started: (MartletDevice) -> Void) async throws {
-        let file = DeviceStateFile(path: statePath)
-        var known = try await registered(file)
-        let device = MartletDevice(
-            host: host, port: port, credentials: known.credentials,
-            unconfirmed: known.unconfirmed,
-            deviceState: dozeSeconds == nil ? deviceState.state : .doze,
-            askedTopics: known.topics ?? AskedTopics())
+        let device = try await opened()
         started(device)
         let refusals = Task {
             for await refusal in await device.topicRefusals() {
@@ -182,9 +187,16 @@ struct ListenCommand: ReportingCommand {
         try await device.connect()
         patience.cancel()
         for topic in topic { try await device.subscribe(toTopic: topic) }
-        known.topics = await device.askedTopics
-        try file.write(known)
-        announce(known)
+        let token = device.credentials.token
+        announce(token, await device.askedTopics.subscriptions)
+        let tokens = Task {
+            for await other in await device.registrationTokens() where other != token {
+                tell(token: other)
+            }
+        }
+        defer { tokens.cancel() }
+        for text in sendUpstream { try await send(text, by: device) }
+        if count == 0 { return }
         let waking = dozeSeconds.map { seconds in
             Task {
                 try await Task.sleep(for: .seconds(seconds))
@@ -210,52 +222,54 @@ struct ListenCommand: ReportingCommand {
                 await device.acknowledge(deleted)
             }
             // While more wait, the file can wait too: a crash costs no more than a repetition.
-            if await device.bufferedMessages == 0 || left == 0 {
-                known.unconfirmed = await device.unconfirmed
-                known.topics = await device.askedTopics
-                try file.write(known)
-            }
+            if await device.bufferedMessages == 0 || left == 0 { try await device.save() }
             if left == 0 { return }
         }
     }
 
-    private func registered(_ file: DeviceStateFile) async throws -> KeptDevice {
-        if let known = try file.read() {
-            guard known.project == project, known.app == app,
-                known.platform == platform.rawValue
-            else {
-                throw MartletError(
-                    .invalidArgument,
-                    "'\(file.path)' is of project \(known.project), app \(known.app) on "
-                        + "\(known.platform). Give these, or name another file.", field: "state")
-            }
-            return known
-        }
-        let credentials = try await showing("Registering at \(host) port \(port)") {
-            try await MartletDevice.register(
+    private func opened() async throws -> MartletDevice {
+        let file = DeviceStateFile(path: statePath)
+        let isNew = try file.load() == nil
+        let open = {
+            try await MartletDevice.open(
                 host: host, port: port, projectID: project, appName: app,
-                platform: platform.platform)
+                platform: platform.platform, store: file,
+                deviceState: dozeSeconds == nil ? deviceState.state : .doze)
         }
-        let new = KeptDevice(
-            project: project, app: app, platform: platform.rawValue, token: credentials.token,
-            deviceKey: credentials.deviceKey, unconfirmed: [])
-        try file.write(new)
-        return new
+        guard isNew else { return try await open() }
+        return try await showing("Registering at \(host) port \(port)") { try await open() }
+    }
+
+    private func send(_ text: String, by device: MartletDevice) async throws {
+        let messageID = UUID().uuidString
+        try await device.sendUpstream(Message(data: ["text": text]), messageID: messageID)
+        if output.json { return JSON.print(Sent(messageID: messageID)) }
+        Terminal.print("sent to the project as \(messageID)")
     }
 
     // MARK: Printing
 
-    private struct Ready: Encodable {
-        var event = "ready"
+    private struct Sent: Encodable {
+        var event = "upstream"
+        var messageID: String
+    }
+
+    private struct TokenLine: Encodable {
+        var event: String
         var token: String
     }
 
-    private func announce(_ state: KeptDevice) {
-        if output.json { return JSON.print(Ready(token: state.token)) }
-        Terminal.print("Token \(state.token)")
-        let topics = topic.isEmpty ? "" : ", subscribed to " + topic.joined(separator: ", ")
+    private func announce(_ token: String, _ topics: [String]) {
+        if output.json { return JSON.print(TokenLine(event: "ready", token: token)) }
+        Terminal.print("Token \(token)")
+        let topics = topics.isEmpty ? "" : ", subscribed to " + topics.joined(separator: ", ")
         Terminal.print(
             "Listening as \(app) on \(platform.rawValue) in project \(project)\(topics). "
                 + "Ctrl-C ends.")
+    }
+
+    private func tell(token: String) {
+        if output.json { return JSON.print(TokenLine(event: "token", token: token)) }
+        Terminal.print("Token \(token)")
     }
 }

@@ -5,6 +5,7 @@
 
 import ArgumentParser
 import Martlet
+import MartletClient
 import Synchronization
 
 struct CancelCommand: ReportingCommand {
@@ -79,7 +80,7 @@ struct ReceiptsCommand: ReportingCommand {
 }
 
 /// How many results are still wanted.
-private final class Countdown: Sendable {
+final class Countdown: Sendable {
     private let left: Mutex<Int>
 
     init(from count: Int) { left = Mutex(count) }
@@ -124,8 +125,26 @@ struct RotateCommand: ReportingCommand {
     }
 
     func perform() async throws {
-        let token = try await DeviceStateFile(path: state).rotate(host: host, port: port)
+        let token = try await rotated()
         if output.json { return JSON.print(Answer(token: token)) }
         Terminal.print("Token \(token)")
+    }
+
+    /// REG-4. What comes meanwhile is not taken and comes again.
+    private func rotated() async throws -> String {
+        let file = DeviceStateFile(path: state)
+        guard let stored = try file.load() else {
+            throw MartletError(
+                .notFound, "There is no '\(state)'; `martlet listen` makes one.", field: "state")
+        }
+        let device = MartletDevice(host: host, port: port, stored: stored, store: file)
+        do {
+            let token = try await device.rotateToken()
+            await device.close()
+            return token
+        } catch {
+            await device.close()
+            throw error
+        }
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `martlet quotas`: what is left of a project's quotas (QUO-3, QUO-4). Rests on SenderAccess.
+// `martlet quotas`: what is left of a project's quotas (QUO-2, QUO-3, QUO-4). Rests on
+// SenderAccess.
 
 import ArgumentParser
 import Martlet

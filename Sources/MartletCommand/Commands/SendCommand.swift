@@ -9,9 +9,13 @@ import Martlet
 struct SendCommand: ReportingCommand {
     static let configuration = CommandConfiguration(
         commandName: "send",
-        abstract: "Send a message to a token, a topic or a condition.",
+        abstract: "Send a message to a token, a topic, a condition, a group, or several of these.",
         discussion: """
             When the command ends with 0, the message is on disk. It does not mean delivered.
+
+            With --to-token, --to-topic, --to-condition and --to-group, again and again, the message \
+            is for the instances that any of them means, each once. Tokens that it is not for are \
+            printed with the reason; that does not change the exit code.
 
             A file holds {"message": {"topic": "…", "notification": {"title": "…", "body": "…", \
             "image": "…"}, "data": {"key": "value"}}}, with "token" or "condition" in place of \
@@ -34,6 +38,12 @@ struct SendCommand: ReportingCommand {
 
     @Option(help: "Send to all instances that satisfy this condition.")
     var condition: String?
+
+    @Option(
+        help: ArgumentHelp("Send to the members of the group with this key.", valueName: "key"))
+    var group: String?
+
+    @OptionGroup var several: SeveralTargets
 
     @Option(
         help: ArgumentHelp(
@@ -139,12 +149,18 @@ struct SendCommand: ReportingCommand {
         } else {
             Terminal.print("valid; would be accepted for \(instances)\(Self.remarks(answer))")
         }
+        for failure in answer.failures ?? [] {
+            Terminal.print("\(failure.token.withoutControls)  \(failure.error)")
+        }
     }
 
     private static func remarks(_ answer: SendAnswer) -> String {
         var text = ""
         if answer.inactive > 0 { text += ", \(answer.inactive) of them inactive" }
         if answer.rateLimited > 0 { text += "; \(answer.rateLimited) skipped by their quota" }
+        if let failures = answer.failures, !failures.isEmpty {
+            text += "; \(failures.count) of \(failures.count + (answer.successes ?? 0)) failed:"
+        }
         return text
     }
 
@@ -153,6 +169,8 @@ struct SendCommand: ReportingCommand {
         if let token { targets.append(.token(token)) }
         if let topic { targets.append(.topic(topic)) }
         if let condition { targets.append(.condition(condition)) }
+        if let group { targets.append(.group(group)) }
+        if !several.targets.isEmpty { targets.append(.several(several.targets)) }
         var message = Message()
         var isValidation = validateOnly
         if let file {
@@ -177,9 +195,10 @@ struct SendCommand: ReportingCommand {
             throw MartletError(
                 .invalidArgument,
                 targets.isEmpty
-                    ? "The message has no target. Give a token, a topic or a condition."
-                    : "The message has \(targets.count) targets. Give one: a token, a topic or a "
-                        + "condition.", field: "message")
+                    ? "The message has no target. Give a token, a topic, a condition or a group."
+                    : "The message has \(targets.count) targets. Give one: a token, a topic, a "
+                        + "condition or a group; or each with --to-token and so on.",
+                field: "message")
         }
         return OutgoingMessage(
             to: target, message, timeToLiveSeconds: ttl,

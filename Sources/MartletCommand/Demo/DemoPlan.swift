@@ -25,6 +25,8 @@ struct DemoPlan: Sendable {
                 case .token(let token): "token \(token.prefix(12))…"
                 case .topic(let topic): "topic \(topic)"
                 case .condition(let condition): condition
+                case .group(let key): "group \(key.prefix(12))…"
+                case .several(let targets): "\(targets.count) targets"
                 }
             return away.isEmpty ? text : "\(text), \(away.count) devices away"
         }

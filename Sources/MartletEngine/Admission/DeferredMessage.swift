@@ -22,7 +22,7 @@ public struct DeferredMessage: Sendable {
             result.append(
                 DeferredMessage(
                     number: message.number, since: message.due,
-                    target: try ScheduledSend.message(message.bytes).target))
+                    target: try ScheduledSend.message(message.bytes).target.told))
         }
         return result
     }

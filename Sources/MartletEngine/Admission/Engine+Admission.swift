@@ -4,20 +4,39 @@
 // bytes for them. The next one waits, as durable as any, with its number told; its audience is that of
 // the instant at which it begins, its life counts from when it was sent. Those of a project begin in
 // the order of their numbers, and new ones wait behind them. If too many wait, or the project wants it
-// so, a message is refused with the time after which there may be room. Messages to one instance, and
-// checks (MSG-7), always pass. Rests on FanoutBook and Engine+Scheduling.
+// so, a message is refused with the time after which there may be room. Messages to one instance or to
+// few, and checks (MSG-7), always pass. Rests on FanoutBook and Engine+Scheduling.
 
 import MartletBase
 import MartletBits
 
 extension SendCommand.Target {
     /// Whether it stands for any number of instances.
-    var isFanout: Bool {
+    var isFanout: Bool { directMax > Limits.multicastDirectMax }
+
+    /// How many instances it means at most.
+    private var directMax: Int {
         switch self {
-        case .token: false
-        case .topic, .condition: true
+        case .token: 1
+        case .group: Limits.groupMembersMax
+        case .topic, .condition: .max
+        case .several(let targets):
+            targets.reduce(0) { sum, target in
+                let next = target.directMax
+                return sum == .max || next == .max ? .max : sum + next
+            }
         }
     }
+
+    /// What whoever asks is told of it: of many targets the first ones.
+    var told: SendCommand.Target {
+        guard case .several(let targets) = self, targets.count > Self.targetsToldMax else {
+            return self
+        }
+        return .several(Array(targets.prefix(Self.targetsToldMax)))
+    }
+
+    private static var targetsToldMax: Int { 8 }
 }
 
 extension Engine {
@@ -34,7 +53,7 @@ extension Engine {
             try mustWait(project.number, storage)
         else { return nil }
         let dispatch = try Dispatch(message, from: now, number: nil)
-        try check(dispatch, in: project, storage)
+        let named = try check(dispatch, in: project, storage)
         let count = admission.count(of: project.number)
         let mayWait = limits.fanoutsDeferredMax == 0 || count < limits.fanoutsDeferredMax
         // TTL-2: what is now or never cannot wait.
@@ -49,7 +68,7 @@ extension Engine {
         return try wait(
             ScheduledMessage(
                 project: project.number, number: project.lastSequence.rawValue, due: now,
-                bytes: ScheduledSend.bytes(of: message)), storage)
+                bytes: ScheduledSend.bytes(of: message)), named: named, storage)
     }
 
     /// The same for a scheduled message that is due: its place is kept however many wait, because it
@@ -72,14 +91,16 @@ extension Engine {
     }
 
     private mutating func wait(
-        _ message: ScheduledMessage, _ storage: borrowing some StorageWriter & ~Copyable
+        _ message: ScheduledMessage, named: NamedResults = .none,
+        _ storage: borrowing some StorageWriter & ~Copyable
     ) throws(StorageError) -> Outcome {
         try storage.putDeferred(message)
         admission.change(message.project, by: 1)
         let place = UInt64(admission.count(of: message.project))
         return .accepted(
-            Acceptance(messageNumber: message.number, recipientCount: 0, deferredPlace: place),
-            fanouts: [])
+            Acceptance(
+                messageNumber: message.number, recipientCount: 0, deferredPlace: place,
+                named: named), fanouts: [])
     }
 
     private func overload(
@@ -100,7 +121,7 @@ extension Engine {
         _ dispatch: Dispatch, _ message: StoredMessage, _ distribution: Distribution,
         in project: Project
     ) -> FanoutProgress? {
-        guard let book else { return nil }
+        guard let book, dispatch.target.isFanout else { return nil }
         var bodyBytes = 0
         var sets: [RecipientSet] = []
         for (variant, recipients) in zip(dispatch.variants, distribution.perVariant) {
@@ -110,7 +131,7 @@ extension Engine {
         }
         guard !sets.isEmpty else { return nil }
         let progress = FanoutProgress(
-            project: project, number: message.number, target: dispatch.target,
+            project: project, number: message.number, target: dispatch.target.told,
             recipientCount: distribution.recipientCount, began: message.accepted,
             bodyBytes: bodyBytes, recipients: sets, book: book)
         admission.enter(progress, in: book)

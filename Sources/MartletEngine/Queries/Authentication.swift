@@ -27,6 +27,8 @@ public enum Authentication {
         return project
     }
 
+    /// REG-4: a former token and the key let a device in as well, for it may not have heard of the
+    /// new one; nobody but the instance has its key.
     public static func device(
         projectID: String, token text: String, digest: SecretDigest,
         in storage: borrowing some StorageReader & ~Copyable
@@ -35,7 +37,8 @@ public enum Authentication {
             throw MartletError.noProject(projectID)
         }
         let token = try Token(validating: text)
-        guard let place = try storage.locate(token), place.project == project.number,
+        guard let place = try storage.locate(token) ?? storage.locateFormer(token),
+            place.project == project.number,
             let instance = try storage.instance(place.ordinal, in: place.project)
         else {
             throw MartletError(

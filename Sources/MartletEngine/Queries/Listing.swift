@@ -76,6 +76,38 @@ public enum Listing {
         return Page(entries: entries, hasMore: entries.count < topics.count)
     }
 
+    /// GRP-3.
+    public static func group(
+        named text: String, in project: ProjectNumber,
+        _ storage: borrowing some StorageReader & ~Copyable
+    ) throws -> GroupMembers {
+        let name = try GroupName(validating: text)
+        guard let group = try storage.group(named: name, in: project) else {
+            throw MartletError.noGroup
+        }
+        return try GroupMembers(group, in: project, storage)
+    }
+
+    /// In the order of their names.
+    public static func groups(
+        in project: ProjectNumber, after name: String, limit: Int,
+        _ storage: borrowing some StorageReader & ~Copyable
+    ) throws -> Page<Group> {
+        try check(limit)
+        let groups = try storage.groups(in: project, after: name, limit: limit + 1)
+        var bytes = 0
+        var entries: [Group] = []
+        for group in groups {
+            bytes += group.name.text.utf8.count + groupBytes
+            guard entries.count < limit, bytes <= bytesPerPageMax else { break }
+            entries.append(group)
+        }
+        return Page(entries: entries, hasMore: entries.count < groups.count)
+    }
+
+    /// Of a group's entry in a page, beside its name.
+    private static let groupBytes = 38
+
     /// Tokens of a set's instances, in the order of their ordinals.
     public struct Tokens: Sendable {
         public var total: UInt64

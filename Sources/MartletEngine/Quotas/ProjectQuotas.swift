@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What one project may ask of a broker: changes of subscriptions (TOP-6, QUO-4) and connections of its
-// senders (QUO-3). Kept in memory alone: a broker that begins anew begins with full buckets. Shared by
-// the engine, which takes changes in transactions that may fail, the loops, whose connections come and
-// go, and whoever asks what is left; its lock is taken once for a request or a connection, and never
-// for a message. Rests on TokenBucket.
+// What one project may ask of a broker: changes of subscriptions (TOP-6, QUO-4), connections of its
+// senders (QUO-3) and messages of its devices (QUO-2). Kept in memory alone: a broker that begins
+// anew begins with full buckets. Shared by the engine, which takes changes in transactions that may
+// fail, the loops, whose connections come and go, and whoever asks what is left; its lock is taken
+// once for a request or a connection, and never for a message. Rests on TokenBucket.
 
 public import MartletBase
 import Synchronization
@@ -23,14 +23,21 @@ public struct QuotaAmount: Sendable, Hashable {
 public final class ProjectQuotas: Sendable {
     private struct Project {
         var topicChanges: TokenBucket?
+        var upstream: TokenBucket?
         var newConnections: TokenBucket?
         var connections = 0
     }
 
     private struct State {
         var projects: [ProjectNumber: Project] = [:]
-        /// What the transaction took from, as it was before.
-        var before: [ProjectNumber: TokenBucket] = [:]
+        /// What the transaction took from, as it was before; nil: it was full.
+        var before: [ProjectNumber: (topicChanges: TokenBucket?, upstream: TokenBucket?)] = [:]
+
+        mutating func keepBefore(_ project: ProjectNumber) {
+            guard before[project] == nil else { return }
+            let mine = projects[project]
+            before[project] = (mine?.topicChanges, mine?.upstream)
+        }
     }
 
     /// When a connection of senders is tried again while as many as may be are open. When one of those
@@ -54,7 +61,7 @@ public final class ProjectQuotas: Sendable {
             var bucket =
                 state.projects[project]?.topicChanges
                 ?? TokenBucket(count: perSecond, milliseconds: 1000, at: now)
-            if state.before[project] == nil { state.before[project] = bucket }
+            state.keepBefore(project)
             let delay = bucket.take(count, at: now)
             state.projects[project, default: Project()].topicChanges = bucket
             return delay
@@ -73,10 +80,42 @@ public final class ProjectQuotas: Sendable {
     /// What was taken since then is given back.
     func abandon() {
         state.withLock { state in
-            for (project, bucket) in state.before {
-                state.projects[project]?.topicChanges = bucket
+            for (project, before) in state.before {
+                state.projects[project]?.topicChanges = before.topicChanges
+                state.projects[project]?.upstream = before.upstream
             }
             state.before.removeAll(keepingCapacity: true)
+        }
+    }
+
+    // MARK: Messages of devices
+
+    /// Whether there is one to be taken. Only whoever commits takes any, so it is still there then.
+    func checkUpstream(in project: ProjectNumber, at now: Instant) throws(MartletError) {
+        let perMinute = limits.upstreamPerMinute
+        guard perMinute > 0 else { return }
+        let delay = state.withLock { state in
+            var bucket = state.projects[project]?.upstream
+            return bucket?.take(at: now) ?? 0
+        }
+        guard delay > 0 else { return }
+        throw .exhausted(
+            """
+            The project's devices send at most \(perMinute) messages a minute \
+            (upstream-per-minute). Send again later.
+            """, field: "message", after: delay)
+    }
+
+    func takeUpstream(in project: ProjectNumber, at now: Instant) {
+        let perMinute = limits.upstreamPerMinute
+        guard perMinute > 0 else { return }
+        state.withLock { state in
+            state.keepBefore(project)
+            var bucket =
+                state.projects[project]?.upstream
+                ?? TokenBucket(count: perMinute, milliseconds: 60_000, at: now)
+            _ = bucket.take(at: now)
+            state.projects[project, default: Project()].upstream = bucket
         }
     }
 
@@ -153,6 +192,7 @@ public final class ProjectQuotas: Sendable {
                     untilFullMilliseconds: bucket?.untilFull(at: now) ?? 0))
         }
         add("topic-changes-per-second", limits.topicChangesPerSecond, mine.topicChanges)
+        add("upstream-per-minute", limits.upstreamPerMinute, mine.upstream)
         add("sender-connections-per-minute", limits.senderConnectionsPerMinute, mine.newConnections)
         func add(_ name: String, _ limit: Int, used: Int) {
             guard limit > 0 else { return }

@@ -94,6 +94,7 @@ extension Engine {
             try leave(topic, [ordinal.rawValue], &project, storage)
         }
         try storage.setTopicNumbers([], of: ordinal, in: number)
+        try leaveGroups(ordinal, in: number, storage)
         for set in Self.standingSets(of: instance) {
             _ = try storage.remove([ordinal.rawValue], from: set, in: number)
         }
@@ -103,10 +104,11 @@ extension Engine {
         project.lastSequence = MessageSequence(project.lastSequence.rawValue + 1)
         try storage.put(project, isNew: false)
         rates.renew(ordinal, in: number, at: now)
+        upstreamRates.renew(ordinal, in: number, at: now)
         return .unregistered(project: number, ordinal: ordinal)
     }
 
-    /// REG-4: topics, sets and mailbox follow, for the ordinal stays.
+    /// REG-4: topics, groups, sets and mailbox follow, for the ordinal stays.
     func rotate(
         _ ordinal: Ordinal, of holder: Holder, in number: ProjectNumber, to token: Token,
         _ storage: borrowing some StorageWriter & ~Copyable

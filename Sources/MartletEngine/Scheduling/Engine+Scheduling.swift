@@ -74,8 +74,9 @@ extension Engine {
                 "A message can be scheduled \(Limits.scheduleSecondsMax) seconds ahead at most.",
                 field: "send_at")
         }
-        try check(try Dispatch(message, from: due, number: nil), in: project, storage)
-        if message.validateOnly { return Self.validated(0) }
+        let named = try check(
+            try Dispatch(message, from: due, number: nil), in: project, storage)
+        if message.validateOnly { return Self.validated(0, named) }
         guard
             try storage.scheduledCount(in: project.number)
                 < UInt64(Limits.scheduledPerProjectMax)
@@ -95,7 +96,8 @@ extension Engine {
             ScheduledMessage(
                 project: project.number, number: number, due: due,
                 bytes: ScheduledSend.bytes(of: message)))
-        return .accepted(Acceptance(messageNumber: number, recipientCount: 0), fanouts: [])
+        return .accepted(
+            Acceptance(messageNumber: number, recipientCount: 0, named: named), fanouts: [])
     }
 
     /// Sends a message that has waited. Nobody is there to be told if it cannot be sent any more.
@@ -112,7 +114,7 @@ extension Engine {
             var dispatch = try Dispatch(message, from: due.due, number: due.number)
             // The broker may have been away for longer than it was to live.
             dispatch.variants.removeAll { (isLate || $0.isStored) && $0.expires <= now }
-            let target = try resolve(dispatch.target, in: project, storage)
+            let target = try resolve(dispatch, in: project, storage)
             let recipients = try recipients(
                 of: &dispatch, among: target.instances, in: project.number, storage)
             return try send(dispatch, to: recipients, of: target, in: project, now: now, storage)

@@ -7,7 +7,7 @@
 //     u8 platforms ‖ u8 priority ‖ u8 lifespan kind (0 seconds, 1 until) ‖ i64 lifespan ‖
 //     u8 collapse (0 none, 1 app, 2 named) ‖ text key ‖ u8 restricted? ‖ text package name ‖ text body
 //
-// A text is a u32 length and as many bytes.
+// A text is a u32 length and as many bytes. That of several targets has theirs, each with its kind.
 
 import MartletBase
 
@@ -17,11 +17,7 @@ enum ScheduledSend {
     static func bytes(of message: SendCommand) -> [UInt8] {
         var writer = Writer()
         writer.append(version)
-        switch message.target {
-        case .token(let text): writer.append(TargetKind.token.rawValue, Array(text.utf8))
-        case .topic(let text): writer.append(TargetKind.topic.rawValue, Array(text.utf8))
-        case .condition(let text): writer.append(TargetKind.condition.rawValue, Array(text.utf8))
-        }
+        writer.append(message.target)
         writer.append(message.wantsReceipts ? 1 : 0)
         writer.append(UInt8(message.variants.count))
         for variant in message.variants {
@@ -49,20 +45,32 @@ enum ScheduledSend {
     static func message(_ bytes: [UInt8]) throws(StorageError) -> SendCommand {
         var reader = Reader(bytes: bytes)
         guard try reader.byte() == version else { throw reader.damaged() }
-        let kind = TargetKind(rawValue: try reader.byte())
-        let text = String(decoding: try reader.text(), as: UTF8.self)
-        let target: SendCommand.Target
-        switch kind {
-        case .token: target = .token(text)
-        case .topic: target = .topic(text)
-        case .condition: target = .condition(text)
-        case nil: throw reader.damaged()
-        }
+        let target = try self.target(&reader)
         let wantsReceipts = try reader.byte() & 1 != 0
         var variants: [OutgoingVariant] = []
         for _ in 0..<(try reader.byte()) { variants.append(try variant(&reader)) }
         guard reader.isAtEnd else { throw reader.damaged() }
         return SendCommand(target: target, variants: variants, wantsReceipts: wantsReceipts)
+    }
+
+    private static func target(
+        _ reader: inout Reader
+    ) throws(StorageError) -> SendCommand.Target {
+        let kind = TargetKind(rawValue: try reader.byte())
+        let bytes = try reader.text()
+        let text = String(decoding: bytes, as: UTF8.self)
+        switch kind {
+        case .token: return .token(text)
+        case .topic: return .topic(text)
+        case .condition: return .condition(text)
+        case .group: return .group(text)
+        case .several:
+            var entries = Reader(bytes: bytes)
+            var targets: [SendCommand.Target] = []
+            while !entries.isAtEnd { targets.append(try target(&entries)) }
+            return .several(targets)
+        case nil: throw reader.damaged()
+        }
     }
 
     private static func variant(_ reader: inout Reader) throws(StorageError) -> OutgoingVariant {
@@ -103,6 +111,18 @@ private struct Writer {
     mutating func append(_ byte: UInt8, _ value: Int64) {
         bytes.append(byte)
         number(value)
+    }
+    mutating func append(_ target: SendCommand.Target) {
+        switch target {
+        case .token(let text): append(TargetKind.token.rawValue, Array(text.utf8))
+        case .topic(let text): append(TargetKind.topic.rawValue, Array(text.utf8))
+        case .condition(let text): append(TargetKind.condition.rawValue, Array(text.utf8))
+        case .group(let text): append(TargetKind.group.rawValue, Array(text.utf8))
+        case .several(let targets):
+            var entries = Writer()
+            for target in targets { entries.append(target) }
+            append(TargetKind.several.rawValue, entries.bytes)
+        }
     }
     mutating func append(_ text: [UInt8]) {
         number(UInt32(text.count))

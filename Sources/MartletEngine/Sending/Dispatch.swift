@@ -97,6 +97,12 @@ struct Distribution {
     var inactive: Recipients?
 }
 
+/// Who gets which variant, after everyone's quota was asked (QUO-1).
+enum GrantedDistribution {
+    case some(Distribution, to: Recipients)
+    case nobody(retryMilliseconds: UInt64)
+}
+
 /// What of a variant decides who gets it.
 struct VariantReach: Hashable {
     var platforms: PlatformSet

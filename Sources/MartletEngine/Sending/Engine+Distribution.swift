@@ -59,16 +59,17 @@ extension Engine {
     }
 
     /// - Parameter recipients: who `recipients` found.
-    /// - Returns: nil if nobody is left of them; then, if it was one instance, when to try again.
+    /// - Returns: `nobody` if it was one instance, and that is over a limit.
     mutating func distribute(
         _ dispatch: Dispatch, to recipients: Recipients, in project: ProjectNumber, now: Instant,
         _ storage: borrowing some StorageReader & ~Copyable
-    ) throws(StorageError) -> (distribution: Distribution?, retryMilliseconds: UInt64) {
+    ) throws(StorageError) -> GrantedDistribution {
         let granted: Recipients
         switch rates.take(recipients, in: project, at: now) {
         case .everyone: granted = recipients
         case .some(let some): granted = some
-        case .nobody(let retryMilliseconds): return (nil, retryMilliseconds)
+        case .nobody(let retryMilliseconds):
+            return .nobody(retryMilliseconds: retryMilliseconds)
         }
         var distribution: Distribution
         switch granted {
@@ -78,7 +79,7 @@ extension Engine {
             distribution = try self.distribution(of: dispatch, to: set, in: project, storage)
         }
         distribution.rateLimitedCount = recipients.count - granted.count
-        return (distribution, 0)
+        return .some(distribution, to: granted)
     }
 
     private func distribution(

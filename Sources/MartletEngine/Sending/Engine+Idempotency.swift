@@ -56,11 +56,18 @@ extension SendCommand {
             // Parts do not run into each other: no UTF-8 has this byte, and bodies say their length.
             hash = (hash ^ 0xFF) &* 0x0000_0100_0000_01B3
         }
-        switch target {
-        case .token(let text): add("t\(text)".utf8)
-        case .topic(let text): add("/\(text)".utf8)
-        case .condition(let text): add("c\(text)".utf8)
+        func addTarget(_ target: Target) {
+            switch target {
+            case .token(let text): add("t\(text)".utf8)
+            case .topic(let text): add("/\(text)".utf8)
+            case .condition(let text): add("c\(text)".utf8)
+            case .group(let text): add("g\(text)".utf8)
+            case .several(let targets):
+                add("s\(targets.count)".utf8)
+                for target in targets { addTarget(target) }
+            }
         }
+        addTarget(target)
         for variant in variants {
             add([variant.platforms.rawValue])
             add("\(variant.body.count)".utf8)

@@ -42,10 +42,12 @@ extension Engine {
             outcome = deferred
         } else {
             var dispatch = try Dispatch(message, from: now, number: nil)
-            let target = try resolve(dispatch.target, in: project, storage)
+            let target = try resolve(dispatch, in: project, storage)
             let recipients = try recipients(
                 of: &dispatch, among: target.instances, in: project.number, storage)
-            if message.validateOnly { return Self.validated(recipients?.count ?? 0) }
+            if message.validateOnly {
+                return Self.validated(recipients?.count ?? 0, target.named?.results ?? .none)
+            }
             outcome = try send(
                 dispatch, to: recipients, of: target, in: project, now: now, storage)
         }
@@ -53,8 +55,10 @@ extension Engine {
         return outcome
     }
 
-    static func validated(_ recipientCount: UInt64) -> Outcome {
-        .accepted(Acceptance(messageNumber: 0, recipientCount: recipientCount), fanouts: [])
+    static func validated(_ recipientCount: UInt64, _ named: NamedResults) -> Outcome {
+        .accepted(
+            Acceptance(messageNumber: 0, recipientCount: recipientCount, named: named),
+            fanouts: [])
     }
 
     /// Sends to `recipients`, whatever can be wrong with the message having been looked at.
@@ -65,13 +69,15 @@ extension Engine {
         in project: Project, now: Instant, _ storage: borrowing some StorageWriter & ~Copyable
     ) throws -> Outcome {
         var distribution: Distribution?
+        var named = target.named
         if let recipients {
-            let (found, retryMilliseconds) = try distribute(
-                dispatch, to: recipients, in: project.number, now: now, storage)
-            if found == nil, dispatch.number == nil {
-                throw overQuota(retryMilliseconds)
+            switch try distribute(dispatch, to: recipients, in: project.number, now: now, storage) {
+            case .some(let found, let granted):
+                distribution = found
+                named?.refuse(recipients, beside: granted)
+            case .nobody(let retryMilliseconds):
+                if dispatch.number == nil { throw overQuota(retryMilliseconds) }
             }
-            distribution = found
         }
         var project = project
         let sequence: MessageSequence
@@ -92,14 +98,16 @@ extension Engine {
             return .accepted(
                 Acceptance(
                     messageNumber: message.number, recipientCount: 0,
-                    rateLimitedCount: recipients?.count ?? 0), fanouts: [])
+                    rateLimitedCount: recipients?.count ?? 0, named: named?.results ?? .none),
+                fanouts: [])
         }
         try store(message, distribution, in: project.number, now: now, storage)
         return .accepted(
             Acceptance(
                 messageNumber: message.number, recipientCount: distribution.recipientCount,
                 rateLimitedCount: distribution.rateLimitedCount,
-                inactiveCount: distribution.inactive?.count ?? 0),
+                inactiveCount: distribution.inactive?.count ?? 0,
+                named: named?.results ?? .none),
             fanouts: try fanouts(of: dispatch, message, distribution, in: project, storage))
     }
 
@@ -128,7 +136,8 @@ extension Engine {
         }
     }
 
-    /// One for each variant that somebody gets.
+    /// One for each variant that somebody gets; for few, one for each of them (FAN-5): none of them
+    /// waits for what is in progress.
     private mutating func fanouts(
         of dispatch: Dispatch, _ message: StoredMessage, _ distribution: Distribution,
         in project: Project, _ storage: borrowing some StorageWriter & ~Copyable
@@ -148,11 +157,13 @@ extension Engine {
                         bySeconds: Int64(Limits.receiptsWantedSeconds)), from: recipients,
                     in: project.number)
             }
-            fanouts.append(
-                Fanout(
-                    project: project.number, header: header, body: variant.variant.body,
-                    recipients: recipients, position: project.lastSequence,
-                    weight: project.weight, progress: progress))
+            for recipients in dispatch.target.isFanout ? [recipients] : recipients.single {
+                fanouts.append(
+                    Fanout(
+                        project: project.number, header: header, body: variant.variant.body,
+                        recipients: recipients, position: project.lastSequence,
+                        weight: project.weight, progress: progress))
+            }
         }
         return fanouts
     }

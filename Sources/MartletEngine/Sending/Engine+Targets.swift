@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A target becomes a set of instances, at this instant (CON-5). Rests on Storage and MartletCondition.
+// A target becomes a set of instances, at this instant (CON-5). Rests on Storage,
+// MartletCondition and Engine+Several.
 
 public import MartletBase
 import MartletBits
@@ -17,32 +18,41 @@ struct ResolvedTarget {
     /// `/topics/NAME`, or the sender ID in decimal.
     var from: String
     var instances: Instances
+    /// nil: its answer names nobody.
+    var named: NamedInstances?
 }
 
 extension Engine {
     /// What can be wrong with a message's target, without asking who all its instances are.
+    /// - Returns: what is told of those that it names.
     /// - Throws: `MartletError`, `StorageError`.
     func check(
         _ dispatch: Dispatch, in project: Project,
         _ storage: borrowing some StorageReader & ~Copyable
-    ) throws {
+    ) throws -> NamedResults {
         switch dispatch.target {
         case .token(let text):
             let instance = try instance(text, in: project.number, storage)
             _ = try variant(of: dispatch, for: instance, storage)
+            return .none
         case .topic(let text): _ = try TopicName(validating: text)
         case .condition(let text):
             _ = try programs.condition(parsing: text, topicsMax: project.conditionTopicsMax)
+        case .group(let text):
+            _ = try Self.groupKey(text)
+            return NamedInstances(.group).results
+        case .several(let targets): return try check(targets, of: dispatch, in: project, storage)
         }
+        return .none
     }
 
     /// - Throws: `MartletError`, `StorageError`.
     mutating func resolve(
-        _ target: SendCommand.Target, in project: Project,
+        _ dispatch: Dispatch, in project: Project,
         _ storage: borrowing some StorageReader & ~Copyable
     ) throws -> ResolvedTarget {
         let sender = String(project.senderID)
-        switch target {
+        switch dispatch.target {
         case .token(let text):
             let instance = try instance(text, in: project.number, storage)
             return ResolvedTarget(kind: .token, from: sender, instances: .one(instance))
@@ -56,22 +66,31 @@ extension Engine {
                 parsing: text, topicsMax: project.conditionTopicsMax)
             let set = try matches(of: condition, in: project.number, storage)
             return ResolvedTarget(kind: .condition, from: sender, instances: .many(set))
+        case .group(let text):
+            let named = try members(of: text, for: dispatch, in: project.number, storage)
+            return ResolvedTarget(
+                kind: .group, from: sender, instances: .many(.of(named.ordinals)), named: named)
+        case .several(let targets):
+            let (set, named) = try union(of: targets, for: dispatch, in: project, storage)
+            return ResolvedTarget(
+                kind: .several, from: sender, instances: .many(set), named: named)
         }
     }
 
-    private func instance(
-        _ text: String, in number: ProjectNumber,
+    /// - Throws: `MartletError` that names the field, `StorageError`.
+    func instance(
+        _ text: String, at field: String = "token", in number: ProjectNumber,
         _ storage: borrowing some StorageReader & ~Copyable
     ) throws -> Instance {
-        let token = try Token(validating: text)
+        guard let token = Token(text: text) else { throw MartletError.noToken(at: field) }
         guard let place = try storage.locate(token) else {
             throw MartletError(
                 .unregistered, "The token is not registered; drop it from your records.",
-                field: "token")
+                field: field)
         }
         guard place.project == number else {
             throw MartletError(
-                .senderIDMismatch, "The token belongs to another project.", field: "token")
+                .senderIDMismatch, "The token belongs to another project.", field: field)
         }
         guard let instance = try storage.instance(place.ordinal, in: number) else {
             throw StorageError(
@@ -81,7 +100,7 @@ extension Engine {
         return instance
     }
 
-    private mutating func subscribers(
+    mutating func subscribers(
         of name: TopicName, in number: ProjectNumber,
         _ storage: borrowing some StorageReader & ~Copyable
     ) throws -> RecipientSet {
@@ -109,7 +128,7 @@ extension Engine {
         return builder.finish()
     }
 
-    private func matches(
+    func matches(
         of condition: Condition, in number: ProjectNumber,
         _ storage: borrowing some StorageReader & ~Copyable
     ) throws -> RecipientSet {

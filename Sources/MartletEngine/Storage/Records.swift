@@ -88,18 +88,21 @@ public struct Instance: Sendable {
     public var project: ProjectNumber
     public var ordinal: Ordinal
     public var token: Token
+    /// REG-4: the tokens before, the last one last, at most `Limits.formerTokensMax`.
+    public var formerTokens: [Token]
     public var keyDigest: SecretDigest
     public var app: AppNumber
     public var platform: Platform
     public var registered: Instant
 
     public init(
-        project: ProjectNumber, ordinal: Ordinal, token: Token, keyDigest: SecretDigest,
-        app: AppNumber, platform: Platform, registered: Instant
+        project: ProjectNumber, ordinal: Ordinal, token: Token, formerTokens: [Token] = [],
+        keyDigest: SecretDigest, app: AppNumber, platform: Platform, registered: Instant
     ) {
         self.project = project
         self.ordinal = ordinal
         self.token = token
+        self.formerTokens = formerTokens
         self.keyDigest = keyDigest
         self.app = app
         self.platform = platform
@@ -112,7 +115,9 @@ public struct Instance: Sendable {
 public struct Holder: Sendable, Hashable {
     /// The first eight bytes of the device key's digest: they stay with the instance and no two are
     /// alike.
-    private let word: UInt64
+    let word: UInt64
+
+    init(word: UInt64) { self.word = word }
 
     public init(keyDigest: SecretDigest) {
         word = keyDigest.bytes.prefix(8).reduce(0) { $0 << 8 | UInt64($1) }

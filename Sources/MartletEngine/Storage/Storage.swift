@@ -74,6 +74,10 @@ public protocol StorageReader: ~Copyable {
     ) throws(StorageError) -> App?
 
     func locate(_ token: Token) throws(StorageError) -> (project: ProjectNumber, ordinal: Ordinal)?
+    /// REG-4: whose token this was.
+    func locateFormer(
+        _ token: Token
+    ) throws(StorageError) -> (project: ProjectNumber, ordinal: Ordinal)?
     func instance(
         _ ordinal: Ordinal, in project: ProjectNumber
     ) throws(StorageError) -> Instance?
@@ -88,6 +92,17 @@ public protocol StorageReader: ~Copyable {
     func topicNumbers(
         of ordinal: Ordinal, in project: ProjectNumber
     ) throws(StorageError) -> [UInt32]
+
+    func group(_ key: GroupKey, in project: ProjectNumber) throws(StorageError) -> Group?
+    func group(named name: GroupName, in project: ProjectNumber) throws(StorageError) -> Group?
+    /// In the order of their names, those after `name`.
+    func groups(
+        in project: ProjectNumber, after name: String, limit: Int
+    ) throws(StorageError) -> [Group]
+    /// The groups that an instance is a member of.
+    func groupKeys(
+        of ordinal: Ordinal, in project: ProjectNumber
+    ) throws(StorageError) -> [GroupKey]
 
     /// One slot per set, in order. The views live as long as the transaction, and not past a write.
     func blocks(
@@ -155,6 +170,20 @@ public protocol StorageReader: ~Copyable {
     func receipts(
         in project: ProjectNumber, after number: UInt64, limit: Int
     ) throws(StorageError) -> [ReceiptRecord]
+
+    /// UPS-1: a message of a device that no sender has taken.
+    func upstream(
+        _ number: UInt64, in project: ProjectNumber
+    ) throws(StorageError) -> UpstreamRecord?
+    /// In the order of their numbers, those after `number`.
+    func upstream(
+        in project: ProjectNumber, after number: UInt64, limit: Int
+    ) throws(StorageError) -> [UpstreamRecord]
+    func upstreamCount(in project: ProjectNumber) throws(StorageError) -> UInt64
+    /// The number of the message that an instance sent with this ID, if it is still known at `now`.
+    func upstreamNumber(
+        ofID id: String, of ordinal: Ordinal, in project: ProjectNumber, now: Instant
+    ) throws(StorageError) -> UInt64?
 }
 
 /// The one writing transaction. Everything here is atomic with everything else in it.
@@ -189,6 +218,10 @@ public protocol StorageWriter: StorageReader, ~Copyable {
     /// `numbers` is sorted and distinct.
     func setTopicNumbers(
         _ numbers: [UInt32], of ordinal: Ordinal, in project: ProjectNumber) throws(StorageError)
+
+    /// GRP-1: a new group, or the same with other members.
+    func put(_ group: Group, in project: ProjectNumber) throws(StorageError)
+    func removeGroup(_ key: GroupKey, in project: ProjectNumber) throws(StorageError)
 
     /// Keeps a message for its recipients until it is acknowledged, collapsed, discarded or expires.
     func append(
@@ -230,7 +263,8 @@ public protocol StorageWriter: StorageReader, ~Copyable {
     /// - Returns: whether there is more to do at `now`.
     func sweep(now: Instant, limits: MailboxLimits, rowsMax: Int) throws(StorageError) -> Bool
 
-    /// REG-4: the instance goes by another token from now on.
+    /// REG-4: the instance goes by another token from now on; the one before becomes a former one,
+    /// and the oldest past `Limits.formerTokensMax` is forgotten.
     func replaceToken(
         of ordinal: Ordinal, in project: ProjectNumber, with token: Token) throws(StorageError)
 
@@ -272,6 +306,22 @@ public protocol StorageWriter: StorageReader, ~Copyable {
     ) throws(StorageError) -> UInt64
     func removeReceipts(
         through number: UInt64, in project: ProjectNumber) throws(StorageError)
+
+    /// UPS-1: they ascend from 1 and are never used again.
+    func takeUpstreamNumber(in project: ProjectNumber) throws(StorageError) -> UInt64
+    /// Keeps a message until it is removed or expires; its number was just taken.
+    func putUpstream(
+        _ record: UpstreamRecord, in project: ProjectNumber) throws(StorageError)
+    /// - Returns: false if there is none.
+    func removeUpstream(
+        _ number: UInt64, in project: ProjectNumber
+    ) throws(StorageError) -> Bool
+    /// Keeps in mind which message an instance sent with this ID, until `until`, or until it has
+    /// sent `idsMax` others.
+    func putUpstreamNumber(
+        _ number: UInt64, ofID id: String, of ordinal: Ordinal, in project: ProjectNumber,
+        now: Instant, until: Instant, idsMax: Int
+    ) throws(StorageError)
 }
 
 /// MSG-9: what a sender was answered.
@@ -312,6 +362,20 @@ public struct ReceiptRecord: Sendable, Hashable {
 
     public init(number: UInt64, bytes: [UInt8]) {
         self.number = number
+        self.bytes = bytes
+    }
+}
+
+/// UPS-1: a message of a device that waits for a sender.
+public struct UpstreamRecord: Sendable, Hashable {
+    public var number: UInt64
+    public var expires: Instant
+    /// Whatever the engine made of it.
+    public var bytes: [UInt8]
+
+    public init(number: UInt64, expires: Instant, bytes: [UInt8]) {
+        self.number = number
+        self.expires = expires
         self.bytes = bytes
     }
 }

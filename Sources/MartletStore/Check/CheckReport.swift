@@ -25,7 +25,7 @@ public struct CheckProblem: Sendable, Hashable, CustomStringConvertible {
         case appIndex
         /// An instance whose app does not exist, or is on another platform.
         case instanceWithoutApp
-        /// `instances` and `tokens` disagree.
+        /// `instances` and `tokens`, or `instances` and `formerTokens`, disagree.
         case tokenIndex
         /// The set of everyone, of a platform or of an app is not what the instances say.
         case standingSet
@@ -41,6 +41,10 @@ public struct CheckProblem: Sendable, Hashable, CustomStringConvertible {
         case topicIndex
         /// A topic's set and an instance's list of topics disagree.
         case reverseIndex
+        /// A group has none or too many members, or one that is not registered.
+        case group
+        /// Groups, their names and what instances are members of disagree.
+        case groupIndex
         /// A number is free and in use, or was never issued.
         case freeNumber
         /// A number was issued and is neither free nor in use.
@@ -62,6 +66,9 @@ public struct CheckProblem: Sendable, Hashable, CustomStringConvertible {
         case messageNumber
         /// Events without order, or what somebody told who is not registered.
         case receipts
+        /// A device's message with a number that was never given, or other counts than there are
+        /// messages, or message IDs of who is not registered.
+        case upstream
         /// A fanout is marked as needed while nothing is collected, or is not there.
         case collection
     }
@@ -86,6 +93,7 @@ public struct CheckCounts: Sendable, Hashable {
     public var instances: UInt64 = 0
     public var topics: UInt64 = 0
     public var subscriptions: UInt64 = 0
+    public var groups: UInt64 = 0
     public var messages: UInt64 = 0
     /// Recipients of all stored messages, in blobs and in the inbox.
     public var recipients: UInt64 = 0

@@ -43,7 +43,9 @@ extension Checker {
 
     private static func idBytes(_ kind: DueKind) -> Int {
         switch kind {
-        case .expiry, .discarded, .seen, .scheduled, .receiptsWanted, .settlement: 8
+        case .expiry, .discarded, .seen, .scheduled, .receiptsWanted, .settlement, .upstream,
+            .upstreamIDs:
+            8
         case .answer: 16
         case .receiptsTold: 12
         case .collection, .receiptsTaken: 0
@@ -79,6 +81,10 @@ extension Checker {
         case .answer: return try first(.answers, .answer(AnswerDigest(bytes: id), in: project))
         case .scheduled: return try first(.scheduled, .number(number, in: project))
         case .receiptsWanted: return try first(.receiptsWanted, .number(number, in: project))
+        case .upstream: return try first(.upstream, .number(number, in: project))
+        case .upstreamIDs:
+            let ordinal = Ordinal(UInt32(truncatingIfNeeded: number))
+            return try first(.upstreamIDs, .ordinal(ordinal, in: project))
         case .receiptsTold:
             var key = Key(project)
             key.append(name: id)

@@ -55,7 +55,7 @@ struct Checker {
         let projects = try checkProjects()
         try checkKeys(projects)
         try checkOwners(projects)
-        try checkTokens(projects)
+        try checkTokens()
         try checkDue(projects)
         let sorted = projects.values.sorted { $0.number < $1.number }
         for (index, project) in sorted.enumerated() {
@@ -157,7 +157,7 @@ struct Checker {
             .apps, .appNames, .instances, .topics, .topicNames, .sets, .instanceTopics, .messages,
             .recipients, .inbox, .mailboxes, .acknowledged, .free, .answers, .scheduled, .numbers,
             .receiptsWanted, .receiptsTold, .receipts, .collections, .live, .connections,
-            .runs,
+            .runs, .deferred, .upstream, .upstreamIDs, .groups, .groupNames, .instanceGroups,
         ]
         for table in owned {
             let rows = try Cursor(raw, table)
@@ -180,26 +180,45 @@ struct Checker {
     }
 
     /// Tokens to instances; the other way is looked at with the instances.
-    private mutating func checkTokens(_ projects: [UInt32: Project]) throws(StorageError) {
-        let rows = try Cursor(raw, .tokens)
-        var row = try rows.seek(.first)
-        while let entry = row {
-            row = try rows.next()
-            guard entry.key.count == Limits.tokenRandomBytes, entry.value.count == 8 else {
-                note(.damagedRecord, in: nil, "tokens: a row of other sizes")
-                continue
+    private mutating func checkTokens() throws(StorageError) {
+        for table in [Table.tokens, .formerTokens] {
+            let rows = try Cursor(raw, table)
+            var row = try rows.seek(.first)
+            while let entry = row {
+                row = try rows.next()
+                guard entry.key.count == Limits.tokenRandomBytes, entry.value.count == 8 else {
+                    note(.damagedRecord, in: nil, "\(table.name): a row of other sizes")
+                    continue
+                }
+                let project = ProjectNumber(entry.value.loadLittleEndian(UInt32.self, at: 0))
+                let ordinal = Ordinal(entry.value.loadLittleEndian(UInt32.self, at: 4))
+                let token = Token(bytes: Array(entry.key))
+                guard try isToken(token, of: ordinal, in: project, table) else {
+                    note(
+                        .tokenIndex, in: project,
+                        "a row of \(table.name) leads to ordinal \(ordinal.rawValue), which does "
+                            + "not hold it")
+                    continue
+                }
             }
-            let project = ProjectNumber(entry.value.loadLittleEndian(UInt32.self, at: 0))
-            let ordinal = Ordinal(entry.value.loadLittleEndian(UInt32.self, at: 4))
-            let instance = try raw.get(.instances, .ordinal(ordinal, in: project))
-            guard let instance, instance.count >= Limits.tokenRandomBytes,
-                instance.prefix(Limits.tokenRandomBytes).elementsEqual(entry.key)
-            else {
-                note(
-                    .tokenIndex, in: project,
-                    "a token leads to ordinal \(ordinal.rawValue), which does not hold it")
-                continue
-            }
+        }
+    }
+
+    /// Whether the instance says so. One that cannot be read is noted with the instances.
+    private func isToken(
+        _ token: Token, of ordinal: Ordinal, in project: ProjectNumber, _ table: Table
+    ) throws(StorageError) -> Bool {
+        guard let record = try raw.get(.instances, .ordinal(ordinal, in: project)),
+            record.count >= Limits.tokenRandomBytes
+        else { return false }
+        guard table == .formerTokens else {
+            return record.prefix(Limits.tokenRandomBytes).elementsEqual(token.bytes)
+        }
+        do throws(StorageError) {
+            let instance = try transaction.instance(ordinal, in: project)
+            return instance?.formerTokens.contains(token) ?? false
+        } catch {
+            return true
         }
     }
 
@@ -222,6 +241,7 @@ struct Checker {
         try checkSets()
         tell(report.counts)
         try checkReverseIndex()
+        try checkGroups()
         try checkFreeNumbers()
         tell(report.counts)
         try checkMessages()
@@ -230,6 +250,7 @@ struct Checker {
         try checkAcknowledgements()
         try checkSending()
         try checkReceipts()
+        try checkUpstream()
         try checkCollection()
         tell(report.counts)
     }
@@ -315,14 +336,23 @@ struct Checker {
             ] {
                 it.standing[SetKey.number(of: set), default: 0] += 1
             }
-            let back = try it.raw.get(.tokens, Key(bytes: instance.token.bytes))
-            guard let back, back.count == 8,
-                back.loadLittleEndian(UInt32.self, at: 0) == number.rawValue,
-                back.loadLittleEndian(UInt32.self, at: 4) == ordinal.rawValue
-            else {
-                it.note(
-                    .tokenIndex, "the token of ordinal \(ordinal.rawValue) does not lead to it")
-                return
+            if instance.formerTokens.count > Limits.formerTokensMax {
+                it.note(.tokenIndex, "ordinal \(ordinal.rawValue) has too many former tokens")
+            }
+            for (token, table) in [(instance.token, Table.tokens)]
+                + instance.formerTokens.map({ ($0, .formerTokens) })
+            {
+                let back = try it.raw.get(table, Key(bytes: token.bytes))
+                guard let back, back.count == 8,
+                    back.loadLittleEndian(UInt32.self, at: 0) == number.rawValue,
+                    back.loadLittleEndian(UInt32.self, at: 4) == ordinal.rawValue
+                else {
+                    it.note(
+                        .tokenIndex,
+                        "a token of ordinal \(ordinal.rawValue) does not lead to it in "
+                            + table.name)
+                    continue
+                }
             }
         }
         if universe.count != project.instanceCount {

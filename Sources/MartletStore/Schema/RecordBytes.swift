@@ -32,6 +32,8 @@ struct RecordReader {
         self.table = table
     }
 
+    var isAtEnd: Bool { offset == bytes.count }
+
     mutating func read<T: FixedWidthInteger>(_ type: T.Type) throws(StorageError) -> T {
         let size = MemoryLayout<T>.size
         guard bytes.count - offset >= size else { throw damaged() }

@@ -15,11 +15,15 @@
 //  apps            p ‖ app number u32         u8 platform ‖ name
 //  appNames        p ‖ u8 platform ‖ name     u32 app number
 //  tokens          token (24 bytes)           u32 p ‖ u32 o
+//  formerTokens    token (24 bytes)           u32 p ‖ u32 o; tokens of before that still let in
 //  instances       p ‖ o                      instance record
 //  topics          p ‖ t                      u64 subscribers ‖ name
 //  topicNames      p ‖ name*                  u32 t ‖ name            * names over 440 bytes: below
 //  sets            p ‖ set u32 ‖ block u32    one block of a set      (see `SetKey`)
 //  instanceTopics  p ‖ o                      sorted u32 list of t
+//  groups          p ‖ key (24 bytes)         group record: text name ‖ u32 o of each member
+//  groupNames      p ‖ name                   key
+//  instanceGroups  p ‖ o ‖ key                empty
 //  messages        p ‖ s [‖ 1]                message record         (`MessageRecord`)
 //  recipients      p ‖ s [‖ 1]                recipients blob (`RecipientSet`); messages with many
 //  inbox           p ‖ o ‖ s                  messages with few: one row per recipient (`InboxRow`)
@@ -43,6 +47,10 @@
 //  live            p ‖ s [‖ 1]                empty; a fanout that somebody was found to need
 //  receipts        p                          u64 number of the last event ‖ u64 taken up to here
 //                  p ‖ event number u64       what the engine made of the event
+//  upstream        p                          u64 number of the last message ‖ u64 how many there are
+//                  p ‖ number u64             i64 expires ‖ what the engine made of the message
+//  upstreamIDs     p ‖ o                      i64 due ‖ for each of its last message IDs, the oldest first:
+//                                             digest (16 bytes) ‖ i64 known until ‖ u64 number
 //
 // A message's row and the row of those it was discarded for have the same sequence; the latter's key
 // has a byte more, so that it comes right behind.
@@ -60,14 +68,15 @@ import MartletBase
 import MartletEngine
 
 /// The version of everything drawn above. A folder of a newer one is refused.
-let storeFormatVersion: UInt32 = 3
+let storeFormatVersion: UInt32 = 4
 
 /// The tables, in the order in which they are opened.
 enum Table: Int, CaseIterable {
     case meta, projects, projectIDs, keys, apps, appNames, tokens, instances, topics, topicNames
     case sets, instanceTopics, messages, recipients, inbox, mailboxes, acknowledged, free
     case due, answers, scheduled, numbers, receiptsWanted, receiptsTold, receipts
-    case collections, live, connections, runs, deferred
+    case collections, live, connections, runs, deferred, upstream, upstreamIDs
+    case groups, groupNames, instanceGroups, formerTokens
 
     var name: String { String(describing: self) }
 }
@@ -116,6 +125,10 @@ enum DueKind: UInt8, CaseIterable {
     case collection = 9
     /// No id: senders have taken events that are not deleted yet.
     case receiptsTaken = 10
+    /// id = number of a device's message: it expires.
+    case upstream = 11
+    /// id = o: some of its message IDs are not known any more.
+    case upstreamIDs = 12
 }
 
 /// What a row of the inbox says beside its key: nothing; one byte: it was discarded; eight: what a
@@ -150,7 +163,8 @@ struct LogRow: Hashable {
     }
 }
 
-/// An idempotency key, told apart by the first 16 bytes of its SHA-256.
+/// An idempotency key, or a message ID of a device, told apart by the first 16 bytes of its
+/// SHA-256.
 struct AnswerDigest: Hashable {
     let bytes: [UInt8]
 
@@ -299,6 +313,26 @@ struct Key {
         }
         key.append(name: bytes.prefix(nameBytesMax))
         key.append(name: SHA256.hash(data: bytes))
+        return key
+    }
+
+    static func group(_ group: GroupKey, in project: ProjectNumber) -> Key {
+        var key = Key(project)
+        key.append(name: group.bytes)
+        return key
+    }
+
+    static func groupName(_ name: String, in project: ProjectNumber) -> Key {
+        var key = Key(project)
+        key.append(name: name.utf8)
+        return key
+    }
+
+    static func membership(
+        _ ordinal: Ordinal, _ group: GroupKey, in project: ProjectNumber
+    ) -> Key {
+        var key = Key.ordinal(ordinal, in: project)
+        key.append(name: group.bytes)
         return key
     }
 

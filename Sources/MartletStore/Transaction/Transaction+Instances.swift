@@ -9,8 +9,20 @@ extension Transaction {
     public borrowing func locate(
         _ token: Token
     ) throws(StorageError) -> (project: ProjectNumber, ordinal: Ordinal)? {
-        guard let found = try raw.get(.tokens, Key(bytes: token.bytes)) else { return nil }
-        var reader = RecordReader(found, of: .tokens)
+        try place(of: token, in: .tokens)
+    }
+
+    public borrowing func locateFormer(
+        _ token: Token
+    ) throws(StorageError) -> (project: ProjectNumber, ordinal: Ordinal)? {
+        try place(of: token, in: .formerTokens)
+    }
+
+    private borrowing func place(
+        of token: Token, in table: Table
+    ) throws(StorageError) -> (project: ProjectNumber, ordinal: Ordinal)? {
+        guard let found = try raw.get(table, Key(bytes: token.bytes)) else { return nil }
+        var reader = RecordReader(found, of: table)
         let project = ProjectNumber(try reader.read(UInt32.self))
         return (project, Ordinal(try reader.read(UInt32.self)))
     }
@@ -30,9 +42,13 @@ extension Transaction {
             let platform = Platform(
                 rawValue: UInt8(truncatingIfNeeded: try reader.read(UInt32.self)))
         else { throw reader.damaged() }
+        var former: [Token] = []
+        while reader.offset < found.count {
+            former.append(Token(bytes: Array(try reader.bytes(Limits.tokenRandomBytes))))
+        }
         return Instance(
-            project: project, ordinal: ordinal, token: token, keyDigest: digest, app: app,
-            platform: platform, registered: registered)
+            project: project, ordinal: ordinal, token: token, formerTokens: former,
+            keyDigest: digest, app: app, platform: platform, registered: registered)
     }
 
     public borrowing func insert(_ instance: Instance) throws(StorageError) {
@@ -42,6 +58,7 @@ extension Transaction {
         writer.append(instance.registered.millisecondsSince1970)
         writer.append(instance.app.rawValue)
         writer.append(UInt32(instance.platform.rawValue))
+        for token in instance.formerTokens { writer.bytes += token.bytes }
         try raw.put(.instances, .ordinal(instance.ordinal, in: instance.project), writer.bytes)
         var place = RecordWriter()
         place.append(instance.project.rawValue)
@@ -52,16 +69,30 @@ extension Transaction {
     public borrowing func remove(_ instance: Instance) throws(StorageError) {
         let key = Key.ordinal(instance.ordinal, in: instance.project)
         try raw.delete(.tokens, Key(bytes: instance.token.bytes))
+        for token in instance.formerTokens {
+            try raw.delete(.formerTokens, Key(bytes: token.bytes))
+        }
         try raw.delete(.instances, key)
         try removeMailbox(of: instance.ordinal, in: instance.project)
         try removeReceiptsTold(by: instance.ordinal, in: instance.project)
+        try removeUpstreamIDs(of: instance.ordinal, in: instance.project)
     }
 
     public borrowing func replaceToken(
         of ordinal: Ordinal, in project: ProjectNumber, with token: Token
     ) throws(StorageError) {
         guard var instance = try instance(ordinal, in: project) else { return }
-        try raw.delete(.tokens, Key(bytes: instance.token.bytes))
+        let before = Key(bytes: instance.token.bytes)
+        try raw.delete(.tokens, before)
+        var place = RecordWriter()
+        place.append(project.rawValue)
+        place.append(ordinal.rawValue)
+        try raw.put(.formerTokens, before, place.bytes)
+        instance.formerTokens.append(instance.token)
+        if instance.formerTokens.count > Limits.formerTokensMax {
+            let oldest = instance.formerTokens.removeFirst()
+            try raw.delete(.formerTokens, Key(bytes: oldest.bytes))
+        }
         instance.token = token
         try insert(instance)
     }

@@ -17,13 +17,15 @@ extension Transaction {
         }
         var reader = RecordReader(found, of: .answers)
         let expires = try reader.read(Int64.self)
-        let acceptance = Acceptance(
+        var acceptance = Acceptance(
             messageNumber: try reader.read(UInt64.self),
             recipientCount: try reader.read(UInt64.self),
             rateLimitedCount: try reader.read(UInt64.self),
             inactiveCount: try reader.read(UInt64.self),
             deferredPlace: try reader.read(UInt64.self))
-        let answer = KeptAnswer(acceptance: acceptance, digest: try reader.read(UInt64.self))
+        let digest = try reader.read(UInt64.self)
+        acceptance.named = try NamedResults(&reader)
+        let answer = KeptAnswer(acceptance: acceptance, digest: digest)
         return expires > now.millisecondsSince1970 ? answer : nil
     }
 
@@ -40,6 +42,7 @@ extension Transaction {
         writer.append(answer.acceptance.inactiveCount)
         writer.append(answer.acceptance.deferredPlace)
         writer.append(answer.digest)
+        answer.acceptance.named.append(to: &writer)
         try raw.put(.answers, .answer(digest, in: project), writer.bytes)
         try raw.put(.due, .due(.answer, expires, project, digest.bytes), [])
     }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What happens by itself at a time, in steps of bounded size: instances become inactive, messages
-// expire, answers and receipts are forgotten. An expired message loses its bodies at once. Its other
-// rows go as soon as they cannot matter for what is left: where recipients are few by settling them,
-// where they are many by the project's collection of fanouts. Rests on Schema.
+// expire, also those of devices, answers and receipts are forgotten. An expired message loses its
+// bodies at once. Its other rows go as soon as they cannot matter for what is left: where
+// recipients are few by settling them, where they are many by the project's collection of fanouts.
+// Rests on Schema.
 
 public import MartletBase
 public import MartletEngine
@@ -33,6 +34,17 @@ extension Transaction {
         }
         while rows > 0, let due = try nextDue(.receiptsTaken, through: now) {
             rows -= try 1 + deleteTaken(in: due.project, rowsMax: rows)
+        }
+        while rows > 0, let due = try nextDue(.upstream, through: now) {
+            _ = try removeUpstream(due.number, in: due.project)
+            try remove(due, .upstream)
+            rows -= 1
+        }
+        while rows > 0, let due = try nextDue(.upstreamIDs, through: now) {
+            let ordinal = Ordinal(UInt32(truncatingIfNeeded: due.number))
+            try remove(due, .upstreamIDs)
+            try forgetUpstreamIDs(of: ordinal, in: due.project, now: now)
+            rows -= 1
         }
         while rows > 0, let due = try nextDue(.discarded, through: now) {
             let row = LogRow(MessageSequence(due.number), isDiscarded: true)

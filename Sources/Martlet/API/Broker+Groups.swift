@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Groups of instances that are sent to by one key: `MessageTarget.group` (GRP-1 to GRP-5). Rests on
+// Broker.
+
+import MartletEngine
+
+extension Broker {
+    /// Makes a group.
+    /// - Parameters:
+    ///   - name: unique in the project; 1 to 255 bytes without control characters.
+    ///   - tokens: of 1 to 20 instances of the project; one that comes again counts once.
+    /// - Throws: `ALREADY_EXISTS`; `NOT_FOUND` for the project; `INVALID_ARGUMENT`; for a token
+    ///   (`tokens[3]`) also `UNREGISTERED` and `SENDER_ID_MISMATCH`. Then nothing of it is applied.
+    public func createGroup(
+        named name: String, tokens: [String], in project: String
+    ) async throws(MartletError) -> GroupDetails {
+        let number = try number(of: project)
+        let outcome = try await perform(
+            .createGroup(project: number, name: name, key: Credentials.groupKey(), tokens: tokens))
+        return try GroupDetails(outcome)
+    }
+
+    /// GRP-2: adds instances; one that is a member stays one.
+    /// - Parameters:
+    ///   - name: the group's.
+    ///   - key: the same group's.
+    /// - Throws: `NOT_FOUND`; `INVALID_ARGUMENT` for another group's key, and if there were more than 20
+    ///   members; for a token (`tokens[3]`) also `UNREGISTERED` and `SENDER_ID_MISMATCH`. Then nothing of
+    ///   it is applied.
+    @discardableResult
+    public func addToGroup(
+        named name: String, key: String, tokens: [String], in project: String
+    ) async throws(MartletError) -> GroupDetails {
+        try await change(.add, name, key, tokens, project)
+    }
+
+    /// GRP-2: the reverse. A token that is no member's counts for nothing. A group ends with its last
+    /// member (GRP-4).
+    @discardableResult
+    public func removeFromGroup(
+        named name: String, key: String, tokens: [String], in project: String
+    ) async throws(MartletError) -> GroupDetails {
+        try await change(.remove, name, key, tokens, project)
+    }
+
+    private func change(
+        _ operation: GroupOperation, _ name: String, _ key: String, _ tokens: [String],
+        _ project: String
+    ) async throws(MartletError) -> GroupDetails {
+        let number = try number(of: project)
+        let outcome = try await perform(
+            .changeGroup(project: number, name: name, key: key, change: operation, tokens: tokens))
+        return try GroupDetails(outcome)
+    }
+
+    /// GRP-3: a group by its name.
+    /// - Throws: `NOT_FOUND`.
+    public func group(
+        named name: String, in project: String
+    ) throws(MartletError) -> GroupDetails {
+        let number = try number(of: project)
+        return GroupDetails(try ask { try Listing.group(named: name, in: number, $0) })
+    }
+
+    /// A project's groups in the order of their names.
+    /// - Parameters:
+    ///   - after: the `next` of the page before.
+    ///   - limit: 1 to 1000 entries.
+    public func groups(
+        in project: String, after: String = "", limit: Int = 100
+    ) throws(MartletError) -> ListPage<GroupSummary> {
+        let number = try number(of: project)
+        let page = try ask { try Listing.groups(in: number, after: after, limit: limit, $0) }
+        return ListPage(
+            entries: page.entries.map {
+                GroupSummary(
+                    name: $0.name.text, key: $0.key.text, memberCount: $0.members.count)
+            },
+            next: page.hasMore ? page.entries.last?.name.text : nil)
+    }
+}
+
+extension GroupDetails {
+    fileprivate init(_ outcome: Outcome) throws(MartletError) {
+        guard case .group(let group) = outcome else { throw .unexpected }
+        self.init(group)
+    }
+
+    fileprivate init(_ group: GroupMembers) {
+        self.init(
+            name: group.name.text, key: group.key.text, tokens: group.tokens.map(\.text))
+    }
+}

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// UPS-1: messages of devices for the senders that listen on this loop. The committer says which of
+// them gets what; here it is sent as far as their queues have room, and told when they come and go.
+// Of what must wait only the number is kept, so that senders that do not read cost no memory: it is
+// read again when there is room. Rests on UpstreamBook and MartletWire.
+
+import Logging
+import MartletBase
+import MartletEngine
+import MartletRing
+import MartletStore
+import MartletWire
+
+/// A sender that listens, on one connection.
+struct UpstreamListener {
+    let connection: ConnectionID
+    let project: ProjectNumber
+    /// Handed to it and not sent: its queue had no room. Less than a window.
+    var waiting: [UInt64] = []
+    /// The highest number that it was sent.
+    var sentThrough: UInt64 = 0
+    /// Acknowledged by it, which the store could not be told.
+    var untold: Set<UInt64> = []
+}
+
+extension Loop where Kernel: ~Copyable {
+    /// Messages that are read again together.
+    private static var upstreamPerRead: Int { 16 }
+
+    mutating func listenUpstream(
+        _ connection: UnsafeMutablePointer<Connection>, _ project: ProjectNumber
+    ) {
+        guard connection.pointee.upstreamListener == 0, connection.pointee.phase == .open else {
+            return
+        }
+        let number = context.committer.upstream.listen(to: project, .loop(context.number))
+        connection.pointee.upstreamListener = number
+        upstreamListeners[number] = UpstreamListener(
+            connection: connection.pointee.id, project: project)
+        transport.wake(context.committerAddress, value: 1)
+    }
+
+    /// The connection takes no messages any more: others get what it has not acknowledged.
+    mutating func leaveUpstream(_ connection: UnsafeMutablePointer<Connection>) {
+        let number = connection.pointee.upstreamListener
+        guard number != 0 else { return }
+        connection.pointee.upstreamListener = 0
+        upstreamListeners[number] = nil
+        context.committer.upstream.leave(number)
+        transport.wake(context.committerAddress, value: 1)
+    }
+
+    mutating func sendUpstream(_ messages: [UpstreamMessage], to number: UInt64) {
+        for message in messages {
+            // Else it has left, and what it had is handed out again.
+            guard let listener = upstreamListeners[number] else { return }
+            if listener.waiting.isEmpty, hasRoom(listener) {
+                send(message, to: number)
+            } else if message.expires > message.accepted {
+                upstreamListeners[number]?.waiting.append(message.number)
+            } else {
+                // Now is not possible, so it is never.
+                context.committer.upstream.taken([message.number], in: listener.project)
+            }
+        }
+    }
+
+    /// As much of what waits as there is room for.
+    mutating func sendUpstream(to number: UInt64) {
+        while number != 0, let listener = upstreamListeners[number], !listener.waiting.isEmpty,
+            hasRoom(listener)
+        {
+            let numbers = Array(listener.waiting.prefix(Self.upstreamPerRead))
+            let now = context.clock()
+            let found: UpstreamMessage.Found
+            do {
+                found = try context.store.read { (transaction) throws in
+                    try UpstreamMessage.find(
+                        UpstreamMessage.Wanted(project: listener.project, numbers: numbers),
+                        now: now, transaction)
+                }
+            } catch {
+                context.logger.error(
+                    "messages of devices could not be read", metadata: ["error": "\(error)"])
+                return
+            }
+            upstreamListeners[number]?.waiting.removeFirst(numbers.count)
+            // Some may have been taken elsewhere, or have expired.
+            let left = Set(numbers).subtracting(found.again.map(\.number))
+            if !left.isEmpty {
+                context.committer.upstream.taken(left.sorted(), in: listener.project)
+                transport.wake(context.committerAddress, value: 1)
+            }
+            for message in found.again { send(message, to: number) }
+        }
+    }
+
+    /// What waits for memory, or for the store.
+    mutating func goOnWithUpstream() {
+        for (number, listener) in upstreamListeners {
+            sendUpstream(to: number)
+            guard !listener.untold.isEmpty, let connection = connection(listener.connection) else {
+                continue
+            }
+            upstreamListeners[number]?.untold = []
+            let numbers = listener.untold.sorted()
+            do throws(MartletError) {
+                try askToTake(numbers, in: listener.project, connection)
+            } catch {
+                notTaken(numbers, connection)
+            }
+        }
+    }
+
+    /// The store could not be told that messages were taken: it is told again. Their sender does not
+    /// say so a second time, and they would fill its window for ever.
+    mutating func notTaken(
+        _ numbers: [UInt64], _ connection: UnsafeMutablePointer<Connection>
+    ) {
+        let listener = connection.pointee.upstreamListener
+        // It may name any number, but has no more than a window.
+        for message in numbers {
+            guard upstreamListeners[listener]?.untold.count ?? 0 < Limits.upstreamWindow else {
+                return
+            }
+            upstreamListeners[listener]?.untold.insert(message)
+        }
+    }
+
+    private func hasRoom(_ listener: UpstreamListener) -> Bool {
+        hasRoomForFrames && delivery.hasRoom(listener.connection.index)
+            && connection(listener.connection)?.pointee.phase == .open
+    }
+
+    private mutating func send(_ message: UpstreamMessage, to number: UInt64) {
+        guard let listener = upstreamListeners[number],
+            let connection = connection(listener.connection)
+        else { return }
+        upstreamListeners[number]?.sentThrough = max(listener.sentThrough, message.number)
+        send(
+            .upstreamMessage(
+                UpstreamDelivery(
+                    number: message.number, accepted: message.accepted,
+                    expires: message.expires, token: message.token.text,
+                    appName: message.appName, messageID: message.messageID,
+                    message: message.body)), to: connection)
+    }
+
+    /// Who was too slow with a message may still say that it was taken: no other one gets it then,
+    /// if none has yet.
+    mutating func takeUpstream(
+        _ numbers: [UInt64], _ connection: UnsafeMutablePointer<Connection>
+    ) throws(MartletError) {
+        let project = try connection.pointee.principal.senderProject()
+        let sentThrough =
+            upstreamListeners[connection.pointee.upstreamListener]?.sentThrough ?? 0
+        guard numbers.allSatisfy({ $0 <= sentThrough }) else {
+            throw MartletError(
+                .protocolViolation,
+                "A message of a device that was never sent was acknowledged.")
+        }
+        if !numbers.isEmpty { try askToTake(numbers, in: project, connection) }
+    }
+
+    private mutating func askToTake(
+        _ numbers: [UInt64], in project: ProjectNumber,
+        _ connection: UnsafeMutablePointer<Connection>
+    ) throws(MartletError) {
+        try ask(
+            .takeUpstream(project: project, numbers: numbers), 0, connection,
+            .upstreamTaken(numbers))
+    }
+}

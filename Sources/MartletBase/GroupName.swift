@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// GRP-1: what a group may be called. Validation happens once, where text comes in; past this file a
+// `GroupName` is known to be good. Rests on `Limits`.
+
+/// A valid name of a group: 1 to 255 bytes of UTF-8 without control characters. Case-sensitive.
+public struct GroupName: Hashable, Sendable, CustomStringConvertible {
+    public let text: String
+
+    public init(validating text: some StringProtocol) throws(MartletError) {
+        let isAllowed = text.unicodeScalars.allSatisfy {
+            $0.properties.generalCategory != .control
+        }
+        guard (1...Limits.groupNameBytesMax).contains(text.utf8.count), isAllowed else {
+            throw MartletError(
+                .invalidArgument,
+                """
+                A group's name has 1 to \(Limits.groupNameBytesMax) bytes of UTF-8 and no control \
+                characters.
+                """, field: "name")
+        }
+        self.text = String(text)
+    }
+
+    public var description: String { text }
+}

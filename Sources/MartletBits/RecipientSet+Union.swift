@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Recipients made of ordinals, and of other recipients. Rests on `RecipientSetBuilder`.
+
+public import MartletBase
+
+extension RecipientSet {
+    /// - Parameter ordinals: in any order, as often as they come.
+    public static func of(_ ordinals: [Ordinal]) -> RecipientSet {
+        var rest = ordinals.sorted()[...]
+        var builder = RecipientSetBuilder()
+        var members = BlockBuffer()
+        while let block = rest.first?.blockIndex {
+            members.removeAll()
+            var count = 0
+            while let next = rest.first, next.blockIndex == block {
+                if members.insert(bit: next.bitIndex) { count += 1 }
+                rest = rest.dropFirst()
+            }
+            builder.append(block: block, view: members.view, count: count)
+        }
+        return builder.finish()
+    }
+
+    /// The instances that are in any of the sets. A set that has all of them comes back as it is if it
+    /// is the only one with members.
+    public static func union(of sets: [RecipientSet]) -> RecipientSet {
+        let sets = sets.filter { $0.count > 0 }
+        guard sets.count > 1 else { return sets.first ?? .none }
+        return withExtendedLifetime(sets) { union(of: sets.map(\.view)) }
+    }
+
+    private static func union(of views: [RecipientSetView]) -> RecipientSet {
+        var next = [Int](repeating: 0, count: views.count)
+        var union = BlockBuffer()
+        var builder = RecipientSetBuilder()
+        while true {
+            var lowest: UInt32?
+            for (view, at) in zip(views, next) where at < view.blockCount {
+                lowest = min(lowest ?? .max, view.block(at: at).block)
+            }
+            guard let lowest else { return builder.finish() }
+            var only: (view: BlockView, count: Int)?
+            var foundCount = 0
+            for (index, view) in views.enumerated() where next[index] < view.blockCount {
+                let found = view.block(at: next[index])
+                guard found.block == lowest else { continue }
+                next[index] += 1
+                foundCount += 1
+                if let first = only, foundCount == 2 { union.assign(first.view) }
+                if foundCount == 1 { only = (found.view, found.count) }
+                if foundCount > 1 { union.formUnion(found.view) }
+            }
+            if foundCount == 1, let only {
+                builder.append(block: lowest, view: only.view, count: only.count)
+            } else {
+                builder.append(block: lowest, view: union.view, count: union.count)
+            }
+        }
+    }
+}

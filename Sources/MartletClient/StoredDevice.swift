@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a device keeps between two runs of its application, and its form as JSON. An application
+// that keeps its own state puts this beside it (`DeviceStateStore`); `DeviceStateFile` keeps it
+// alone. Pure.
+
+import MartletBase
+import MartletWire
+
+/// Everything that the next run of an application needs to be the same device.
+public struct StoredDevice: Sendable, Hashable {
+    /// Who it is. The key is secret.
+    public var credentials: DeviceCredentials
+    /// The app's package name or bundle ID.
+    public var appName: String
+    public var platform: Platform
+    /// TTL-4: stream IDs of messages that were taken and that may come again.
+    public var unconfirmed: [UInt64]
+    /// DEV-2: what the application asked for about topics.
+    public var topics: AskedTopics
+
+    public init(
+        credentials: DeviceCredentials, appName: String, platform: Platform,
+        unconfirmed: [UInt64] = [], topics: AskedTopics = AskedTopics()
+    ) {
+        self.credentials = credentials
+        self.appName = appName
+        self.platform = platform
+        self.unconfirmed = unconfirmed
+        self.topics = topics
+    }
+
+    /// - Returns: nil where the text is not what `json` makes. Topics may be missing.
+    public init?(json text: String) {
+        guard let json = try? JSONValue(parsing: text),
+            let projectID = json["project"]?.string, let token = json["token"]?.string,
+            let deviceKey = json["deviceKey"]?.string, let appName = json["app"]?.string,
+            let platformName = json["platform"]?.string,
+            let platform = Platform(name: platformName)
+        else { return nil }
+        var unconfirmed: [UInt64] = []
+        for element in json["unconfirmed"]?.elements ?? [] {
+            guard case .integer(let streamID) = element, streamID >= 0 else { return nil }
+            unconfirmed.append(UInt64(streamID))
+        }
+        func topics(_ operation: String) -> [String] {
+            json["topics"]?[operation]?.elements.compactMap(\.string) ?? []
+        }
+        self.init(
+            credentials: DeviceCredentials(
+                projectID: projectID, token: token, deviceKey: deviceKey),
+            appName: appName, platform: platform, unconfirmed: unconfirmed,
+            topics: AskedTopics(
+                subscriptions: topics("subscriptions"), unsubscriptions: topics("unsubscriptions")))
+    }
+
+    /// One line. It holds the device key.
+    public var json: String {
+        func texts(_ texts: [String]) -> JSONValue { .array(texts.map { .string($0) }) }
+        return JSONValue.object([
+            "project": .string(credentials.projectID), "token": .string(credentials.token),
+            "deviceKey": .string(credentials.deviceKey), "app": .string(appName),
+            "platform": .string(platform.name),
+            "unconfirmed": .array(unconfirmed.map { .integer(Int64(clamping: $0)) }),
+            "topics": .object([
+                "subscriptions": texts(topics.subscriptions),
+                "unsubscriptions": texts(topics.unsubscriptions),
+            ]),
+        ]).text
+    }
+}
+
+extension JSONValue {
+    /// A list's; none for anything else.
+    fileprivate var elements: [JSONValue] {
+        if case .array(let elements) = self { elements } else { [] }
+    }
+}

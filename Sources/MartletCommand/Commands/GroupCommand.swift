@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `martlet group`: groups of instances that are sent to by one key (GRP-1 to GRP-4). Rests on
+// SenderAccess.
+
+import ArgumentParser
+import Martlet
+
+struct GroupCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "group",
+        abstract: "Create, change, show and list groups of at most 20 instances.",
+        discussion: "`martlet send --group KEY` sends to all members of a group.",
+        subcommands: [Create.self, Add.self, Remove.self, Show.self, List.self])
+
+    struct Create: ReportingCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Create a group, and print its key.")
+
+        @Argument(help: "What it is called; no other group of the project is.")
+        var name: String
+
+        @OptionGroup var members: MemberOptions
+        @OptionGroup var sender: SenderOptions
+        @OptionGroup var folder: FolderOptions
+        @OptionGroup var output: OutputOptions
+
+        func perform() async throws {
+            let access = try await sender.access(folder: folder.folder)
+            let group = try await access.createGroup(named: name, tokens: members.token)
+            try await access.close()
+            if output.json { return JSON.print(group) }
+            Terminal.print(group.key)
+        }
+    }
+
+    struct Add: ReportingCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Add instances to a group. One that is a member stays one.")
+
+        @OptionGroup var group: GroupOptions
+        @OptionGroup var members: MemberOptions
+        @OptionGroup var sender: SenderOptions
+        @OptionGroup var folder: FolderOptions
+        @OptionGroup var output: OutputOptions
+
+        func perform() async throws {
+            let access = try await sender.access(folder: folder.folder)
+            let answer = try await access.changeGroup(
+                named: group.name, key: group.groupKey, .add, tokens: members.token)
+            try await access.close()
+            answer.print(json: output.json)
+        }
+    }
+
+    struct Remove: ReportingCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Remove instances from a group. It ends with its last member.")
+
+        @OptionGroup var group: GroupOptions
+        @OptionGroup var members: MemberOptions
+        @OptionGroup var sender: SenderOptions
+        @OptionGroup var folder: FolderOptions
+        @OptionGroup var output: OutputOptions
+
+        func perform() async throws {
+            let access = try await sender.access(folder: folder.folder)
+            let answer = try await access.changeGroup(
+                named: group.name, key: group.groupKey, .remove, tokens: members.token)
+            try await access.close()
+            answer.print(json: output.json)
+        }
+    }
+
+    struct Show: ReportingCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Show a group's key and its members' tokens.")
+
+        @Argument(help: "The group's name.")
+        var name: String
+
+        @OptionGroup var sender: SenderOptions
+        @OptionGroup var folder: FolderOptions
+        @OptionGroup var output: OutputOptions
+
+        func perform() async throws {
+            let access = try await sender.access(folder: folder.folder)
+            let group = try await access.group(named: name)
+            try await access.close()
+            if output.json { return JSON.print(group) }
+            Terminal.print(([group.key] + group.tokens).joined(separator: "\n"))
+        }
+    }
+
+    struct List: ReportingCommand {
+        static let configuration = CommandConfiguration(abstract: "List a project's groups.")
+
+        @OptionGroup var sender: SenderOptions
+        @OptionGroup var folder: FolderOptions
+        @OptionGroup var output: OutputOptions
+
+        func perform() async throws {
+            let access = try await sender.access(folder: folder.folder)
+            let groups = try await allPages("groups") { after in
+                try await access.groups(after: after)
+            }
+            try await access.close()
+            if output.json { return JSON.print(groups) }
+            var table = Table(("GROUP", .left), ("KEY", .left), ("MEMBERS", .right))
+            for group in groups { table.add(group.name, group.key, "\(group.members)") }
+            Terminal.print(table.text)
+        }
+    }
+}
+
+/// Which instances.
+struct MemberOptions: ParsableArguments {
+    @Option(
+        parsing: .unconditionalSingleValue,
+        help: "The registration token of an instance; may be given again.")
+    var token: [String] = []
+}
+
+/// Which group: its name, and what proves that it is meant.
+struct GroupOptions: ParsableArguments {
+    @Argument(help: "The group's name.")
+    var name: String
+
+    @Option(help: "The group's key, as `martlet group create` printed it.")
+    var groupKey: String
+}
+
+extension GroupAnswer {
+    fileprivate func print(json: Bool) {
+        if json { return JSON.print(self) }
+        let members = tokens.count == 1 ? "1 member" : "\(tokens.count) members"
+        Terminal.print(
+            tokens.isEmpty ? "\(name)  deleted: no member is left" : "\(name)  \(members)")
+    }
+}

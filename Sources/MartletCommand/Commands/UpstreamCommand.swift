@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `martlet upstream`: what devices send to their project (UPS-1). Rests on SenderAccess.
+
+import ArgumentParser
+import Martlet
+
+struct UpstreamCommand: ReportingCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "upstream",
+        abstract: "Print what devices send to their project, as it comes.",
+        discussion: """
+            Begins with what no sender has taken yet. A message is taken once it is printed. Where \
+            others listen too, each message goes to one of them. Ctrl-C ends with 0.
+            """)
+
+    @Option(help: "End after so many messages.")
+    var count: Int?
+
+    @OptionGroup var sender: SenderOptions
+    @OptionGroup var folder: FolderOptions
+    @OptionGroup var output: OutputOptions
+
+    func validate() throws {
+        guard count ?? 1 > 0 else { throw ValidationError("--count takes at least 1.") }
+    }
+
+    func perform() async throws {
+        let interrupt = Interrupt.prepare()
+        let access = try await sender.access(folder: folder.folder)
+        let left = Countdown(from: count ?? .max)
+        let isJSON = output.json
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask {
+                try await access.upstream { message in
+                    Terminal.print(isJSON ? JSON.line(message) : Self.text(message))
+                    return left.step()
+                }
+            }
+            group.addTask { await interrupt.wait() }
+            try await group.next()
+            group.cancelAll()
+        }
+        try await access.close()
+    }
+
+    private static func text(_ message: UpstreamAnswer) -> String {
+        let accepted = Martlet.Instant(millisecondsSince1970: message.accepted).iso8601
+        let head =
+            "\(accepted)  \(message.app)  \(message.token)  \(message.messageID.withoutControls)"
+        let data = message.data.sorted { $0.key < $1.key }.map {
+            "  \($0.key.withoutControls) = \($0.value.withoutControls)"
+        }
+        return ([head] + data).joined(separator: "\n")
+    }
+}

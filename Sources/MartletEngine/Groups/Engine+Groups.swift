@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Groups come, change and go (GRP-1, GRP-2, GRP-4). A request is applied as a whole or not at all: every
+// token is looked at before anything is written. A group is there from its first member to its last,
+// who may leave it with everything else (REG-3). Rests on Storage.
+
+import MartletBase
+
+extension Engine {
+    func createGroup(
+        named text: String, key: GroupKey, tokens: [String], in number: ProjectNumber,
+        _ storage: borrowing some StorageWriter & ~Copyable
+    ) throws(StorageError) -> Outcome {
+        do {
+            let name = try GroupName(validating: text)
+            guard try storage.group(named: name, in: number) == nil else {
+                throw MartletError(
+                    .alreadyExists, "A group of this name exists; choose another name.",
+                    field: "name")
+            }
+            var group = Group(key: key, name: name, members: [])
+            try join(tokens, to: &group, in: number, storage)
+            try storage.put(group, in: number)
+            return .group(try GroupMembers(group, in: number, storage))
+        } catch {
+            return .refused(try Self.refusal(error))
+        }
+    }
+
+    func changeGroup(
+        named text: String, key keyText: String, _ change: GroupOperation, tokens: [String],
+        in number: ProjectNumber, _ storage: borrowing some StorageWriter & ~Copyable
+    ) throws(StorageError) -> Outcome {
+        do {
+            let name = try GroupName(validating: text)
+            let key = try GroupKey(validating: keyText)
+            guard var group = try storage.group(named: name, in: number) else {
+                throw MartletError.noGroup
+            }
+            guard group.key == key else {
+                throw MartletError(
+                    .invalidArgument, "The key is not that of the group of this name.",
+                    field: "key")
+            }
+            switch change {
+            case .add: try join(tokens, to: &group, in: number, storage)
+            case .remove: try leave(tokens, &group, in: number, storage)
+            }
+            try put(group, in: number, storage)
+            return .group(try GroupMembers(group, in: number, storage))
+        } catch {
+            return .refused(try Self.refusal(error))
+        }
+    }
+
+    /// An instance that leaves for good leaves its groups.
+    func leaveGroups(
+        _ ordinal: Ordinal, in number: ProjectNumber,
+        _ storage: borrowing some StorageWriter & ~Copyable
+    ) throws(StorageError) {
+        for key in try storage.groupKeys(of: ordinal, in: number) {
+            guard var group = try storage.group(key, in: number) else { continue }
+            group.members.removeAll { $0 == ordinal }
+            try put(group, in: number, storage)
+        }
+    }
+
+    /// GRP-4.
+    private func put(
+        _ group: Group, in number: ProjectNumber,
+        _ storage: borrowing some StorageWriter & ~Copyable
+    ) throws(StorageError) {
+        if group.members.isEmpty {
+            try storage.removeGroup(group.key, in: number)
+        } else {
+            try storage.put(group, in: number)
+        }
+    }
+
+    /// - Throws: `MartletError`, `StorageError`.
+    private func join(
+        _ tokens: [String], to group: inout Group, in number: ProjectNumber,
+        _ storage: borrowing some StorageReader & ~Copyable
+    ) throws {
+        try checkCount(tokens)
+        for (index, text) in tokens.enumerated() {
+            let ordinal = try instance(text, at: "tokens[\(index)]", in: number, storage).ordinal
+            guard !group.members.contains(ordinal) else { continue }
+            guard
+                try storage.groupKeys(of: ordinal, in: number).count < Limits.groupsPerInstanceMax
+            else {
+                throw MartletError(
+                    .resourceExhausted,
+                    "An instance is a member of \(Limits.groupsPerInstanceMax) groups at most.",
+                    field: "tokens[\(index)]")
+            }
+            group.members.append(ordinal)
+        }
+        guard group.members.count <= Limits.groupMembersMax else {
+            throw MartletError(
+                .invalidArgument,
+                """
+                A group has \(Limits.groupMembersMax) members at most; this one would have \
+                \(group.members.count).
+                """, field: "tokens")
+        }
+    }
+
+    /// Who is not registered any more is no member any more.
+    /// - Throws: `MartletError`, `StorageError`.
+    private func leave(
+        _ tokens: [String], _ group: inout Group, in number: ProjectNumber,
+        _ storage: borrowing some StorageReader & ~Copyable
+    ) throws {
+        try checkCount(tokens)
+        for (index, text) in tokens.enumerated() {
+            guard let token = Token(text: text) else {
+                throw MartletError.noToken(at: "tokens[\(index)]")
+            }
+            guard let place = try storage.locate(token), place.project == number else { continue }
+            group.members.removeAll { $0 == place.ordinal }
+        }
+    }
+
+    private func checkCount(_ tokens: [String]) throws(MartletError) {
+        guard (1...Limits.tokensPerGroupRequestMax).contains(tokens.count) else {
+            throw MartletError(
+                .invalidArgument,
+                """
+                A request names 1 to \(Limits.tokensPerGroupRequestMax) tokens; this one names \
+                \(tokens.count).
+                """, field: "tokens")
+        }
+    }
+}
+
+extension MartletError {
+    static var noGroup: MartletError {
+        MartletError(
+            .notFound,
+            "The project has no such group; 'martlet group list' shows its groups.",
+            field: "name")
+    }
+
+    static func noToken(at field: String) -> MartletError {
+        MartletError(
+            .invalidArgument, "This is not a registration token: 32 characters of [A-Za-z0-9_-].",
+            field: field)
+    }
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Targets that name instances one by one: a group, and several targets in one message. Of several, what
+// is malformed in a topic, a condition or a key refuses the message; a token that is not good is told
+// and the message is for the others. Rests on Engine+Targets.
+
+import MartletBase
+import MartletBits
+
+extension Engine {
+    /// GRP-5: nobody, if there is no such group.
+    /// - Throws: `MartletError`, `StorageError`.
+    func members(
+        of text: String, for dispatch: Dispatch, in project: ProjectNumber,
+        _ storage: borrowing some StorageReader & ~Copyable
+    ) throws -> NamedInstances {
+        var named = NamedInstances(.group)
+        let group = try storage.group(try Self.groupKey(text), in: project)
+        for (index, ordinal) in (group?.members ?? []).enumerated() {
+            let instance = try storage.member(ordinal, in: project)
+            named.add(instance, at: index, try refusal(of: dispatch, to: instance, storage))
+        }
+        return named
+    }
+
+    /// Those that any of the targets means, each once.
+    /// - Throws: `MartletError`, `StorageError`.
+    mutating func union(
+        of targets: [SendCommand.Target], for dispatch: Dispatch, in project: Project,
+        _ storage: borrowing some StorageReader & ~Copyable
+    ) throws -> (RecipientSet, NamedInstances) {
+        try checkForm(targets)
+        let named = try tokens(among: targets, for: dispatch, in: project.number, storage)
+        var ordinals = named.ordinals
+        var sets: [RecipientSet] = []
+        for (index, target) in targets.enumerated() {
+            do {
+                switch target {
+                case .token, .several: break
+                case .topic(let text):
+                    let name = try TopicName(validating: text)
+                    sets.append(try subscribers(of: name, in: project.number, storage))
+                case .condition(let text):
+                    let condition = try programs.condition(
+                        parsing: text, topicsMax: project.conditionTopicsMax)
+                    sets.append(try matches(of: condition, in: project.number, storage))
+                case .group(let text):
+                    let group = try storage.group(try Self.groupKey(text), in: project.number)
+                    ordinals += group?.members ?? []
+                }
+            } catch let error as MartletError {
+                throw error.at("targets[\(index)]")
+            }
+        }
+        if !ordinals.isEmpty { sets.append(.of(ordinals)) }
+        return (RecipientSet.union(of: sets), named)
+    }
+
+    /// - Throws: `MartletError`, `StorageError`.
+    func check(
+        _ targets: [SendCommand.Target], of dispatch: Dispatch, in project: Project,
+        _ storage: borrowing some StorageReader & ~Copyable
+    ) throws -> NamedResults {
+        try checkForm(targets)
+        for (index, target) in targets.enumerated() {
+            do {
+                switch target {
+                case .token, .several: break
+                case .topic(let text): _ = try TopicName(validating: text)
+                case .condition(let text):
+                    _ = try programs.condition(
+                        parsing: text, topicsMax: project.conditionTopicsMax)
+                case .group(let text): _ = try Self.groupKey(text)
+                }
+            } catch {
+                throw error.at("targets[\(index)]")
+            }
+        }
+        return try tokens(among: targets, for: dispatch, in: project.number, storage).results
+    }
+
+    static func groupKey(_ text: String) throws(MartletError) -> GroupKey {
+        do { return try GroupKey(validating: text) } catch { throw error.at("group") }
+    }
+
+    private func tokens(
+        among targets: [SendCommand.Target], for dispatch: Dispatch, in project: ProjectNumber,
+        _ storage: borrowing some StorageReader & ~Copyable
+    ) throws -> NamedInstances {
+        var named = NamedInstances(.tokens)
+        for (index, target) in targets.enumerated() {
+            guard case .token(let text) = target else { continue }
+            do {
+                let instance = try instance(text, in: project, storage)
+                named.add(instance, at: index, try refusal(of: dispatch, to: instance, storage))
+            } catch let error as MartletError {
+                named.addNobody(at: index, error.word)
+            }
+        }
+        return named
+    }
+
+    /// MSG-8: why a message is not for an instance; nil: it is.
+    private func refusal(
+        of dispatch: Dispatch, to instance: Instance,
+        _ storage: borrowing some StorageReader & ~Copyable
+    ) throws -> ErrorWord? {
+        do {
+            _ = try variant(of: dispatch, for: instance, storage)
+            return nil
+        } catch let error as MartletError {
+            return error.word
+        }
+    }
+
+    private func checkForm(_ targets: [SendCommand.Target]) throws(MartletError) {
+        var (tokenCount, setCount) = (0, 0)
+        for target in targets {
+            switch target {
+            case .token: tokenCount += 1
+            case .topic, .condition, .group: setCount += 1
+            case .several:
+                throw MartletError(
+                    .invalidArgument, "One of several targets is not several again.",
+                    field: "targets")
+            }
+        }
+        let max = limits.multicastTokensMax
+        let isTooMany = max > 0 && tokenCount > max
+        guard !targets.isEmpty, !isTooMany, setCount <= Limits.multicastSetsMax else {
+            throw MartletError(
+                .invalidArgument,
+                """
+                A message is for 1 to \(max > 0 ? "\(max)" : "any number of") tokens \
+                (multicast-tokens-max) and \(Limits.multicastSetsMax) topics, conditions and \
+                groups; this one names \(tokenCount) and \(setCount). Split it.
+                """, field: "targets")
+        }
+    }
+}
+
+extension MartletError {
+    /// The same about another field.
+    func at(_ field: String) -> MartletError {
+        var error = self
+        error.field = field
+        return error
+    }
+}

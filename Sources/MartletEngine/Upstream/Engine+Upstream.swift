@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// UPS-1: messages of devices to the senders of their project. One that may wait is kept until a
+// sender has taken it or it expires, whatever becomes of the device. One that may not is handed to
+// a sender that has room for it now, and kept nowhere. A device that does not know whether its
+// message was accepted sends it again with the same ID, and is answered the same. Rests on Storage
+// and UpstreamBook.
+
+import MartletBase
+import MartletBits
+
+extension Engine {
+    mutating func acceptUpstream(
+        _ message: UpstreamCommand, now: Instant,
+        _ storage: borrowing some StorageWriter & ~Copyable
+    ) throws(StorageError) -> Outcome {
+        guard let instance = try storage.instance(message.ordinal, in: message.project),
+            instance.holder == message.holder
+        else {
+            return .refused(
+                MartletError(.unregistered, "The instance is not registered.", field: "token"))
+        }
+        do {
+            return try acceptUpstream(message, from: instance, now: now, storage)
+        } catch {
+            return .refused(try Self.refusal(error))
+        }
+    }
+
+    /// - Throws: `MartletError` for the device, `StorageError`.
+    private mutating func acceptUpstream(
+        _ message: UpstreamCommand, from instance: Instance, now: Instant,
+        _ storage: borrowing some StorageWriter & ~Copyable
+    ) throws -> Outcome {
+        let project = message.project
+        let seconds = message.timeToLiveSeconds ?? Limits.upstreamSecondsMax
+        try Self.check(message, seconds)
+        if let number = try storage.upstreamNumber(
+            ofID: message.messageID, of: instance.ordinal, in: project, now: now)
+        {
+            return .upstreamAccepted(
+                UpstreamAcceptance(
+                    project: project, number: number, isForSenders: false, passing: nil),
+                fanouts: [])
+        }
+        if case .group(let key) = message.target {
+            return try acceptUpstream(
+                message, toGroup: key, seconds: seconds, from: instance, now: now, storage)
+        }
+        let isKept = seconds > 0
+        if isKept { try checkKept(in: project, storage) } else { try checkListening(project) }
+        try takeUpstreamQuotas(of: instance, now: now)
+        let number = try storage.takeUpstreamNumber(in: project)
+        let record = UpstreamMessage.record(
+            number, of: instance, message, accepted: now,
+            expires: now.advanced(bySeconds: Int64(seconds)))
+        if isKept {
+            try storage.putUpstream(record, in: project)
+        } else {
+            upstreamPromised[project, default: 0] += 1
+        }
+        try storage.putUpstreamNumber(
+            number, ofID: message.messageID, of: instance.ordinal, in: project, now: now,
+            until: now.advanced(bySeconds: Int64(Limits.upstreamIDSeconds)),
+            idsMax: Limits.upstreamIDsPerInstanceMax)
+        return .upstreamAccepted(
+            UpstreamAcceptance(
+                project: project, number: number, isForSenders: true,
+                passing: isKept ? nil : try UpstreamMessage(record, in: project, storage)),
+            fanouts: [])
+    }
+
+    /// GRP-7: the message goes to the other members of a group that the device is a member of, as
+    /// any message to a group does. It says that it is from the group.
+    private mutating func acceptUpstream(
+        _ message: UpstreamCommand, toGroup text: String, seconds: UInt32, from instance: Instance,
+        now: Instant, _ storage: borrowing some StorageWriter & ~Copyable
+    ) throws -> Outcome {
+        let number = message.project
+        guard let key = try? Self.groupKey(text), let group = try storage.group(key, in: number),
+            group.members.contains(instance.ordinal), let project = try storage.project(number)
+        else {
+            throw MartletError(
+                .notFound, "The device is a member of no group with this notification key.",
+                field: "group")
+        }
+        try takeUpstreamQuotas(of: instance, now: now)
+        var dispatch = try Dispatch(
+            SendCommand(target: .group(text), body: message.body, lifespan: .seconds(seconds)),
+            from: now, number: nil)
+        let others = group.members.filter { $0 != instance.ordinal }
+        let target = ResolvedTarget(kind: .group, from: text, instances: .many(.of(others)))
+        let recipients = try recipients(
+            of: &dispatch, among: target.instances, in: number, storage)
+        let sent = try send(
+            dispatch, to: recipients, of: target, in: project, now: now, storage)
+        guard case .accepted(_, let fanouts) = sent else { return sent }
+        let upstreamNumber = try storage.takeUpstreamNumber(in: number)
+        try storage.putUpstreamNumber(
+            upstreamNumber, ofID: message.messageID, of: instance.ordinal, in: number, now: now,
+            until: now.advanced(bySeconds: Int64(Limits.upstreamIDSeconds)),
+            idsMax: Limits.upstreamIDsPerInstanceMax)
+        return .upstreamAccepted(
+            UpstreamAcceptance(
+                project: number, number: upstreamNumber, isForSenders: false, passing: nil),
+            fanouts: fanouts)
+    }
+
+    private static func check(
+        _ message: UpstreamCommand, _ seconds: UInt32
+    ) throws(MartletError) {
+        guard (1...Limits.upstreamIDBytesMax).contains(message.messageID.utf8.count) else {
+            throw MartletError(
+                .invalidArgument,
+                "A message ID has 1 to \(Limits.upstreamIDBytesMax) bytes of UTF-8.",
+                field: "message_id")
+        }
+        guard seconds <= Limits.upstreamSecondsMax else {
+            throw MartletError(
+                .invalidArgument,
+                "The time to live is 0 to \(Limits.upstreamSecondsMax) seconds.", field: "ttl")
+        }
+    }
+
+    private func checkKept(
+        in project: ProjectNumber, _ storage: borrowing some StorageReader & ~Copyable
+    ) throws {
+        let max = limits.upstreamKeptMax
+        guard max > 0, try storage.upstreamCount(in: project) >= UInt64(max) else { return }
+        throw MartletError(
+            .resourceExhausted,
+            """
+            \(max) messages of the project's devices wait for a sender (upstream-kept-max); no \
+            more are kept until one is taken. Send again later.
+            """, field: "message", retryDelayMilliseconds: Limits.upstreamFullMilliseconds)
+    }
+
+    private func checkListening(_ project: ProjectNumber) throws(MartletError) {
+        let promised = upstreamPromised[project] ?? 0
+        guard upstreamBook?.hasRoom(for: promised + 1, in: project) ?? false else {
+            throw MartletError(
+                .notFound,
+                """
+                No sender of the project can take a message now, and this one is for now or never; \
+                give it a time to live.
+                """, field: "ttl")
+        }
+    }
+
+    /// QUO-2: one of each quota, or of none.
+    private mutating func takeUpstreamQuotas(
+        of instance: Instance, now: Instant
+    ) throws(MartletError) {
+        try quotas.checkUpstream(in: instance.project, at: now)
+        let grant = upstreamRates.take(.one(instance.ordinal), in: instance.project, at: now)
+        if case .nobody(let delay) = grant {
+            throw MartletError(
+                .quotaExceeded,
+                """
+                A device sends at most \(limits.deviceUpstreamPerMinute) messages a minute \
+                (device-upstream-per-minute). Send again later.
+                """, field: "message", retryDelayMilliseconds: UInt32(clamping: delay))
+        }
+        quotas.takeUpstream(in: instance.project, at: now)
+    }
+
+    /// What is there no more was taken before, or has expired.
+    func takeUpstream(
+        _ numbers: [UInt64], in project: ProjectNumber,
+        _ storage: borrowing some StorageWriter & ~Copyable
+    ) throws(StorageError) -> Outcome {
+        for number in numbers { _ = try storage.removeUpstream(number, in: project) }
+        return .upstreamTaken(project, numbers: numbers)
+    }
+}

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Groups as senders make, change and look them up (GRP-1 to GRP-3), and what is answered to messages for
+// a group or for several targets. How many tokens are allowed is the broker's to say. Rests on
+// `SendRequest`.
+
+public import MartletBase
+
+/// 0x60: GRP-1. Answered by GROUP.
+public struct CreateGroupRequest: WireFrame {
+    public var correlation: UInt32
+    public var name: String
+    public var tokens: [String]
+
+    public init(correlation: UInt32, name: String, tokens: [String]) {
+        self.correlation = correlation
+        self.name = name
+        self.tokens = tokens
+    }
+
+    public var type: FrameType { .createGroup }
+
+    public init(from reader: inout WireReader) throws(WireError) {
+        correlation = try reader.correlation()
+        name = try reader.string()
+        tokens = try reader.strings()
+    }
+
+    public func encodeBody(into writer: inout WireWriter) {
+        writer.u32(correlation)
+        writer.string(name)
+        writer.strings(tokens)
+    }
+}
+
+/// 0x61: GRP-2. Answered by GROUP.
+public struct ChangeGroupRequest: WireFrame {
+    public var correlation: UInt32
+    public var operation: GroupOperation
+    public var name: String
+    public var key: String
+    public var tokens: [String]
+
+    public init(
+        correlation: UInt32, operation: GroupOperation, name: String, key: String,
+        tokens: [String]
+    ) {
+        self.correlation = correlation
+        self.operation = operation
+        self.name = name
+        self.key = key
+        self.tokens = tokens
+    }
+
+    public var type: FrameType { .changeGroup }
+
+    public init(from reader: inout WireReader) throws(WireError) {
+        correlation = try reader.correlation()
+        operation = try reader.choice("operation")
+        name = try reader.string()
+        key = try reader.string()
+        tokens = try reader.strings()
+    }
+
+    public func encodeBody(into writer: inout WireWriter) {
+        writer.u32(correlation)
+        writer.u8(operation.rawValue)
+        writer.string(name)
+        writer.string(key)
+        writer.strings(tokens)
+    }
+}
+
+/// 0x63: GRP-3. Answered by GROUP.
+public struct FindGroupRequest: WireFrame {
+    public var correlation: UInt32
+    public var name: String
+
+    public init(correlation: UInt32, name: String) {
+        self.correlation = correlation
+        self.name = name
+    }
+
+    public var type: FrameType { .findGroup }
+
+    public init(from reader: inout WireReader) throws(WireError) {
+        correlation = try reader.correlation()
+        name = try reader.string()
+    }
+
+    public func encodeBody(into writer: inout WireWriter) {
+        writer.u32(correlation)
+        writer.string(name)
+    }
+}
+
+/// 0x62: a group as it is now.
+public struct GroupResult: WireFrame {
+    public var correlation: UInt32
+    public var name: String
+    public var key: String
+    /// In the order in which they joined; none: the group is no more (GRP-4).
+    public var tokens: [String]
+
+    public init(correlation: UInt32, name: String, key: String, tokens: [String]) {
+        self.correlation = correlation
+        self.name = name
+        self.key = key
+        self.tokens = tokens
+    }
+
+    public var type: FrameType { .group }
+
+    public init(from reader: inout WireReader) throws(WireError) {
+        correlation = try reader.correlation()
+        name = try reader.string()
+        key = try reader.string()
+        tokens = try reader.strings()
+    }
+
+    public func encodeBody(into writer: inout WireWriter) {
+        writer.u32(correlation)
+        writer.string(name)
+        writer.string(key)
+        writer.strings(tokens)
+    }
+}
+
+/// 0x64: the project's groups after a name, in order.
+public struct ListGroupsRequest: WireFrame {
+    public var correlation: UInt32
+    public var after: String
+    public var limit: UInt16
+
+    public init(correlation: UInt32, after: String, limit: UInt16) {
+        self.correlation = correlation
+        self.after = after
+        self.limit = limit
+    }
+
+    public var type: FrameType { .listGroups }
+
+    public init(from reader: inout WireReader) throws(WireError) {
+        correlation = try reader.correlation()
+        after = try reader.string()
+        limit = try reader.u16()
+    }
+
+    public func encodeBody(into writer: inout WireWriter) {
+        writer.u32(correlation)
+        writer.string(after)
+        writer.u16(limit)
+    }
+}
+
+/// 0x65: groups with the count of their members, in order of name.
+public struct GroupPage: WireFrame {
+    public struct Entry: Sendable, Hashable {
+        public var name: String
+        public var key: String
+        public var members: UInt16
+
+        public init(name: String, key: String, members: UInt16) {
+            self.name = name
+            self.key = key
+            self.members = members
+        }
+    }
+
+    public var correlation: UInt32
+    /// Whether there are groups after the last one of this page.
+    public var hasMore: Bool
+    public var groups: [Entry]
+
+    public init(correlation: UInt32, hasMore: Bool, groups: [Entry]) {
+        self.correlation = correlation
+        self.hasMore = hasMore
+        self.groups = groups
+    }
+
+    public var type: FrameType { .groupPage }
+
+    public init(from reader: inout WireReader) throws(WireError) {
+        correlation = try reader.correlation()
+        hasMore = try reader.flag("more")
+        groups = try reader.list(entryBytesMin: 6) { (reader) throws(WireError) in
+            Entry(name: try reader.string(), key: try reader.string(), members: try reader.u16())
+        }
+    }
+
+    public func encodeBody(into writer: inout WireWriter) {
+        writer.u32(correlation)
+        writer.flag(hasMore)
+        writer.list(groups) { (writer, group) in
+            writer.string(group.name)
+            writer.string(group.key)
+            writer.u16(group.members)
+        }
+    }
+}
+
+/// 0x66: GRP-5, the answer to a SEND to a group: ACCEPTED, and whom it is not for.
+public struct GroupAccepted: WireFrame {
+    public struct Failure: Sendable, Hashable {
+        public var token: String
+        public var word: ErrorWord
+
+        public init(token: String, word: ErrorWord) {
+            self.token = token
+            self.word = word
+        }
+    }
+
+    public var accepted: Accepted
+    public var successes: UInt16
+    public var failures: [Failure]
+
+    public init(accepted: Accepted, successes: UInt16, failures: [Failure] = []) {
+        self.accepted = accepted
+        self.successes = successes
+        self.failures = failures
+    }
+
+    public var correlation: UInt32 { accepted.correlation }
+    public var type: FrameType { .groupAccepted }
+
+    public init(from reader: inout WireReader) throws(WireError) {
+        accepted = try Accepted(from: &reader)
+        successes = try reader.u16()
+        failures = try reader.list(entryBytesMin: 4) { (reader) throws(WireError) in
+            Failure(token: try reader.string(), word: try reader.errorWord())
+        }
+    }
+
+    public func encodeBody(into writer: inout WireWriter) {
+        accepted.encodeBody(into: &writer)
+        writer.u16(successes)
+        writer.list(failures) { (writer, failure) in
+            writer.string(failure.token)
+            writer.u16(failure.word.rawValue)
+        }
+    }
+}
+
+/// 0x68: the answer to MULTICAST: ACCEPTED, and which of the tokens it is not for.
+public struct MulticastResult: WireFrame {
+    public var accepted: Accepted
+    public var successes: UInt16
+    /// By their index in the request's list of targets.
+    public var failures: [TopicResult.Failure]
+
+    public init(accepted: Accepted, successes: UInt16, failures: [TopicResult.Failure] = []) {
+        self.accepted = accepted
+        self.successes = successes
+        self.failures = failures
+    }
+
+    public var correlation: UInt32 { accepted.correlation }
+    public var type: FrameType { .multicastResult }
+
+    public init(from reader: inout WireReader) throws(WireError) {
+        accepted = try Accepted(from: &reader)
+        successes = try reader.u16()
+        failures = try reader.list(entryBytesMin: 4) { (reader) throws(WireError) in
+            .init(index: try reader.u16(), word: try reader.errorWord())
+        }
+    }
+
+    public func encodeBody(into writer: inout WireWriter) {
+        accepted.encodeBody(into: &writer)
+        writer.u16(successes)
+        writer.list(failures) { (writer, failure) in
+            writer.u16(failure.index)
+            writer.u16(failure.word.rawValue)
+        }
+    }
+}

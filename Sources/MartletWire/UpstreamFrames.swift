@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Messages of devices to the senders of their project (UPS-1), or to a group of theirs (GRP-7). The
+// broker keeps one until a sender has acknowledged it. Rests on `WireReader` and `WireWriter`.
+
+public import MartletBase
+
+/// 0x70: a device sends a message. Answered by UPSTREAM_ACCEPTED.
+public struct UpstreamRequest: WireFrame {
+    public var correlation: UInt32
+    /// The notification key of a group; empty: the project's senders.
+    public var group: String
+    /// The device's own. Sent again with the same one within 24 hours it is not sent twice.
+    public var messageID: String
+    /// Seconds; 0: only if a sender can have it at once; nil: the longest.
+    public var timeToLiveSeconds: UInt32?
+    /// A message of data alone.
+    public var message: [UInt8]
+
+    public init(
+        correlation: UInt32, group: String = "", messageID: String,
+        timeToLiveSeconds: UInt32? = nil, message: [UInt8]
+    ) {
+        self.correlation = correlation
+        self.group = group
+        self.messageID = messageID
+        self.timeToLiveSeconds = timeToLiveSeconds
+        self.message = message
+    }
+
+    public var type: FrameType { .upstream }
+
+    public init(from reader: inout WireReader) throws(WireError) {
+        correlation = try reader.correlation()
+        group = try reader.string()
+        messageID = try reader.string()
+        timeToLiveSeconds = try reader.optionalU32()
+        message = Array(reader.rest())
+    }
+
+    public func encodeBody(into writer: inout WireWriter) {
+        writer.u32(correlation)
+        writer.string(group)
+        writer.string(messageID)
+        writer.optionalU32(timeToLiveSeconds)
+        writer.raw(message)
+    }
+}
+
+/// 0x71: it is on disk, or on its way to a sender if it may not wait.
+public struct UpstreamAccepted: WireFrame {
+    public var correlation: UInt32
+    /// Its place among the messages of the project's devices; to a group: the number in the message
+    /// ID.
+    public var number: UInt64
+
+    public init(correlation: UInt32, number: UInt64) {
+        self.correlation = correlation
+        self.number = number
+    }
+
+    public var type: FrameType { .upstreamAccepted }
+
+    public init(from reader: inout WireReader) throws(WireError) {
+        correlation = try reader.correlation()
+        number = try reader.u64()
+    }
+
+    public func encodeBody(into writer: inout WireWriter) {
+        writer.u32(correlation)
+        writer.u64(number)
+    }
+}
+
+/// 0x72: the sender takes messages of the project's devices on this connection. Answered by DONE.
+public struct ListenUpstreamRequest: WireFrame {
+    public var correlation: UInt32
+    public init(correlation: UInt32) { self.correlation = correlation }
+    public var type: FrameType { .listenUpstream }
+    public init(from reader: inout WireReader) throws(WireError) {
+        correlation = try reader.correlation()
+    }
+    public func encodeBody(into writer: inout WireWriter) { writer.u32(correlation) }
+}
+
+/// 0x73: one message of a device.
+public struct UpstreamDelivery: WireFrame {
+    /// Its place among the messages of the project's devices; the same whenever it comes.
+    public var number: UInt64
+    public var accepted: Instant
+    /// The same as `accepted` if it was for now or never.
+    public var expires: Instant
+    /// The instance that sent it, by its token.
+    public var token: String
+    public var appName: String
+    public var messageID: String
+    public var message: [UInt8]
+
+    public init(
+        number: UInt64, accepted: Instant, expires: Instant, token: String, appName: String,
+        messageID: String, message: [UInt8]
+    ) {
+        self.number = number
+        self.accepted = accepted
+        self.expires = expires
+        self.token = token
+        self.appName = appName
+        self.messageID = messageID
+        self.message = message
+    }
+
+    public var type: FrameType { .upstreamMessage }
+
+    public init(from reader: inout WireReader) throws(WireError) {
+        number = try reader.u64()
+        accepted = Instant(millisecondsSince1970: try reader.i64())
+        expires = Instant(millisecondsSince1970: try reader.i64())
+        token = try reader.string()
+        appName = try reader.string()
+        messageID = try reader.string()
+        message = Array(reader.rest())
+    }
+
+    public func encodeBody(into writer: inout WireWriter) {
+        writer.u64(number)
+        writer.i64(accepted.millisecondsSince1970)
+        writer.i64(expires.millisecondsSince1970)
+        writer.string(token)
+        writer.string(appName)
+        writer.string(messageID)
+        writer.raw(message)
+    }
+}
+
+/// 0x74: the sender has taken these messages. No answer.
+public struct UpstreamAcknowledge: WireFrame {
+    public var numbers: [UInt64]
+    public init(numbers: [UInt64]) { self.numbers = numbers }
+    public var type: FrameType { .upstreamAcknowledge }
+    public init(from reader: inout WireReader) throws(WireError) {
+        numbers = try reader.list(entryBytesMin: 8) { (reader) throws(WireError) in
+            try reader.u64()
+        }
+    }
+    public func encodeBody(into writer: inout WireWriter) {
+        writer.list(numbers) { (writer, number) in writer.u64(number) }
+    }
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// DEV-1, DEV-2: what `martlet listen` keeps between two runs, as its users see it. Rests on Desk.
+
+import Foundation
+import MartletClient
+import MartletWire
+import Testing
+
+private struct Line: Decodable {
+    var event: String
+    var token: String?
+    var data: [String: String]?
+}
+
+private func lines(_ text: String) throws -> [Line] {
+    try text.split(separator: "\n").map {
+        try JSONDecoder().decode(Line.self, from: Data($0.utf8))
+    }
+}
+
+@Suite(.timeLimit(.minutes(3)))
+struct ListenCommandTests {
+    private static let listen = [
+        "listen", "--project", "tides", "--app", "com.example.tides", "--state", "phone.json",
+        "--json", "--timeout", "60",
+    ]
+
+    /// A broker with a project `tides`.
+    private func withBroker(_ body: (Desk, _ port: String) async throws -> Void) async throws {
+        let desk = try Desk()
+        defer { desk.remove() }
+        _ = try desk.run("project", "create", "tides")
+        let (broker, port) = try desk.serve()
+        defer {
+            kill(broker.processIdentifier, SIGKILL)
+            broker.waitUntilExit()
+        }
+        try await body(desk, port)
+    }
+
+    /// Registers, subscribes and leaves.
+    private func install(_ desk: Desk, _ port: String, _ more: String...) throws -> StoredDevice {
+        let process = try desk.start(Self.listen + ["--port", port] + more)
+        #expect(desk.firstLine(process).hasPrefix("{\"event\":\"ready\""))
+        process.terminate()
+        #expect(desk.finish(process).status == 0)
+        let file = DeviceStateFile(path: desk.folder.appending(path: "phone.json").path)
+        return try #require(try file.load())
+    }
+
+    @Test("DEV-2 topics of an earlier run are kept, and ensured without being given again")
+    func topics() async throws {
+        try await withBroker { desk, port in
+            var stored = try install(desk, port, "--topic", "storms", "--topic", "tides")
+            #expect(stored.topics == AskedTopics(subscriptions: ["storms", "tides"]))
+            // As if the run had ended before the broker heard of all it was asked for.
+            stored.topics = AskedTopics(
+                subscriptions: ["gales", "tides"], unsubscriptions: ["storms"])
+            try DeviceStateFile(path: desk.folder.appending(path: "phone.json").path).save(stored)
+            let device = try desk.start(Self.listen + ["--port", port, "--count", "1"])
+            #expect(desk.firstLine(device).hasPrefix("{\"event\":\"ready\""))
+            var told = ""
+            while !told.contains("gales") || told.contains("storms") {
+                told = try desk.run("topics", "--project", "tides", "--json").out
+            }
+            let sent = try desk.run(
+                "send", "--project", "tides", "--topic", "gales", "--data", "n=1")
+            #expect(sent.status == 0, "\(sent.err)")
+            let ended = desk.finish(device)
+            #expect(ended.status == 0)
+            #expect(try lines(ended.out).map(\.data) == [["n": "1"]])
+            let kept = try install(desk, port)
+            #expect(kept.topics == AskedTopics(subscriptions: ["gales", "tides"]))
+            #expect(kept.credentials == stored.credentials)
+        }
+    }
+
+    @Test("DEV-1 a token that the device has not heard of is told, kept and used")
+    func tokens() async throws {
+        try await withBroker { desk, port in
+            let stored = try install(desk, port)
+            // Another program asks for a token, and the state file knows nothing of it.
+            let other = MartletDevice(
+                host: "127.0.0.1", port: try #require(Int(port)),
+                credentials: stored.credentials)
+            let token = try await other.rotateToken()
+            await other.close()
+            let known = try install(desk, port)
+            #expect(known.credentials.token == token)
+            let refused = try desk.run(
+                "send", "--project", "tides", "--token", stored.credentials.token)
+            #expect(refused.status == 1 && refused.err.contains("UNREGISTERED"))
+            let sent = try desk.run("send", "--project", "tides", "--token", token)
+            #expect(sent.status == 0, "\(sent.err)")
+        }
+    }
+}

@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every frame as a list of fields, written down once in FRAMES as the document lists them; one walker
+reads and one writes them. See martlet.py."""
+
+import struct
+
+from martlet_message import (
+    BLOCK_TAGS, BLOCKS, ProtocolViolation, message_fields, message_name, message_text)
+
+VERSION = 1
+DEFAULT_PORT = 5228
+ABSENT = 0xFFFFFFFF
+NOT_STORED = 1 << 63
+BROKER_FRAME_BYTES_MAX = 262_144
+
+ROLES = {1: "device", 2: "sender", 3: "new device", 4: "administrator"}
+PLATFORMS = {1: "android", 2: "apple", 3: "web"}
+TARGETS = {1: "token", 2: "topic", 3: "condition", 4: "group"}
+# What DELIVER and FANOUT_PAGE say of a message for several targets.
+TARGETS_TOLD = {**TARGETS, 5: "several"}
+STATES = {1: "active", 2: "background", 3: "doze"}
+RECEIPTS = {1: "received", 2: "displayed", 3: "opened"}
+WORDS = {
+    1: "INVALID_ARGUMENT", 2: "UNAUTHENTICATED", 3: "PERMISSION_DENIED", 4: "NOT_FOUND",
+    5: "ALREADY_EXISTS", 6: "UNREGISTERED", 7: "SENDER_ID_MISMATCH", 8: "QUOTA_EXCEEDED",
+    9: "RESOURCE_EXHAUSTED", 10: "TOO_MANY_TOPICS", 11: "UNAVAILABLE", 12: "INTERNAL",
+    13: "PROTOCOL_VIOLATION", 14: "REPLACED", 15: "DEADLINE_EXCEEDED",
+}
+
+# Bits of flags. A field of type "u64 by flag" is there only with OWN_NUMBER.
+WANTS_RECEIPTS = 1
+OWN_NUMBER = 2
+
+OVERLOADS = {1: "defer", 2: "refuse"}
+
+INTEGERS = {"u8": "<B", "u16": "<H", "u32": "<I", "u64": "<Q", "i64": "<q"}
+C = ("correlation", "u32")
+A_PROJECT = [("ID", "str"), ("sender ID", "u64"), ("topics per condition", "u8"),
+             ("instances", "u64"), ("topics", "u64"), ("weight", "u32"),
+             ("on overload", "u8", OVERLOADS)]
+A_FANOUT = [("project ID", "str"), ("message number", "u64"),
+            ("target kind", "u8", TARGETS_TOLD), ("target", "str"), ("since", "i64"),
+            ("deferred place", "u64"), ("recipients", "u64"), ("delivered", "u64"), ("progress", "u32"), ("rate", "u32"), ("share", "u32"),
+            ("seconds left", "u32")]
+A_PROJECT_STATUS = [("ID", "str"), ("weight", "u32"), ("connections", "u64"), ("delivered", "u64"),
+                    ("fanouts in progress", "u32"), ("fanouts deferred", "u32"),
+                    ("fanout bytes", "u64"), ("frame bytes", "u64"),
+                    ("request bytes", "u64"), ("share", "u32")]
+# What SEND and MULTICAST, and their answers, have in common.
+A_SENDING = [("time to live", "u32"), ("priority", "u8", {0: "", 1: "", 2: ""}),
+             ("collapse key", "str"), ("restricted package name", "str"),
+             ("idempotency key", "str"), ("send at", "i64"), ("message", "rest")]
+AN_ACCEPTANCE = [("message number", "u64"), ("recipients", "u64"), ("rate-limited", "u64"),
+                 ("inactive", "u64"), ("deferred place", "u64")]
+HELLO_BY_ROLE = {
+    1: [("project ID", "str"), ("token", "str"), ("device key", "str"),
+        ("device state", "u8", STATES), ("unconfirmed", [("stream ID", "u64")])],
+    2: [("project ID", "str"), ("server key", "str")],
+    3: [("project ID", "str"), ("app name", "str"), ("platform", "u8", PLATFORMS)],
+    4: [("administrator key", "str"), ("project ID", "str")],
+}
+
+# (number, name, fields). A field is (name, type) or (name, type, allowed values); a type is an
+# integer, "str", "rest", "magic", "hello", or a list of fields, which stands for `u16 n · n × (…)`.
+FRAMES = [
+    (0x01, "HELLO", [("magic", "magic"), ("version", "u8", {1: "1"}), ("role", "u8", ROLES),
+                     ("by role", "hello")]),
+    (0x02, "WELCOME", [("version", "u8", {1: "1"}), ("role", "u8", {1: "", 2: "", 4: ""}),
+                       ("idle seconds", "u32"), ("frame bytes", "u32"), ("now", "i64"),
+                       ("sender ID", "u64"), ("acknowledged-through", "u64"), ("token", "str"),
+                       ("device key", "str")]),
+    (0x03, "PING", [("value", "u64")]),
+    (0x04, "PONG", [("value", "u64")]),
+    (0x05, "ERROR", [("correlation", "u32 or 0"), ("word", "u16", WORDS), ("retry delay", "u32"),
+                     ("byte offset", "u32"), ("field", "str"), ("message", "str")]),
+    (0x06, "DRAINING", [("reconnect delay", "u32")]),
+    (0x07, "DONE", [C]),
+    (0x10, "DELIVER", [("stream ID", "u64"), ("accepted", "i64"), ("expires", "i64"),
+                       ("target kind", "u8", TARGETS_TOLD), ("priority", "u8", {1: "", 2: ""}),
+                       ("flags", "u8", range(4)), ("from", "str"),
+                       ("message number", "u64 by flag"), ("message", "rest")]),
+    (0x11, "ACK", [("through", "u64"), ("stream IDs", [("stream ID", "u64")])]),
+    (0x12, "SUBSCRIBE", [C, ("topics", [("topic", "str")])]),
+    (0x13, "UNSUBSCRIBE", [C, ("topics", [("topic", "str")])]),
+    (0x14, "UNREGISTER", [C]),
+    (0x15, "STATE", [("device state", "u8", STATES)]),
+    (0x16, "CONFIRMED", [("through", "u64")]),
+    (0x17, "DELETED", [("stream ID", "u64"), ("count", "u64")]),
+    (0x18, "RECEIPT", [C, ("kind", "u8", RECEIPTS), ("stream ID", "u64")]),
+    (0x19, "ROTATE", [C]),
+    (0x1A, "ROTATED", [C, ("token", "str")]),
+    (0x20, "SEND", [C, ("flags", "u8", range(4)),
+                    ("target kind", "u8", TARGETS), ("target", "str")] + A_SENDING),
+    (0x21, "ACCEPTED", [C] + AN_ACCEPTANCE),
+    (0x22, "CHANGE_TOPIC", [C, ("operation", "u8", {1: "", 2: ""}), ("topic", "str"),
+                            ("tokens", [("token", "str")])]),
+    (0x23, "TOPIC_RESULT", [C, ("successes", "u16"),
+                            ("failures", [("index", "u16"), ("word", "u16", WORDS)])]),
+    (0x24, "AUDIENCE", [C, ("condition", "str")]),
+    (0x25, "AUDIENCE_RESULT", [C, ("total", "u64"), ("android", "u64"), ("apple", "u64"),
+                               ("web", "u64"),
+                               ("apps", [("app", "str"), ("platform", "u8", PLATFORMS),
+                                         ("count", "u64")])]),
+    (0x26, "EXPLAIN", [C, ("condition", "str")]),
+    (0x27, "EXPLANATION", [C, ("tree", "str"), ("bytecode", "str"),
+                           ("parts", [("start", "u32"), ("end", "u32"), ("count", "u64")]),
+                           ("advice", [("offset", "u32"), ("text", "str")])]),
+    (0x28, "LIST_TOPICS", [C, ("after", "str"), ("limit", "u16")]),
+    (0x29, "TOPIC_PAGE", [C, ("more", "u8", {0: "", 1: ""}),
+                          ("topics", [("name", "str"), ("subscribers", "u64")])]),
+    (0x2A, "LIST_SUBSCRIBERS", [C, ("topic", "str"), ("cursor", "str"), ("limit", "u16")]),
+    (0x2E, "LIST_AUDIENCE", [C, ("condition", "str"), ("cursor", "str"), ("limit", "u16")]),
+    (0x2B, "TOKEN_PAGE", [C, ("total", "u64"), ("next cursor", "str"),
+                          ("tokens", [("token", "str")])]),
+    (0x2C, "LIST_INSTANCE_TOPICS", [C, ("token", "str"), ("after", "str"), ("limit", "u16")]),
+    (0x2D, "QUOTAS", [C]),
+    (0x2F, "QUOTA_LIST", [C, ("quotas", [("name", "str"), ("limit", "u64"), ("remaining", "u64"),
+                                         ("until full", "u32")])]),
+    (0x30, "CREATE_PROJECT", [C, ("project ID", "str"), ("topics per condition", "u8")]),
+    (0x31, "PROJECT", [C] + A_PROJECT),
+    (0x32, "LIST_PROJECTS", [C, ("after", "str"), ("limit", "u16")]),
+    (0x33, "PROJECT_PAGE", [C, ("more", "u8", {0: "", 1: ""}), ("projects", A_PROJECT)]),
+    (0x34, "CREATE_KEY", [C, ("project ID", "str"), ("name", "str")]),
+    (0x35, "KEY", [C, ("key ID", "str"), ("server key", "str")]),
+    (0x36, "REVOKE_KEY", [C, ("project ID", "str"), ("key ID", "str")]),
+    (0x37, "LIST_KEYS", [C, ("project ID", "str")]),
+    (0x38, "KEY_PAGE", [C, ("keys", [("key ID", "str"), ("name", "str"), ("created", "i64"),
+                                     ("revoked", "u8", {0: "", 1: ""})])]),
+    (0x39, "CHANGE_PROJECT", [C, ("project ID", "str"), ("weight", "u32"),
+                              ("on overload", "u8", {0: "", **OVERLOADS})]),
+    (0x40, "CANCEL", [C, ("message number", "u64")]),
+    (0x41, "CANCELLED", [C, ("flags", "u8", {0: "", 1: "was scheduled"}), ("delivered", "u64")]),
+    (0x42, "LISTEN_RECEIPTS", [C]),
+    (0x43, "RECEIPT_EVENT", [("event ID", "u64"), ("message number", "u64"), ("token", "str"),
+                             ("kind", "u8", RECEIPTS), ("instant", "i64")]),
+    (0x44, "RECEIPT_ACK", [("through", "u64")]),
+    (0x50, "LIST_FANOUTS", [C, ("project ID", "str"), ("cursor", "str"), ("limit", "u16")]),
+    (0x51, "FANOUT_PAGE", [C, ("next cursor", "str"), ("fanouts", A_FANOUT)]),
+    (0x52, "STATUS", [C]),
+    (0x53, "STATUS_RESULT", [C, ("now", "i64"), ("connections", "u64"), ("delivered", "u64"),
+                             ("acknowledged", "u64"), ("fell behind", "u64"),
+                             ("commands waiting", "u64"), ("frame bytes", "u64"),
+                             ("request bytes", "u64"), ("store bytes", "u64"),
+                             ("allocated bytes", "u64"),
+                             ("projects", A_PROJECT_STATUS)]),
+    (0x60, "CREATE_GROUP", [C, ("name", "str"), ("tokens", [("token", "str")])]),
+    (0x61, "CHANGE_GROUP", [C, ("operation", "u8", {1: "add", 2: "remove"}), ("name", "str"),
+                            ("key", "str"), ("tokens", [("token", "str")])]),
+    (0x62, "GROUP", [C, ("name", "str"), ("key", "str"), ("tokens", [("token", "str")])]),
+    (0x63, "FIND_GROUP", [C, ("name", "str")]),
+    (0x64, "LIST_GROUPS", [C, ("after", "str"), ("limit", "u16")]),
+    (0x65, "GROUP_PAGE", [C, ("more", "u8", {0: "", 1: ""}),
+                          ("groups", [("name", "str"), ("key", "str"), ("members", "u16")])]),
+    (0x66, "GROUP_ACCEPTED", [C] + AN_ACCEPTANCE
+     + [("successes", "u16"), ("failures", [("token", "str"), ("word", "u16", WORDS)])]),
+    (0x67, "MULTICAST", [C, ("flags", "u8", range(4)),
+                         ("targets", [("target kind", "u8", TARGETS), ("target", "str")])]
+     + A_SENDING),
+    (0x68, "MULTICAST_RESULT", [C] + AN_ACCEPTANCE
+     + [("successes", "u16"), ("failures", [("index", "u16"), ("word", "u16", WORDS)])]),
+    (0x70, "UPSTREAM", [C, ("group", "str"), ("message ID", "str"), ("time to live", "u32"),
+                        ("message", "rest")]),
+    (0x71, "UPSTREAM_ACCEPTED", [C, ("number", "u64")]),
+    (0x72, "LISTEN_UPSTREAM", [C]),
+    (0x73, "UPSTREAM_MESSAGE", [("number", "u64"), ("accepted", "i64"), ("expires", "i64"),
+                                ("token", "str"), ("app name", "str"), ("message ID", "str"),
+                                ("message", "rest")]),
+    (0x74, "UPSTREAM_ACK", [("numbers", [("number", "u64")])]),
+]
+NAMES = {number: name for number, name, _ in FRAMES}
+NUMBERS = {name: number for number, name, _ in FRAMES}
+FIELDS = {name: fields for _, name, fields in FRAMES}
+
+
+class Walker:
+    """Reads a body field by field and notes what each field's bytes were."""
+
+    def __init__(self, body):
+        self.body, self.offset, self.notes = body, 0, []
+
+    def take(self, count):
+        if self.offset + count > len(self.body):
+            raise ProtocolViolation(f"{count} bytes needed, {len(self.body) - self.offset} left")
+        self.offset += count
+        return self.body[self.offset - count:self.offset]
+
+    def integer(self, kind, name, allowed=None):
+        raw = self.take(struct.calcsize(INTEGERS[kind]))
+        value = struct.unpack(INTEGERS[kind], raw)[0]
+        if allowed is not None and value not in allowed:
+            raise ProtocolViolation(f"{name} has the unknown value {value}")
+        self.notes.append((raw, name, str(value)))
+        return value
+
+    def text(self, name):
+        start = self.offset
+        count = struct.unpack("<H", self.take(2))[0]
+        try:
+            value = self.take(count).decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise ProtocolViolation(f"{name} is not UTF-8") from error
+        self.notes.append((self.body[start:self.offset], name, repr(value)))
+        return value
+
+    def fields(self, fields, prefix=""):
+        values = {}
+        for name, kind, *allowed in fields:
+            path = prefix + name
+            allowed = allowed[0] if allowed else None
+            if isinstance(kind, list):
+                count = self.integer("u16", path)
+                values[name] = [self.fields(kind, f"{path}[{i}] ") for i in range(count)]
+            elif kind == "str":
+                values[name] = self.text(path)
+            elif kind == "magic":
+                raw = self.take(4)
+                if raw != b"MRTL":
+                    raise ProtocolViolation("the magic is not MRTL")
+                self.notes.append((raw, path, "MRTL"))
+                values[name] = raw
+            elif kind == "hello":
+                values.update(self.fields(HELLO_BY_ROLE[values["role"]], prefix))
+            elif kind == "rest":
+                values[name] = self.take(len(self.body) - self.offset)
+                self.message_notes(values[name])
+            elif kind == "u32 or 0":
+                values[name] = self.integer("u32", path)
+            elif kind == "u64 by flag":
+                if values["flags"] & OWN_NUMBER:
+                    values[name] = self.integer("u64", path)
+            else:
+                values[name] = self.integer(kind, path, allowed)
+                if name == "correlation" and values[name] == 0:
+                    raise ProtocolViolation("correlation 0")
+        return values
+
+    def message_notes(self, raw):
+        """One note for each field of a message, so that vectors can be read by hand. A block's
+        own head is one note, and each field in it another."""
+        for tag, content in message_fields(raw):
+            head = struct.pack("<BH", tag, len(content))
+            if tag in BLOCKS:
+                self.notes.append((head, BLOCKS[tag], f"{len(content)} bytes"))
+                for inner, value in message_fields(content):
+                    if inner not in BLOCK_TAGS[tag]:
+                        raise ProtocolViolation(f"tag {inner} is not for the block of tag {tag}")
+                    whole = struct.pack("<BH", inner, len(value)) + value
+                    self.notes.append((whole, f"{BLOCKS[tag]} {message_name(inner)}",
+                                       message_text(inner, value)))
+            else:
+                self.notes.append((head + content, message_name(tag), message_text(tag, content)))
+
+
+def write_fields(fields, values):
+    out = b""
+    for name, kind, *_ in fields:
+        value = values if kind == "hello" else values.get(name)
+        if isinstance(kind, list):
+            out += struct.pack("<H", len(value))
+            out += b"".join(write_fields(kind, entry) for entry in value)
+        elif kind == "str":
+            raw = value.encode("utf-8")
+            out += struct.pack("<H", len(raw)) + raw
+        elif kind == "magic":
+            out += b"MRTL"
+        elif kind == "hello":
+            out += write_fields(HELLO_BY_ROLE[values["role"]], values)
+        elif kind == "rest":
+            out += value
+        elif kind == "u64 by flag":
+            out += b"" if value is None else struct.pack("<Q", value)
+        else:
+            out += struct.pack(INTEGERS[kind.split()[0]], value)
+    return out
+
+
+def encode(frame_name, /, **values):
+    """A whole frame. Field names are the document's, with `_` for blanks and hyphens."""
+    body = write_fields(FIELDS[frame_name], _spelled(FIELDS[frame_name], values))
+    return struct.pack("<IB", 1 + len(body), NUMBERS[frame_name]) + body
+
+
+def _spelled(fields, values):
+    names = {name for name, *_ in fields}
+    for extra in HELLO_BY_ROLE.values():
+        names |= {name for name, *_ in extra}
+    spelled = {name.replace(" ", "_").replace("-", "_"): name for name in names}
+    return {spelled.get(key, key): value for key, value in values.items()}
+
+
+def decode(frame):
+    """(name, values, notes) of one whole frame that must be used up exactly."""
+    if len(frame) < 5 or struct.unpack("<I", frame[:4])[0] != len(frame) - 4:
+        raise ProtocolViolation("the length does not fit the frame")
+    number = frame[4]
+    if number not in NAMES:
+        raise ProtocolViolation(f"no frame has the number {number}")
+    walker = Walker(frame[5:])
+    values = walker.fields(FIELDS[NAMES[number]])
+    if walker.offset != len(walker.body):
+        raise ProtocolViolation(f"{len(walker.body) - walker.offset} bytes left over")
+    return NAMES[number], values, walker.notes
