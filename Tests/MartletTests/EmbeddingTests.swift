@@ -148,15 +148,17 @@ struct EmbeddingTests {
         try await test.broker.close()
     }
 
-    @Test("NET-1 a device and a sender written in Python from the document alone")
-    func speaksPython() async throws {
+    @Test(
+        "NET-1 devices and senders written in Python from the document alone",
+        arguments: ["device_and_sender.py", "groups_upstream_receipts.py"])
+    func speaksPython(round: String) async throws {
         let test = try await TestBroker.open()
         let tests = URL(filePath: #filePath).deletingLastPathComponent()
             .deletingLastPathComponent()
         let process = Process()
         process.executableURL = URL(filePath: "/usr/bin/env")
         process.arguments = [
-            "python3", tests.appending(path: "Python/device_and_sender.py").path,
+            "python3", "-B", tests.appending(path: "Python/\(round)").path,
             "--host", "127.0.0.1", "--port", "\(test.broker.port!)", "--project",
             TestBroker.project, "--server-key", test.serverKey,
         ]

@@ -1,26 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """One round through a broker with the Python client: register, subscribe, send to a condition,
-receive, acknowledge, reconnect, doze, report, rotate, unregister; schedule and cancel. Exits 0 when all of it went as the document says, else 1
-with a sentence that tells the step.
+receive, acknowledge, reconnect, doze, rotate, unregister; schedule and cancel. Exits 0 when all of
+it went as the document says, else 1 with a sentence that tells the step.
 
     python3 device_and_sender.py --host 127.0.0.1 --port 5228 --project tides --server-key KEY
 """
 
-import argparse
 import os
 import sys
 import time
 
 import martlet
-
-
-class Wrong(Exception):
-    """The broker did something else than the document says."""
-
-
-def expect(condition, sentence):
-    if not condition:
-        raise Wrong(sentence)
+from steps import Wrong, expect, run
 
 
 def round_trip(options, say):
@@ -80,14 +71,6 @@ def round_trip(options, say):
     expect(late["stream ID"] == waiting["message number"], "what waited for the doze is lost")
     device.acknowledge(0, late["stream ID"])
 
-    say("it reports that the message was opened, and the sender hears of it")
-    device.receipt("opened", urgent["message number"])
-    sender.listen_receipts()
-    event = sender.next_receipt()
-    expect(event["message number"] == urgent["message number"] and event["token"] == device.token
-           and event["kind"] == 3, f"the receipt is {event}")
-    sender.acknowledge_receipts(event["event ID"])
-
     say("a message is different on each platform")
     blocks = martlet.message(title="T", data={"k": "v"}, android={"data": {"k": "a"}, "priority": 2},
                              apns={"badge": 1})
@@ -111,18 +94,8 @@ def round_trip(options, say):
     cancelled = sender.cancel(later["message number"])
     expect(cancelled["flags"] == 1 and cancelled["delivered"] == 0, f"CANCELLED: {cancelled}")
 
-    say("a group of it and a second device is sent to by its key")
-    other_device = martlet.Device(options.host, options.port, options.project, app=options.app)
-    group = sender.create_group(f"group-{mark}", device.token, other_device.token)
-    expect(sender.find_group(f"group-{mark}")["key"] == group["key"], "another key is found")
-    accepted = sender.send_message("group", group["key"], martlet.message(data={"n": "5"}))
-    expect((accepted["successes"], accepted["failures"]) == (2, []), f"GROUP_ACCEPTED: {accepted}")
-    for member in (device, other_device):
-        deliver, shown = member.next_message()
-        expect(deliver["target kind"] == 4 and shown["data"] == {"n": "5"}, f"a member got {shown}")
-        member.acknowledge(0, deliver["stream ID"])
-
     say("one message goes to several targets, to each device once")
+    other_device = martlet.Device(options.host, options.port, options.project, app=options.app)
     targets = [("topic", topic), ("token", device.token), ("token", other_device.token),
                ("token", "none")]
     accepted = sender.send_to_all(targets, martlet.message(data={"n": "6"}))
@@ -132,10 +105,6 @@ def round_trip(options, say):
         deliver, shown = member.next_message()
         expect(deliver["target kind"] == 5 and shown["data"] == {"n": "6"}, f"it got {shown}")
         member.acknowledge(0, deliver["stream ID"])
-    left = sender.change_group(2, f"group-{mark}", group["key"], device.token, other_device.token)
-    expect(left["tokens"] == [], f"members are left: {left}")
-    accepted = sender.send_message("group", group["key"], martlet.message(data={"n": "7"}))
-    expect((accepted["successes"], accepted["failures"]) == (0, []), f"GROUP_ACCEPTED: {accepted}")
     other_device.unregister()
     other_device.close()
 
@@ -144,22 +113,6 @@ def round_trip(options, say):
         expect(quota["remaining"] <= quota["limit"], f"{name}: {quota}")
         expect(name != "sender-connections-max" or quota["remaining"] < quota["limit"],
                f"this connection is not counted: {quota}")
-
-    say("the device sends to its project, twice under one ID, and the sender takes it once")
-    number = device.send_upstream(mark, {"cm": "412"})
-    expect(device.send_upstream(mark, {"cm": "412"}) == number, "one ID has two numbers")
-    sender.listen_upstream()
-    while True:
-        sent = sender.next_upstream()
-        sender.acknowledge_upstream(sent["number"])
-        # Other devices may have sent before.
-        if sent["number"] == number:
-            break
-    expect((sent["token"], sent["app name"], sent["message ID"])
-           == (device.token, options.app, mark), f"UPSTREAM_MESSAGE: {sent}")
-    expect(martlet.read_message(sent["message"])["data"] == {"cm": "412"}, "other data")
-    sender.ping()
-    expect(number not in [sent["number"] for sent in sender.upstream], "it came twice")
 
     say("it gets another token")
     old = device.token
@@ -188,30 +141,5 @@ def round_trip(options, say):
     sender.close()
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--port", type=int, default=martlet.DEFAULT_PORT)
-    parser.add_argument("--project", required=True)
-    parser.add_argument("--server-key", required=True)
-    parser.add_argument("--app", default="com.example.python")
-    parser.add_argument("--quiet", action="store_true")
-    options = parser.parse_args()
-    step = ["connecting"]
-
-    def say(sentence):
-        step[0] = sentence
-        if not options.quiet:
-            print(sentence)
-
-    try:
-        round_trip(options, say)
-    except (Wrong, martlet.MartletError, martlet.ProtocolViolation, OSError) as error:
-        print(f"failed where {step[0]}: {type(error).__name__}: {error}", file=sys.stderr)
-        return 1
-    print("all as the document says")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(round_trip, __doc__))

@@ -209,6 +209,15 @@ class Sender(Connection):
     def find_group(self, name):
         return self.request("FIND_GROUP", name=name)[1]
 
+    def list_groups(self):
+        """All of them, page by page."""
+        groups, more = [], True
+        while more:
+            page = self.request("LIST_GROUPS", after=groups[-1]["name"] if groups else "",
+                                limit=1000)[1]
+            groups, more = groups + page["groups"], page["more"]
+        return groups
+
     def cancel(self, message_number):
         return self.request("CANCEL", message_number=message_number)[1]
 
