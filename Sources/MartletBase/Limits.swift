@@ -171,6 +171,8 @@ public enum Limits {
     public static let appsPerProjectMax = 512
     /// MSG-2: key-value pairs in a data message.
     public static let dataEntriesMax = 256
+    /// NET-4: apps of one device that may share a connection.
+    public static let appsPerConnectionMax = 64
     /// NET-3: longest frame a device may send, in bytes after the length field.
     public static let deviceFrameBytesMax = 16 * 1024
     /// NET-3: longest frame a sender or administrator may send, in bytes after the length field.

@@ -29,10 +29,26 @@ struct Link: Sendable {
     let connection: UInt64
     let welcome: Welcome
     let channel: any Channel
-    let handler: NIOLoopBound<ConnectionHandler>
+    let handler: NIOLoopBound<any BrokerLine>
+
+    /// Ends it, from any thread.
+    func abandon() {
+        channel.eventLoop.execute { handler.value.close() }
+    }
 }
 
-final class ConnectionHandler: ChannelInboundHandler {
+/// What an owner does with its way to the broker. On its event loop.
+protocol BrokerLine: AnyObject {
+    /// Sends a frame, unless the broker would not take it.
+    func send(_ frame: ClientFrame) throws
+    /// Reads no further for now.
+    func pause()
+    func resume()
+    /// What was sent before leaves first.
+    func close()
+}
+
+final class ConnectionHandler: ChannelInboundHandler, BrokerLine {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
@@ -61,6 +77,8 @@ final class ConnectionHandler: ChannelInboundHandler {
     private var willFlush = false
     /// Why it ends, where that is known before the socket closes.
     private var reason: MartletError?
+    /// The last CHANNEL named an app: what comes is the owner's alone.
+    private var isForApp = false
     /// Whether the next bytes wait until the owner wants them.
     private(set) var isPaused = false
 
@@ -75,7 +93,6 @@ final class ConnectionHandler: ChannelInboundHandler {
 
     // MARK: What the owner asks for
 
-    /// Sends a frame, unless the broker would not take it.
     func send(_ frame: ClientFrame) throws(MartletError) {
         guard let context, state != .closed else { throw Self.lost }
         var writer = WireWriter()
@@ -115,7 +132,6 @@ final class ConnectionHandler: ChannelInboundHandler {
         context?.read()
     }
 
-    /// What was sent before leaves first.
     func close() {
         context?.flush()
         context?.close(promise: nil)
@@ -175,6 +191,12 @@ final class ConnectionHandler: ChannelInboundHandler {
     // MARK: Frames
 
     private func received(_ frame: BrokerFrame) throws(WireError) {
+        if case .channel(let selection) = frame, hello == .shared {
+            isForApp = selection.number != 0
+        }
+        if isForApp, let owner {
+            return owner.connectionReceived(frame, connection: connection)
+        }
         if case .error(let error) = frame, error.correlation == 0 { return end(error.error) }
         guard state == .open else {
             guard case .welcome(let welcome) = frame else { throw .unexpectedFrame(frame.type) }
@@ -201,7 +223,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         owner.connectionOpened(
             Link(
                 connection: connection, welcome: welcome, channel: context.channel,
-                handler: NIOLoopBound(self, eventLoop: context.eventLoop)))
+                handler: NIOLoopBound(self as any BrokerLine, eventLoop: context.eventLoop)))
     }
 
     private func end(_ error: MartletError) {

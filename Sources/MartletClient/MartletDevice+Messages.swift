@@ -138,7 +138,7 @@ extension MartletDevice {
         if takers.isEmpty {
             waiting.append(event)
             // The answer to a request may be behind these messages: read on until it has come.
-            if waiting.count >= options.bufferedMessagesMax && requests.count == 0 {
+            if isFull && requests.count == 0 {
                 link.handler.value.pause()
             }
         } else {
@@ -146,7 +146,11 @@ extension MartletDevice {
         }
     }
 
+    /// Whether no more messages are wanted for now.
+    var isFull: Bool { waiting.count >= options.bufferedMessagesMax }
+
     func readOnIfWanted() {
+        openIfHeldOff()
         guard case .open(let link) = state else { return }
         if waiting.count * 2 <= options.bufferedMessagesMax || requests.count > 0 {
             link.handler.value.resume()

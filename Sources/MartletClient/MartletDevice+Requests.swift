@@ -144,7 +144,10 @@ extension MartletDevice {
             waitersEver += 1
             let number = waitersEver
             return try await withTaskCancellationHandler {
-                try await withCheckedThrowingContinuation { openWaiters.append((number, $0)) }
+                try await withCheckedThrowingContinuation {
+                    openWaiters.append((number, $0))
+                    openIfHeldOff()
+                }
             } onCancel: {
                 Task { await self.cancelOpenWaiter(number) }
             }

@@ -20,7 +20,33 @@ extension MartletDevice {
         platform: Platform, store: any DeviceStateStore, deviceState: DeviceState = .active,
         options: DeviceOptions = DeviceOptions()
     ) async throws -> MartletDevice {
-        let stored: StoredDevice
+        let stored = try await stored(
+            host: host, port: port, projectID: projectID, appName: appName, platform: platform,
+            store: store, options: options)
+        return MartletDevice(
+            host: host, port: port, stored: stored, store: store, deviceState: deviceState,
+            options: options)
+    }
+
+    /// `open(host:port:projectID:appName:platform:store:deviceState:options:)` for one of several
+    /// apps on a connection. It is registered over one of its own.
+    public static func open(
+        on connection: DeviceConnection, projectID: String, appName: String, platform: Platform,
+        store: any DeviceStateStore, deviceState: DeviceState = .active,
+        options: DeviceOptions = DeviceOptions()
+    ) async throws -> MartletDevice {
+        let stored = try await stored(
+            host: connection.host, port: connection.port, projectID: projectID, appName: appName,
+            platform: platform, store: store, options: options)
+        return MartletDevice(
+            on: connection, stored: stored, store: store, deviceState: deviceState,
+            options: options)
+    }
+
+    private static func stored(
+        host: String, port: Int, projectID: String, appName: String, platform: Platform,
+        store: any DeviceStateStore, options: DeviceOptions
+    ) async throws -> StoredDevice {
         if let known = try await NIOThreadPool.singleton.runIfActive({ try store.load() }) {
             guard known.credentials.projectID == projectID, known.appName == appName,
                 known.platform == platform
@@ -31,19 +57,14 @@ extension MartletDevice {
                         + "\(known.appName) on \(known.platform.name). Give these, or use another "
                         + "store.", field: "state")
             }
-            stored = known
-        } else {
-            let credentials = try await register(
-                host: host, port: port, projectID: projectID, appName: appName,
-                platform: platform, options: options)
-            let new = StoredDevice(
-                credentials: credentials, appName: appName, platform: platform)
-            try await NIOThreadPool.singleton.runIfActive { try store.save(new) }
-            stored = new
+            return known
         }
-        return MartletDevice(
-            host: host, port: port, stored: stored, store: store, deviceState: deviceState,
+        let credentials = try await register(
+            host: host, port: port, projectID: projectID, appName: appName, platform: platform,
             options: options)
+        let new = StoredDevice(credentials: credentials, appName: appName, platform: platform)
+        try await NIOThreadPool.singleton.runIfActive { try store.save(new) }
+        return new
     }
 
     /// Returns when the store has what holds now, messages taken until now included; at once where

@@ -48,7 +48,7 @@ public actor MartletDevice {
     }
 
     let options: DeviceOptions
-    private var dialer: Dialer
+    private var way: DeviceWay
     var random = SystemRandomNumberGenerator()
     private var backoff: Backoff
     private var openedAt = NIODeadline.uptimeNanoseconds(0)
@@ -60,6 +60,8 @@ public actor MartletDevice {
     // The way of messages.
     var ledger: DeliveryLedger
     var waiting = EventQueue()
+    /// One of several apps that is not attached, because its application takes nothing.
+    private var isHeldOff = false
     var takers: [(number: UInt64, taker: Taker)] = []
     var acknowledgementTimer: Scheduled<Void>?
 
@@ -106,8 +108,31 @@ public actor MartletDevice {
         askedTopics: AskedTopics = AskedTopics(), options: DeviceOptions = DeviceOptions()
     ) {
         self.init(
-            host: host, port: port, credentials: credentials, unconfirmed: unconfirmed,
+            way: DeviceWay(host: host, port: port, options), credentials: credentials,
+            unconfirmed: unconfirmed, deviceState: deviceState, askedTopics: askedTopics,
+            keeper: nil, options: options)
+    }
+
+    /// A device that is one of several on a connection: `init(host:port:credentials:unconfirmed:
+    /// deviceState:askedTopics:options:)` in everything else. The heartbeat is the connection's.
+    public init(
+        on connection: DeviceConnection, credentials: DeviceCredentials,
+        unconfirmed: [UInt64] = [], deviceState: DeviceState = .active,
+        askedTopics: AskedTopics = AskedTopics(), options: DeviceOptions = DeviceOptions()
+    ) {
+        self.init(
+            way: .shared(connection), credentials: credentials, unconfirmed: unconfirmed,
             deviceState: deviceState, askedTopics: askedTopics, keeper: nil, options: options)
+    }
+
+    /// A device that a store keeps, as one of several on a connection.
+    public init(
+        on connection: DeviceConnection, stored: StoredDevice, store: any DeviceStateStore,
+        deviceState: DeviceState = .active, options: DeviceOptions = DeviceOptions()
+    ) {
+        self.init(
+            way: .shared(connection), stored: stored, store: store, deviceState: deviceState,
+            options: options)
     }
 
     /// A device that a store keeps: `stored` is what it has, and it is written when that changes.
@@ -118,13 +143,22 @@ public actor MartletDevice {
         options: DeviceOptions = DeviceOptions()
     ) {
         self.init(
-            host: host, port: port, credentials: stored.credentials,
+            way: DeviceWay(host: host, port: port, options), stored: stored, store: store,
+            deviceState: deviceState, options: options)
+    }
+
+    init(
+        way: DeviceWay, stored: StoredDevice, store: any DeviceStateStore,
+        deviceState: DeviceState, options: DeviceOptions
+    ) {
+        self.init(
+            way: way, credentials: stored.credentials,
             unconfirmed: stored.unconfirmed, deviceState: deviceState, askedTopics: stored.topics,
             keeper: StateKeeper(store: store, stored: stored), options: options)
     }
 
     private init(
-        host: String, port: Int, credentials: DeviceCredentials, unconfirmed: [UInt64],
+        way: DeviceWay, credentials: DeviceCredentials, unconfirmed: [UInt64],
         deviceState: DeviceState, askedTopics: AskedTopics, keeper: StateKeeper?,
         options: DeviceOptions
     ) {
@@ -137,11 +171,9 @@ public actor MartletDevice {
         self.keeper = keeper
         topicBackoff = options.backoff
         ledger = DeliveryLedger(unconfirmed: unconfirmed)
-        eventLoop = options.eventLoopGroup.next()
+        self.way = way
+        eventLoop = way.eventLoop
         executor = eventLoop.executor
-        dialer = Dialer(
-            host: host, port: port, eventLoop: eventLoop,
-            settings: ConnectionSettings(options.heartbeat))
     }
 
     deinit {
@@ -150,7 +182,7 @@ public actor MartletDevice {
         for listener in tokenListeners.values { listener.finish() }
         for listener in refusalListeners.values { listener.finish() }
         switch state {
-        case .open(let link): link.channel.close(promise: nil)
+        case .open(let link): link.abandon()
         case .waiting(let timer): timer.cancel()
         case .idle, .opening, .ended: break
         }
@@ -170,7 +202,7 @@ public actor MartletDevice {
 
     /// DEV-5: how long the connection may be silent before it is pinged, as learned until now; less
     /// where the broker bears less silence.
-    public var heartbeat: Duration { dialer.settings.pace.interval }
+    public var heartbeat: Duration { way.heartbeat }
 
     /// Sends what is to be acknowledged, disconnects, and ends the sequence of messages. Returns
     /// when what there is to keep is kept; an application that must know whether it is calls
@@ -189,16 +221,26 @@ public actor MartletDevice {
 
     func open() {
         if case .ended = state { return }
+        // The others of its connection would have to wait for its application.
+        isHeldOff = way.isShared && isFull && openWaiters.isEmpty
+        guard !isHeldOff else { return wait(options.backoff.cap) }
         connections += 1
         state = .opening
         helloState = deviceState
         let credentials = credentials
-        dialer.open(
+        way.open(
             .device(
                 projectID: credentials.projectID, token: credentials.token,
                 deviceKey: credentials.deviceKey, state: deviceState,
                 unconfirmed: ledger.unconfirmed),
             connection: connections, owner: self)
+    }
+
+    /// The application takes messages again, or wants something.
+    func openIfHeldOff() {
+        guard isHeldOff, case .waiting(let timer) = state else { return }
+        timer.cancel()
+        open()
     }
 
     /// DEV-1: HELLO has the new one from now on, and whoever listens is told.
@@ -270,13 +312,13 @@ extension MartletDevice: ConnectionOwner {
 
     nonisolated func connectionLearned(_ pace: HeartbeatPace, connection: UInt64) {
         assumeIsolated { device in
-            if connection == device.connections { device.dialer.settings.pace = pace }
+            if connection == device.connections { device.way.learn(pace) }
         }
     }
 
     private func opened(_ link: Link) {
         guard case .opening = state, link.connection == connections else {
-            return link.channel.close(promise: nil)
+            return link.abandon()
         }
         state = .open(link)
         openedAt = .now()

@@ -35,6 +35,8 @@ public enum BrokerFrame: Sendable, Hashable {
     case groupPage(GroupPage)
     case groupAccepted(GroupAccepted)
     case multicastResult(MulticastResult)
+    case channel(ChannelSelection)
+    case detached(Detached)
 
     public var type: FrameType {
         switch self {
@@ -69,6 +71,8 @@ public enum BrokerFrame: Sendable, Hashable {
         case .groupPage(let frame): frame.type
         case .groupAccepted(let frame): frame.type
         case .multicastResult(let frame): frame.type
+        case .channel(let frame): frame.type
+        case .detached(let frame): frame.type
         }
     }
 
@@ -76,7 +80,7 @@ public enum BrokerFrame: Sendable, Hashable {
     public var correlation: UInt32? {
         switch self {
         case .welcome, .ping, .pong, .draining, .deliver, .confirmed, .deleted, .receiptEvent,
-            .upstreamMessage:
+            .upstreamMessage, .channel, .detached:
             nil
         case .error(let frame): frame.correlation
         case .done(let frame): frame.correlation
@@ -137,6 +141,8 @@ public enum BrokerFrame: Sendable, Hashable {
         case .groupPage(let frame): frame.encode(into: &writer)
         case .groupAccepted(let frame): frame.encode(into: &writer)
         case .multicastResult(let frame): frame.encode(into: &writer)
+        case .channel(let frame): frame.encode(into: &writer)
+        case .detached(let frame): frame.encode(into: &writer)
         }
     }
 
@@ -193,13 +199,15 @@ public enum BrokerFrame: Sendable, Hashable {
         case .groupPage: .groupPage(try GroupPage(from: &reader))
         case .groupAccepted: .groupAccepted(try GroupAccepted(from: &reader))
         case .multicastResult: .multicastResult(try MulticastResult(from: &reader))
+        case .channel: .channel(try ChannelSelection(from: &reader))
+        case .detached: .detached(Detached(from: &reader))
         case .hello, .acknowledge, .subscribe, .unsubscribe, .unregister, .send, .changeTopic,
             .audience, .explain, .listTopics, .listSubscribers, .listAudience, .listInstanceTopics,
             .createProject, .listProjects, .createKey, .revokeKey, .listKeys, .deviceState,
             .receipt, .rotate, .cancel, .listenReceipts, .receiptAcknowledge, .changeProject,
             .listFanouts, .status, .quotas, .upstream, .listenUpstream, .upstreamAcknowledge,
             .createGroup, .changeGroup, .findGroup, .listGroups,
-            .multicast:
+            .multicast, .detach:
             throw .unexpectedFrame(type)
         }
     }

@@ -42,6 +42,8 @@ public enum ClientFrame: Sendable, Hashable {
     case changeGroup(ChangeGroupRequest)
     case findGroup(FindGroupRequest)
     case listGroups(ListGroupsRequest)
+    case channel(ChannelSelection)
+    case detach(Detach)
 
     public var type: FrameType {
         switch self {
@@ -80,6 +82,8 @@ public enum ClientFrame: Sendable, Hashable {
         case .changeGroup(let frame): frame.type
         case .findGroup(let frame): frame.type
         case .listGroups(let frame): frame.type
+        case .channel(let frame): frame.type
+        case .detach(let frame): frame.type
         }
     }
 
@@ -87,7 +91,7 @@ public enum ClientFrame: Sendable, Hashable {
     public var correlation: UInt32? {
         switch self {
         case .hello, .ping, .pong, .acknowledge, .deviceState, .receiptAcknowledge,
-            .upstreamAcknowledge:
+            .upstreamAcknowledge, .channel, .detach:
             nil
         case .deviceTopics(let frame): frame.correlation
         case .unregister(let frame): frame.correlation
@@ -158,6 +162,8 @@ public enum ClientFrame: Sendable, Hashable {
         case .changeGroup(let frame): frame.encode(into: &writer)
         case .findGroup(let frame): frame.encode(into: &writer)
         case .listGroups(let frame): frame.encode(into: &writer)
+        case .channel(let frame): frame.encode(into: &writer)
+        case .detach(let frame): frame.encode(into: &writer)
         }
     }
 
@@ -223,11 +229,13 @@ public enum ClientFrame: Sendable, Hashable {
         case .changeGroup: .changeGroup(try ChangeGroupRequest(from: &reader))
         case .findGroup: .findGroup(try FindGroupRequest(from: &reader))
         case .listGroups: .listGroups(try ListGroupsRequest(from: &reader))
+        case .channel: .channel(try ChannelSelection(from: &reader))
+        case .detach: .detach(Detach(from: &reader))
         case .welcome, .error, .draining, .done, .deliver, .accepted, .topicResult, .audienceResult,
             .explanation, .topicPage, .tokenPage, .project, .projectPage, .key, .keyPage,
             .confirmed, .deleted, .rotated, .cancelled, .receiptEvent, .fanoutPage, .statusResult,
             .quotaList, .upstreamAccepted, .upstreamMessage,
-            .group, .groupPage, .groupAccepted, .multicastResult:
+            .group, .groupPage, .groupAccepted, .multicastResult, .detached:
             throw .unexpectedFrame(type)
         }
     }

@@ -81,6 +81,10 @@ public enum FrameType: UInt8, Sendable, CaseIterable, Hashable {
     case listenUpstream = 0x72
     case upstreamMessage = 0x73
     case upstreamAcknowledge = 0x74
+
+    case channel = 0x98
+    case detach = 0x99
+    case detached = 0x9A
 }
 
 /// Who the client says it is in HELLO, and who the broker takes it for in WELCOME.
@@ -93,11 +97,13 @@ public enum ConnectionRole: UInt8, Sendable, CaseIterable, Hashable {
     case newDevice = 3
     /// Whoever holds the administrator key; of one project, or of none.
     case administrator = 4
+    /// Several instances of one device, each on a channel of its own.
+    case shared = 5
 
     /// NET-3: the longest frame the broker takes from this role, in bytes after the length field.
     public var frameBytesMax: Int {
         switch self {
-        case .device, .newDevice: Limits.deviceFrameBytesMax
+        case .device, .newDevice, .shared: Limits.deviceFrameBytesMax
         case .sender, .administrator: Limits.senderFrameBytesMax
         }
     }

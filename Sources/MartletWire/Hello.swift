@@ -17,6 +17,8 @@ public enum Hello: WireFrame {
     case newDevice(projectID: String, appName: String, platform: Platform)
     /// An empty project ID is a connection without project.
     case administrator(administratorKey: String, projectID: String)
+    /// The apps of one device, each of which says a HELLO of its own on a channel.
+    case shared
 
     public var type: FrameType { .hello }
 
@@ -26,6 +28,7 @@ public enum Hello: WireFrame {
         case .sender: .sender
         case .newDevice: .newDevice
         case .administrator: .administrator
+        case .shared: .shared
         }
     }
 
@@ -53,6 +56,7 @@ public enum Hello: WireFrame {
         case .administrator:
             self = .administrator(
                 administratorKey: try reader.string(), projectID: try reader.string())
+        case .shared: self = .shared
         }
     }
 
@@ -77,6 +81,7 @@ public enum Hello: WireFrame {
         case .administrator(let administratorKey, let projectID):
             writer.string(administratorKey)
             writer.string(projectID)
+        case .shared: break
         }
     }
 }

@@ -7,7 +7,7 @@ public import MartletBase
 
 /// 0x02.
 public struct Welcome: WireFrame {
-    /// Device, sender or administrator; a new device has become a device.
+    /// Device, sender, administrator or shared; a new device has become a device.
     public var role: ConnectionRole
     /// NET-2: a connection silent for longer is closed.
     public var idleSeconds: UInt32
@@ -15,7 +15,7 @@ public struct Welcome: WireFrame {
     public var frameBytesMax: UInt32
     /// The broker's clock.
     public var now: Instant
-    /// The project's number; 0 for an administrator without project.
+    /// The project's number; 0 for an administrator without project, and for a shared connection.
     public var senderID: UInt64
     /// Every message up to here is acknowledged for good. 0 but for devices.
     public var acknowledgedThrough: UInt64

@@ -93,7 +93,7 @@ import Testing
     func randomBytes() {
         var random = SeededGenerator(state: 5228)
         for _ in 0..<200_000 {
-            let type = UInt8.random(in: 0...0x70, using: &random)
+            let type = UInt8.random(in: 0...0xA0, using: &random)
             let count = Int.random(in: 0...48, using: &random)
             // Small numbers make counts that nearly fit.
             let body = (0..<count).map { _ in
@@ -117,7 +117,7 @@ import Testing
         (0x14, [0, 0, 0, 0], .zeroCorrelation),
         (0x01, [0x47, 0x45, 0x54, 0x20], .wrongMagic(0x2054_4547)),
         (0x01, [0x4D, 0x52, 0x54, 0x4C, 2, 9, 9], .unsupportedVersion(2)),
-        (0x01, [0x4D, 0x52, 0x54, 0x4C, 1, 5], .unknownValue(field: "role", value: 5)),
+        (0x01, [0x4D, 0x52, 0x54, 0x4C, 1, 6], .unknownValue(field: "role", value: 6)),
         (0x01, [0x4D, 0x52, 0x54, 0x4C, 1, 2, 1, 0, 0xFF], .invalidUTF8(byteOffset: 6)),
         (0x20, [1, 0, 0, 0, 4], .unknownValue(field: "flags", value: 4)),
         (0x15, [0], .unknownValue(field: "device state", value: 0)),
@@ -132,6 +132,8 @@ import Testing
         (0x71, [], .unexpectedFrame(.upstreamAccepted)),
         (0x73, [], .unexpectedFrame(.upstreamMessage)),
         (0x74, [2, 0, 1], .truncated(neededBytes: 16, availableBytes: 1)),
+        (0x98, [65], .unknownValue(field: "channel", value: 65)),
+        (0x9A, [], .unexpectedFrame(.detached)),
         (0x20, [1, 0, 0, 0, 0, 6], .unknownValue(field: "target kind", value: 6)),
         (0x20, [1, 0, 0, 0, 0, 5, 0, 0], .unknownValue(field: "target kind", value: 5)),
         (0x67, [1, 0, 0, 0, 0, 1, 0, 5, 0, 0], .unknownValue(field: "target kind", value: 5)),

@@ -106,7 +106,7 @@ private struct RandomFrames {
     }
 
     mutating func client() -> ClientFrame {
-        switch Int.random(in: 0..<37, using: &random) {
+        switch Int.random(in: 0..<39, using: &random) {
         case 0:
             .hello(
                 .device(
@@ -188,6 +188,8 @@ private struct RandomFrames {
         case 30: .listenUpstream(ListenUpstreamRequest(correlation: correlation()))
         case 31: .upstreamAcknowledge(UpstreamAcknowledge(numbers: list { $0.u64() }))
         case 32..<35: group()
+        case 35: flag() ? .channel(ChannelSelection(number: u8() & 63)) : .detach(Detach())
+        case 36: .hello(.shared)
         default:
             .send(
                 SendRequest(
@@ -201,7 +203,7 @@ private struct RandomFrames {
     }
 
     mutating func broker() -> BrokerFrame {
-        switch Int.random(in: 0..<30, using: &random) {
+        switch Int.random(in: 0..<31, using: &random) {
         case 0:
             .welcome(
                 Welcome(
@@ -284,6 +286,7 @@ private struct RandomFrames {
                     eventID: u64(), messageNumber: u64(), token: text(), kind: one(),
                     instant: instant()))
         case 26..<29: groupAnswer()
+        case 29: flag() ? .channel(ChannelSelection(number: u8() & 63)) : .detached(Detached())
         case 23:
             .quotaList(
                 QuotaList(

@@ -74,6 +74,14 @@ private let opening: [String: AnyFrame] = [
     "welcome-new-device": welcome(
         .device, frameBytesMax: 16_384, token: "tok-7", deviceKey: "dev-secret"),
     "welcome-sender": welcome(.sender, frameBytesMax: 524_288),
+    "hello-shared": .client(.hello(.shared)),
+    "welcome-shared": .broker(
+        .welcome(
+            Welcome(
+                role: .shared, idleSeconds: 1800, frameBytesMax: 16_384, now: now, senderID: 0))),
+    "channel": .client(.channel(ChannelSelection(number: 3))),
+    "detach": .client(.detach(Detach())),
+    "detached": .broker(.detached(Detached())),
     "ping": .client(.ping(Ping(value: 0x0102_0304_0506_0708))),
     "pong": .broker(.pong(Pong(value: 0x0102_0304_0506_0708))),
     "error-condition": .broker(

@@ -108,6 +108,37 @@ def round_trip(options, say):
     other_device.unregister()
     other_device.close()
 
+    say("two apps share a connection: each gets its own, and one leaves")
+    shared = martlet.SharedConnection(options.host, options.port)
+    expect(shared.welcome["role"] == 5, f"WELCOME: {shared.welcome}")
+    apps = [martlet.Device(options.host, options.port, options.project, app=options.app)
+            for _ in range(2)]
+    for channel, app in enumerate(apps, start=1):
+        shared.attach(channel, options.project, app.token, app.device_key)
+        try:
+            app.next_message()
+            raise Wrong("the app's connection of before goes on")
+        except martlet.MartletError as error:
+            expect(error.word == "REPLACED", f"the connection of before was told {error}")
+    for app, n in zip(apps, "12"):
+        sender.send_message("token", app.token, martlet.message(data={"n": n}))
+    for channel, n in ((2, "2"), (1, "1")):
+        name, deliver = shared.receive_on(channel)
+        expect(name == "DELIVER" and martlet.read_message(deliver["message"])["data"] == {"n": n},
+               f"channel {channel} brought {name} {deliver}")
+    shared.send_on(1, "DETACH")
+    expect(shared.receive_on(1)[0] == "DETACHED", "the app that left was not told so")
+    try:
+        shared.attach(1, options.project, apps[0].token, apps[1].device_key)
+        raise Wrong("a wrong key was taken")
+    except martlet.MartletError as error:
+        expect(error.word == "UNAUTHENTICATED", f"a wrong key is answered by {error}")
+    expect(shared.receive_on(1)[0] == "DETACHED", "the app that was refused has its channel")
+    shared.send_on(2, "UNREGISTER", correlation=1)
+    expect([shared.receive_on(2)[0] for _ in range(2)] == ["DONE", "DETACHED"],
+           "the app that unregistered was told something else")
+    shared.close()
+
     say("the sender asks what is left of its quotas")
     for name, quota in sender.quotas().items():
         expect(quota["remaining"] <= quota["limit"], f"{name}: {quota}")

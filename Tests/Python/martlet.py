@@ -173,6 +173,41 @@ class Device(Connection):
         return self.request("UNREGISTER")
 
 
+class SharedConnection(Connection):
+    """Several apps of a device, each on a channel."""
+
+    def __init__(self, host, port, timeout=10.0):
+        self.heard, self.told, self.arrived = 0, 0, {}
+        super().__init__(host, port, timeout, role=5)
+
+    def send_on(self, channel, frame_name, /, **values):
+        if channel != self.told:
+            self.send("CHANNEL", channel=channel)
+            self.told = channel
+        self.send(frame_name, **values)
+
+    def receive_on(self, channel):
+        """The next frame of a channel; what comes for others is kept."""
+        while not self.arrived.setdefault(channel, []):
+            name, content = self.receive()
+            if name == "CHANNEL":
+                self.heard = content["channel"]
+            else:
+                self.arrived.setdefault(self.heard, []).append((name, content))
+        return self.arrived[channel].pop(0)
+
+    def attach(self, channel, project, token, device_key):
+        """The app's WELCOME, or the error that it is refused with."""
+        self.send_on(channel, "HELLO", version=VERSION, role=1, project_ID=project, token=token,
+                     device_key=device_key, device_state=1, unconfirmed=[])
+        name, content = self.receive_on(channel)
+        if name == "ERROR":
+            raise MartletError(content)
+        if name != "WELCOME":
+            raise ProtocolViolation(f"WELCOME expected, {name} received")
+        return content
+
+
 class Sender(Connection):
     """A sender of one project."""
 

@@ -13,7 +13,8 @@ ABSENT = 0xFFFFFFFF
 NOT_STORED = 1 << 63
 BROKER_FRAME_BYTES_MAX = 262_144
 
-ROLES = {1: "device", 2: "sender", 3: "new device", 4: "administrator"}
+ROLES = {1: "device", 2: "sender", 3: "new device", 4: "administrator", 5: "shared"}
+APPS_PER_CONNECTION_MAX = 64
 PLATFORMS = {1: "android", 2: "apple", 3: "web"}
 TARGETS = {1: "token", 2: "topic", 3: "condition", 4: "group"}
 # What DELIVER and FANOUT_PAGE say of a message for several targets.
@@ -58,6 +59,7 @@ HELLO_BY_ROLE = {
     2: [("project ID", "str"), ("server key", "str")],
     3: [("project ID", "str"), ("app name", "str"), ("platform", "u8", PLATFORMS)],
     4: [("administrator key", "str"), ("project ID", "str")],
+    5: [],
 }
 
 # (number, name, fields). A field is (name, type) or (name, type, allowed values); a type is an
@@ -65,7 +67,7 @@ HELLO_BY_ROLE = {
 FRAMES = [
     (0x01, "HELLO", [("magic", "magic"), ("version", "u8", {1: "1"}), ("role", "u8", ROLES),
                      ("by role", "hello")]),
-    (0x02, "WELCOME", [("version", "u8", {1: "1"}), ("role", "u8", {1: "", 2: "", 4: ""}),
+    (0x02, "WELCOME", [("version", "u8", {1: "1"}), ("role", "u8", {1: "", 2: "", 4: "", 5: ""}),
                        ("idle seconds", "u32"), ("frame bytes", "u32"), ("now", "i64"),
                        ("sender ID", "u64"), ("acknowledged-through", "u64"), ("token", "str"),
                        ("device key", "str")]),
@@ -166,6 +168,9 @@ FRAMES = [
                                 ("token", "str"), ("app name", "str"), ("message ID", "str"),
                                 ("message", "rest")]),
     (0x74, "UPSTREAM_ACK", [("numbers", [("number", "u64")])]),
+    (0x98, "CHANNEL", [("channel", "u8", range(1 + APPS_PER_CONNECTION_MAX))]),
+    (0x99, "DETACH", []),
+    (0x9A, "DETACHED", []),
 ]
 NAMES = {number: name for number, name, _ in FRAMES}
 NUMBERS = {name: number for number, name, _ in FRAMES}

@@ -66,7 +66,8 @@ struct Connection: ~Copyable {
         /// Nothing more is read; what is queued is still sent. Can transition to: lingering, closed.
         case closing
         /// Everything is sent and the peer has been told that it was; what still comes is dropped, since
-        /// closing over it would take the last frame from the peer. Can transition to: closed.
+        /// closing over it would take the last frame from the peer. An app goes when its queue has
+        /// left. Can transition to: closed.
         case lingering
         /// Handed to the transport to close; its number may not be used.
         case closed
@@ -104,6 +105,12 @@ struct Connection: ~Copyable {
     var receiptsWait = false
     /// UPS-1: the number of a sender that listens; 0: it does not.
     var upstreamListener: UInt64 = 0
+    /// Of a connection of several apps, and of each of them.
+    var carriage: Carriage?
+    /// An app's; 0: it has a socket of its own.
+    var channel: UInt8 = 0
+    /// Whether it is one of several on a connection.
+    var isApp: Bool { channel != 0 }
 
     /// Requests past which a connection is not read from until answers have left.
     static let outstandingMax: UInt32 = 1024

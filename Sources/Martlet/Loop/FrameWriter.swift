@@ -14,4 +14,11 @@ struct FrameWriter {
         frame.encode(into: &writer)
         return writer.bytes
     }
+
+    /// The bytes of frames that leave together.
+    mutating func encode(_ frames: [BrokerFrame]) -> [UInt8] {
+        writer.reset()
+        for frame in frames { frame.encode(into: &writer) }
+        return writer.bytes
+    }
 }

@@ -33,11 +33,7 @@ extension Loop where Kernel: ~Copyable {
             let connection = connections + Int(mine.index)
             // The ordinal's next holder may have been faster than this message.
             if let holder, connection.pointee.principal.holder != holder { return }
-            delivery.detach(mine.index, now: context.clock())
-            connection.pointee.phase = .finishing
-            connection.pointee.phaseBegan = lastTick
-            transport.pauseReceive(connection.pointee.id)
-            closeIfDone(connection)
+            leave(connection)
         case .answer(let id, let charge, let frame):
             guard let connection = settled(id, charge) else { return }
             send(frame, to: connection)

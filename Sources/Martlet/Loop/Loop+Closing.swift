@@ -5,6 +5,7 @@
 // told something is told that this was all, and what it still says is dropped until it ends too, for a
 // bounded time and number of bytes. Rests on Loop.
 
+import Logging
 import MartletBase
 import MartletEngine
 import MartletRing
@@ -22,13 +23,39 @@ extension Loop where Kernel: ~Copyable {
         leaveUpstream(connection)
         connection.pointee.phase = .closing
         connection.pointee.phaseBegan = lastTick
-        transport.pauseReceive(connection.pointee.id)
+        if !connection.pointee.isApp { transport.pauseReceive(connection.pointee.id) }
         send(.error(ErrorFrame(correlation: 0, error: error)), to: connection)
+        if let carriage = connection.pointee.carriage {
+            if connection.pointee.isApp {
+                endApp(connection, carriage)
+            } else {
+                endApps(carriage)
+            }
+        }
         closeIfDone(connection)
+    }
+
+    /// The same for what was thrown while a frame was served.
+    mutating func fail(_ connection: UnsafeMutablePointer<Connection>, for error: any Error) {
+        switch error {
+        case let error as WireError: fail(connection, error.martletError)
+        case let error as MartletError: fail(connection, error)
+        default:
+            context.logger.error("a frame could not be served", metadata: ["error": "\(error)"])
+            fail(connection, MartletError(.internal, "The broker could not serve this frame."))
+        }
     }
 
     /// Ends a connection that has nothing left to be sent.
     mutating func closeIfDone(_ connection: UnsafeMutablePointer<Connection>) {
+        if let carriage = connection.pointee.carriage {
+            closeIfDone(connection, carriage)
+        } else {
+            lingerIfDone(connection)
+        }
+    }
+
+    mutating func lingerIfDone(_ connection: UnsafeMutablePointer<Connection>) {
         guard delivery.queuedBytes(connection.pointee.id.index) == 0 else { return }
         switch connection.pointee.phase {
         case .closing: linger(connection)
@@ -46,6 +73,7 @@ extension Loop where Kernel: ~Copyable {
             return
         }
         delivery.detach(connection.pointee.id.index, now: context.clock())
+        if let carriage = connection.pointee.carriage { endApps(carriage) }
         connection.pointee.phase = .lingering
         connection.pointee.phaseBegan = lastTick
         connection.pointee.isPaused = false
@@ -60,11 +88,17 @@ extension Loop where Kernel: ~Copyable {
         if connection.pointee.lingerBytesLeft <= 0 { close(connection) }
     }
 
-    mutating func close(_ connection: UnsafeMutablePointer<Connection>) {
+    /// An app that cannot be told anything any more ends with its connection.
+    mutating func close(_ one: UnsafeMutablePointer<Connection>) {
+        let connection = carrier(of: one)
         guard connection.pointee.phase != .closed else { return }
         leaveUpstream(connection)
         connection.pointee.phase = .closed
         delivery.detach(connection.pointee.id.index, now: context.clock())
+        for place in connection.pointee.carriage?.apps ?? [] {
+            connections[Int(place)].phase = .closed
+            delivery.detach(place, now: context.clock())
+        }
         transport.close(connection.pointee.id)
     }
 
@@ -78,7 +112,7 @@ extension Loop where Kernel: ~Copyable {
         let delay = context.configuration.reconnectDelayMilliseconds
         for index in 0...highestIndex where isOccupied[index] {
             let connection = connections + index
-            guard connection.pointee.phase.isAlive else { continue }
+            guard connection.pointee.phase.isAlive, !connection.pointee.isApp else { continue }
             send(.draining(Draining(reconnectDelayMilliseconds: delay)), to: connection)
         }
     }
@@ -92,12 +126,13 @@ extension Loop where Kernel: ~Copyable {
         for index in 0...highestIndex where isOccupied[index] {
             isEmpty = false
             let connection = connections + index
+            if connection.pointee.isApp { continue }
             if isLate {
                 close(connection)
             } else if connection.pointee.phase == .lingering {
                 if milliseconds >= drainLingerUntil { close(connection) }
             } else if connection.pointee.outstanding == 0,
-                delivery.queuedBytes(UInt32(index)) == 0
+                queuedBytes(connection) == 0
             {
                 drainLingerUntil = milliseconds + Connection.drainLingerMilliseconds
                 linger(connection)

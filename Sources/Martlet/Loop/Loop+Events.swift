@@ -71,16 +71,15 @@ extension Loop where Kernel: ~Copyable {
                 let frame = try connection.pointee.splitter.next(from: &chunk)
             {
                 servedBytes = frame.body.count
-                try handle(
-                    try ClientFrame.decode(type: frame.type, body: frame.body), of: connection)
+                let said = try ClientFrame.decode(type: frame.type, body: frame.body)
+                if let carriage = connection.pointee.carriage {
+                    try hear(said, carriage, connection)
+                } else {
+                    try handle(said, of: connection)
+                }
             }
-        } catch let error as WireError {
-            fail(connection, error.martletError)
-        } catch let error as MartletError {
-            fail(connection, error)
         } catch {
-            context.logger.error("a frame could not be served", metadata: ["error": "\(error)"])
-            fail(connection, MartletError(.internal, "The broker could not serve this frame."))
+            fail(connection, for: error)
         }
         if connection.pointee.phase.isReading, mustPause(connection) {
             connection.pointee.isPaused = true
@@ -92,16 +91,17 @@ extension Loop where Kernel: ~Copyable {
     private func mustPause(_ connection: UnsafeMutablePointer<Connection>) -> Bool {
         connection.pointee.outstanding >= Connection.outstandingMax
             || connection.pointee.requestBytes >= Limits.requestBytesPerConnectionMax
-            || delivery.queuedBytes(connection.pointee.id.index) >= Connection.queuedBytesMax
+            || queuedBytes(connection) >= Connection.queuedBytesMax
     }
 
     /// Reads again from a connection whose requests were answered and whose answers have left.
-    mutating func resumeIfDrained(_ connection: UnsafeMutablePointer<Connection>) {
+    mutating func resumeIfDrained(_ one: UnsafeMutablePointer<Connection>) {
+        let connection = carrier(of: one)
         let id = connection.pointee.id
         guard connection.pointee.isPaused,
             connection.pointee.outstanding <= Connection.outstandingToResume,
             connection.pointee.requestBytes <= Limits.requestBytesPerConnectionMax / 2,
-            delivery.queuedBytes(id.index) <= Connection.queuedBytesToResume
+            queuedBytes(connection) <= Connection.queuedBytesToResume
         else { return }
         connection.pointee.isPaused = false
         connection.pointee.heard = lastTick
@@ -118,7 +118,11 @@ extension Loop where Kernel: ~Copyable {
     }
 
     private mutating func sent(_ id: ConnectionID, _ byteCount: Int, _ errno: Int32) {
-        delivery.sent(id.index, byteCount: byteCount)
+        if let carriage = connections[Int(id.index)].carriage {
+            sent(carriage, byteCount: byteCount)
+        } else {
+            delivery.sent(id.index, byteCount: byteCount)
+        }
         guard let connection = connection(id) else { return }
         if errno != 0 {
             close(connection)
@@ -151,12 +155,17 @@ extension Loop where Kernel: ~Copyable {
         connection.pointee.phaseBegan = lastTick
         delivery.detach(id.index, now: context.clock())
         leaveUpstream(connection)
+        for place in connection.pointee.carriage?.apps ?? []
+        where connections[Int(place)].phase.isReading {
+            leave(connections + Int(place))
+        }
         closeIfDone(connection)
     }
 
     private mutating func closed(_ id: ConnectionID) {
         let index = Int(id.index)
         guard isOccupied[index] else { return }
+        for place in connections[index].carriage?.apps ?? [] { release(place) }
         delivery.close(id.index, now: context.clock())
         context.requestMemory.giveBack(connections[index].unfinished)
         stopListening(connections + index)
@@ -181,10 +190,14 @@ extension Loop where Kernel: ~Copyable {
         for index in 0...highestIndex where isOccupied[index] {
             let connection = connections + index
             let inPhase = now &- connection.pointee.phaseBegan
-            if delivery.isSending(UInt32(index)),
+            if isStuck(connection),
                 now &- connection.pointee.sendBegan > Connection.sendSecondsMax
             {
                 close(connection)
+                continue
+            }
+            if connection.pointee.isApp {
+                tickApp(connection, now)
                 continue
             }
             switch connection.pointee.phase {
@@ -200,6 +213,12 @@ extension Loop where Kernel: ~Copyable {
                     MartletError(
                         .deadlineExceeded,
                         "Nothing was heard for \(configuration.idleSeconds) seconds; send PING."))
+            case .open where isDeserted(connection, now):
+                fail(
+                    connection,
+                    MartletError(
+                        .deadlineExceeded,
+                        "No app for \(configuration.handshakeSeconds) seconds."))
             case .open where now &- connection.pointee.seen >= Connection.seenSeconds:
                 tellConnected(connection)
             case .closing, .finishing:

@@ -22,6 +22,11 @@ extension Loop where Kernel: ~Copyable {
         try context.requestMemory.take(charge)
         connection.pointee.outstanding += 1
         connection.pointee.requestBytes += charge.byteCount
+        if connection.pointee.isApp {
+            let carrier = carrier(of: connection)
+            carrier.pointee.outstanding += 1
+            carrier.pointee.requestBytes += charge.byteCount
+        }
         return charge
     }
 
@@ -34,6 +39,11 @@ extension Loop where Kernel: ~Copyable {
         guard let connection = connection(id) else { return nil }
         connection.pointee.outstanding -= 1
         connection.pointee.requestBytes -= charge.byteCount
+        if connection.pointee.isApp {
+            let carrier = carrier(of: connection)
+            carrier.pointee.outstanding -= 1
+            carrier.pointee.requestBytes -= charge.byteCount
+        }
         return connection
     }
 
@@ -95,7 +105,7 @@ extension Loop where Kernel: ~Copyable {
         var oldest: UnsafeMutablePointer<Connection>?
         var closedCount = 0
         for index in 0...highestIndex
-        where isOccupied[index] && delivery.isSending(UInt32(index))
+        where isOccupied[index] && isStuck(connections + index)
             && delivery.project(of: UInt32(index)) == project
             && connections[index].phase != .closed
         {

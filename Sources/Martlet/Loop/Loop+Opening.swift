@@ -23,7 +23,21 @@ extension Loop where Kernel: ~Copyable {
                 .unavailable, "The broker has more to write than it can; connect again.",
                 retryDelayMilliseconds: context.configuration.reconnectDelayMilliseconds)
         }
+        if connection.pointee.isApp, hello.role != .device, hello.role != .newDevice {
+            throw MartletError(
+                .invalidArgument, "Only apps of a device share a connection; open another.",
+                field: "role")
+        }
         switch hello {
+        case .shared:
+            connection.pointee.carriage = Carriage(connection.pointee.id, now: lastTick)
+            connection.pointee.phase = .open
+            send(
+                .welcome(
+                    Welcome(
+                        role: .shared, idleSeconds: context.configuration.idleSeconds,
+                        frameBytesMax: UInt32(Limits.deviceFrameBytesMax), now: context.clock(),
+                        senderID: 0)), to: connection)
         case .newDevice(let projectID, let appName, let platform):
             let deviceKey = Credentials.deviceKey()
             try ask(

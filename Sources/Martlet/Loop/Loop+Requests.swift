@@ -53,6 +53,15 @@ extension Loop where Kernel: ~Copyable {
     ) throws {
         switch frame {
         case .hello, .ping, .pong: break
+        case .channel:
+            throw MartletError(
+                .protocolViolation, "Only a connection of role 5 has channels.")
+        case .detach:
+            guard connection.pointee.isApp else {
+                throw MartletError(
+                    .protocolViolation, "An app is detached on its channel; close the connection.")
+            }
+            leave(connection)
 
         case .acknowledge(let frame):
             guard case .device = connection.pointee.principal else { throw Self.onlyDevices() }

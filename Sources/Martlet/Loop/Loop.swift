@@ -86,9 +86,16 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     var delivery: Delivery
     let connections: UnsafeMutablePointer<Connection>
     let connectionsMax: Int
+    /// Connections, and behind them as many apps that share some of them.
+    let placesMax: Int
     /// Which numbers hold a connection.
     let isOccupied: UnsafeMutablePointer<Bool>
     var highestIndex = -1
+    /// Numbers of apps that share a connection.
+    var appPlaces: AppPlaces
+    /// Apps that have been told that they are detached; some have left.
+    var endedApps: [UInt32] = []
+    let prefixes = ChannelPrefixes()
     /// Requests for the committer, handed over once a turn.
     var requests: [Request] = []
     var writer = FrameWriter()
@@ -127,18 +134,21 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
         self.context = context
         self.transport = transport
         self.connectionsMax = connectionsMax
+        placesMax = 2 * connectionsMax
         delivery = Delivery(
-            capacity: connectionsMax, limits: context.configuration.limits)
-        connections = .allocate(capacity: connectionsMax)
-        isOccupied = .allocate(capacity: connectionsMax)
-        isOccupied.initialize(repeating: false, count: connectionsMax)
+            capacity: connectionsMax, rareCapacity: placesMax - connectionsMax,
+            limits: context.configuration.limits)
+        connections = .allocate(capacity: placesMax)
+        isOccupied = .allocate(capacity: placesMax)
+        isOccupied.initialize(repeating: false, count: placesMax)
+        appPlaces = AppPlaces(from: connectionsMax, to: placesMax)
         vectors = .allocate(capacity: OutputBounds.vectorsPerSend * 256)
         began = context.monotonic()
         allowance = context.ceiling.map { DeliveryAllowance($0) }
     }
 
     deinit {
-        for index in 0..<connectionsMax where isOccupied[index] {
+        for index in 0..<placesMax where isOccupied[index] {
             (connections + index).deinitialize(count: 1)
         }
         connections.deallocate()
@@ -173,6 +183,7 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
         if needsMeasuring { _ = measureFrames() }
         sendReady()
         handOverAcknowledgements()
+        if !endedApps.isEmpty { releaseApps() }
         let now = seconds
         if now != lastTick {
             lastTick = now
@@ -272,6 +283,10 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
             if vectorsUsed + OutputBounds.vectorsPerSend > vectors.count { submitAndWait(0) }
             let free = UnsafeMutableBufferPointer(
                 rebasing: vectors[vectorsUsed..<(vectorsUsed + OutputBounds.vectorsPerSend)])
+            if let carriage = connection.pointee.carriage {
+                send(connection, carriage, into: free)
+                continue
+            }
             let count = delivery.gather(index, into: free)
             connection.pointee.sendBegan = lastTick
             if count == 1 {

@@ -51,7 +51,7 @@ extension Delivery {
     /// The numbers of a project's fanouts are used up: those in progress are numbered from 1 on.
     private mutating func renumber(_ project: ProjectNumber) {
         let before = projects.renumber(project)
-        for index in 0..<capacity
+        for index in 0..<sessionCount
         where sessions[index].flags.contains(.device) && sessions[index].project == project {
             let visited = sessions[index].visitedThrough
             sessions[index].visitedThrough = UInt32(before.prefix { $0 <= visited }.count)
@@ -134,6 +134,14 @@ extension Delivery {
 
     /// Bytes waiting for a session.
     public func queuedBytes(_ index: UInt32) -> Int { Int(sessions[Int(index)].queuedBytes) }
+
+    /// Bytes of the send that is with the kernel.
+    public func inFlightBytes(_ index: UInt32) -> Int {
+        Int(sessions[Int(index)].inFlightBytes)
+    }
+
+    /// `nextReady` returned the session, and nothing was sent: it has its turn again.
+    public mutating func sendAgain(_ index: UInt32) { output.markReady(index) }
 
     /// Whether a send of the session is with the kernel.
     public func isSending(_ index: UInt32) -> Bool { sessions[Int(index)].inFlightBytes > 0 }

@@ -58,21 +58,25 @@ public struct Delivery: ~Copyable {
     private var ridersCapacity = 8
     var riderCount = 0
     let found: UnsafeMutableBufferPointer<UInt32>
-    let capacity: Int
+    /// Sessions that have memory: all below this number.
+    var sessionCount: Int
     public internal(set) var counters = DeliveryCounters()
 
     /// - Parameters:
     ///   - capacity: sessions are numbered below it.
+    ///   - rareCapacity: and further ones behind, which take memory from when the first is opened.
     ///   - arrivalsMax: fanouts of a project after which those in progress are numbered anew.
     ///   - partialEntriesMax: entries of a mailbox after which they are delivered before the rest is
     ///     read, where nothing that is read later can change what becomes of them.
     public init(
-        capacity: Int, limits: MailboxLimits = MailboxLimits(), arrivalsMax: UInt32 = .max,
+        capacity firstCapacity: Int, rareCapacity: Int = 0,
+        limits: MailboxLimits = MailboxLimits(), arrivalsMax: UInt32 = .max,
         partialEntriesMax: Int = Delivery.partialEntriesMaxDefault
     ) {
         self.partialEntriesMax = partialEntriesMax
         self.limits = limits
-        self.capacity = capacity
+        let capacity = firstCapacity + rareCapacity
+        sessionCount = firstCapacity
         projects = ProjectTable(arrivalsMax: arrivalsMax)
         riders = .allocate(capacity: ridersCapacity)
         found = .allocate(capacity: ConnectedSet.handlesPerStep)
@@ -81,7 +85,7 @@ public struct Delivery: ~Copyable {
         sessions = UnsafeMutableRawPointer.allocate(
             byteCount: MemoryLayout<Session>.stride * capacity, alignment: 64
         ).bindMemory(to: Session.self, capacity: capacity)
-        sessions.initialize(repeating: Session(), count: capacity)
+        sessions.initialize(repeating: Session(), count: firstCapacity)
         devices = .allocate(capacity: capacity)
         output = OutputQueues(sessions: sessions, capacity: capacity)
         behind = CatchUpQueue(capacity: capacity)
@@ -105,6 +109,11 @@ public struct Delivery: ~Copyable {
     // MARK: Sessions
 
     public mutating func open(_ index: UInt32) {
+        if Int(index) >= sessionCount {
+            (sessions + sessionCount).initialize(
+                repeating: Session(), count: Int(index) + 1 - sessionCount)
+            sessionCount = Int(index) + 1
+        }
         let rings = sessions[Int(index)].flags.intersection(.rings)
         sessions[Int(index)] = Session()
         sessions[Int(index)].flags = rings

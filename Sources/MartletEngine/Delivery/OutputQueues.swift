@@ -120,7 +120,7 @@ struct OutputQueues: ~Copyable {
         return .queued
     }
 
-    private mutating func markReady(_ index: UInt32) {
+    mutating func markReady(_ index: UInt32) {
         let session = sessions + Int(index)
         guard session.pointee.inFlightBytes == 0, session.pointee.queuedBytes > 0,
             !session.pointee.flags.contains(.ready)

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Connections of several apps (NET-4): an app opens, is talked to and ends on its channel as any
+// device's connection does, but for what concerns the socket, which is the connection's. Rests on
+// Carriage.
+
+import Glibc
+import MartletBase
+import MartletEngine
+import MartletRing
+import MartletWire
+
+extension Loop where Kernel: ~Copyable {
+    /// The connection whose socket it is: for all but apps, the same.
+    func carrier(
+        of connection: UnsafeMutablePointer<Connection>
+    ) -> UnsafeMutablePointer<Connection> {
+        guard connection.pointee.isApp, let carriage = connection.pointee.carriage else {
+            return connection
+        }
+        return connections + Int(carriage.connection.index)
+    }
+
+    /// Bytes queued for a connection; of its apps, for the one that has most.
+    func queuedBytes(_ connection: UnsafeMutablePointer<Connection>) -> Int {
+        let own = delivery.queuedBytes(connection.pointee.id.index)
+        guard !connection.pointee.isApp, let carriage = connection.pointee.carriage else {
+            return own
+        }
+        var most = own
+        for place in carriage.apps { most = max(most, delivery.queuedBytes(place)) }
+        return most
+    }
+
+    // MARK: What the peer says
+
+    /// A frame of a connection of several apps.
+    mutating func hear(
+        _ frame: ClientFrame, _ carriage: Carriage, _ connection: UnsafeMutablePointer<Connection>
+    ) throws {
+        if case .channel(let selection) = frame {
+            carriage.heard = selection.number
+            return
+        }
+        guard carriage.heard != 0 else { return try handle(frame, of: connection) }
+        guard let app = try addressee(of: frame, carriage, connection) else { return }
+        do { try handle(frame, of: app) } catch { fail(app, for: error) }
+    }
+
+    private mutating func addressee(
+        of frame: ClientFrame, _ carriage: Carriage,
+        _ connection: UnsafeMutablePointer<Connection>
+    ) throws(MartletError) -> UnsafeMutablePointer<Connection>? {
+        let isHello = if case .hello = frame { true } else { false }
+        guard let place = carriage.place(of: carriage.heard) else {
+            // What was said to an app that has ended.
+            return isHello ? openApp(carriage, connection) : nil
+        }
+        guard !isHello else {
+            throw MartletError(.protocolViolation, "HELLO comes on a channel that is free.")
+        }
+        let app = connections + Int(place)
+        return app.pointee.phase.isReading ? app : nil
+    }
+
+    private mutating func openApp(
+        _ carriage: Carriage, _ connection: UnsafeMutablePointer<Connection>
+    ) -> UnsafeMutablePointer<Connection>? {
+        guard let id = appPlaces.take() else {
+            refuseApp(on: carriage.heard, connection)
+            return nil
+        }
+        let index = Int(id.index)
+        let app = connections + index
+        app.initialize(to: Connection(id: id, now: lastTick))
+        app.pointee.carriage = carriage
+        app.pointee.channel = carriage.heard
+        isOccupied[index] = true
+        highestIndex = max(highestIndex, index)
+        delivery.open(id.index)
+        carriage.attach(id.index, channel: carriage.heard)
+        return app
+    }
+
+    /// An app for which there is no place is told so by the connection itself, in one piece.
+    private mutating func refuseApp(
+        on channel: UInt8, _ connection: UnsafeMutablePointer<Connection>
+    ) {
+        let refusal = MartletError(
+            .resourceExhausted, "The broker has no room for more apps; connect again.",
+            retryDelayMilliseconds: context.configuration.reconnectDelayMilliseconds)
+        let bytes = writer.encode([
+            .channel(ChannelSelection(number: channel)),
+            .error(ErrorFrame(correlation: 0, error: refusal)), .detached(Detached()),
+            .channel(ChannelSelection(number: 0)),
+        ])
+        delivery.reserve(bytes.count, .direct).copyBytes(from: bytes)
+        if !delivery.send(bytes.count, to: connection.pointee.id.index) { close(connection) }
+    }
+
+    // MARK: How apps end
+
+    /// The app takes no messages any more; what it asked for is still answered.
+    mutating func leave(_ connection: UnsafeMutablePointer<Connection>) {
+        delivery.detach(connection.pointee.id.index, now: context.clock())
+        connection.pointee.phase = .finishing
+        connection.pointee.phaseBegan = lastTick
+        if !connection.pointee.isApp { transport.pauseReceive(connection.pointee.id) }
+        closeIfDone(connection)
+    }
+
+    /// Tells an app that this was all.
+    mutating func endApp(
+        _ app: UnsafeMutablePointer<Connection>, _ carriage: Carriage
+    ) {
+        guard app.pointee.phase != .closed else { return }
+        send(.detached(Detached()), to: app)
+        guard app.pointee.phase != .closed else { return }
+        app.pointee.phase = .lingering
+        carriage.free(app.pointee.channel)
+    }
+
+    /// The connection ends, and its apps with it.
+    mutating func endApps(_ carriage: Carriage) {
+        for place in carriage.apps {
+            delivery.detach(place, now: context.clock())
+            connections[Int(place)].phase = .lingering
+            endedApps.append(place)
+        }
+    }
+
+    /// Ends an app to which everything was sent, or the connection of several that has none left.
+    mutating func closeIfDone(
+        _ connection: UnsafeMutablePointer<Connection>, _ carriage: Carriage
+    ) {
+        guard connection.pointee.isApp else {
+            if carriage.apps.isEmpty { lingerIfDone(connection) }
+            return
+        }
+        if connection.pointee.phase == .finishing, connection.pointee.outstanding == 0 {
+            endApp(connection, carriage)
+        }
+        if connection.pointee.phase == .lingering {
+            endedApps.append(connection.pointee.id.index)
+        }
+    }
+
+    /// Gives back the places of apps that have been sent everything. At the end of a turn, when
+    /// nobody holds on to them.
+    mutating func releaseApps() {
+        var ended: [UInt32] = []
+        swap(&ended, &endedApps)
+        for place in ended {
+            let app = connections + Int(place)
+            guard isOccupied[Int(place)], app.pointee.phase == .lingering,
+                delivery.queuedBytes(place) == 0, let carriage = app.pointee.carriage
+            else { continue }
+            let connection = carrier(of: app)
+            connection.pointee.outstanding -= app.pointee.outstanding
+            connection.pointee.requestBytes -= app.pointee.requestBytes
+            carriage.remove(place, now: lastTick)
+            release(place)
+            resumeIfDrained(connection)
+            closeIfDone(connection)
+        }
+    }
+
+    /// Nothing of an app is in flight or asked for any more.
+    mutating func release(_ place: UInt32) {
+        delivery.close(place, now: context.clock())
+        (connections + Int(place)).deinitialize(count: 1)
+        isOccupied[Int(place)] = false
+        appPlaces.giveBack(place)
+        while highestIndex >= 0, !isOccupied[highestIndex] { highestIndex -= 1 }
+    }
+
+    // MARK: Sending
+
+    /// Starts the send of one queue of a connection of several apps, if no other goes out.
+    mutating func send(
+        _ connection: UnsafeMutablePointer<Connection>, _ carriage: Carriage,
+        into free: UnsafeMutableBufferPointer<iovec>
+    ) {
+        let index = connection.pointee.id.index
+        connection.pointee.sendBegan = lastTick
+        guard carriage.begin(index, channel: connection.pointee.channel) else { return }
+        var count = 0
+        if let prefix = carriage.prefix(prefixes) {
+            free[0] = prefix
+            count = 1
+        }
+        count += delivery.gather(
+            index, into: UnsafeMutableBufferPointer(rebasing: free[count...]))
+        vectorsUsed += count
+        transport.send(
+            carriage.connection, vectors: UnsafeBufferPointer(rebasing: free[..<count]))
+    }
+
+    /// A send of a connection of several apps has ended.
+    mutating func sent(_ carriage: Carriage, byteCount: Int) {
+        guard let place = carriage.sending else { return }
+        let (left, waiting) = carriage.sent(
+            byteCount: byteCount, inFlightBytes: delivery.inFlightBytes(place))
+        // Those who have waited go before the one that was sent.
+        for other in waiting { delivery.sendAgain(other) }
+        delivery.sent(place, byteCount: left)
+        closeIfDone(connections + Int(place))
+    }
+
+    // MARK: Time
+
+    /// Silence and deadlines are the connection's.
+    mutating func tickApp(_ app: UnsafeMutablePointer<Connection>, _ now: UInt32) {
+        guard app.pointee.phase == .open,
+            now &- app.pointee.seen >= Connection.seenSeconds
+        else { return }
+        tellConnected(app)
+    }
+
+    /// Nobody holds on to a connection of several apps that has none.
+    func isDeserted(_ connection: UnsafeMutablePointer<Connection>, _ now: UInt32) -> Bool {
+        guard let carriage = connection.pointee.carriage, carriage.apps.isEmpty else {
+            return false
+        }
+        return now &- carriage.emptySince >= context.configuration.handshakeSeconds
+    }
+
+    /// Whether the peer has not read for as long as `sendBegan` says.
+    func isStuck(_ connection: UnsafeMutablePointer<Connection>) -> Bool {
+        let index = connection.pointee.id.index
+        if delivery.isSending(index) { return true }
+        guard let carriage = connection.pointee.carriage else { return false }
+        return carriage.sending != nil && delivery.queuedBytes(index) > 0
+    }
+}

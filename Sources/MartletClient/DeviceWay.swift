@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a device comes to its broker: over a connection of its own, or as one of several apps on a
+// shared one. Rests on Dialer and DeviceConnection.
+
+import MartletBase
+import MartletWire
+import NIOCore
+
+enum DeviceWay: Sendable {
+    case own(Dialer)
+    case shared(DeviceConnection)
+
+    init(host: String, port: Int, _ options: DeviceOptions) {
+        self = .own(
+            Dialer(
+                host: host, port: port, eventLoop: options.eventLoopGroup.next(),
+                settings: ConnectionSettings(options.heartbeat)))
+    }
+
+    var eventLoop: any EventLoop {
+        switch self {
+        case .own(let dialer): dialer.eventLoop
+        case .shared(let connection): connection.eventLoop
+        }
+    }
+
+    var isShared: Bool {
+        if case .shared = self { true } else { false }
+    }
+
+    // On the event loop.
+
+    var heartbeat: Duration {
+        switch self {
+        case .own(let dialer): dialer.settings.pace.interval
+        case .shared(let connection): connection.assumeIsolated { $0.heartbeat }
+        }
+    }
+
+    func open(_ hello: Hello, connection: UInt64, owner: any ConnectionOwner) {
+        switch self {
+        case .own(let dialer): dialer.open(hello, connection: connection, owner: owner)
+        case .shared(let shared):
+            shared.assumeIsolated { shared in
+                shared.attach(hello, connection: connection, owner: owner)
+            }
+        }
+    }
+
+    /// A shared connection learns for all.
+    mutating func learn(_ pace: HeartbeatPace) {
+        guard case .own(var dialer) = self else { return }
+        dialer.settings.pace = pace
+        self = .own(dialer)
+    }
+}
