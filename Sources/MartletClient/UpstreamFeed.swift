@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The messages of a project's devices, one by one, each until it is taken (UPS-1). On a connection
-// of its own, for the reason that receipts have one. What was taken is acknowledged by its number,
-// so it does not matter in which order; what the broker has not heard of on a connection that was
-// lost comes again, here or to another sender, and is known by its number. It runs on its
-// connection's event loop and has no task of its own.
+// The messages of a project's devices, one by one, each until it is taken (UPS-1). What was taken is
+// acknowledged by its number, so it does not matter in which order; what the broker has not heard of on
+// a connection that was lost comes again, here or to another sender, and is known by its number. Rests
+// on Feed.
 
 public import MartletBase
 public import MartletWire
-import NIOCore
 
 /// UPS-1: what a device sent to its project.
 public struct UpstreamMessage: Sendable, Hashable {
@@ -38,14 +36,14 @@ extension MartletSender {
         let client: RequestClient
 
         public func makeAsyncIterator() -> Iterator {
-            Iterator(feed: UpstreamFeed(dialer: client.dialer, hello: client.hello))
+            Iterator(feed: Feed(UpstreamSource(), of: client))
         }
 
         public struct Iterator: AsyncIteratorProtocol {
-            let feed: UpstreamFeed
+            let feed: Feed<UpstreamSource>
             private var last: UpstreamMessage?
 
-            init(feed: UpstreamFeed) { self.feed = feed }
+            init(feed: Feed<UpstreamSource>) { self.feed = feed }
 
             /// Says that the message before was taken, and waits for the next. nil when the task is
             /// cancelled.
@@ -105,185 +103,59 @@ package struct UpstreamLedger: Sendable {
     }
 }
 
-actor UpstreamFeed {
-    private typealias Taker = CheckedContinuation<UpstreamMessage?, any Error>
+/// Messages of devices, acknowledged one by one. Pure.
+struct UpstreamSource: FeedSource {
+    /// The broker sends no more than a window that is not acknowledged.
+    static let bufferedMax = Limits.upstreamWindow
 
-    private enum State {
-        /// Nobody has asked yet. Can transition to: opening.
-        case idle
-        /// A pause before the next attempt. Can transition to: opening.
-        case waiting(Scheduled<Void>)
-        /// Can transition to: open, waiting, ended.
-        case opening
-        /// Can transition to: waiting, ended.
-        case open(Link)
-        /// Refused for good. Final.
-        case ended(MartletError)
-    }
-
-    /// The one request of this connection.
-    private static let correlation: UInt32 = 1
-
-    private nonisolated let executor: any SerialExecutor
-    /// The executor is kept by this actor, so it outlives every use of the reference.
-    nonisolated var unownedExecutor: UnownedSerialExecutor {
-        unsafe executor.asUnownedSerialExecutor()
-    }
-
-    private let dialer: Dialer
-    private let hello: Hello
-    private var backoff = Backoff()
-    private var random = SystemRandomNumberGenerator()
-    private var state = State.idle
-    private var connections: UInt64 = 0
-    private var drainDelay: Duration?
-    /// A window of each connection at most: what a lost one brought is dropped.
-    private var waiting: [UpstreamMessage] = []
-    private var taker: (number: UInt64, taker: Taker)?
-    private var takersEver: UInt64 = 0
     private var ledger = UpstreamLedger()
     /// Came on this connection, and was not acknowledged on it.
     private var here: Set<UInt64> = []
 
-    init(dialer: Dialer, hello: Hello) {
-        self.dialer = dialer
-        self.hello = hello
-        executor = dialer.eventLoop.executor
+    static func listen(correlation: UInt32) -> ClientFrame {
+        .listenUpstream(ListenUpstreamRequest(correlation: correlation))
     }
 
-    deinit {
-        switch state {
-        case .open(let link):
-            // The acknowledgement of the last message may still be on its way out.
-            let handler = link.handler
-            link.channel.eventLoop.execute { handler.value.close() }
-        case .waiting(let timer): timer.cancel()
-        case .idle, .opening, .ended: break
-        }
-    }
+    mutating func connected() { here = [] }
 
-    func next(after taken: UInt64?) async throws -> UpstreamMessage? {
-        if let taken { take(taken) }
-        if case .idle = state { open() }
-        if !waiting.isEmpty { return waiting.removeFirst() }
-        if case .ended(let error) = state { throw error }
-        takersEver += 1
-        let number = takersEver
-        return try await withTaskCancellationHandler {
-            try await withCheckedThrowingContinuation { taker = (number, $0) }
-        } onCancel: {
-            Task { await self.cancel(number) }
-        }
-    }
-
-    func take(_ number: UInt64) {
-        ledger.take(number)
-        acknowledge(number)
-    }
-
-    private func cancel(_ number: UInt64) {
-        guard let waiter = taker, waiter.number == number else { return }
-        taker = nil
-        waiter.taker.resume(returning: nil)
-    }
-
-    /// What came on another connection comes again on this one, or went to another sender.
-    private func acknowledge(_ number: UInt64) {
-        guard case .open(let link) = state, here.remove(number) != nil else { return }
-        try? link.handler.value.send(
-            .upstreamAcknowledge(UpstreamAcknowledge(numbers: [number])))
-    }
-
-    private func open() {
-        if case .ended = state { return }
-        state = .opening
-        connections += 1
-        dialer.open(hello, connection: connections, owner: self)
-    }
-}
-
-extension UpstreamFeed: ConnectionOwner {
-    nonisolated func connectionOpened(_ link: Link) {
-        assumeIsolated { feed in feed.opened(link) }
-    }
-
-    nonisolated func connectionReceived(_ frame: BrokerFrame, connection: UInt64) {
-        assumeIsolated { feed in feed.received(frame, connection: connection) }
-    }
-
-    nonisolated func connectionClosed(_ error: MartletError, connection: UInt64) {
-        assumeIsolated { feed in feed.lost(error, connection: connection) }
-    }
-
-    private func opened(_ link: Link) {
-        guard case .opening = state, link.connection == connections else {
-            return link.channel.close(promise: nil)
-        }
-        state = .open(link)
-        here = []
-        try? link.handler.value.send(
-            .listenUpstream(ListenUpstreamRequest(correlation: Self.correlation)))
-    }
-
-    private func received(_ frame: BrokerFrame, connection: UInt64) {
-        guard case .open(let link) = state, link.connection == connection else { return }
-        switch frame {
-        case .done: backoff.succeeded()
-        case .upstreamMessage(let message): received(message)
-        case .draining(let notice):
-            drainDelay = .milliseconds(Int64(notice.reconnectDelayMilliseconds))
-        case .error(let refusal):
-            link.channel.close(promise: nil)
-            lost(refusal.error, connection: connection)
-        default: break
-        }
-    }
-
-    private func received(_ delivery: UpstreamDelivery) {
+    mutating func receive(_ frame: BrokerFrame) -> FeedArrival<UpstreamMessage> {
+        guard case .upstreamMessage(let delivery) = frame else { return .nothing }
         here.insert(delivery.number)
         switch ledger.receive(delivery.number) {
         case .new: break
-        case .outstanding: return
-        case .taken: return acknowledge(delivery.number)
+        case .outstanding: return .nothing
+        case .taken: return acknowledgement(of: delivery.number)
         }
         guard let content = try? Message(decoding: delivery.message, unknownTags: .skip) else {
             // Nobody can read it, now or later: it must not come again and again.
-            return take(delivery.number)
+            ledger.take(delivery.number)
+            return acknowledgement(of: delivery.number)
         }
-        let message = UpstreamMessage(
-            number: delivery.number, token: delivery.token, appName: delivery.appName,
-            messageID: delivery.messageID, accepted: delivery.accepted, expires: delivery.expires,
-            data: content.data)
-        if let waiter = taker {
-            taker = nil
-            waiter.taker.resume(returning: message)
-        } else {
-            waiting.append(message)
-        }
+        return .element(
+            UpstreamMessage(
+                number: delivery.number, token: delivery.token, appName: delivery.appName,
+                messageID: delivery.messageID, accepted: delivery.accepted,
+                expires: delivery.expires, data: content.data))
     }
 
-    private func lost(_ error: MartletError, connection: UInt64) {
-        guard connection == connections else { return }
-        switch state {
-        case .opening, .open: break
-        case .idle, .waiting, .ended: return
-        }
-        // Another sender may have them by now.
+    mutating func take(_ number: UInt64) -> ClientFrame? {
+        ledger.take(number)
+        guard case .acknowledge(let frame) = acknowledgement(of: number) else { return nil }
+        return frame
+    }
+
+    /// What came on another connection comes again on this one, or went to another sender.
+    private mutating func acknowledgement(
+        of number: UInt64
+    ) -> FeedArrival<UpstreamMessage> {
+        guard here.remove(number) != nil else { return .nothing }
+        return .acknowledge(.upstreamAcknowledge(UpstreamAcknowledge(numbers: [number])))
+    }
+
+    /// Another sender may have them by now.
+    mutating func lost(_ waiting: [UpstreamMessage]) -> [UpstreamMessage] {
         for message in waiting { ledger.forget(message.number) }
-        waiting = []
         here = []
-        if error.isFinal {
-            state = .ended(error)
-            taker?.taker.resume(throwing: error)
-            taker = nil
-            return
-        }
-        var pause = backoff.next(notBefore: error.retryDelayMilliseconds, using: &random)
-        if let delay = drainDelay { pause = Backoff.part(of: delay, using: &random) }
-        drainDelay = nil
-        state = .waiting(
-            dialer.eventLoop.scheduleTask(in: TimeAmount(pause)) { [weak self] in
-                self?.assumeIsolated { feed in feed.open() }
-            })
+        return []
     }
 }
