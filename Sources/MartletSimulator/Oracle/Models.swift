@@ -15,6 +15,8 @@ final class ProjectModel {
     var instances: [InstanceModel] = []
     /// By topic, instances' numbers.
     var members: [String: Set<Int>] = [:]
+    /// GRP-1: all that there ever were.
+    var groups: [GroupModel] = []
     /// Who holds an ordinal.
     var holders: [Ordinal: InstanceModel] = [:]
 
@@ -92,6 +94,9 @@ final class MessageModel: CustomStringConvertible {
         case either(String, String)
         case without(String, String)
         case not(String)
+        case group(GroupModel)
+        /// GRP-7: what a member sends to its group.
+        case others(GroupModel, InstanceModel)
     }
 
     let id: Int
@@ -110,11 +115,15 @@ final class MessageModel: CustomStringConvertible {
     var number: UInt64?
     /// Its place in the project's order, where anybody gets it.
     var sequence: UInt64 = 0
+    /// It was accepted before it was due.
+    var wasEarly = false
     /// It has its recipients: at once, or when it is due.
     var isSent = false
     var accepted = Instant(rawValue: 0)
     var expires = Instant(rawValue: 0)
     var recipients: Set<Int> = []
+    /// Who would be a recipient but for the device's quota (QUO-1).
+    var limited: Set<Int> = []
     var isCancelled = false
     /// Its sender was told so.
     var isAnswered = false
@@ -164,6 +173,8 @@ final class MessageModel: CustomStringConvertible {
         if idempotencyKey != nil { text += ", idempotent" }
         if sendAt != nil { text += ", scheduled" }
         if case .token = target { text += ", to a token" }
+        if case .group(let group) = target { text += ", to group \(group.name)" }
+        if case .others(let group, _) = target { text += ", of a member of \(group.name)" }
         return text + ")"
     }
 
@@ -180,6 +191,9 @@ final class MessageModel: CustomStringConvertible {
         case .not(let topic):
             let all = Set(project.instances.filter(\.isRegistered).map(\.number))
             return all.subtracting(members(topic))
+        case .group(let group): return Set(group.members)
+        case .others(let group, let instance):
+            return Set(group.members).subtracting([instance.number])
         }
     }
 
@@ -194,6 +208,7 @@ final class MessageModel: CustomStringConvertible {
         case .without(let first, let second):
             .condition("'\(first)' in topics && !('\(second)' in topics)")
         case .not(let topic): .condition("!('\(topic)' in topics)")
+        case .group(let group), .others(let group, _): .group(group.key)
         }
     }
 

@@ -44,5 +44,8 @@ extension Oracle {
                 \(one.message) never came to instance \(one.instance.number)
                 """)
         }
+        for sent in upstreamLeft(at: now) {
+            fail("\(sent.messageID) of instance \(sent.instance.number) was taken by no sender")
+        }
     }
 }

@@ -8,6 +8,8 @@
 //   - on a connection the messages of a lane come in their order
 //   - a device is sent neither more than QUO-1 allows nor less
 //   - what a sender was told is what was committed
+//   - a group has the members that were asked for, and a message to it is for them
+//   - what a device sends is accepted once, and taken by a sender of its project
 //   - in the end every recipient has every message that has not expired, collapsed, been discarded
 //     with notice, or been cancelled
 //
@@ -23,10 +25,11 @@ final class Oracle {
     private static let failuresMax = 10
 
     let trace: Trace
-    private let clock: SimulatedClock
+    let clock: SimulatedClock
     private let limits: MailboxLimits
     private(set) var failures: [String] = []
     private(set) var messages: [MessageModel] = []
+    private(set) var upstream: [UpstreamModel] = []
     private(set) var projects: [ProjectModel] = []
     private var byNumber: [ProjectNumber: ProjectModel] = [:]
     private var byToken: [String: InstanceModel] = [:]
@@ -72,6 +75,12 @@ final class Oracle {
         return message
     }
 
+    func addUpstream(_ make: (_ id: Int) -> UpstreamModel) -> UpstreamModel {
+        let sent = make(upstream.count)
+        upstream.append(sent)
+        return sent
+    }
+
     // MARK: What is committed
 
     func committed(_ command: Command, _ outcome: Outcome) {
@@ -90,6 +99,7 @@ final class Oracle {
                 let instance = project.holders.removeValue(forKey: ordinal)
             else { return }
             instance.isRegistered = false
+            leaveGroups(instance)
             for topic in project.members.keys {
                 project.members[topic]?.remove(instance.number)
             }
@@ -114,6 +124,15 @@ final class Oracle {
                 if let instance = byToken[token] { self.change(project, topic, change, instance) }
             }
         case (.send(_, let command), _): committed(command, outcome)
+        case (.createGroup(let project, let name, let key, let tokens), _):
+            guard let project = byNumber[project] else { return }
+            committedGroup(project, create: name, key.text, tokens, outcome)
+        case (.changeGroup(let project, let name, let key, let change, let tokens), _):
+            guard let project = byNumber[project] else { return }
+            committedGroup(project, change: name, key, change, tokens, outcome)
+        case (.upstream(let command), _): committed(command, outcome)
+        case (.takeUpstream(let project, let numbers), .upstreamTaken):
+            if let project = byNumber[project] { committedTaken(numbers, in: project) }
         case (.cancel(let project, let number), .cancelled):
             messages.first { $0.project.number == project && $0.number == number }?
                 .isCancelled = true
@@ -158,6 +177,7 @@ final class Oracle {
         }
         message.number = acceptance.messageNumber
         if let due = message.sendAt, due > clock.instant {
+            message.wasEarly = true
             if acceptance.recipientCount > 0 || !fanouts.isEmpty {
                 fail("message \(message.id) was sent before it was due")
             }
@@ -196,11 +216,10 @@ final class Oracle {
             Int(acceptance.rateLimitedCount))
         let now = clock.instant
         let isOver = start < now && message.isOver(at: now)
-        let audience = isOver ? [] : message.audience
-        message.send(at: now, from: start, sequence: fanouts.first?.header.sequence.rawValue)
-        message.recipients = audience.filter { take(instances[$0], now) }
-        trace.explain("\(message) to \(message.recipients.sorted())")
-        let limited = audience.count - message.recipients.count
+        distribute(
+            message, to: isOver ? [] : message.audience, from: start,
+            sequence: fanouts.first?.header.sequence.rawValue)
+        let limited = message.limited.count
         if acceptance.rateLimitedCount != UInt64(limited)
             || acceptance.recipientCount != UInt64(message.recipients.count)
         {
@@ -211,6 +230,17 @@ final class Oracle {
                 \(acceptance.rateLimitedCount)
                 """)
         }
+    }
+
+    /// The message goes to its audience, as far as QUO-1 lets it.
+    func distribute(
+        _ message: MessageModel, to audience: Set<Int>, from start: Instant, sequence: UInt64?
+    ) {
+        let now = clock.instant
+        message.send(at: now, from: start, sequence: sequence)
+        message.recipients = audience.filter { take(instances[$0], now) }
+        message.limited = audience.subtracting(message.recipients)
+        trace.explain("\(message) to \(message.recipients.sorted())")
     }
 
     /// QUO-1.

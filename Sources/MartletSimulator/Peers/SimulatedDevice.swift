@@ -33,6 +33,9 @@ final class SimulatedDevice: SimulatedClient {
     private var life = 0
     private var correlation: UInt32 = 0
     private var attempt = 0
+    /// What it sends and has no answer to; by correlation, what was sent on this connection.
+    private var unanswered: [UpstreamModel] = []
+    private var asked: [UInt32: UpstreamModel] = [:]
 
     init(
         number: Int, instance: InstanceModel, habits: DeviceHabits, network: SimulatedNetwork,
@@ -83,6 +86,7 @@ final class SimulatedDevice: SimulatedClient {
 
     override func lost() {
         isOpen = false
+        asked = [:]
         if isWanted { retry() }
     }
 
@@ -98,6 +102,7 @@ final class SimulatedDevice: SimulatedClient {
     func restart() {
         life += 1
         waiting = []
+        unanswered = []
         isTaking = false
         isTimerSet = false
         ledger = DeliveryLedger(unconfirmed: ledger.unconfirmed)
@@ -122,6 +127,34 @@ final class SimulatedDevice: SimulatedClient {
                     operation: operation, correlation: correlation, topics: topics)))
     }
 
+    /// UPS-1: again on each connection until it is answered.
+    func submit(_ sent: UpstreamModel) {
+        unanswered.append(sent)
+        tell(sent)
+    }
+
+    private func tell(_ sent: UpstreamModel) {
+        guard isOpen else { return }
+        correlation += 1
+        asked[correlation] = sent
+        send(.upstream(sent.request(correlation: correlation)))
+    }
+
+    private func answered(_ correlation: UInt32, _ error: MartletError?) -> UpstreamModel? {
+        guard let sent = asked.removeValue(forKey: correlation) else { return nil }
+        if error?.word == .unavailable {
+            let life = life
+            network.agenda.after(50_000) { [weak self] in
+                guard let self, self.life == life, !asked.values.contains(where: { $0 === sent })
+                else { return }
+                tell(sent)
+            }
+        } else {
+            unanswered.removeAll { $0 === sent }
+        }
+        return sent
+    }
+
     func ping() { if isOpen { send(.ping(Ping(value: UInt64(life)))) } }
 
     func unregister() {
@@ -139,6 +172,7 @@ final class SimulatedDevice: SimulatedClient {
             backoff.succeeded()
             ledger.connected(acknowledgedThrough: welcome.acknowledgedThrough)
             if state != helloState { send(.deviceState(DeviceStateReport(state: state))) }
+            for sent in unanswered { tell(sent) }
         case .deliver(let deliver): received(deliver)
         case .deleted(let deleted):
             oracle.deleted(deleted, by: instance)
@@ -147,6 +181,10 @@ final class SimulatedDevice: SimulatedClient {
         case .confirmed(let confirmed): ledger.confirm(through: confirmed.through)
         case .error(let error) where error.correlation == 0:
             oracle.connectionRefused(error.error, number)
+        case .error(let error): _ = answered(error.correlation, error.error)
+        case .upstreamAccepted(let accepted):
+            guard let sent = answered(accepted.correlation, nil) else { return }
+            oracle.answered(sent, accepted.number)
         default: break
         }
     }

@@ -1,60 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // An app server: it sends what the world tells it to, waits for the answers, and asks again where an
-// idempotency key makes that safe (MSG-9). Rests on MartletWire.
+// idempotency key makes that safe (MSG-9). Rests on SimulatedServer.
 
 import MartletBase
 import MartletWire
 
 /// One project's sender.
-final class SimulatedSender: SimulatedClient {
-    private let project: ProjectModel
-    private let administratorKey: String
-    private var isOpen = false
+final class SimulatedSender: SimulatedServer {
     private var lastCorrelation: UInt32 = 0
     /// Messages that are not answered yet.
     private var unanswered: [(correlation: UInt32, message: MessageModel)] = []
     /// To be sent when there is a connection.
     private var queued: [MessageModel] = []
 
-    init(
-        number: Int, project: ProjectModel, administratorKey: String, network: SimulatedNetwork,
-        oracle: Oracle
-    ) {
-        self.project = project
-        self.administratorKey = administratorKey
-        super.init(number: number, network: network, oracle: oracle)
-    }
-
     /// Whether nothing is to be answered or to be sent.
     var isIdle: Bool { unanswered.isEmpty && queued.isEmpty }
 
-    func open() {
-        guard link == nil else { return }
-        guard connect() else { return retry() }
-        send(
-            .hello(.administrator(administratorKey: administratorKey, projectID: project.id)))
-        network.agenda.after(20_000_000) { [weak self, weak link] in
-            guard let self, let link, self.link === link, !isOpen else { return }
-            leave(.reset)
-        }
-    }
-
-    private func retry() { network.agenda.after(30_000) { [weak self] in self?.open() } }
-
-    func leave(_ ending: SimulatedLink.Ending) {
-        guard link != nil else { return }
-        drop(ending)
-        lost()
-    }
-
     override func lost() {
-        isOpen = false
         for (_, message) in unanswered where message.idempotencyKey != nil {
             queued.append(message)
         }
         unanswered = []
-        retry()
+        super.lost()
     }
 
     func submit(_ message: MessageModel) { submit([message]) }
@@ -90,14 +58,38 @@ final class SimulatedSender: SimulatedClient {
                     tokens: tokens)))
     }
 
+    /// GRP-2.
+    func createGroup(named name: String, tokens: [String]) {
+        guard isOpen else { return }
+        lastCorrelation += 1
+        send(
+            .createGroup(
+                CreateGroupRequest(correlation: lastCorrelation, name: name, tokens: tokens)))
+    }
+
+    func changeGroup(
+        _ group: GroupModel, key: String, _ change: GroupOperation, tokens: [String]
+    ) {
+        guard isOpen else { return }
+        lastCorrelation += 1
+        send(
+            .changeGroup(
+                ChangeGroupRequest(
+                    correlation: lastCorrelation, operation: change, name: group.name, key: key,
+                    tokens: tokens)))
+    }
+
     override func handle(_ frame: BrokerFrame) {
+        super.handle(frame)
         switch frame {
         case .welcome:
-            isOpen = true
             let waiting = queued
             queued = []
             submit(waiting)
         case .accepted(let accepted):
+            guard let message = answered(accepted.correlation) else { return }
+            oracle.answered(message, accepted)
+        case .groupAccepted(let accepted):
             guard let message = answered(accepted.correlation) else { return }
             oracle.answered(message, accepted)
         case .error(let error):

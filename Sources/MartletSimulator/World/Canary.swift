@@ -14,4 +14,6 @@ package enum Canary: String, CaseIterable, Sendable {
     case share
     /// A device is sent one message more than QUO-1 allows.
     case quota
+    /// What devices send is accepted and not kept.
+    case upstream
 }

@@ -103,7 +103,7 @@ extension World {
     }
 
     private func connectAll() {
-        for sender in senders { sender.open() }
+        for sender in senders { sender.want(true) }
         for device in devices { agenda.after(random.pause(mean: 20_000)) { device.want(true) } }
         while agenda.doNext(until: 1_500_000) {}
     }

@@ -10,17 +10,25 @@ import MartletStore
 
 extension World {
     /// How long everything may take to arrive once all is well.
-    private static let restMax: Int64 = 200_000_000
+    private static let restMax: Int64 = 400_000_000
     /// How many fifths of a second nothing may be missing before it is over: what comes although it
     /// should not has that long to come.
     private static let restfulMin = 8
 
     func runMixed() {
-        for sender in senders { sender.open() }
+        for sender in senders { sender.want(true) }
         for device in devices { agenda.after(random.pause(mean: 100_000)) { device.want(true) } }
+        for listener in listeners { listener.want(true) }
         disk.setFaulty(true)
-        for device in devices { planDeed(of: device) }
-        for index in senders.indices { planMessage(of: index) }
+        for device in devices {
+            planDeed(of: device)
+            planUpstream(of: device)
+        }
+        for listener in listeners { planDeed(of: listener) }
+        for index in senders.indices {
+            planMessage(of: index)
+            planGroups(of: index)
+        }
         if plan.crashMean > 0 { planCrash() }
         while agenda.doNext(until: plan.duration) {}
         rest()
@@ -30,7 +38,7 @@ extension World {
         checkStore()
     }
 
-    private var isOver: Bool { agenda.now >= plan.duration }
+    var isOver: Bool { agenda.now >= plan.duration }
 
     private func planCrash() {
         agenda.after(random.pause(mean: plan.crashMean)) { [unowned self] in
@@ -113,6 +121,7 @@ extension World {
             for new in addDevices(1, in: device.instance.project) {
                 new.want(true)
                 planDeed(of: new)
+                planUpstream(of: new)
             }
         }
     }
@@ -127,6 +136,10 @@ extension World {
             device.setState(.active)
             device.want(true)
         }
+        for listener in listeners {
+            listener.setReading(true)
+            listener.want(true)
+        }
         let end = agenda.now + Self.restMax
         var restful = 0
         while agenda.now < end, restful < Self.restfulMin {
@@ -135,6 +148,7 @@ extension World {
             let isDone =
                 isRunning && senders.allSatisfy(\.isIdle)
                 && oracle.missing(at: clock.instant).isEmpty
+                && oracle.upstreamLeft(at: clock.instant).isEmpty
             restful = isDone ? restful + 1 : 0
         }
     }

@@ -27,6 +27,7 @@ extension World {
                 SimulatedSender(
                     number: lastClient, project: project,
                     administratorKey: Self.administratorKey, network: network, oracle: oracle))
+            populateListeners(of: project)
         }
     }
 
@@ -109,6 +110,9 @@ extension World {
     }
 
     private func target(in project: ProjectModel) -> MessageModel.Target {
+        if random.chance(plan.groupChance), !project.groups.isEmpty {
+            return .group(random.one(of: project.groups))
+        }
         if random.chance(plan.directChance) {
             let own = oracle.instances.filter { $0.project === project }
             return .token(random.one(of: own))

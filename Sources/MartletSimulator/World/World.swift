@@ -46,6 +46,9 @@ final class World {
     private var participants: [Participant] = []
     var devices: [SimulatedDevice] = []
     var senders: [SimulatedSender] = []
+    var listeners: [SimulatedListener] = []
+    /// Listeners that have left once, by their numbers.
+    var haveLeft: Set<Int> = []
     var meter: ShareMeter?
     /// What the meter's groups are.
     var groupOfDevice: [Int] = []
@@ -172,6 +175,12 @@ final class World {
                     project: fanout.project, header: fanout.header, body: fanout.body,
                     recipients: fanout.recipients, position: fanout.position,
                     weight: fanout.project.rawValue % 2 == 0 ? 2 : 1)
+            }
+        case .upstream:
+            broker.tampering.command = { command in
+                guard case .upstream(var message) = command else { return command }
+                message.timeToLiveSeconds = 0
+                return .upstream(message)
             }
         case .misdirect, .quota, .none: break
         }

@@ -42,9 +42,18 @@ struct WorldPlan {
     /// Those of them that are asked for.
     var shutDownChance = 0
 
+    /// Between two changes of a project's groups; 0: it has none.
+    var groupMean: Int64 = 0
+    /// Between two messages that a device sends; 0: none does.
+    var upstreamMean: Int64 = 0
+    var listenersPerProject = 1
+    /// Until a listener acknowledges.
+    var listenerTakingMean: Int64 = 500
+
     // What messages are like.
     var directChance = 300
     var conditionChance = 200
+    var groupChance = 0
     var nowOrNeverChance = 0
     var shortLivedChance = 0
     var collapsibleChance = 0
@@ -109,11 +118,21 @@ struct WorldPlan {
             limits.deviceMessagesPerMinute = random.number(2...30)
             limits.deviceMessagesPerHour = random.number(5...60)
         }
+        if random.chance(400) {
+            groupMean = random.one(of: [100_000, 600_000])
+            groupChance = random.one(of: [50, 400])
+        }
+        if random.chance(400) {
+            upstreamMean = random.one(of: [60_000, 400_000])
+            listenersPerProject = random.number(1...3)
+            listenerTakingMean = random.one(of: [10, 500, 40_000])
+        }
         if random.chance(200) { makeLong(&random) }
         connectionsMax = 512
         if random.chance(200) {
             // Room for everybody, and hardly for connections that are dead already.
-            connectionsMax = projectCount * (devicesPerProject + 1) + 6
+            let listeners = upstreamMean > 0 ? listenersPerProject : 0
+            connectionsMax = projectCount * (devicesPerProject + 1 + listeners) + 6
             idleSeconds = 5
             isRenewing = false
         }
@@ -125,6 +144,8 @@ struct WorldPlan {
         duration *= factor
         messageMean *= factor
         actionMean *= factor
+        groupMean *= factor
+        upstreamMean *= factor
         crashMean *= factor
         shortLifeSecondsMax *= Int(factor)
         limits.collapsibleRefillSeconds = random.number(1...20)
