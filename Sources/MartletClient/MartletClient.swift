@@ -8,6 +8,7 @@
 //                                                      decide; no socket, no clock
 //   ConnectionHandler, Dialer                          do; one connection on its event loop
 //   DeviceStateFile                                    does; what a device keeps between two runs
+//   DeviceConnection                                   one connection of several devices
 //   RequestClient, MartletDevice                       actors that live on that event loop, so that
 //                                                      a frame costs neither a lock nor a hop
 //

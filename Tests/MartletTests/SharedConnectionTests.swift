@@ -3,8 +3,10 @@
 // Several apps of a device on one connection (NET-4): each is a device as on a connection of its own,
 // and nothing that becomes of one concerns another. Frame by frame, over real sockets.
 
+import Glibc
 import Martlet
 import MartletEngine
+import MartletWire
 import Testing
 
 private let other = "weather"
@@ -245,6 +247,33 @@ struct SharedConnectionTests {
                 }
             }
         }
+        try await test.broker.close()
+    }
+
+    @Test("OPS-5 who is refused again and again, and reads nothing, holds few of the places")
+    func refusedForEver() async throws {
+        let test = try await open(loops: 1) { $0.connectionsPerLoopMax = 160 }
+        let hostile = try SharedPeer(test, receiveBufferBytes: 4096)
+        hostile.peer.withDescriptor { descriptor in
+            var timeout = timeval(tv_sec: 1, tv_usec: 0)
+            setsockopt(
+                descriptor, SOL_SOCKET, SO_SNDTIMEO, &timeout,
+                socklen_t(MemoryLayout<timeval>.size))
+        }
+        var writer = WireWriter()
+        for channel in 1...64 as ClosedRange<UInt8> {
+            ChannelSelection(number: channel).encode(into: &writer)
+            Hello.newDevice(projectID: "none", appName: "com.example", platform: .web)
+                .encode(into: &writer)
+        }
+        // Until it is not heard any more: then all buffers between the two are full.
+        #expect(throws: Peer.Failure.self) {
+            while true { try hostile.peer.send(raw: writer.bytes) }
+        }
+
+        let good = try SharedPeer(test)
+        for channel in 1...32 as ClosedRange<UInt8> { _ = try good.register(on: channel) }
+        #expect(try good.isQuiet(on: 32))
         try await test.broker.close()
     }
 

@@ -47,6 +47,9 @@ final class Carriage {
 
     // MARK: Apps
 
+    /// Whether so many apps wait to be told that they have ended that no more are heard of.
+    var isCrowded: Bool { apps.count >= 2 * Limits.appsPerConnectionMax }
+
     func place(of channel: UInt8) -> UInt32? {
         places[Int(channel)] == .max ? nil : places[Int(channel)]
     }

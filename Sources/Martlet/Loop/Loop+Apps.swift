@@ -32,6 +32,10 @@ extension Loop where Kernel: ~Copyable {
         return most
     }
 
+    func isCrowded(_ connection: UnsafeMutablePointer<Connection>) -> Bool {
+        connection.pointee.carriage?.isCrowded ?? false
+    }
+
     // MARK: What the peer says
 
     /// A frame of a connection of several apps.

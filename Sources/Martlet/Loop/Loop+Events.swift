@@ -92,6 +92,7 @@ extension Loop where Kernel: ~Copyable {
         connection.pointee.outstanding >= Connection.outstandingMax
             || connection.pointee.requestBytes >= Limits.requestBytesPerConnectionMax
             || queuedBytes(connection) >= Connection.queuedBytesMax
+            || isCrowded(connection)
     }
 
     /// Reads again from a connection whose requests were answered and whose answers have left.
@@ -101,7 +102,7 @@ extension Loop where Kernel: ~Copyable {
         guard connection.pointee.isPaused,
             connection.pointee.outstanding <= Connection.outstandingToResume,
             connection.pointee.requestBytes <= Limits.requestBytesPerConnectionMax / 2,
-            queuedBytes(connection) <= Connection.queuedBytesToResume
+            queuedBytes(connection) <= Connection.queuedBytesToResume, !isCrowded(connection)
         else { return }
         connection.pointee.isPaused = false
         connection.pointee.heard = lastTick
