@@ -304,7 +304,7 @@ final class Oracle {
         trace.note("told", client, Int(error.word.rawValue))
         switch error.word {
         case .replaced, .unavailable, .internal, .unauthenticated, .unregistered,
-            .deadlineExceeded:
+            .deadlineExceeded, .resourceExhausted:
             return
         default: fail("client \(client) was told \(error)")
         }

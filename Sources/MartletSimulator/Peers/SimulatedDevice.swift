@@ -33,14 +33,19 @@ final class SimulatedDevice: SimulatedClient {
     private var life = 0
     private var correlation: UInt32 = 0
     private var attempt = 0
+    /// Its connection is one of several apps.
+    private let phone: SimulatedPhone?
+    /// Its own there; nil: it is not attached.
+    private var channel: UInt8?
     /// What it sends and has no answer to; by correlation, what was sent on this connection.
     private var unanswered: [UpstreamModel] = []
     private var asked: [UInt32: UpstreamModel] = [:]
 
     init(
-        number: Int, instance: InstanceModel, habits: DeviceHabits, network: SimulatedNetwork,
-        oracle: Oracle, random: Randomness
+        number: Int, instance: InstanceModel, habits: DeviceHabits, phone: SimulatedPhone?,
+        network: SimulatedNetwork, oracle: Oracle, random: Randomness
     ) {
+        self.phone = phone
         self.instance = instance
         self.habits = habits
         self.random = random
@@ -54,8 +59,24 @@ final class SimulatedDevice: SimulatedClient {
         if wanted { open() }
     }
 
+    private var isConnected: Bool { link != nil || channel != nil }
+
+    override func connect() -> Bool {
+        guard let phone else { return super.connect() }
+        channel = phone.attach(self)
+        return channel != nil
+    }
+
+    override func send(_ frames: [ClientFrame]) {
+        if let phone {
+            if let channel { phone.send(frames, on: channel) }
+        } else {
+            super.send(frames)
+        }
+    }
+
     private func open() {
-        guard isWanted, link == nil, instance.isRegistered else { return }
+        guard isWanted, !isConnected, instance.isRegistered else { return }
         guard connect() else {
             retry()
             return
@@ -72,7 +93,7 @@ final class SimulatedDevice: SimulatedClient {
         // A broker that was killed meanwhile answers nothing.
         let present = attempt
         network.agenda.after(20_000_000) { [weak self] in
-            guard let self, !isOpen, attempt == present, link != nil else { return }
+            guard let self, !isOpen, attempt == present, isConnected else { return }
             leave(.reset)
         }
     }
@@ -86,14 +107,19 @@ final class SimulatedDevice: SimulatedClient {
 
     override func lost() {
         isOpen = false
+        channel = nil
         asked = [:]
         if isWanted { retry() }
     }
 
     /// Ends its connection, and comes back if it wants to be connected.
     func leave(_ ending: SimulatedLink.Ending) {
-        guard link != nil else { return }
+        guard isConnected else { return }
         if ending == .finished { acknowledge() }
+        if let phone, let channel {
+            guard ending == .finished else { return phone.breakOff(ending) }
+            phone.detach(channel)
+        }
         drop(ending)
         lost()
     }
@@ -111,7 +137,7 @@ final class SimulatedDevice: SimulatedClient {
 
     // MARK: Saying
 
-    func setReading(_ reads: Bool) { link?.setReading(reads) }
+    func setReading(_ reads: Bool) { (phone?.link ?? link)?.setReading(reads) }
 
     func setState(_ state: DeviceState) {
         self.state = state
@@ -129,6 +155,8 @@ final class SimulatedDevice: SimulatedClient {
 
     /// UPS-1: again on each connection until it is answered.
     func submit(_ sent: UpstreamModel) {
+        // The broker knows a message again until its device has sent a hundred others.
+        guard unanswered.count < Limits.upstreamIDsPerInstanceMax / 2 else { return }
         unanswered.append(sent)
         tell(sent)
     }

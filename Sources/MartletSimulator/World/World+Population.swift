@@ -49,12 +49,26 @@ extension World {
             lastClient += 1
             added.append(
                 SimulatedDevice(
-                    number: lastClient, instance: instance, habits: plan.habits, network: network,
-                    oracle: oracle, random: Randomness(seed: random.next())))
+                    number: lastClient, instance: instance, habits: plan.habits, phone: phone(),
+                    network: network, oracle: oracle, random: Randomness(seed: random.next())))
         }
         perform(commands)
         devices += added
         return added
+    }
+
+    /// The one that the next device is on, whatever its project.
+    private func phone() -> SimulatedPhone? {
+        guard plan.appsPerPhone > 0 else { return nil }
+        if let last = phones.last, last.deviceCount < plan.appsPerPhone {
+            last.deviceCount += 1
+            return last
+        }
+        lastClient += 1
+        let phone = SimulatedPhone(number: lastClient, network: network, oracle: oracle)
+        phone.deviceCount = 1
+        phones.append(phone)
+        return phone
     }
 
     private func subscribe(_ devices: [SimulatedDevice], of project: ProjectModel) {

@@ -45,6 +45,7 @@ final class World {
     private var ports: [SimulatedPort] = []
     private var participants: [Participant] = []
     var devices: [SimulatedDevice] = []
+    var phones: [SimulatedPhone] = []
     var senders: [SimulatedSender] = []
     var listeners: [SimulatedListener] = []
     /// Listeners that have left once, by their numbers.

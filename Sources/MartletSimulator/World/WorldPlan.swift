@@ -42,6 +42,8 @@ struct WorldPlan {
     /// Those of them that are asked for.
     var shutDownChance = 0
 
+    /// Devices that share a connection; 0: each has its own.
+    var appsPerPhone = 0
     /// Between two changes of a project's groups; 0: it has none.
     var groupMean: Int64 = 0
     /// Between two messages that a device sends; 0: none does.
@@ -136,6 +138,7 @@ struct WorldPlan {
             idleSeconds = 5
             isRenewing = false
         }
+        if random.chance(400) { appsPerPhone = random.number(1...5) }
     }
 
     /// Minutes instead of seconds, with as much in them.
