@@ -98,7 +98,7 @@ extension Loop where Kernel: ~Copyable {
 
     /// What waits for memory, or for the store.
     mutating func goOnWithUpstream() {
-        for (number, listener) in upstreamListeners {
+        for (number, listener) in upstreamListeners.sorted(by: { $0.key < $1.key }) {
             sendUpstream(to: number)
             guard !listener.untold.isEmpty, let connection = connection(listener.connection) else {
                 continue

@@ -293,7 +293,7 @@ public final class UpstreamBook: Sendable {
     private func giveBack(_ again: [UInt64: UInt64], in number: ProjectNumber) {
         state.withLock { state in
             guard var project = state.projects[number] else { return }
-            for (message, listener) in again {
+            for (message, listener) in again.sorted(by: { $0.key < $1.key }) {
                 guard state.listeners[listener]?.held.remove(message) != nil else { continue }
                 state.listeners[listener]?.terms.removeAll { $0.number == message }
                 project.held[message]?.removeAll { $0 == listener }
@@ -312,7 +312,7 @@ public final class UpstreamBook: Sendable {
             return
         }
         state.looked = now
-        for (number, listener) in state.listeners {
+        for (number, listener) in state.listeners.sorted(by: { $0.key < $1.key }) {
             var count = 0
             for term in listener.terms {
                 let isHeld = listener.held.contains(term.number)

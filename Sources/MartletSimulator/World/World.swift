@@ -162,12 +162,8 @@ final class World {
     var isRunning: Bool { if case .running = phase { true } else { false } }
 
     private func tamper(_ broker: SteppedBroker<SimulatedTransport>) {
+        broker.tampering.command = { [unowned self] in tampered($0) }
         switch canary {
-        case .acknowledgement:
-            broker.tampering.command = { [unowned self] command in
-                guard case .acknowledge = command, random.chance(300) else { return command }
-                return .acknowledge([])
-            }
         case .fanout:
             broker.tampering.fanout = { [unowned self] in random.chance(50) ? nil : $0 }
         case .share:
@@ -177,13 +173,25 @@ final class World {
                     recipients: fanout.recipients, position: fanout.position,
                     weight: fanout.project.rawValue % 2 == 0 ? 2 : 1)
             }
-        case .upstream:
-            broker.tampering.command = { command in
-                guard case .upstream(var message) = command else { return command }
-                message.timeToLiveSeconds = 0
-                return .upstream(message)
+        case .acknowledgement, .upstream, .misdirect, .quota, .none: break
+        }
+    }
+
+    private func tampered(_ command: Command) -> Command {
+        switch (command, canary) {
+        // The broker's own keys are random, and clients are told them.
+        case (.createGroup(let project, let name, _, let tokens), _):
+            let bytes = (0..<Limits.groupKeyRandomBytes).map { _ in
+                UInt8(truncatingIfNeeded: random.next())
             }
-        case .misdirect, .quota, .none: break
+            return .createGroup(
+                project: project, name: name, key: GroupKey(bytes: bytes), tokens: tokens)
+        case (.acknowledge, .acknowledgement):
+            return random.chance(300) ? .acknowledge([]) : command
+        case (.upstream(var message), .upstream):
+            message.timeToLiveSeconds = 0
+            return .upstream(message)
+        default: return command
         }
     }
 
