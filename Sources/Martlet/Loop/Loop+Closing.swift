@@ -121,7 +121,7 @@ extension Loop where Kernel: ~Copyable {
     mutating func isDrained(_ now: UInt32) -> Bool {
         guard highestIndex >= 0 else { return true }
         let isLate = now &- drainBegan >= Connection.closingSecondsMax
-        let milliseconds = SystemClock.monotonicMilliseconds()
+        let milliseconds = context.monotonic()
         var isEmpty = true
         for index in 0...highestIndex where isOccupied[index] {
             isEmpty = false
