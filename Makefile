@@ -6,7 +6,7 @@ PACKAGES := liburing-dev libjemalloc-dev liblmdb-dev
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 SOURCES := Package.swift Sources Tests
 
-.PHONY: run build test mailbox-histories simulate deps python format format-check clean
+.PHONY: run build test mailbox-histories simulate deps python python-sdks format format-check clean
 
 # The demo; in a terminal it goes on serving until Ctrl-C.
 run: build
@@ -17,9 +17,9 @@ build: deps
 
 # Tests that wait for sockets run by themselves and two at a time: beside those that compute, or that
 # block, those that are asynchronous would wait for a thread.
-OVER_SOCKETS := '^(MartletClientTests|MartletTests|EndToEndTests)\.'
+OVER_SOCKETS := '^(MartletClientTests|MartletTests|MartletGatewayTests|EndToEndTests)\.'
 
-test: deps python
+test: deps python python-sdks
 	swift build -c release --build-tests
 	swift test -c release --skip-build --skip $(OVER_SOCKETS)
 	swift test -c release --skip-build --filter $(OVER_SOCKETS) \
@@ -61,6 +61,24 @@ python:
 	        && $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -q \
 	            --no-install-recommends python3; \
 	}
+
+# The official clients that call the gateway in its tests, in an environment of their own below .build.
+# Made once, and again when their versions change.
+SDKS := .build/python-sdks
+python-sdks: python $(SDKS)/installed
+
+$(SDKS)/installed: Tests/Python/requirements.txt
+	@python3 -c 'import ensurepip, venv' 2>/dev/null || { \
+	    echo "Installing the Debian package python3-venv"; \
+	    $(SUDO) apt-get update -q \
+	        && $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -q \
+	            --no-install-recommends python3-venv; \
+	}
+	@echo "Installing into $(SDKS): $$(tr '\n' ' ' < $<)"
+	rm -rf $(SDKS)
+	python3 -m venv $(SDKS)
+	$(SDKS)/bin/pip install --quiet --requirement $<
+	touch $@
 
 format:
 	swift format format --in-place --parallel --recursive $(SOURCES)

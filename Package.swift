@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The arrows between Martlet's modules. They point one way: what is pure (Base, Bits, Condition,
-// Wire, Engine) never sees what touches the world (Store, Ring, Martlet, MartletClient).
+// Wire, Engine) never sees what touches the world (Store, Ring, Martlet, MartletClient). The gateway
+// alone knows of HTTP: who embeds Martlet does not build it.
 
 import PackageDescription
 
@@ -22,6 +23,7 @@ let package = Package(
     products: [
         .library(name: "Martlet", targets: ["Martlet"]),
         .library(name: "MartletClient", targets: ["MartletClient"]),
+        .library(name: "MartletGateway", targets: ["MartletGateway"]),
         .executable(name: "martlet", targets: ["martlet"]),
         .executable(name: "martlet-sim", targets: ["martlet-sim"]),
     ],
@@ -32,8 +34,16 @@ let package = Package(
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
         .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
+        .package(url: "https://github.com/apple/swift-http-types", from: "1.4.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+        .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
+        .package(url: "https://github.com/apple/swift-nio-extras", from: "1.35.2"),
+        .package(url: "https://github.com/apple/swift-nio-http2", from: "1.44.0"),
+        .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.33.0"),
+        .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.1"),
+        .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
+        .package(url: "https://github.com/vapor/jwt-kit", from: "5.7.1"),
     ],
     targets: [
         .systemLibrary(
@@ -87,12 +97,33 @@ let package = Package(
                 .product(name: "NIOPosix", package: "swift-nio"),
             ],
             swiftSettings: memorySafe),
+        .target(
+            name: "MartletGateway",
+            dependencies: [
+                "Martlet",
+                .product(name: "CoreMetrics", package: "swift-metrics"),
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "CryptoExtras", package: "swift-crypto"),
+                .product(name: "HTTPTypes", package: "swift-http-types"),
+                .product(name: "HummingbirdCore", package: "hummingbird"),
+                .product(name: "HummingbirdHTTP2", package: "hummingbird"),
+                .product(name: "JWTKit", package: "jwt-kit"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP2", package: "swift-nio-http2"),
+                .product(name: "NIOHTTPTypes", package: "swift-nio-extras"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOSSL", package: "swift-nio-ssl"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+            ],
+            swiftSettings: common),
         .executableTarget(
             name: "martlet",
             dependencies: [
-                "Martlet", "MartletClient", "MartletRing", "MartletStore",
+                "Martlet", "MartletClient", "MartletGateway", "MartletRing", "MartletStore",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
             path: "Sources/MartletCommand",
             swiftSettings: common),
@@ -141,6 +172,17 @@ let package = Package(
             dependencies: [
                 "Martlet", "MartletClient", "MartletStore", "MartletEngine",
                 .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: common),
+        .testTarget(
+            name: "MartletGatewayTests",
+            dependencies: [
+                "MartletGateway", "Martlet", "MartletClient",
+                .product(name: "CoreMetrics", package: "swift-metrics"),
+                .product(name: "JWTKit", package: "jwt-kit"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                .product(name: "UnixSignals", package: "swift-service-lifecycle"),
             ],
             swiftSettings: common),
         .testTarget(

@@ -163,10 +163,52 @@ public enum Limits {
     public static let projectIDBytesMax = 64
     /// REG-1: longest app name (package name or bundle ID), in bytes.
     public static let appNameBytesMax = 255
+    /// GW-8: how long after its answer a send is recognised when an SDK repeats it, in seconds, unless
+    /// the gateway is told otherwise. Of the official ones the one that waits for an answer the
+    /// shortest gives up after 15 seconds and repeats the send at most 4 seconds later.
+    public static let retryWindowSecondsDefault: UInt32 = 20
+    /// GW-8: accepted sends that a gateway remembers; of more the oldest is forgotten.
+    public static let retriesRememberedMax = 100_000
     /// Longest name of a server key, in bytes.
     public static let keyNameBytesMax = 200
     /// Server keys of one project, revoked ones included: a list of them fits into one frame.
     public static let serverKeysPerProjectMax = 256
+    /// REG-5: service-account keys of one project, revoked ones included: so too.
+    public static let serviceAccountsPerProjectMax = 256
+    /// REG-5: longest ID of a service-account key, in bytes.
+    public static let serviceAccountIDBytesMax = 64
+    /// REG-5: longest e-mail address of a service account, in bytes.
+    public static let clientEmailBytesMax = 255
+    /// REG-5: longest public key of a service account in DER, in bytes: RSA of 8192 bits and some.
+    public static let publicKeyBytesMax = 2048
+    /// REG-5: random bytes of what signs access tokens (256 bits).
+    public static let accessTokenSecretBytes = 32
+    /// REG-5: life of an access token unless the gateway is told otherwise, in seconds,
+    public static let accessTokenSecondsDefault: UInt32 = 3600
+    /// and the longest it can be told.
+    public static let accessTokenSecondsMax: UInt32 = 86_400
+    /// GW-1: the gateway's TCP port.
+    public static let httpPort = 8080
+    /// GW-1: longest body of a request, in bytes: 1000 tokens of another system, or the longest message
+    /// with every character escaped.
+    public static let httpBodyBytesMax = 512 * 1024
+    /// OPS-5: bodies of all requests that have not been answered.
+    public static let httpBodyMegabytesMax = 64
+    /// OPS-5: longest head of a request, in bytes, and its header fields.
+    public static let httpHeadBytesMax = 16 * 1024
+    public static let httpHeaderFieldsMax = 100
+    /// OPS-5: requests that the gateway answers at a time.
+    public static let httpRequestsMax = 1024
+    /// OPS-5: connections of the gateway.
+    public static let httpConnectionsMax = 8192
+    /// OPS-5: a connection that was silent for so many seconds is closed.
+    public static let httpIdleSeconds: UInt32 = 120
+    /// OPS-5: a request must have come whole after so many seconds, and its answer been read.
+    public static let httpRequestSeconds: UInt32 = 30
+    /// OPS-5: a TLS handshake must be over after so many seconds.
+    public static let httpHandshakeSeconds: UInt32 = 10
+    /// When a caller is told to come back that found the gateway full, in milliseconds.
+    public static let httpFullMilliseconds: UInt32 = 1000
     /// Apps in one project: an audience by app fits into one frame.
     public static let appsPerProjectMax = 512
     /// MSG-2: key-value pairs in a data message.

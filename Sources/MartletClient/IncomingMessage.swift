@@ -25,7 +25,7 @@ public struct IncomingMessage: Sendable, Hashable {
     public var wantsReceipts: Bool
     public var notification: Message.Notification?
     public var data: [Message.DataEntry]
-    /// MSG-5: what the sender said for Android or the web only, such as `icon` or `link`.
+    /// MSG-5: what the sender said for this platform only and is no text, such as `icon` or `link`.
     public var options: [Message.DataEntry]
     /// MSG-5: what the sender said for Apple's platforms only; see `apns`.
     public var applePayload: Message.ApplePayload
@@ -68,6 +68,14 @@ public struct IncomingMessage: Sendable, Hashable {
         aps["thread-id"] = applePayload.threadID.map { .string($0) }
         if applePayload.contentAvailable { aps["content-available"] = .integer(1) }
         if applePayload.mutableContent { aps["mutable-content"] = .integer(1) }
+        for entry in applePayload.aps {
+            guard let value = try? JSONValue(parsing: entry.value) else { continue }
+            if entry.key == "alert", case .object(let members) = value {
+                aps["alert"] = .object(alert.merging(members) { text, _ in text })
+            } else {
+                aps[entry.key] = value
+            }
+        }
         var dictionary: [String: JSONValue] = [:]
         for entry in data { dictionary[entry.key] = .string(entry.value) }
         for entry in applePayload.custom {

@@ -121,4 +121,43 @@ public final class MartletAdministrator: Sendable {
         guard case .keyPage(let page) = answer else { throw unexpected(answer) }
         return page.keys
     }
+
+    /// Makes a service-account key known by its public half.
+    /// - Parameter publicKey: an RSA SubjectPublicKeyInfo, in DER.
+    public func createServiceAccount(
+        keyID: String, name: String, clientEmail: String, publicKey: [UInt8],
+        inProject projectID: String
+    ) async throws {
+        let answer = try await client.request { correlation in
+            .createServiceAccount(
+                CreateServiceAccountRequest(
+                    correlation: correlation, projectID: projectID, keyID: keyID, name: name,
+                    clientEmail: clientEmail, publicKey: publicKey))
+        }
+        guard case .done = answer else { throw unexpected(answer) }
+    }
+
+    /// Makes a service-account key invalid, and every access token minted from it.
+    public func revokeServiceAccount(
+        _ keyID: String, inProject projectID: String
+    ) async throws {
+        let answer = try await client.request { correlation in
+            .revokeServiceAccount(
+                RevokeServiceAccountRequest(
+                    correlation: correlation, projectID: projectID, keyID: keyID))
+        }
+        guard case .done = answer else { throw unexpected(answer) }
+    }
+
+    /// The service-account keys of a project.
+    public func serviceAccounts(
+        inProject projectID: String
+    ) async throws -> [ServiceAccountPage.Entry] {
+        let answer = try await client.request { correlation in
+            .listServiceAccounts(
+                ListServiceAccountsRequest(correlation: correlation, projectID: projectID))
+        }
+        guard case .serviceAccountPage(let page) = answer else { throw unexpected(answer) }
+        return page.accounts
+    }
 }

@@ -19,6 +19,7 @@ struct RootCommand: AsyncParsableCommand {
             Environment:
               MARTLET_DATA   the data folder, where --data is not given
               MARTLET_KEY    a server key, where --key is not given
+              MARTLET_…      whatever serve and gateway take: MARTLET_LOG_LEVEL for --log-level
 
             Exit codes:
               0    done
@@ -30,13 +31,27 @@ struct RootCommand: AsyncParsableCommand {
             """,
         version: "0.1.0",
         subcommands: [
-            ServeCommand.self, ListenCommand.self, RotateCommand.self, SendCommand.self,
+            ServeCommand.self, GatewayCommand.self, ListenCommand.self, RotateCommand.self,
+            SendCommand.self,
             CancelCommand.self, ReceiptsCommand.self, UpstreamCommand.self, ProjectCommand.self,
-            KeyCommand.self, GroupCommand.self, QuotasCommand.self, TopicsCommand.self,
+            KeyCommand.self, ServiceAccountCommand.self, GroupCommand.self, QuotasCommand.self,
+            TopicsCommand.self,
             SubscribersCommand.self,
             AudienceCommand.self, ExplainCommand.self, FanoutsCommand.self, TopCommand.self,
             CheckCommand.self, DemoCommand.self,
         ])
+}
+
+extension RootCommand {
+    /// What `serve` and `gateway` are told elsewhere comes in front of what was typed.
+    static func main() async {
+        do {
+            await main(try Settings.expanded(Array(CommandLine.arguments.dropFirst())))
+        } catch {
+            Terminal.printError("\(error)")
+            exit(withError: ExitCode.validationFailure)
+        }
+    }
 }
 
 /// A command whose errors are told in one way: on standard error, with exit code 1.

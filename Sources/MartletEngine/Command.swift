@@ -13,6 +13,9 @@ public enum Command: Sendable {
     case changeProject(id: String, weight: Int? = nil, overload: OverloadPolicy? = nil)
     case createKey(project: String, key: NewKey)
     case revokeKey(project: String, keyID: String)
+    /// REG-5. The pair of keys was made where the private one stays.
+    case createServiceAccount(project: String, key: NewServiceAccountKey)
+    case revokeServiceAccount(project: String, keyID: String)
     case register(NewInstance)
     /// With a holder, only while the ordinal is that one's; so below.
     case unregister(project: ProjectNumber, ordinal: Ordinal, holder: Holder? = nil)
@@ -60,6 +63,22 @@ public struct NewKey: Sendable {
         self.id = id
         self.name = name
         self.digest = digest
+    }
+}
+
+/// A service-account key to be: its public half.
+public struct NewServiceAccountKey: Sendable {
+    public var id: String
+    public var name: String
+    public var clientEmail: String
+    /// SubjectPublicKeyInfo, in DER. Judged where assertions are checked.
+    public var publicKey: [UInt8]
+
+    public init(id: String, name: String, clientEmail: String, publicKey: [UInt8]) {
+        self.id = id
+        self.name = name
+        self.clientEmail = clientEmail
+        self.publicKey = publicKey
     }
 }
 

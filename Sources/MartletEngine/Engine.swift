@@ -68,6 +68,10 @@ public struct Engine: ~Copyable {
             try createKey(key, projectID: project, now: now, in: storage)
         case .revokeKey(let project, let keyID):
             try revokeKey(id: keyID, projectID: project, in: storage)
+        case .createServiceAccount(let project, let key):
+            try createServiceAccount(key, projectID: project, now: now, in: storage)
+        case .revokeServiceAccount(let project, let keyID):
+            try revokeServiceAccount(id: keyID, projectID: project, in: storage)
         case .register(let instance):
             try register(instance, now: now, in: storage)
         case .unregister(let project, let ordinal, let holder):
@@ -126,7 +130,8 @@ public struct Engine: ~Copyable {
     private mutating func forget(_ command: Command) {
         switch command {
         case .send, .rotate, .cancel, .receipt, .takeReceipts, .changeProject, .upstream,
-            .takeUpstream, .createGroup, .changeGroup:
+            .takeUpstream, .createGroup, .changeGroup, .createServiceAccount,
+            .revokeServiceAccount:
             break
         case .acknowledge(let acknowledgements):
             for one in acknowledgements where one.departure != nil {

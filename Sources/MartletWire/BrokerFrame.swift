@@ -37,6 +37,7 @@ public enum BrokerFrame: Sendable, Hashable {
     case multicastResult(MulticastResult)
     case channel(ChannelSelection)
     case detached(Detached)
+    case serviceAccountPage(ServiceAccountPage)
 
     public var type: FrameType {
         switch self {
@@ -73,6 +74,7 @@ public enum BrokerFrame: Sendable, Hashable {
         case .multicastResult(let frame): frame.type
         case .channel(let frame): frame.type
         case .detached(let frame): frame.type
+        case .serviceAccountPage(let frame): frame.type
         }
     }
 
@@ -104,6 +106,7 @@ public enum BrokerFrame: Sendable, Hashable {
         case .groupPage(let frame): frame.correlation
         case .groupAccepted(let frame): frame.correlation
         case .multicastResult(let frame): frame.correlation
+        case .serviceAccountPage(let frame): frame.correlation
         }
     }
 
@@ -143,6 +146,7 @@ public enum BrokerFrame: Sendable, Hashable {
         case .multicastResult(let frame): frame.encode(into: &writer)
         case .channel(let frame): frame.encode(into: &writer)
         case .detached(let frame): frame.encode(into: &writer)
+        case .serviceAccountPage(let frame): frame.encode(into: &writer)
         }
     }
 
@@ -201,13 +205,15 @@ public enum BrokerFrame: Sendable, Hashable {
         case .multicastResult: .multicastResult(try MulticastResult(from: &reader))
         case .channel: .channel(try ChannelSelection(from: &reader))
         case .detached: .detached(Detached(from: &reader))
+        case .serviceAccountPage: .serviceAccountPage(try ServiceAccountPage(from: &reader))
         case .hello, .acknowledge, .subscribe, .unsubscribe, .unregister, .send, .changeTopic,
             .audience, .explain, .listTopics, .listSubscribers, .listAudience, .listInstanceTopics,
             .createProject, .listProjects, .createKey, .revokeKey, .listKeys, .deviceState,
             .receipt, .rotate, .cancel, .listenReceipts, .receiptAcknowledge, .changeProject,
             .listFanouts, .status, .quotas, .upstream, .listenUpstream, .upstreamAcknowledge,
             .createGroup, .changeGroup, .findGroup, .listGroups,
-            .multicast, .detach:
+            .multicast, .detach,
+            .createServiceAccount, .revokeServiceAccount, .listServiceAccounts:
             throw .unexpectedFrame(type)
         }
     }

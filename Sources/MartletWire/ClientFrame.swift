@@ -44,6 +44,9 @@ public enum ClientFrame: Sendable, Hashable {
     case listGroups(ListGroupsRequest)
     case channel(ChannelSelection)
     case detach(Detach)
+    case createServiceAccount(CreateServiceAccountRequest)
+    case revokeServiceAccount(RevokeServiceAccountRequest)
+    case listServiceAccounts(ListServiceAccountsRequest)
 
     public var type: FrameType {
         switch self {
@@ -84,6 +87,9 @@ public enum ClientFrame: Sendable, Hashable {
         case .listGroups(let frame): frame.type
         case .channel(let frame): frame.type
         case .detach(let frame): frame.type
+        case .createServiceAccount(let frame): frame.type
+        case .revokeServiceAccount(let frame): frame.type
+        case .listServiceAccounts(let frame): frame.type
         }
     }
 
@@ -121,6 +127,9 @@ public enum ClientFrame: Sendable, Hashable {
         case .changeGroup(let frame): frame.correlation
         case .findGroup(let frame): frame.correlation
         case .listGroups(let frame): frame.correlation
+        case .createServiceAccount(let frame): frame.correlation
+        case .revokeServiceAccount(let frame): frame.correlation
+        case .listServiceAccounts(let frame): frame.correlation
         }
     }
 
@@ -164,6 +173,9 @@ public enum ClientFrame: Sendable, Hashable {
         case .listGroups(let frame): frame.encode(into: &writer)
         case .channel(let frame): frame.encode(into: &writer)
         case .detach(let frame): frame.encode(into: &writer)
+        case .createServiceAccount(let frame): frame.encode(into: &writer)
+        case .revokeServiceAccount(let frame): frame.encode(into: &writer)
+        case .listServiceAccounts(let frame): frame.encode(into: &writer)
         }
     }
 
@@ -231,11 +243,17 @@ public enum ClientFrame: Sendable, Hashable {
         case .listGroups: .listGroups(try ListGroupsRequest(from: &reader))
         case .channel: .channel(try ChannelSelection(from: &reader))
         case .detach: .detach(Detach(from: &reader))
+        case .createServiceAccount:
+            .createServiceAccount(try CreateServiceAccountRequest(from: &reader))
+        case .revokeServiceAccount:
+            .revokeServiceAccount(try RevokeServiceAccountRequest(from: &reader))
+        case .listServiceAccounts:
+            .listServiceAccounts(try ListServiceAccountsRequest(from: &reader))
         case .welcome, .error, .draining, .done, .deliver, .accepted, .topicResult, .audienceResult,
             .explanation, .topicPage, .tokenPage, .project, .projectPage, .key, .keyPage,
             .confirmed, .deleted, .rotated, .cancelled, .receiptEvent, .fanoutPage, .statusResult,
             .quotaList, .upstreamAccepted, .upstreamMessage,
-            .group, .groupPage, .groupAccepted, .multicastResult, .detached:
+            .group, .groupPage, .groupAccepted, .multicastResult, .detached, .serviceAccountPage:
             throw .unexpectedFrame(type)
         }
     }

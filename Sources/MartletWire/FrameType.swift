@@ -85,6 +85,10 @@ public enum FrameType: UInt8, Sendable, CaseIterable, Hashable {
     case channel = 0x98
     case detach = 0x99
     case detached = 0x9A
+    case createServiceAccount = 0x90
+    case revokeServiceAccount = 0x91
+    case listServiceAccounts = 0x92
+    case serviceAccountPage = 0x93
 }
 
 /// Who the client says it is in HELLO, and who the broker takes it for in WELCOME.

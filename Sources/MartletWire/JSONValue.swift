@@ -24,20 +24,38 @@ public indirect enum JSONValue: Sendable, Hashable {
     /// Deepest nesting of lists and objects.
     public static let depthMax = 32
 
+    /// What to do with an object that has a name twice.
+    public enum RepeatedNames: Sendable {
+        /// What is written for Martlet: one of the two is an oversight.
+        case refuse
+        /// As the interfaces do that Martlet answers like.
+        case takeLast
+    }
+
     /// Reads a text that is one value and nothing else but white space.
-    public init(parsing bytes: UnsafeRawBufferPointer) throws(Fault) {
+    public init(
+        parsing bytes: UnsafeRawBufferPointer, repeatedNames: RepeatedNames = .refuse
+    ) throws(Fault) {
         guard UTF8Check.isValid(bytes) else {
             throw Fault(byteOffset: 0, message: "the text is not UTF-8")
         }
-        var parser = JSONParser(bytes)
+        var parser = JSONParser(bytes, repeatedNames)
         self = try parser.value(depth: 0)
         try parser.finish()
     }
 
-    public init(parsing text: String) throws(Fault) {
-        let bytes = [UInt8](text.utf8)
+    public init(
+        parsing text: String, repeatedNames: RepeatedNames = .refuse
+    ) throws(Fault) {
+        try self.init(parsing: [UInt8](text.utf8), repeatedNames: repeatedNames)
+    }
+
+    /// The same, for callers without pointers.
+    public init(
+        parsing bytes: [UInt8], repeatedNames: RepeatedNames = .refuse
+    ) throws(Fault) {
         self = try bytes.span.bytes.withUnsafeBytes { (bytes) throws(Fault) in
-            try JSONValue(parsing: bytes)
+            try JSONValue(parsing: bytes, repeatedNames: repeatedNames)
         }
     }
 
@@ -89,9 +107,13 @@ public indirect enum JSONValue: Sendable, Hashable {
 /// One pass over bytes that are UTF-8. Recursion is bounded by `JSONValue.depthMax`.
 struct JSONParser {
     private let bytes: UnsafeRawBufferPointer
+    private let repeatedNames: JSONValue.RepeatedNames
     private var offset = 0
 
-    init(_ bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
+    init(_ bytes: UnsafeRawBufferPointer, _ repeatedNames: JSONValue.RepeatedNames) {
+        self.bytes = bytes
+        self.repeatedNames = repeatedNames
+    }
 
     private var next: UInt8? { offset < bytes.count ? bytes[offset] : nil }
 
@@ -157,7 +179,8 @@ struct JSONParser {
             skipSpace()
             guard take(":") else { throw fault("a colon is missing") }
             let value = try value(depth: depth + 1)
-            guard members.updateValue(value, forKey: name) == nil else {
+            let former = members.updateValue(value, forKey: name)
+            guard former == nil || repeatedNames == .takeLast else {
                 throw JSONValue.Fault(byteOffset: start, message: "a name is there twice")
             }
             skipSpace()

@@ -13,8 +13,7 @@ extension Message {
     ) throws(MartletError) -> [UnsafeRawBufferPointer] {
         let place = Place.block(platform)
         var ownData: [UnsafeRawBufferPointer] = []
-        var customEntries = 0
-        var options = 0
+        var entries: [UInt8: Int] = [:]
         var fields = Fields(bytes)
         while let field = try next(&fields, place) {
             guard Tag.isAllowed(field.tag, in: platform) else { throw unknown(field.tag, place) }
@@ -26,10 +25,10 @@ extension Message {
                 ownData.append(field.content)
             case Tag.option:
                 _ = try checkedEntry(field, place)
-                options += 1
-            case Tag.custom:
-                try checkCustom(field, place)
-                customEntries += 1
+                entries[field.tag, default: 0] += 1
+            case Tag.custom, Tag.aps:
+                try checkJSON(field, place)
+                entries[field.tag, default: 0] += 1
             case Tag.contentAvailable, Tag.mutableContent:
                 guard field.content.isEmpty else { throw wrongLength(field, 0, place) }
             case Tag.badge:
@@ -38,8 +37,9 @@ extension Message {
             }
         }
         if ownData.count > 1 { try refuseRepeatedKeys(bytes, Tag.data, place) }
-        if options > 1 { try refuseRepeatedKeys(bytes, Tag.option, place) }
-        if customEntries > 1 { try refuseRepeatedKeys(bytes, Tag.custom, place) }
+        for tag in entries.keys.sorted() where entries[tag, default: 0] > 1 {
+            try refuseRepeatedKeys(bytes, tag, place)
+        }
         return ownData
     }
 
@@ -81,22 +81,32 @@ extension Message {
         }
     }
 
-    private static func checkCustom(_ field: Field, _ place: Place) throws(MartletError) {
+    /// A key beside `aps`, or within it.
+    private static func checkJSON(_ field: Field, _ place: Place) throws(MartletError) {
         let (key, value) = try checkedEntry(field, place)
-        guard !key.elementsEqual("aps".utf8) else {
-            throw refusal(
-                "The key aps is the system's; its members have their own fields.",
-                place.path(of: field.tag))
+        if field.tag == Tag.custom {
+            guard !key.elementsEqual("aps".utf8) else {
+                throw refusal(
+                    "The key aps is the system's; its members have their own fields.",
+                    place.path(of: field.tag))
+            }
+            if isReserved(key) { throw reserved(key, place, tag: field.tag) }
         }
-        if isReserved(key) { throw reserved(key, place, tag: field.tag) }
+        let json: JSONValue
         do {
-            _ = try JSONValue(parsing: value)
+            json = try JSONValue(parsing: value)
         } catch {
             throw MartletError(
                 .invalidArgument,
                 "The value of \"\(String(decoding: key.prefix(64), as: UTF8.self))\" is not JSON: "
                     + "\(error.message).",
                 field: place.path(of: field.tag), byteOffset: UInt32(error.byteOffset))
+        }
+        guard field.tag == Tag.aps, key.elementsEqual("alert".utf8) else { return }
+        guard case .object = json else {
+            throw refusal(
+                "The member alert is an object here; the text of an alert is the body.",
+                place.path(of: field.tag))
         }
     }
 

@@ -24,6 +24,7 @@ extension Message {
                 hasNotification = true
                 payloadBytes += field.content.count
             case Tag.subtitle: hasNotification = true
+            case Tag.option, Tag.aps: if Message.showsText(field) { hasNotification = true }
             case Tag.data:
                 dataEntries += 1
                 // The key's count is no payload.
@@ -31,6 +32,15 @@ extension Message {
             default: break
             }
         }
+    }
+
+    /// A notification whose texts are in the application, to be looked up in the user's language.
+    private static func showsText(_ field: Field) -> Bool {
+        let keys: [StaticString] =
+            field.tag == Tag.aps ? ["alert"] : ["title_loc_key", "body_loc_key"]
+        let entry = UnsafeRawBufferPointer(rebasing: field.content.dropFirst(2))
+        let count = Int(field.content[0]) | Int(field.content[1]) << 8
+        return keys.contains { equals(UnsafeRawBufferPointer(rebasing: entry[..<count]), $0) }
     }
 
     /// A platform's block where it lies.
@@ -68,6 +78,7 @@ extension Message {
             case (.block(.apple), Tag.title...Tag.body), (.block(.apple), Tag.subtitle):
                 name = "payload.aps.alert"
             case (.block(.apple), Tag.image): name = "fcm_options.image"
+            case (.block(.apple), Tag.option): return path
             case (_, Tag.title...Tag.image), (_, Tag.option): name = "notification"
             case (_, Tag.data): name = "data"
             case (.block(.web), Tag.timeToLive): name = "headers.TTL"
@@ -81,6 +92,7 @@ extension Message {
             case (_, Tag.collapseKey): name = "collapse_key"
             case (_, Tag.restrictedPackageName): name = "restricted_package_name"
             case (_, Tag.custom): name = "payload"
+            case (_, Tag.aps): name = "payload.aps"
             case (_, Tag.badge): name = "payload.aps.badge"
             case (_, Tag.sound): name = "payload.aps.sound"
             case (_, Tag.category): name = "payload.aps.category"
@@ -183,15 +195,18 @@ extension Message {
 
     /// MSG-4: keys that belong to the system.
     static func isReserved(_ key: UnsafeRawBufferPointer) -> Bool {
-        func equals(_ text: StaticString) -> Bool {
-            key.count == text.utf8CodeUnitCount && begins(text)
-        }
+        func equals(_ text: StaticString) -> Bool { Self.equals(key, text) }
         func begins(_ text: StaticString) -> Bool {
             let prefix = UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount)
             return key.count >= prefix.count && prefix.indices.allSatisfy { key[$0] == prefix[$0] }
         }
         return equals("from") || equals("message_type") || equals("collapse_key")
             || begins("google.") || begins("gcm.")
+    }
+
+    static func equals(_ key: UnsafeRawBufferPointer, _ text: StaticString) -> Bool {
+        key.elementsEqual(
+            UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
     }
 
     /// Finds two equal keys with a table of twice the allowed entries, open addressing. The bytes

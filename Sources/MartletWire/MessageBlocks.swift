@@ -53,11 +53,15 @@ extension Message {
         /// COL-1, `apns-collapse-id`.
         public var collapseID: String?
         public var payload: ApplePayload
+        /// What belongs to the message and not to the dictionary, such as `analytics_label`. Passed
+        /// through.
+        public var options: [DataEntry]
 
         public init(
             notification: Notification? = nil, data: [DataEntry] = [],
             expirationSeconds: Int64? = nil, priority: MessagePriority? = nil,
-            collapseID: String? = nil, payload: ApplePayload = ApplePayload()
+            collapseID: String? = nil, payload: ApplePayload = ApplePayload(),
+            options: [DataEntry] = []
         ) {
             self.notification = notification
             self.data = data
@@ -65,6 +69,7 @@ extension Message {
             self.priority = priority
             self.collapseID = collapseID
             self.payload = payload
+            self.options = options
         }
     }
 
@@ -110,11 +115,15 @@ extension Message {
         public var mutableContent: Bool
         /// Keys beside `aps`, distinct, each with a text of JSON.
         public var custom: [DataEntry]
+        /// Members of `aps` that have no field here, such as `interruption-level`, distinct, each with a
+        /// text of JSON. That of `alert` is an object: its members stand beside title, subtitle and
+        /// body.
+        public var aps: [DataEntry]
 
         public init(
             subtitle: String? = nil, badge: UInt32? = nil, sound: String? = nil,
             category: String? = nil, threadID: String? = nil, contentAvailable: Bool = false,
-            mutableContent: Bool = false, custom: [DataEntry] = []
+            mutableContent: Bool = false, custom: [DataEntry] = [], aps: [DataEntry] = []
         ) {
             self.subtitle = subtitle
             self.badge = badge
@@ -124,6 +133,7 @@ extension Message {
             self.contentAvailable = contentAvailable
             self.mutableContent = mutableContent
             self.custom = custom
+            self.aps = aps
         }
     }
 }
@@ -201,6 +211,7 @@ extension Message {
                 }
                 Self.priority(apns.priority, into: &writer)
                 Self.text(Tag.collapseKey, apns.collapseID, into: &writer)
+                Self.encode(apns.options, as: Tag.option, into: &writer)
                 apns.payload.encode(into: &writer)
             }
         }
@@ -237,5 +248,6 @@ extension Message.ApplePayload {
         }
         Message.encode(custom, as: Message.Tag.custom, into: &writer)
         Message.text(Message.Tag.subtitle, subtitle, into: &writer)
+        Message.encode(aps, as: Message.Tag.aps, into: &writer)
     }
 }

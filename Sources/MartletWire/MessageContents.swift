@@ -53,6 +53,7 @@ extension Message {
             case Tag.mutableContent: payload.mutableContent = try mark(field)
             case Tag.custom: payload.custom.append(try pair(field))
             case Tag.subtitle: payload.subtitle = try text(field)
+            case Tag.aps: payload.aps.append(try pair(field))
             default: return false
             }
             return true
@@ -143,7 +144,8 @@ extension Message {
             apns = APNS(
                 notification: contents.shown, data: contents.data,
                 expirationSeconds: contents.expirationSeconds, priority: contents.priority,
-                collapseID: contents.collapseKey, payload: contents.payload)
+                collapseID: contents.collapseKey, payload: contents.payload,
+                options: contents.options)
         case .web:
             webpush = WebPush(
                 notification: contents.shown, data: contents.data,

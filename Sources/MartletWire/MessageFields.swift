@@ -34,6 +34,7 @@ extension Message {
         public static let mutableContent: UInt8 = 37
         public static let custom: UInt8 = 38
         public static let subtitle: UInt8 = 39
+        public static let aps: UInt8 = 40
 
         /// Whether a field of this version comes at most once.
         static func isSingle(_ tag: UInt8) -> Bool {
@@ -48,9 +49,10 @@ extension Message {
         static func isAllowed(_ tag: UInt8, in platform: Platform) -> Bool {
             switch tag {
             case title...data, priority, collapseKey: true
-            case timeToLive, option: platform != .apple
+            case option: true
+            case timeToLive: platform != .apple
             case restrictedPackageName: platform == .android
-            case expiration, badge...subtitle: platform == .apple
+            case expiration, badge...aps: platform == .apple
             default: false
             }
         }

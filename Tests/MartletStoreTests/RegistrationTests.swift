@@ -154,4 +154,48 @@ struct RegistrationTests {
         #expect(try word("tides", "key-1", digest) == .unauthenticated)
         try bench.expectClean()
     }
+
+    @Test("REG-5: a service-account key is kept as it was told, and revoking ends it")
+    func serviceAccounts() throws {
+        let bench = try Bench()
+        try bench.project("tides")
+        try bench.project("other")
+        let key = NewServiceAccountKey(
+            id: "a1", name: "büro", clientEmail: "a@tides", publicKey: [1, 2, 3])
+        func create(
+            _ project: String = "tides", _ change: (inout NewServiceAccountKey) -> Void = { _ in }
+        ) throws -> ErrorWord? {
+            var key = key
+            change(&key)
+            return refusal(try bench.apply(.createServiceAccount(project: project, key: key)))
+        }
+        func found(_ project: String?) throws -> ServiceAccountKey? {
+            try bench.store.read { (transaction) throws in
+                try? Authentication.serviceAccount(
+                    projectID: project, keyID: "a1", in: transaction
+                ).key
+            }
+        }
+        #expect(try found("tides")?.id == nil)
+        #expect(try create() == nil)
+        #expect(try create() == .alreadyExists)
+        #expect(try create("other") == .alreadyExists)
+        #expect(try create("nowhere") == .notFound)
+        #expect(try create { $0.id = "A" } == .invalidArgument)
+        #expect(try create { $0.id = "" } == .invalidArgument)
+        #expect(try create { $0.clientEmail = "" } == .invalidArgument)
+        #expect(try create { $0.publicKey = [] } == .invalidArgument)
+        try bench.reopen()
+        let kept = try #require(try found("tides"))
+        #expect(kept.name == "büro" && kept.clientEmail == "a@tides")
+        #expect(kept.publicKey == [1, 2, 3])
+        #expect(try found(nil)?.id == "a1")
+        #expect(try found("other")?.id == nil)
+        #expect(
+            refusal(try bench.apply(.revokeServiceAccount(project: "other", keyID: "a1")))
+                == .notFound)
+        _ = try bench.apply(.revokeServiceAccount(project: "tides", keyID: "a1"))
+        #expect(try found("tides")?.id == nil)
+        try bench.expectClean()
+    }
 }

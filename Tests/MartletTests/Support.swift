@@ -21,7 +21,9 @@ final class TemporaryFolder: Sendable {
     }
 
     deinit {
-        for name in ["data.mdb", "lock.mdb", "martlet.lock", "admin.key", "serve.address"] {
+        for name in [
+            "data.mdb", "lock.mdb", "martlet.lock", "admin.key", "token.key", "serve.address",
+        ] {
             unlink(path + "/" + name)
         }
         rmdir(path)

@@ -106,7 +106,7 @@ private struct RandomFrames {
     }
 
     mutating func client() -> ClientFrame {
-        switch Int.random(in: 0..<39, using: &random) {
+        switch Int.random(in: 0..<42, using: &random) {
         case 0:
             .hello(
                 .device(
@@ -190,6 +190,18 @@ private struct RandomFrames {
         case 32..<35: group()
         case 35: flag() ? .channel(ChannelSelection(number: u8() & 63)) : .detach(Detach())
         case 36: .hello(.shared)
+        case 37:
+            .createServiceAccount(
+                CreateServiceAccountRequest(
+                    correlation: correlation(), projectID: text(), keyID: text(), name: text(),
+                    clientEmail: text(), publicKey: bytes()))
+        case 38:
+            .revokeServiceAccount(
+                RevokeServiceAccountRequest(
+                    correlation: correlation(), projectID: text(), keyID: text()))
+        case 39:
+            .listServiceAccounts(
+                ListServiceAccountsRequest(correlation: correlation(), projectID: text()))
         default:
             .send(
                 SendRequest(
@@ -203,7 +215,7 @@ private struct RandomFrames {
     }
 
     mutating func broker() -> BrokerFrame {
-        switch Int.random(in: 0..<31, using: &random) {
+        switch Int.random(in: 0..<32, using: &random) {
         case 0:
             .welcome(
                 Welcome(
@@ -295,6 +307,15 @@ private struct RandomFrames {
                         .init(
                             name: $0.text(), limit: $0.u64(), remaining: $0.u64(),
                             untilFullMilliseconds: $0.flag() ? nil : $0.u32())
+                    }))
+        case 30:
+            .serviceAccountPage(
+                ServiceAccountPage(
+                    correlation: correlation(),
+                    accounts: list {
+                        .init(
+                            keyID: $0.text(), name: $0.text(), clientEmail: $0.text(),
+                            created: $0.instant(), isRevoked: $0.flag())
                     }))
         case 24: .upstreamAccepted(UpstreamAccepted(correlation: correlation(), number: u64()))
         case 25:

@@ -155,6 +155,20 @@ private let common = Message(
         #expect(silent.map(\.collapse) == [.none, .app])
     }
 
+    @Test("COL-2 a notification whose texts the application looks up is one")
+    func lookedUp() throws {
+        for key in ["title_loc_key", "body_loc_key", "sound"] {
+            let message = Message(android: .init(options: [.init(key: key, value: "k")]))
+            let isShown = key != "sound"
+            #expect(
+                try variants(message, collapseKey: "c")[0].collapse
+                    == (isShown ? .app : .named("c")))
+        }
+        let alert = Message.DataEntry(key: "alert", value: #"{"loc-key":"k"}"#)
+        let message = Message(apns: .init(payload: .init(aps: [alert])))
+        #expect(try variants(message, collapseKey: "c")[0].collapse == .app)
+    }
+
     @Test("MSG-3 the size counts for what each platform gets")
     func size() throws {
         func message(_ common: Int, _ own: Int, key: String) -> Message {
@@ -230,6 +244,24 @@ private let common = Message(
             "message.webpush.headers.TTL"
         ),
         (
+            "a member of aps that is no JSON",
+            Message(apns: .init(payload: .init(aps: [.init(key: "c", value: "{]")]))),
+            "message.apns.payload.aps"
+        ),
+        (
+            "the same member of aps twice",
+            Message(
+                apns: .init(
+                    payload: .init(
+                        aps: [.init(key: "c", value: "1"), .init(key: "c", value: "2")]))),
+            "message.apns.payload.aps"
+        ),
+        (
+            "an alert that is a text",
+            Message(apns: .init(payload: .init(aps: [.init(key: "alert", value: "\"a\"")]))),
+            "message.apns.payload.aps"
+        ),
+        (
             "an expiration before 1970", Message(apns: .init(expirationSeconds: -1)),
             "message.apns.headers.apns-expiration"
         ),
@@ -277,7 +309,7 @@ private let common = Message(
     /// what is wrong | bytes | field
     static let malformed: [(String, [UInt8], String)] = [
         ("Apple's badge in Android's block", field(5, field(32, [0, 0, 0, 0])), "message.android"),
-        ("an option in Apple's block", field(6, field(21, [0, 0])), "message.apns"),
+        ("a package name in Apple's block", field(6, field(20, [65])), "message.apns"),
         ("a package name on the web", field(7, field(20, [65])), "message.webpush"),
         ("a time to live in Apple's block", field(6, field(16, [0, 0, 0, 0])), "message.apns"),
         ("a block in a block", field(5, field(5, [])), "message.android"),
@@ -375,10 +407,13 @@ private let common = Message(
                 let block = Message.APNS(
                     notification: notification(), data: entries(),
                     payload: .init(
-                        subtitle: text(), badge: 7, sound: text(), contentAvailable: true))
+                        subtitle: text(), badge: 7, sound: text(), contentAvailable: true,
+                        aps: [.init(key: "alert", value: #"{"loc-key":"k"}"#)]),
+                    options: entries())
                 message.apns = block
                 expected[.apple] = merge(plain, block.notification, block.data)
                 expected[.apple]!.applePayload = block.payload
+                expected[.apple]!.options = block.options
             }
             if Bool.random(using: &random) {
                 let block = Message.WebPush(notification: notification(), data: entries())

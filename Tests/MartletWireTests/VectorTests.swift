@@ -45,7 +45,8 @@ private let storm = Message(
         payload: .init(
             subtitle: "North Sea", badge: 3, sound: "horn.caf", category: "warning",
             threadID: "north-sea", contentAvailable: true, mutableContent: true,
-            custom: [.init(key: "gusts", value: #"{"knots":[47,52]}"#)])),
+            custom: [.init(key: "gusts", value: #"{"knots":[47,52]}"#)],
+            aps: [.init(key: "interruption-level", value: #""critical""#)])),
     webpush: .init(
         notification: .init(image: "https://example.com/s.png"), timeToLiveSeconds: 0,
         priority: .high, topic: "storm",
@@ -440,6 +441,25 @@ private let administrators: [String: AnyFrame] = [
             KeyPage(
                 correlation: 21,
                 keys: [.init(keyID: "k1", name: "büro", created: now, isRevoked: true)]))),
+    "create-service-account": .client(
+        .createServiceAccount(
+            CreateServiceAccountRequest(
+                correlation: 22, projectID: "tides", keyID: "a1b2", name: "büro",
+                clientEmail: "s@tides", publicKey: [0x30, 0x03, 0x02, 0x01]))),
+    "revoke-service-account": .client(
+        .revokeServiceAccount(
+            RevokeServiceAccountRequest(correlation: 23, projectID: "tides", keyID: "a1b2"))),
+    "list-service-accounts": .client(
+        .listServiceAccounts(ListServiceAccountsRequest(correlation: 24, projectID: "tides"))),
+    "service-account-page": .broker(
+        .serviceAccountPage(
+            ServiceAccountPage(
+                correlation: 24,
+                accounts: [
+                    .init(
+                        keyID: "a1b2", name: "büro", clientEmail: "s@tides", created: now,
+                        isRevoked: false)
+                ]))),
 ]
 
 /// Every vector's file name and value.

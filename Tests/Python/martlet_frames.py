@@ -63,7 +63,7 @@ HELLO_BY_ROLE = {
 }
 
 # (number, name, fields). A field is (name, type) or (name, type, allowed values); a type is an
-# integer, "str", "rest", "magic", "hello", or a list of fields, which stands for `u16 n · n × (…)`.
+# integer, "str", "bytes", "rest", "magic", "hello", or a list of fields, which stands for `u16 n · n × (…)`.
 FRAMES = [
     (0x01, "HELLO", [("magic", "magic"), ("version", "u8", {1: "1"}), ("role", "u8", ROLES),
                      ("by role", "hello")]),
@@ -171,6 +171,15 @@ FRAMES = [
     (0x98, "CHANNEL", [("channel", "u8", range(1 + APPS_PER_CONNECTION_MAX))]),
     (0x99, "DETACH", []),
     (0x9A, "DETACHED", []),
+    (0x90, "CREATE_SERVICE_ACCOUNT", [C, ("project ID", "str"), ("key ID", "str"),
+                                      ("name", "str"), ("client e-mail", "str"),
+                                      ("public key", "bytes")]),
+    (0x91, "REVOKE_SERVICE_ACCOUNT", [C, ("project ID", "str"), ("key ID", "str")]),
+    (0x92, "LIST_SERVICE_ACCOUNTS", [C, ("project ID", "str")]),
+    (0x93, "SERVICE_ACCOUNT_PAGE", [C, ("accounts", [("key ID", "str"), ("name", "str"),
+                                                     ("client e-mail", "str"),
+                                                     ("created", "i64"),
+                                                     ("revoked", "u8", {0: "", 1: ""})])]),
 ]
 NAMES = {number: name for number, name, _ in FRAMES}
 NUMBERS = {name: number for number, name, _ in FRAMES}
@@ -217,6 +226,10 @@ class Walker:
                 values[name] = [self.fields(kind, f"{path}[{i}] ") for i in range(count)]
             elif kind == "str":
                 values[name] = self.text(path)
+            elif kind == "bytes":
+                raw = self.take(2)
+                values[name] = self.take(struct.unpack("<H", raw)[0])
+                self.notes.append((raw + values[name], path, f"{len(values[name])} bytes"))
             elif kind == "magic":
                 raw = self.take(4)
                 if raw != b"MRTL":
@@ -266,6 +279,8 @@ def write_fields(fields, values):
         elif kind == "str":
             raw = value.encode("utf-8")
             out += struct.pack("<H", len(raw)) + raw
+        elif kind == "bytes":
+            out += struct.pack("<H", len(value)) + value
         elif kind == "magic":
             out += b"MRTL"
         elif kind == "hello":

@@ -17,12 +17,12 @@ MESSAGE_TAGS = {
     19: ("collapse key", "text"), 20: ("restricted package name", "text"), 21: ("option", "pair"),
     32: ("badge", "<I"), 33: ("sound", "text"), 34: ("category", "text"),
     35: ("content-available", "mark"), 36: ("thread-id", "text"), 37: ("mutable-content", "mark"),
-    38: ("custom", "pair"), 39: ("subtitle", "text"),
+    38: ("custom", "pair"), 39: ("subtitle", "text"), 40: ("aps", "pair"),
 }
 BLOCKS = {5: "android", 6: "apns", 7: "webpush"}
 BLOCK_TAGS = {
     5: {1, 2, 3, 4, 16, 18, 19, 20, 21},
-    6: {1, 2, 3, 4, 17, 18, 19, *range(32, 40)},
+    6: {1, 2, 3, 4, 17, 18, 19, 21, *range(32, 41)},
     7: {1, 2, 3, 4, 16, 18, 19, 21},
 }
 
@@ -142,5 +142,8 @@ def apns_dictionary(shown):
     for name in ("content-available", "mutable-content"):
         if shown.get(name):
             aps[name] = 1
+    for key, value in shown.get("aps", {}).items():
+        value = json.loads(value)
+        aps[key] = {**value, **alert} if key == "alert" else value
     custom = {key: json.loads(value) for key, value in shown.get("custom", {}).items()}
     return {**shown["data"], **custom, "aps": aps}

@@ -137,6 +137,19 @@ extension Broker {
         return InstanceCredentials(token: instance.token.text, deviceKey: deviceKey)
     }
 
+    /// What is known of an instance.
+    /// - Throws: `NOT_FOUND` for the project, and for a token that is not registered in it;
+    ///   `INVALID_ARGUMENT` for a text that is no token.
+    public func instance(
+        _ token: String, in project: String
+    ) throws(MartletError) -> InstanceSummary {
+        let number = try number(of: project)
+        let found = try ask { try Listing.instance(token, in: number, $0) }
+        return InstanceSummary(
+            app: found.app.name, platform: found.app.platform,
+            registered: found.instance.registered)
+    }
+
     /// REG-4: gives an instance another token and returns it; the old one is `UNREGISTERED` from
     /// then on. Subscriptions, mailbox and device key stay. A device that did not ask for it is
     /// told of it on its next connection.

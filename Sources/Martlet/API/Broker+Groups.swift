@@ -63,6 +63,14 @@ extension Broker {
         return GroupDetails(try ask { try Listing.group(named: name, in: number, $0) })
     }
 
+    /// A group by its key; nil if there is none.
+    /// - Throws: `NOT_FOUND` for the project.
+    public func group(key: String, in project: String) throws(MartletError) -> GroupDetails? {
+        let number = try number(of: project)
+        guard let key = try? GroupKey(validating: key) else { return nil }
+        return try ask { try Listing.group(key, in: number, $0) }.map { GroupDetails($0) }
+    }
+
     /// A project's groups in the order of their names.
     /// - Parameters:
     ///   - after: the `next` of the page before.

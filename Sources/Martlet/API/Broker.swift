@@ -29,6 +29,7 @@ public final class Broker: Sendable {
     private let inquiry: Inquiry
     let clock: @Sendable () -> Instant
     let quotas: ProjectQuotas
+    let senderCredentials: SenderCredentials
     private let configuration: BrokerConfiguration
     private let loops: [RunningLoop]
     private let isClosed = Atomic(false)
@@ -60,6 +61,8 @@ public final class Broker: Sendable {
         store = try Store(
             StoreConfiguration(folder: configuration.folder, mapBytes: configuration.mapBytes))
         administratorKey = try DataFolder.administratorKey(in: configuration.folder)
+        senderCredentials = SenderCredentials(
+            store: store, secret: try DataFolder.tokenSecret(in: configuration.folder))
         quotas = ProjectQuotas(configuration.limits)
         committer = Committer(
             store: store, limits: configuration.limits, quotas: quotas, clock: clock,
@@ -75,7 +78,8 @@ public final class Broker: Sendable {
             try committer.start()
             try inquiry.start()
             port = try Self.startLoops(
-                configuration, gauges, inquiry, peers, quotas, administratorKey, &started)
+                configuration, gauges, inquiry, peers, quotas, senderCredentials,
+                administratorKey, &started)
             if let port, let host = configuration.address?.host {
                 try DataFolder.writeAddress(host: host, port: port, in: configuration.folder)
             }
@@ -90,7 +94,8 @@ public final class Broker: Sendable {
 
     private static func startLoops(
         _ configuration: BrokerConfiguration, _ gauges: Gauges, _ inquiry: Inquiry,
-        _ peers: Peers, _ quotas: ProjectQuotas, _ administratorKey: String,
+        _ peers: Peers, _ quotas: ProjectQuotas, _ senderCredentials: SenderCredentials,
+        _ administratorKey: String,
         _ started: inout [RunningLoop]
     ) throws -> UInt16? {
         let (store, committer, clock) = (gauges.store, gauges.committer, gauges.clock)
@@ -111,7 +116,8 @@ public final class Broker: Sendable {
                 number: number, store: store, inquiry: inquiry, committer: committer,
                 committerAddress: committerAddress, clock: clock,
                 monotonic: { SystemClock.monotonicMilliseconds() }, configuration: configuration,
-                administratorKey: digest, connectionNumbers: numbers, ceiling: ceiling,
+                administratorKey: digest, senderCredentials: senderCredentials,
+                connectionNumbers: numbers, ceiling: ceiling,
                 quotas: quotas,
                 requestMemory: gauges.requestMemory,
                 frameBounds: FrameBounds(configuration.limits, loopCount: count),
@@ -227,6 +233,15 @@ public final class Broker: Sendable {
             throw .unreadable(error)
         }
     }
+
+    /// Returns when everything that was asked for before is written: the broker takes changes.
+    /// - Throws: `UNAVAILABLE` and why it does not.
+    public func checkWrites() async throws(MartletError) {
+        _ = try await perform(.acknowledge([]))
+    }
+
+    /// The broker's wall clock.
+    public var now: Instant { clock() }
 
     /// What the broker does at this moment.
     public var statistics: BrokerStatistics { gauges.statistics }

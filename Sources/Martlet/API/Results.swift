@@ -57,6 +57,14 @@ public struct InstanceCredentials: Sendable, Hashable {
     }
 }
 
+/// An instance without its secrets (REG-1).
+public struct InstanceSummary: Sendable, Hashable {
+    /// A package name or bundle ID.
+    public var app: String
+    public var platform: Platform
+    public var registered: Instant
+}
+
 /// How a change of subscriptions went (TOP-4).
 public struct TopicChangeSummary: Sendable, Hashable {
     public struct Failure: Sendable, Hashable {
@@ -290,6 +298,8 @@ public struct ConditionExplanation: Sendable, Hashable {
 /// What a broker does at this moment, and did since it was opened.
 public struct BrokerStatistics: Sendable, Hashable {
     public var connectionCount = 0
+    /// Messages of senders, those that were only checked and those that were told again too.
+    public var acceptedCount: UInt64 = 0
     public var deliveredCount: UInt64 = 0
     public var acknowledgedCount: UInt64 = 0
     /// How often a session could not keep up and went on from its mailbox (FAN-6).
@@ -308,4 +318,6 @@ public struct BrokerStatistics: Sendable, Hashable {
     public var storeBytesUsed = 0
     /// Bytes that the process has allocated, over all its brokers; nil without jemalloc.
     public var allocatedBytes: Int?
+
+    public init() {}
 }

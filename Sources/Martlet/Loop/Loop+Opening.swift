@@ -70,12 +70,9 @@ extension Loop where Kernel: ~Copyable {
                 mailbox: found.state, state: state, taken: unconfirmed,
                 token: found.instance.token.text == token ? "" : found.instance.token.text)
         case .sender(let projectID, let serverKey):
-            let digest = Credentials.digest(serverKey)
-            let keyID = Credentials.keyID(of: serverKey)
-            let project = try context.store.read { (transaction) throws in
-                try Authentication.sender(
-                    projectID: projectID, keyID: keyID, digest: digest, in: transaction)
-            }
+            let project = try context.senderCredentials.sender(
+                presenting: serverKey, of: projectID, now: context.clock()
+            ).project
             try context.quotas.senderConnects(to: project.number, at: context.clock())
             welcome(connection, .sender(project.number), senderID: project.senderID)
         case .administrator(let key, let projectID):

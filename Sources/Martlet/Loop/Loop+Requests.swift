@@ -194,8 +194,23 @@ extension Loop where Kernel: ~Copyable {
                 .revokeKey(project: frame.projectID, keyID: frame.keyID), frame.correlation,
                 connection)
 
+        case .createServiceAccount(let frame):
+            try connection.pointee.principal.checkAdministrator()
+            try ask(
+                .createServiceAccount(
+                    project: frame.projectID,
+                    key: NewServiceAccountKey(
+                        id: frame.keyID, name: frame.name, clientEmail: frame.clientEmail,
+                        publicKey: frame.publicKey)), frame.correlation, connection)
+        case .revokeServiceAccount(let frame):
+            try connection.pointee.principal.checkAdministrator()
+            try ask(
+                .revokeServiceAccount(project: frame.projectID, keyID: frame.keyID),
+                frame.correlation, connection)
+
         case .condition, .listTopics, .listSubscribers, .listAudience, .listInstanceTopics,
-            .listProjects, .listKeys, .listFanouts, .status, .findGroup, .listGroups:
+            .listProjects, .listKeys, .listFanouts, .status, .findGroup, .listGroups,
+            .listServiceAccounts:
             let charge = try charge(connection)
             do throws(MartletError) {
                 try context.inquiry.ask(

@@ -26,6 +26,7 @@ struct LoopContext: Sendable {
     let monotonic: @Sendable () -> Int64
     let configuration: BrokerConfiguration
     let administratorKey: SecretDigest
+    let senderCredentials: SenderCredentials
     let connectionNumbers: ConnectionNumbers
     /// FAN-7; nil: as many as can be.
     let ceiling: DeliveryCeiling?

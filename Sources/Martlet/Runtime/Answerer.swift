@@ -57,6 +57,20 @@ struct Answerer: Sendable {
                             keyID: $0.id, name: $0.name, created: $0.created,
                             isRevoked: $0.isRevoked)
                     }))
+        case .listServiceAccounts(let question):
+            try principal.checkAdministrator()
+            let keys = try store.read { (transaction) throws in
+                let project = try Authentication.project(id: question.projectID, in: transaction)
+                return try transaction.serviceAccountKeys(of: project.number)
+            }
+            return .serviceAccountPage(
+                ServiceAccountPage(
+                    correlation: question.correlation,
+                    accounts: keys.map {
+                        ServiceAccountPage.Entry(
+                            keyID: $0.id, name: $0.name, clientEmail: $0.clientEmail,
+                            created: $0.created, isRevoked: $0.isRevoked)
+                    }))
         case .cancel(let request):
             let project = try principal.senderProject()
             let count = try store.read { (transaction) throws in

@@ -77,6 +77,9 @@ final class Committer: Sendable {
         }
     }
 
+    /// Messages that senders were told are accepted.
+    let acceptedCount = Atomic<UInt64>(0)
+
     /// Applies what waits, then ends. No request is taken any more.
     func stop() {
         inbox.close()
@@ -234,7 +237,9 @@ final class Committer: Sendable {
         }
         for (request, outcome) in zip(batch, done.outcomes) {
             switch outcome {
-            case .accepted(_, let fanouts): begin(fanouts)
+            case .accepted(_, let fanouts):
+                begin(fanouts)
+                acceptedCount.add(1, ordering: .relaxed)
             case .project(let project):
                 book.setWeight(project.weight, of: project.number)
                 tellAll(.weight(project.number, project.weight))

@@ -16,6 +16,10 @@ package enum Credentials {
 
     static func deviceKey() -> String { Base64URL.encode(random(Limits.deviceKeyRandomBytes)) }
 
+    static func tokenSecret() -> String {
+        Base64URL.encode(random(Limits.accessTokenSecretBytes))
+    }
+
     /// `ID.SECRET`: the ID finds the record, the digest is of the whole text.
     static func serverKey() -> (id: String, text: String) {
         let id = Base64URL.encode(random(9))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The small files beside the store: the administrator key, readable by the owner alone, and the
-// address at which a running broker listens, so that commands on the same machine find it.
+// The small files beside the store: the administrator key and the secret of access tokens, readable by
+// the owner alone, and the address at which a running broker listens, so that commands on the same machine find it.
 // Rests on POSIX files.
 
 import Glibc
@@ -12,11 +12,28 @@ import MartletStore
 enum DataFolder {
     /// Reads the administrator key, or makes one.
     static func administratorKey(in folder: String) throws -> String {
-        let path = folder + "/admin.key"
-        if let key = read(path), !key.isEmpty { return key }
-        let key = Credentials.deviceKey()
-        try write(key, to: path)
-        return key
+        try secret("admin.key", in: folder, Credentials.deviceKey)
+    }
+
+    /// REG-5: what access tokens are signed with. Without the file, those of before are not valid.
+    static func tokenSecret(in folder: String) throws -> [UInt8] {
+        let text = try secret("token.key", in: folder, Credentials.tokenSecret)
+        guard let secret = Base64URL.decode(text), secret.count == Limits.accessTokenSecretBytes
+        else {
+            throw StoreOpenError.folder(
+                folder + "/token.key", text: "it is not a key of Martlet; delete it for a new one")
+        }
+        return secret
+    }
+
+    private static func secret(
+        _ name: String, in folder: String, _ make: () -> String
+    ) throws -> String {
+        let path = folder + "/" + name
+        if let secret = read(path), !secret.isEmpty { return secret }
+        let secret = make()
+        try write(secret, to: path)
+        return secret
     }
 
     static func writeAddress(host: String, port: UInt16, in folder: String) throws {

@@ -43,6 +43,7 @@ final class Gauges: Sendable {
             result.acceptFailureCount += metrics.acceptFailures.load(ordering: .relaxed)
             result.frameBytes += metrics.frameBytes.load(ordering: .relaxed)
         }
+        result.acceptedCount = committer.acceptedCount.load(ordering: .relaxed)
         result.requestBytes = requestMemory.total
         result.commandsWaiting = committer.inbox.count
         result.storeBytesUsed = store.size.used

@@ -62,6 +62,8 @@ package final class SteppedBroker<Kernel: Transport & ~Copyable> {
                 number: number, store: store, inquiry: inquiry, committer: committer,
                 committerAddress: committerTransport.address, clock: clock, monotonic: monotonic,
                 configuration: configuration, administratorKey: digest,
+                // Nobody presents an access token to a broker without a folder.
+                senderCredentials: SenderCredentials(store: store, secret: Array(digest.bytes)),
                 connectionNumbers: numbers, ceiling: ceiling, quotas: quotas,
                 requestMemory: gauges.requestMemory,
                 frameBounds: FrameBounds(configuration.limits, loopCount: loopCount),

@@ -31,6 +31,15 @@ struct KeyAnswer: Encodable, Sendable {
     var revoked: Bool
 }
 
+struct ServiceAccountAnswer: Encodable, Sendable {
+    var keyID: String
+    var name: String
+    var clientEmail: String
+    /// ISO 8601.
+    var created: String
+    var revoked: Bool
+}
+
 struct SendAnswer: Encodable, Sendable {
     /// nil after validation alone.
     var messageID: String?

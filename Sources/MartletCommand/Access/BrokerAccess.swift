@@ -5,6 +5,7 @@
 
 import FoundationEssentials
 import Martlet
+import MartletGateway
 
 /// Projects and keys.
 protocol AdministratorAccess: Sendable {
@@ -19,6 +20,9 @@ protocol AdministratorAccess: Sendable {
     func createKey(name: String, in project: String) async throws -> NewKeyAnswer
     func keys(in project: String) async throws -> [KeyAnswer]
     func revokeKey(_ id: String, in project: String) async throws
+    func createServiceAccount(_ file: ServiceAccountFile, named name: String) async throws
+    func serviceAccounts(in project: String) async throws -> [ServiceAccountAnswer]
+    func revokeServiceAccount(_ id: String, in project: String) async throws
     func close() async throws
 }
 

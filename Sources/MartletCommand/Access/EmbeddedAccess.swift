@@ -4,6 +4,7 @@
 // the embedding API.
 
 import Martlet
+import MartletGateway
 
 struct EmbeddedAdministrator: AdministratorAccess {
     let broker: Broker
@@ -43,6 +44,24 @@ struct EmbeddedAdministrator: AdministratorAccess {
 
     func revokeKey(_ id: String, in project: String) async throws {
         try await broker.revokeServerKey(id, in: project)
+    }
+
+    func createServiceAccount(_ file: ServiceAccountFile, named name: String) async throws {
+        try await broker.createServiceAccount(
+            keyID: file.keyID, named: name, clientEmail: file.clientEmail,
+            publicKey: file.publicKey, in: file.projectID)
+    }
+
+    func serviceAccounts(in project: String) async throws -> [ServiceAccountAnswer] {
+        try broker.serviceAccounts(in: project).map {
+            ServiceAccountAnswer(
+                keyID: $0.keyID, name: $0.name, clientEmail: $0.clientEmail,
+                created: $0.created.iso8601, revoked: $0.isRevoked)
+        }
+    }
+
+    func revokeServiceAccount(_ id: String, in project: String) async throws {
+        try await broker.revokeServiceAccount(id, in: project)
     }
 
     func close() async throws { try await broker.close() }

@@ -3,6 +3,7 @@
 // A running broker, over the wire. Rests on MartletClient.
 
 import MartletClient
+import MartletGateway
 
 struct WireAdministrator: AdministratorAccess {
     let administrator: MartletAdministrator
@@ -51,6 +52,24 @@ struct WireAdministrator: AdministratorAccess {
 
     func revokeKey(_ id: String, in project: String) async throws {
         try await administrator.revokeKey(id, inProject: project)
+    }
+
+    func createServiceAccount(_ file: ServiceAccountFile, named name: String) async throws {
+        try await administrator.createServiceAccount(
+            keyID: file.keyID, name: name, clientEmail: file.clientEmail,
+            publicKey: file.publicKey, inProject: file.projectID)
+    }
+
+    func serviceAccounts(in project: String) async throws -> [ServiceAccountAnswer] {
+        try await administrator.serviceAccounts(inProject: project).map {
+            ServiceAccountAnswer(
+                keyID: $0.keyID, name: $0.name, clientEmail: $0.clientEmail,
+                created: $0.created.iso8601, revoked: $0.isRevoked)
+        }
+    }
+
+    func revokeServiceAccount(_ id: String, in project: String) async throws {
+        try await administrator.revokeServiceAccount(id, inProject: project)
     }
 
     func close() async throws { await administrator.close() }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `martlet serve`: a broker on a data folder, until a signal. Rests on the embedding API.
+// `martlet serve`: a broker on a data folder, with a gateway if it is asked for, until a signal; and
+// `martlet gateway`, which asks for one. Rests on the embedding API and MartletGateway.
 
 import ArgumentParser
-import Logging
 import Martlet
-import MartletStore
+import MartletGateway
+import ServiceLifecycle
 
 struct ServeCommand: ReportingCommand {
     static let configuration = CommandConfiguration(
@@ -14,116 +15,104 @@ struct ServeCommand: ReportingCommand {
         discussion: """
             Prints one line when it listens. SIGINT (Ctrl-C) or SIGTERM tells clients to go, finishes \
             what was accepted, and ends with 0; a second signal ends at once. Logs go to standard \
-            error.
+            error. With --http, SDKs of the original system are served too.
             """)
 
-    @OptionGroup var folder: FolderOptions
+    @OptionGroup var options: ServeOptions
+    @OptionGroup var http: HTTPOptions
     @OptionGroup var output: OutputOptions
 
-    @Option(help: "The IPv4 or IPv6 address to listen on; 0.0.0.0 and :: are all of them.")
-    var host = "127.0.0.1"
-
-    @Option(help: "The port to listen on; 0 lets the system choose.")
-    var port = UInt16(Limits.defaultPort)
-
-    @Option(help: "Threads that serve connections; 0: one for each core.")
-    var loops = 0
-
-    @Option(help: "Connections that each loop serves at most.")
-    var connectionsPerLoop = 65_536
-
-    @Option(help: "Close a connection that was silent for so many seconds.")
-    var idleSeconds = Limits.idleSecondsDefault
-
-    @Option(help: "Close a connection that has not said hello after so many seconds.")
-    var handshakeSeconds = Limits.handshakeSecondsDefault
-
-    @Option(
-        help: ArgumentHelp(
-            "Set a limit of mailboxes, rates and fanouts, 0 for none; may be given again. Names: "
-                + LimitSetting.list + ".", valueName: "name=value"))
-    var limit: [String] = []
-
-    @Option(
-        help:
-            "Deliveries of messages to many instances per second, over all projects; 0: any number."
-    )
-    var deliveriesPerSecond = 0
-
-    @Option(help: "What is logged: trace, debug, info, notice, warning, error or critical.")
-    var logLevel = "notice"
-
-    func validate() throws {
-        guard (0...256).contains(loops) else {
-            throw ValidationError("--loops takes a number from 0 to 256.")
-        }
-        guard (1...1_048_576).contains(connectionsPerLoop) else {
-            throw ValidationError("--connections-per-loop takes a number from 1 to 1048576.")
-        }
-        guard idleSeconds > 0, handshakeSeconds > 0 else {
-            throw ValidationError("--idle-seconds and --handshake-seconds take at least 1.")
-        }
-        guard (0...Limits.deliveriesPerSecondMax).contains(deliveriesPerSecond) else {
-            throw ValidationError(
-                "--deliveries-per-second takes a number from 0 to \(Limits.deliveriesPerSecondMax)."
-            )
-        }
-        for text in limit where LimitSetting(text) == nil {
-            throw ValidationError(
-                "--limit takes name=value with a whole number, not '\(text)'. Names: "
-                    + LimitSetting.list + ".")
-        }
-        guard Logger.Level(rawValue: logLevel) != nil else {
-            throw ValidationError("--log-level does not take '\(logLevel)'.")
-        }
+    func perform() async throws {
+        try await Serving(options: options, http: http, output: output, httpOtherwise: nil).run()
     }
+}
+
+struct GatewayCommand: ReportingCommand {
+    /// Where it serves HTTP unless it is told.
+    static let address = "127.0.0.1:\(Limits.httpPort)"
+
+    static let configuration = CommandConfiguration(
+        commandName: "gateway",
+        abstract: "Run a broker, and serve SDKs of the original system over HTTP.",
+        discussion: """
+            The same as `martlet serve --http \(address)`. SDKs authenticate with the file that \
+            `martlet service-account create` prints.
+            """)
+
+    @OptionGroup var options: ServeOptions
+    @OptionGroup var http: HTTPOptions
+    @OptionGroup var output: OutputOptions
+
+    func perform() async throws {
+        try await Serving(
+            options: options, http: http, output: output, httpOtherwise: Self.address
+        ).run()
+    }
+}
+
+/// A broker, and perhaps a gateway, from the first line to the last.
+private struct Serving {
+    var options: ServeOptions
+    var http: HTTPOptions
+    var output: OutputOptions
+    var httpOtherwise: String?
 
     private struct Ready: Encodable {
         var host: String
         var port: UInt16
         var data: String
+        /// Where HTTP is served; nil: nowhere.
+        var http: String?
     }
 
-    func perform() async throws {
+    func run() async throws {
         let interrupt = Interrupt.prepare()
         DescriptorLimit.raise()
-        let path = folder.access.folder
-        var configuration = BrokerConfiguration(
-            folder: path, address: .init(host: host, port: port))
-        configuration.loopCount = loops
-        configuration.connectionsPerLoopMax = connectionsPerLoop
-        configuration.idleSeconds = idleSeconds
-        configuration.handshakeSeconds = handshakeSeconds
-        configuration.deliveriesPerSecond = deliveriesPerSecond
-        for setting in limit.compactMap({ LimitSetting($0) }) {
-            setting.apply(to: &configuration.limits)
+        let broker = try await options.open()
+        let logger = options.configuration.logger
+        guard let configuration = http.configuration(otherwise: httpOtherwise, logger: logger)
+        else {
+            tellReady(broker, http: nil)
+            await interrupt.wait()
+            return try await showing(Self.finishing) { try await broker.close() }
         }
-        configuration.logger = .standardError(Logger.Level(rawValue: logLevel) ?? .notice)
-        let broker = try await Self.open(configuration)
-        let port = broker.port ?? port
-        if output.json {
-            JSON.print(Ready(host: host, port: port, data: path))
-        } else {
-            Terminal.print(
-                "Martlet listens on \(Self.shown(host)):\(port), data in \(path). Ctrl-C stops it.")
-        }
-        await interrupt.wait()
-        try await showing("Finishing what was accepted; a second signal ends at once") {
+        let server: GatewayServer
+        do throws(MartletError) {
+            server = try GatewayServer(Gateway(broker, configuration))
+        } catch {
             try await broker.close()
+            throw error
+        }
+        let group = ServiceGroup(
+            configuration: .init(services: [BrokerService(broker), server], logger: logger))
+        try await withThrowingTaskGroup(of: Void.self) { tasks in
+            tasks.addTask { try await group.run() }
+            tasks.addTask {
+                let port = try await server.port()
+                let scheme = configuration.certificate == nil ? "http" : "https"
+                let host = Self.shown(configuration.address.host)
+                tellReady(broker, http: "\(scheme)://\(host):\(port)")
+                await interrupt.wait()
+                await showing(Self.finishing) { await group.triggerGracefulShutdown() }
+            }
+            try await tasks.waitForAll()
         }
     }
 
-    /// A command that works on the folder has it for some milliseconds, and so does a broker that was
-    /// killed; that is waited for.
-    private static func open(_ configuration: BrokerConfiguration) async throws -> Broker {
-        for _ in 0..<10 {
-            do {
-                return try await Broker.open(configuration)
-            } catch StoreOpenError.inUse {
-                try await Task.sleep(for: .milliseconds(100))
-            }
+    private static let finishing =
+        "Finishing what was accepted; a second signal ends at once"
+
+    private func tellReady(_ broker: Broker, http: String?) {
+        let folder = options.folder.access.folder
+        let port = broker.port ?? options.port
+        if output.json {
+            JSON.print(Ready(host: options.host, port: port, data: folder, http: http))
+        } else {
+            let gateway = http.map { ", SDKs at \($0)" } ?? ""
+            Terminal.print(
+                "Martlet listens on \(Self.shown(options.host)):\(port)\(gateway), data in "
+                    + "\(folder). Ctrl-C stops it.")
         }
-        return try await Broker.open(configuration)
     }
 
     private static func shown(_ host: String) -> String { host.contains(":") ? "[\(host)]" : host }

@@ -8,12 +8,13 @@ public import MartletBase
 /// Checks credentials against a snapshot.
 public enum Authentication {
     /// A server key in text is `ID.SECRET`; `digest` is that of the whole text.
+    /// - Parameter projectID: nil: whichever the key is one of.
     public static func sender(
-        projectID: String, keyID: String, digest: SecretDigest,
+        projectID: String? = nil, keyID: String, digest: SecretDigest,
         in storage: borrowing some StorageReader & ~Copyable
     ) throws -> Project {
         guard let key = try storage.serverKey(id: keyID), key.digest.matches(digest),
-            let project = try storage.project(key.project), project.id == projectID
+            let project = try storage.project(key.project), project.id == projectID ?? project.id
         else {
             throw MartletError(
                 .unauthenticated,
@@ -25,6 +26,28 @@ public enum Authentication {
                 .unauthenticated, "The server key was revoked; use another.", field: "server key")
         }
         return project
+    }
+
+    /// The project of a service-account key that is not revoked.
+    /// - Parameter projectID: nil: whichever the key is one of.
+    public static func serviceAccount(
+        projectID: String? = nil, keyID: String,
+        in storage: borrowing some StorageReader & ~Copyable
+    ) throws -> (project: Project, key: ServiceAccountKey) {
+        guard let key = try storage.serviceAccountKey(id: keyID),
+            let project = try storage.project(key.project), project.id == projectID ?? project.id
+        else {
+            throw MartletError(
+                .unauthenticated,
+                "The service account is not one of this project's; 'martlet service-account create' "
+                    + "makes one.", field: "service account")
+        }
+        guard !key.isRevoked else {
+            throw MartletError(
+                .unauthenticated, "The service-account key was revoked; use another.",
+                field: "service account")
+        }
+        return (project, key)
     }
 
     /// REG-4: a former token and the key let a device in as well, for it may not have heard of the

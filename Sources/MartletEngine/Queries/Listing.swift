@@ -88,6 +88,15 @@ public enum Listing {
         return try GroupMembers(group, in: project, storage)
     }
 
+    public static func group(
+        _ key: GroupKey, in project: ProjectNumber,
+        _ storage: borrowing some StorageReader & ~Copyable
+    ) throws -> GroupMembers? {
+        try storage.group(key, in: project).map { (group) throws in
+            try GroupMembers(group, in: project, storage)
+        }
+    }
+
     /// In the order of their names.
     public static func groups(
         in project: ProjectNumber, after name: String, limit: Int,
@@ -181,6 +190,22 @@ public enum Listing {
             }
         }
         return result
+    }
+
+    /// An instance and its app.
+    public static func instance(
+        _ token: String, in project: ProjectNumber,
+        _ storage: borrowing some StorageReader & ~Copyable
+    ) throws -> (instance: Instance, app: App) {
+        let ordinal = try locate(token, in: project, storage)
+        guard let instance = try storage.instance(ordinal, in: project),
+            let app = try storage.app(instance.app, in: project)
+        else {
+            throw StorageError(
+                operation: "read instances", code: 0,
+                text: "a token has no instance; run 'martlet check'", isFull: false)
+        }
+        return (instance, app)
     }
 
     /// Where a token's instance is, for lists about it.

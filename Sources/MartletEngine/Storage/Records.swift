@@ -70,6 +70,31 @@ public struct ServerKey: Sendable {
     }
 }
 
+/// A service-account key (REG-5): what a sender's assertions are checked with.
+public struct ServiceAccountKey: Sendable {
+    public var id: String
+    public var project: ProjectNumber
+    public var name: String
+    public var clientEmail: String
+    /// SubjectPublicKeyInfo, in DER.
+    public var publicKey: [UInt8]
+    public var created: Instant
+    public var isRevoked: Bool
+
+    public init(
+        id: String, project: ProjectNumber, name: String, clientEmail: String,
+        publicKey: [UInt8], created: Instant, isRevoked: Bool
+    ) {
+        self.id = id
+        self.project = project
+        self.name = name
+        self.clientEmail = clientEmail
+        self.publicKey = publicKey
+        self.created = created
+        self.isRevoked = isRevoked
+    }
+}
+
 /// An application of a project: one name on one platform.
 public struct App: Sendable, Hashable {
     public var number: AppNumber

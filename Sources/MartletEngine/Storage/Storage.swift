@@ -67,6 +67,10 @@ public protocol StorageReader: ~Copyable {
 
     func serverKey(id: String) throws(StorageError) -> ServerKey?
     func serverKeys(of project: ProjectNumber) throws(StorageError) -> [ServerKey]
+    func serviceAccountKey(id: String) throws(StorageError) -> ServiceAccountKey?
+    func serviceAccountKeys(
+        of project: ProjectNumber
+    ) throws(StorageError) -> [ServiceAccountKey]
 
     func app(_ number: AppNumber, in project: ProjectNumber) throws(StorageError) -> App?
     func app(
@@ -192,6 +196,7 @@ public protocol StorageWriter: StorageReader, ~Copyable {
     func put(_ project: Project, isNew: Bool) throws(StorageError)
     func nextProjectNumber() throws(StorageError) -> ProjectNumber
     func put(_ key: ServerKey) throws(StorageError)
+    func put(_ key: ServiceAccountKey) throws(StorageError)
     func put(_ app: App, in project: ProjectNumber) throws(StorageError)
 
     func insert(_ instance: Instance) throws(StorageError)

@@ -54,6 +54,7 @@ struct Checker {
         try checkFormat()
         let projects = try checkProjects()
         try checkKeys(projects)
+        try checkServiceAccounts(projects)
         try checkOwners(projects)
         try checkTokens()
         try checkDue(projects)
@@ -147,6 +148,26 @@ struct Checker {
             }
             if projects[key.project.rawValue] == nil {
                 note(.keyWithoutProject, in: key.project, "server key \(id)")
+            }
+        }
+    }
+
+    private mutating func checkServiceAccounts(
+        _ projects: [UInt32: Project]
+    ) throws(StorageError) {
+        let rows = try Cursor(raw, .serviceAccounts)
+        var row = try rows.seek(.first)
+        while let entry = row {
+            let id = String(decoding: entry.key, as: UTF8.self)
+            row = try rows.next()
+            report.counts.keys += 1
+            do throws(StorageError) {
+                guard let key = try transaction.serviceAccountKey(id: id) else { continue }
+                if projects[key.project.rawValue] == nil {
+                    note(.keyWithoutProject, in: key.project, "service-account key \(id)")
+                }
+            } catch {
+                try noteDamage(error, in: nil)
             }
         }
     }

@@ -51,6 +51,8 @@
 //                  p ‖ number u64             i64 expires ‖ what the engine made of the message
 //  upstreamIDs     p ‖ o                      i64 due ‖ for each of its last message IDs, the oldest first:
 //                                             digest (16 bytes) ‖ i64 known until ‖ u64 number
+//  serviceAccounts key ID                     service-account key record: p ‖ u32 revoked ‖ i64 created ‖
+//                                             text name ‖ text e-mail ‖ public key
 //
 // A message's row and the row of those it was discarded for have the same sequence; the latter's key
 // has a byte more, so that it comes right behind.
@@ -77,6 +79,7 @@ enum Table: Int, CaseIterable {
     case due, answers, scheduled, numbers, receiptsWanted, receiptsTold, receipts
     case collections, live, connections, runs, deferred, upstream, upstreamIDs
     case groups, groupNames, instanceGroups, formerTokens
+    case serviceAccounts
 
     var name: String { String(describing: self) }
 }

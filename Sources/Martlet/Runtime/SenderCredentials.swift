@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a sender may present (REG-5): a server key, or an access token minted from a service-account
+// key. A token says itself whose it is and until when, under a secret of the data folder: nothing is
+// stored for it, and it ends with the key it was minted from. Rests on the engine's authentication and
+// swift-crypto.
+
+import Crypto
+import MartletBase
+import MartletEngine
+import MartletStore
+
+/// Checks senders' credentials, and mints access tokens.
+struct SenderCredentials: Sendable {
+    /// A sender whose credential is good.
+    struct Sender {
+        var project: Project
+        /// Of the server key, or of the service-account key that the token was minted from.
+        var keyID: String
+        var isToken: Bool
+    }
+
+    /// No server key begins with it: their first 12 characters have no dot.
+    static let tokenPrefix = "mat1."
+    /// Project and expiry, before the key ID.
+    private static let headBytes = 12
+    /// The longest text that is looked at.
+    private static let tokenBytesMax = 512
+
+    private let store: Store
+    private let secret: SymmetricKey
+
+    init(store: Store, secret: [UInt8]) {
+        self.store = store
+        self.secret = SymmetricKey(data: secret)
+    }
+
+    /// - Parameter projectID: nil: whichever the credential is one of.
+    /// - Throws: `MartletError` UNAUTHENTICATED, `StorageError`.
+    func sender(presenting text: String, of projectID: String?, now: Instant) throws -> Sender {
+        if text.hasPrefix(Self.tokenPrefix) {
+            let (number, keyID) = try read(text, now: now)
+            return try store.read { (transaction) throws in
+                let (project, _) = try Authentication.serviceAccount(
+                    projectID: projectID, keyID: keyID, in: transaction)
+                guard project.number == number else { throw Self.invalid }
+                return Sender(project: project, keyID: keyID, isToken: true)
+            }
+        }
+        let digest = Credentials.digest(text)
+        let keyID = Credentials.keyID(of: text)
+        return try store.read { (transaction) throws in
+            let project = try Authentication.sender(
+                projectID: projectID, keyID: keyID, digest: digest, in: transaction)
+            return Sender(project: project, keyID: keyID, isToken: false)
+        }
+    }
+
+    func mint(_ project: ProjectNumber, keyID: String, expires: Instant) -> String {
+        var payload: [UInt8] = []
+        withUnsafeBytes(of: project.rawValue.littleEndian) { payload += $0 }
+        withUnsafeBytes(of: expires.millisecondsSince1970.littleEndian) { payload += $0 }
+        payload += keyID.utf8
+        let signature = HMAC<SHA256>.authenticationCode(for: payload, using: secret)
+        return Self.tokenPrefix + Base64URL.encode(payload) + "."
+            + Base64URL.encode(Array(signature))
+    }
+
+    private func read(
+        _ text: String, now: Instant
+    ) throws(MartletError) -> (project: ProjectNumber, keyID: String) {
+        let parts = text.dropFirst(Self.tokenPrefix.count).split(separator: ".")
+        guard text.utf8.count <= Self.tokenBytesMax, parts.count == 2,
+            let payload = Base64URL.decode(parts[0]), payload.count > Self.headBytes,
+            let signature = Base64URL.decode(parts[1]),
+            HMAC<SHA256>.isValidAuthenticationCode(
+                signature, authenticating: payload, using: secret)
+        else { throw Self.invalid }
+        let (project, expires) = payload.withUnsafeBytes {
+            (
+                UInt32(littleEndian: $0.loadUnaligned(as: UInt32.self)),
+                Int64(littleEndian: $0.loadUnaligned(fromByteOffset: 4, as: Int64.self))
+            )
+        }
+        guard now.millisecondsSince1970 < expires else {
+            throw MartletError(
+                .unauthenticated, "The access token has expired; ask for another.",
+                field: "access token")
+        }
+        let keyID = String(decoding: payload[Self.headBytes...], as: UTF8.self)
+        return (ProjectNumber(project), keyID)
+    }
+
+    private static var invalid: MartletError {
+        MartletError(
+            .unauthenticated, "This is no access token of this broker; ask for one at its gateway.",
+            field: "access token")
+    }
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What commands that run a gateway may be told about it. Rests on MartletGateway.
+
+import ArgumentParser
+import Logging
+import Martlet
+import MartletGateway
+
+struct HTTPOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "Serve HTTP for SDKs at this address; port 0 lets the system choose.",
+            valueName: "host:port"))
+    var http: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "A PEM file with the certificate and those that vouch for it: HTTP/2 and HTTP/1.1 over "
+                + "TLS. Without one: plain HTTP/1.1.", valueName: "file"))
+    var httpCertificate: String?
+
+    @Option(help: ArgumentHelp("A PEM file with the certificate's key.", valueName: "file"))
+    var httpKey: String?
+
+    @Flag(help: "Serve plain HTTP to other machines too: behind a proxy that does TLS.")
+    var httpPlainElsewhere = false
+
+    @Option(
+        help: ArgumentHelp(
+            "Another address of /token, as SDKs behind a proxy know it; may be given again.",
+            valueName: "url"))
+    var httpTokenURL: [String] = []
+
+    @Option(help: "The life of an access token, in seconds, 1 to 86400.")
+    var accessTokenSeconds = Limits.accessTokenSecondsDefault
+
+    @Option(help: "The longest body of an HTTP request, in bytes.")
+    var httpBodyBytes = Limits.httpBodyBytesMax
+
+    @Option(help: "HTTP requests that are answered at a time.")
+    var httpRequests = Limits.httpRequestsMax
+
+    @Option(help: "HTTP connections at a time.")
+    var httpConnections = Limits.httpConnectionsMax
+
+    @Option(help: "Close an HTTP connection that was silent for so many seconds.")
+    var httpIdleSeconds = Limits.httpIdleSeconds
+
+    @Option(help: "An HTTP request must have come whole after so many seconds.")
+    var httpRequestSeconds = Limits.httpRequestSeconds
+
+    @Option(
+        help: ArgumentHelp(
+            "A send that is repeated within so many seconds after its answer, as SDKs do when that is "
+                + "lost, is not sent again; 0: every send is.", valueName: "seconds"))
+    var httpRetrySeconds = Limits.retryWindowSecondsDefault
+
+    mutating func validate() throws {
+        if let http, Self.address(http) == nil {
+            throw ValidationError(
+                "--http takes an address and a port, such as 127.0.0.1:8080 or [::1]:8080, not "
+                    + "'\(http)'.")
+        }
+        guard (httpCertificate == nil) == (httpKey == nil) else {
+            throw ValidationError("--http-certificate and --http-key go together.")
+        }
+        guard (1...Limits.accessTokenSecondsMax).contains(accessTokenSeconds) else {
+            throw ValidationError(
+                "--access-token-seconds takes a number from 1 to \(Limits.accessTokenSecondsMax).")
+        }
+        guard (1...(64 << 20)).contains(httpBodyBytes) else {
+            throw ValidationError("--http-body-bytes takes a number from 1 to 67108864.")
+        }
+        guard httpRequests > 0, httpConnections > 0, httpIdleSeconds > 0, httpRequestSeconds > 0
+        else {
+            throw ValidationError(
+                "--http-requests, --http-connections, --http-idle-seconds and "
+                    + "--http-request-seconds take at least 1.")
+        }
+    }
+
+    /// - Parameter otherwise: where to serve if nothing is said.
+    func configuration(
+        otherwise: String?, logger: Logger
+    ) -> GatewayConfiguration? {
+        guard let text = http ?? otherwise, let address = Self.address(text) else { return nil }
+        var configuration = GatewayConfiguration()
+        configuration.address = address
+        if let httpCertificate, let httpKey {
+            configuration.certificate = .init(chain: httpCertificate, key: httpKey)
+        }
+        configuration.allowsPlainElsewhere = httpPlainElsewhere
+        configuration.tokenURLs = httpTokenURL
+        configuration.accessTokenSeconds = accessTokenSeconds
+        configuration.bodyBytesMax = httpBodyBytes
+        configuration.requestsMax = httpRequests
+        configuration.connectionsMax = httpConnections
+        configuration.idleSeconds = httpIdleSeconds
+        configuration.requestSeconds = httpRequestSeconds
+        configuration.retrySeconds = httpRetrySeconds
+        configuration.logger = logger
+        return configuration
+    }
+
+    private static func address(_ text: String) -> BrokerConfiguration.Address? {
+        guard let colon = text.lastIndex(of: ":"),
+            let port = UInt16(text[text.index(after: colon)...])
+        else { return nil }
+        var host = text[..<colon]
+        if host.first == "[", host.last == "]" {
+            host = host.dropFirst().dropLast()
+        } else if host.contains(":") {
+            return nil
+        }
+        return host.isEmpty ? nil : .init(host: String(host), port: port)
+    }
+}

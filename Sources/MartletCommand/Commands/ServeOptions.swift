@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What commands that run a broker may be told about it. Rests on the embedding API.
+
+import ArgumentParser
+import Logging
+import Martlet
+import MartletStore
+
+struct ServeOptions: ParsableArguments {
+    @OptionGroup var folder: FolderOptions
+
+    @Option(
+        help: ArgumentHelp(
+            "A file with settings, name = value (default: MARTLET_CONFIG).", valueName: "file"))
+    var config: String?
+
+    @Option(help: "The IPv4 or IPv6 address to listen on; 0.0.0.0 and :: are all of them.")
+    var host = "127.0.0.1"
+
+    @Option(help: "The port to listen on; 0 lets the system choose.")
+    var port = UInt16(Limits.defaultPort)
+
+    @Option(help: "Threads that serve connections; 0: one for each core.")
+    var loops = 0
+
+    @Option(help: "Connections that each loop serves at most.")
+    var connectionsPerLoop = 65_536
+
+    @Option(help: "Close a connection that was silent for so many seconds.")
+    var idleSeconds = Limits.idleSecondsDefault
+
+    @Option(help: "Close a connection that has not said hello after so many seconds.")
+    var handshakeSeconds = Limits.handshakeSecondsDefault
+
+    @Option(
+        help: ArgumentHelp(
+            "Set a limit of mailboxes, rates and fanouts, 0 for none; may be given again. Names: "
+                + LimitSetting.list + ".", valueName: "name=value"))
+    var limit: [String] = []
+
+    @Option(
+        help:
+            "Deliveries of messages to many instances per second, over all projects; 0: any number."
+    )
+    var deliveriesPerSecond = 0
+
+    @Option(help: "What is logged: trace, debug, info, notice, warning, error or critical.")
+    var logLevel = "notice"
+
+    mutating func validate() throws {
+        guard (0...256).contains(loops) else {
+            throw ValidationError("--loops takes a number from 0 to 256.")
+        }
+        guard (1...1_048_576).contains(connectionsPerLoop) else {
+            throw ValidationError("--connections-per-loop takes a number from 1 to 1048576.")
+        }
+        guard idleSeconds > 0, handshakeSeconds > 0 else {
+            throw ValidationError("--idle-seconds and --handshake-seconds take at least 1.")
+        }
+        guard (0...Limits.deliveriesPerSecondMax).contains(deliveriesPerSecond) else {
+            throw ValidationError(
+                "--deliveries-per-second takes a number from 0 to \(Limits.deliveriesPerSecondMax)."
+            )
+        }
+        for text in limit where LimitSetting(text) == nil {
+            throw ValidationError(
+                "--limit takes name=value with a whole number, not '\(text)'. Names: "
+                    + LimitSetting.list + ".")
+        }
+        guard Logger.Level(rawValue: logLevel) != nil else {
+            throw ValidationError("--log-level does not take '\(logLevel)'.")
+        }
+    }
+
+    var level: Logger.Level { Logger.Level(rawValue: logLevel) ?? .notice }
+
+    var configuration: BrokerConfiguration {
+        var configuration = BrokerConfiguration(
+            folder: folder.access.folder, address: .init(host: host, port: port))
+        configuration.loopCount = loops
+        configuration.connectionsPerLoopMax = connectionsPerLoop
+        configuration.idleSeconds = idleSeconds
+        configuration.handshakeSeconds = handshakeSeconds
+        configuration.deliveriesPerSecond = deliveriesPerSecond
+        for setting in limit.compactMap({ LimitSetting($0) }) {
+            setting.apply(to: &configuration.limits)
+        }
+        configuration.logger = .standardError(level)
+        return configuration
+    }
+
+    /// A command that works on the folder has it for some milliseconds, and so does a broker that was
+    /// killed; that is waited for.
+    func open() async throws -> Broker {
+        for _ in 0..<10 {
+            do {
+                return try await Broker.open(configuration)
+            } catch StoreOpenError.inUse {
+                try await Task.sleep(for: .milliseconds(100))
+            }
+        }
+        return try await Broker.open(configuration)
+    }
+}

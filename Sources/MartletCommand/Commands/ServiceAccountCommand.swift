@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `martlet service-account`: create, list and revoke service-account keys. The pair of keys is made
+// here: the private one is in the file that is printed, and the broker gets the public one.
+// Rests on AdministratorAccess.
+
+import ArgumentParser
+import Martlet
+import MartletGateway
+
+struct ServiceAccountCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "service-account",
+        abstract: "Create, list and revoke the keys that SDKs authenticate with.",
+        subcommands: [Create.self, List.self, Revoke.self])
+
+    struct Create: ReportingCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Create a key, and print the JSON file that SDKs are given.",
+            discussion: """
+                The file is printed on standard output this once: redirect it, and keep it secret. \
+                SDKs exchange what it holds for access tokens at the gateway's /token.
+                """)
+
+        @Argument(help: "The project.")
+        var project: String
+
+        @Option(help: "What people call it.")
+        var name = "default"
+
+        @Option(help: "The address of the gateway's /token, as SDKs reach it.")
+        var tokenURI = "http://127.0.0.1:8080/token"
+
+        @OptionGroup var folder: FolderOptions
+        @OptionGroup var output: OutputOptions
+
+        func perform() async throws {
+            let file = try ServiceAccountFile(projectID: project, tokenURI: tokenURI)
+            let access = try await folder.access.administrator()
+            try await access.createServiceAccount(file, named: name)
+            try await access.close()
+            Terminal.print(file.json)
+            Terminal.printError(
+                "Key \(file.keyID) of project \(project). It is not shown again; keep it secret.")
+        }
+    }
+
+    struct List: ReportingCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "List a project's service-account keys.")
+
+        @Argument(help: "The project.")
+        var project: String
+
+        @OptionGroup var folder: FolderOptions
+        @OptionGroup var output: OutputOptions
+
+        func perform() async throws {
+            let access = try await folder.access.administrator()
+            let keys = try await access.serviceAccounts(in: project)
+            try await access.close()
+            if output.json { return JSON.print(keys) }
+            var table = Table(
+                ("KEY ID", .left), ("NAME", .left), ("E-MAIL", .left), ("CREATED", .left),
+                ("STATE", .left))
+            for key in keys {
+                table.add(
+                    key.keyID, key.name, key.clientEmail, key.created,
+                    key.revoked ? "revoked" : "valid")
+            }
+            Terminal.print(table.text)
+        }
+    }
+
+    struct Revoke: ReportingCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Revoke a key, and at once every access token that was minted from it.")
+
+        @Argument(help: "The project.")
+        var project: String
+
+        @Argument(help: "The key's ID, as `martlet service-account list` shows it.")
+        var id: String
+
+        @OptionGroup var folder: FolderOptions
+        @OptionGroup var output: OutputOptions
+
+        private struct Revoked: Encodable {
+            var keyID: String
+            var revoked = true
+        }
+
+        func perform() async throws {
+            let access = try await folder.access.administrator()
+            try await access.revokeServiceAccount(id, in: project)
+            try await access.close()
+            if output.json { return JSON.print(Revoked(keyID: id)) }
+            Terminal.print("Revoked key \(id) of project \(project).")
+        }
+    }
+}

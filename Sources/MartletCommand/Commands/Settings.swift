@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where `serve` and `gateway` are told what to do (OPS-2): a file, then the environment, then the command
+// line; what comes later wins. File and environment become flags in front of those that were typed, so
+// that everything is read and judged in one way. Rests on ArgumentParser.
+
+import ArgumentParser
+import FoundationEssentials
+
+/// Settings outside of the command line.
+enum Settings {
+    /// The names: of flags without hyphens, in the file as they are, in the environment in capitals with
+    /// `MARTLET_` in front.
+    static let names: [String] = [
+        "data", "host", "port", "loops", "connections-per-loop", "idle-seconds",
+        "handshake-seconds", "limit", "deliveries-per-second", "log-level", "http",
+        "http-certificate", "http-key", "http-plain-elsewhere", "http-token-url",
+        "access-token-seconds", "http-body-bytes", "http-requests", "http-connections",
+        "http-idle-seconds", "http-request-seconds", "http-retry-seconds",
+    ]
+    /// Those that are yes or no.
+    private static let flags: Set<String> = ["http-plain-elsewhere"]
+    /// Those that one alone says nothing about.
+    private static let pairs: Set<String> = ["http-certificate", "http-key"]
+    private static let commands: Set<String> = ["serve", "gateway"]
+
+    /// A value and where it was said.
+    private struct Setting {
+        var name: String
+        var value: String
+        var place: String
+    }
+
+    /// What is wrong, and where.
+    struct Fault: Error, CustomStringConvertible {
+        var description: String
+    }
+
+    /// The arguments of a command line with what else was said.
+    static func expanded(_ arguments: [String]) throws -> [String] {
+        guard let command = arguments.first, commands.contains(command) else { return arguments }
+        let environment = ProcessInfo.processInfo.environment
+        var settings: [Setting] = []
+        if let file = file(arguments) ?? environment["MARTLET_CONFIG"] {
+            settings += try read(file)
+        }
+        for name in names {
+            let variable =
+                "MARTLET_" + name.uppercased().replacing("-", with: "_")
+            if let value = environment[variable] {
+                settings.append(Setting(name: name, value: value, place: variable))
+            }
+        }
+        var added: [String] = []
+        for setting in settings { added += try words(setting) }
+        return [command] + added + arguments.dropFirst()
+    }
+
+    /// The file that a command line names.
+    private static func file(_ arguments: [String]) -> String? {
+        for (index, argument) in arguments.enumerated() {
+            if argument == "--config", index + 1 < arguments.count { return arguments[index + 1] }
+            if argument.hasPrefix("--config=") { return String(argument.dropFirst(9)) }
+        }
+        return nil
+    }
+
+    /// `name = value`, one on a line; what begins with `#` is for people.
+    private static func read(_ file: String) throws(Fault) -> [Setting] {
+        guard let bytes = FileManager.default.contents(atPath: file),
+            let text = String(validating: bytes, as: UTF8.self)
+        else { throw Fault(description: "\(file): there is no text to be read") }
+        var settings: [Setting] = []
+        let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
+        for (index, line) in lines.enumerated() {
+            let place = "\(file), line \(index + 1)"
+            let line = trimmed(line)[...]
+            guard !line.isEmpty, line.first != "#" else { continue }
+            guard let equals = line.firstIndex(of: "=") else {
+                throw Fault(description: "\(place): write name = value")
+            }
+            let name = trimmed(line[..<equals])
+            guard names.contains(name) else {
+                throw Fault(
+                    description: "\(place): there is no setting '\(name)'; there are "
+                        + names.joined(separator: ", "))
+            }
+            settings.append(
+                Setting(
+                    name: name, value: trimmed(line[line.index(after: equals)...]), place: place))
+        }
+        return settings
+    }
+
+    /// The setting as it would be typed; judged by itself, for then its place is known.
+    private static func words(_ setting: Setting) throws(Fault) -> [String] {
+        let words: [String]
+        if flags.contains(setting.name) {
+            switch setting.value {
+            case "yes": words = ["--" + setting.name]
+            case "no": words = []
+            default: throw Fault(description: "\(setting.place): write yes or no")
+            }
+        } else {
+            words = ["--\(setting.name)=\(setting.value)"]
+        }
+        if pairs.contains(setting.name) { return words }
+        do { _ = try ServeCommand.parse(words) } catch {
+            throw Fault(description: "\(setting.place): \(ServeCommand.message(for: error))")
+        }
+        return words
+    }
+
+    private static func trimmed(_ text: Substring) -> String {
+        let start = text.drop { $0.isWhitespace }
+        let end = start.lastIndex { !$0.isWhitespace }
+        return end.map { String(start[...$0]) } ?? ""
+    }
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Service-account keys (REG-5): public keys whose private halves are with app servers. Rests on Storage.
+
+import MartletBase
+
+extension Engine {
+    func createServiceAccount(
+        _ key: NewServiceAccountKey, projectID: String, now: Instant,
+        in storage: borrowing some StorageWriter & ~Copyable
+    ) throws(StorageError) -> Outcome {
+        guard let project = try storage.project(id: projectID) else {
+            return .refused(.noProject(projectID))
+        }
+        if let error = fault(in: key) { return .refused(error) }
+        guard try storage.serviceAccountKey(id: key.id) == nil else {
+            return .refused(
+                MartletError(
+                    .alreadyExists, "A service-account key with this ID exists; make another pair.",
+                    field: "key"))
+        }
+        let known = try storage.serviceAccountKeys(of: project.number).count
+        guard known < Limits.serviceAccountsPerProjectMax else {
+            return .refused(
+                MartletError(
+                    .resourceExhausted,
+                    """
+                    The project has \(Limits.serviceAccountsPerProjectMax) service-account keys; \
+                    no more are allowed.
+                    """, field: "key"))
+        }
+        try storage.put(
+            ServiceAccountKey(
+                id: key.id, project: project.number, name: key.name,
+                clientEmail: key.clientEmail, publicKey: key.publicKey, created: now,
+                isRevoked: false))
+        return .done
+    }
+
+    private func fault(in key: NewServiceAccountKey) -> MartletError? {
+        let isPlain = key.id.utf8.allSatisfy { byte in
+            (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte)
+                || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
+        }
+        guard isPlain, (1...Limits.serviceAccountIDBytesMax).contains(key.id.utf8.count) else {
+            return MartletError(
+                .invalidArgument,
+                "The ID of a service-account key has 1 to \(Limits.serviceAccountIDBytesMax) "
+                    + "characters of [a-z0-9].", field: "key")
+        }
+        guard key.name.utf8.count <= Limits.keyNameBytesMax else {
+            return MartletError(
+                .invalidArgument, "A key's name has at most \(Limits.keyNameBytesMax) bytes.",
+                field: "name")
+        }
+        guard (1...Limits.clientEmailBytesMax).contains(key.clientEmail.utf8.count) else {
+            return MartletError(
+                .invalidArgument,
+                "A service account's address has 1 to \(Limits.clientEmailBytesMax) bytes.",
+                field: "client_email")
+        }
+        guard (1...Limits.publicKeyBytesMax).contains(key.publicKey.count) else {
+            return MartletError(
+                .invalidArgument,
+                "A public key has 1 to \(Limits.publicKeyBytesMax) bytes of DER.",
+                field: "public key")
+        }
+        return nil
+    }
+
+    func revokeServiceAccount(
+        id: String, projectID: String, in storage: borrowing some StorageWriter & ~Copyable
+    ) throws(StorageError) -> Outcome {
+        guard let project = try storage.project(id: projectID) else {
+            return .refused(.noProject(projectID))
+        }
+        guard var key = try storage.serviceAccountKey(id: id), key.project == project.number else {
+            return .refused(
+                MartletError(
+                    .notFound,
+                    "The project has no such key; 'martlet service-account list' shows its keys.",
+                    field: "key"))
+        }
+        key.isRevoked = true
+        try storage.put(key)
+        return .done
+    }
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Who calls (REG-5, GW-5): what `Authorization` presents, checked against a snapshot of the store on
+// every call. Rests on Broker.
+
+import Martlet
+
+extension Gateway {
+    /// The caller that a call's `Authorization` proves.
+    /// - Parameter allowsKey: `key=SERVER_KEY` is taken as well.
+    /// - Throws: UNAUTHENTICATED.
+    func authenticate(_ call: GatewayCall, allowsKey: Bool) throws(GatewayError) -> Caller {
+        guard let header = call.header("authorization") else {
+            throw GatewayError(.unauthenticated, GatewayError.noCredential)
+        }
+        let credential: Substring
+        if header.prefix(7).lowercased() == "bearer " {
+            credential = header.dropFirst(7)
+        } else if allowsKey, header.prefix(4).lowercased() == "key=" {
+            credential = header.dropFirst(4)
+        } else {
+            throw GatewayError(.unauthenticated, GatewayError.noCredential)
+        }
+        do throws(MartletError) {
+            let sender = try broker.sender(presenting: String(credential))
+            return Caller(
+                projectID: sender.project.id, senderID: sender.project.senderID,
+                credential: sender.isAccessToken ? .accessToken : .serverKey,
+                keyID: sender.keyID)
+        } catch {
+            guard error.word == .unauthenticated else { throw GatewayError(error) }
+            throw GatewayError(
+                .unauthenticated, GatewayError.badCredential, cause: error)
+        }
+    }
+}
+
+extension GatewayError {
+    static let noCredential =
+        "Request is missing required authentication credential. Expected OAuth 2 access token, login "
+        + "cookie or other valid authentication credential. See "
+        + "https://developers.google.com/identity/sign-in/web/devconsole-project."
+    static let badCredential =
+        "Request had invalid authentication credentials. Expected OAuth 2 access token, login cookie "
+        + "or other valid authentication credential. See "
+        + "https://developers.google.com/identity/sign-in/web/devconsole-project."
+}

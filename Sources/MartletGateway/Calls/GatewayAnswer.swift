@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a route answers. Rests on JSONValue.
+
+public import Martlet
+
+/// An answer to a call.
+public struct GatewayAnswer: Sendable {
+    /// The HTTP status.
+    public var status: Int
+    /// Names in lower case. The length is added by the server.
+    public var headers: [(name: String, value: String)]
+    public var body: [UInt8]
+
+    public init(
+        status: Int = 200, headers: [(name: String, value: String)] = [], body: [UInt8] = []
+    ) {
+        self.status = status
+        self.headers = headers
+        self.body = body
+    }
+
+    public static func json(
+        _ value: JSONValue, status: Int = 200, headers: [(name: String, value: String)] = []
+    ) -> GatewayAnswer {
+        GatewayAnswer(
+            status: status,
+            headers: [("content-type", "application/json; charset=UTF-8")] + headers,
+            body: Array(value.text.utf8))
+    }
+
+    public static func text(_ text: String, status: Int = 200) -> GatewayAnswer {
+        GatewayAnswer(
+            status: status, headers: [("content-type", "text/plain; charset=UTF-8")],
+            body: Array(text.utf8))
+    }
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the broker refuses, in the words and sentences that callers of v1 know. The broker's own
+// sentence, which says what to do, goes along as the description of the field. Rests on MartletError.
+
+public import Martlet
+
+extension GatewayError {
+    /// Of a call that sends a message.
+    public init(_ error: MartletError) {
+        let delay = error.retryDelayMilliseconds
+        switch error.word {
+        case .invalidArgument: self = Self.invalidArgument(error)
+        case .unregistered:
+            self.init(
+                .notFound, "Requested entity was not found.", code: .unregistered, cause: error)
+        case .senderIDMismatch:
+            self.init(
+                .permissionDenied, "SenderId mismatch", code: .senderIDMismatch, cause: error)
+        case .quotaExceeded, .resourceExhausted, .tooManyTopics:
+            let isTopic = error.field == "topic"
+            self.init(
+                .resourceExhausted, isTopic ? "Topic quota exceeded." : error.message,
+                code: .quotaExceeded,
+                quota: [QuotaViolation(Self.subject(of: error), error.message)],
+                retryDelayMilliseconds: delay, cause: error)
+        case .unavailable, .replaced:
+            // Whoever is told to come back is told when: without it some never do.
+            self.init(
+                .unavailable, error.message, code: .unavailable,
+                retryDelayMilliseconds: delay ?? 1000, cause: error)
+        case .deadlineExceeded:
+            self.init(
+                .deadlineExceeded, error.message, retryDelayMilliseconds: delay, cause: error)
+        case .internal, .protocolViolation:
+            self.init(
+                .internal, "Internal error encountered.", code: .internal, cause: error)
+        case .unauthenticated: self.init(.unauthenticated, error.message, cause: error)
+        case .permissionDenied: self.init(.permissionDenied, error.message, cause: error)
+        case .notFound: self.init(.notFound, error.message, cause: error)
+        case .alreadyExists: self.init(.alreadyExists, error.message, cause: error)
+        }
+    }
+
+    private static func subject(of error: MartletError) -> String {
+        switch error.field {
+        case "token": "device"
+        case "topic": "topic"
+        default: "project"
+        }
+    }
+
+    private static func invalidArgument(_ error: MartletError) -> GatewayError {
+        var result: GatewayError
+        switch error.field {
+        case "token":
+            result = .invalid(
+                "The registration token is not a valid FCM registration token",
+                field: "message.token", error.message)
+        case "topic":
+            result = .invalid(
+                "Topic name contains invalid characters.", field: "message.topic",
+                error.message)
+        case "condition":
+            let place = error.byteOffset.map { " At byte \($0)." } ?? ""
+            result = .invalid(
+                "Request contains an invalid argument.", field: "message.condition",
+                "Invalid condition expression provided. " + error.message + place)
+        case let field:
+            result = .invalid(error.message, field: Self.path(of: field))
+        }
+        result.cause = error
+        return result
+    }
+
+    /// Where a field of the broker is in a request of v1.
+    private static func path(of field: String) -> String {
+        switch field {
+        case "": "message"
+        case "time_to_live": "message.android.ttl"
+        case "collapse_key", "restricted_package_name", "priority": "message.android." + field
+        default: field
+        }
+    }
+}

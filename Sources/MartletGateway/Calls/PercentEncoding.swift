@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Escapes in paths, queries and forms. Source: RFC 3986 §2.1; forms: WHATWG URL §5. Rests on nothing.
+
+enum PercentEncoding {
+    /// nil if an escape is broken, or the text is not UTF-8.
+    static func decode(_ text: Substring, plusIsSpace: Bool = false) -> String? {
+        var bytes: [UInt8] = []
+        var rest = text.utf8[...]
+        while let byte = rest.popFirst() {
+            switch byte {
+            case UInt8(ascii: "%"):
+                guard let high = rest.popFirst().flatMap(digit),
+                    let low = rest.popFirst().flatMap(digit)
+                else { return nil }
+                bytes.append(high << 4 | low)
+            case UInt8(ascii: "+") where plusIsSpace: bytes.append(UInt8(ascii: " "))
+            default: bytes.append(byte)
+            }
+        }
+        return String(validating: bytes, as: UTF8.self)
+    }
+
+    /// The pairs of a form: `a=1&b=2`. nil if it is broken.
+    static func form(_ text: Substring) -> [(name: String, value: String)]? {
+        var pairs: [(name: String, value: String)] = []
+        for pair in text.split(separator: "&") {
+            let sides = pair.split(
+                separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            guard let name = decode(sides[0], plusIsSpace: true),
+                let value = decode(sides.count > 1 ? sides[1] : "", plusIsSpace: true)
+            else { return nil }
+            pairs.append((name, value))
+        }
+        return pairs
+    }
+
+    private static func digit(_ byte: UInt8) -> UInt8? {
+        Character(Unicode.Scalar(byte)).hexDigitValue.map { UInt8($0) }
+    }
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A method and a path's pattern, and what answers. Routes stand in lists, one for each area, and the
+// first one that fits answers. Rests on GatewayCall.
+
+/// One route.
+package struct Route: Sendable {
+    package typealias Handler = @Sendable (GatewayCall, Gateway) async throws -> GatewayAnswer
+
+    /// Who may call it.
+    package enum Access: Sendable {
+        case anyone
+        /// `Authorization: Bearer` with an access token or a server key. A `{project}` in the pattern
+        /// must be the caller's.
+        case bearer
+        /// The same, and `Authorization: key=SERVER_KEY`.
+        case bearerOrKey
+    }
+
+    /// What it is called in the metrics.
+    var name: String
+    var method: GatewayCall.Method
+    /// `v1/projects/{project}/messages:send`. A part is a text, or `{name}`, or `{name}:verb`.
+    var pattern: String
+    var access: Access
+    /// How this area says a refusal.
+    var refusal: @Sendable (GatewayError) -> GatewayAnswer
+    var handler: Handler
+
+    private let parts: [Part]
+
+    private enum Part: Sendable {
+        case text(String)
+        case parameter(String, verb: String)
+    }
+
+    package init(
+        _ name: String, _ method: GatewayCall.Method, _ pattern: String,
+        access: Access = .bearer,
+        refusal: @escaping @Sendable (GatewayError) -> GatewayAnswer = { $0.envelope },
+        handler: @escaping Handler
+    ) {
+        self.name = name
+        self.method = method
+        self.pattern = pattern
+        self.access = access
+        self.refusal = refusal
+        self.handler = handler
+        parts = pattern.split(separator: "/").map { part in
+            guard part.first == "{", let end = part.firstIndex(of: "}") else {
+                return .text(String(part))
+            }
+            return .parameter(
+                String(part[part.index(after: part.startIndex)..<end]),
+                verb: String(part[part.index(after: end)...]))
+        }
+    }
+
+    /// What stands for the pattern's names; nil if the path does not fit.
+    package func match(_ path: [String]) -> [String: String]? {
+        guard path.count == parts.count else { return nil }
+        var parameters: [String: String] = [:]
+        for (part, text) in zip(parts, path) {
+            switch part {
+            case .text(let expected): guard text == expected else { return nil }
+            case .parameter(let name, let verb):
+                guard text.hasSuffix(verb), text.count > verb.count else { return nil }
+                parameters[name] = String(text.dropLast(verb.count))
+            }
+        }
+        return parameters
+    }
+}
+
+extension Route {
+    /// Every route of the gateway. A new area is a list in a file of its own and a line here.
+    static let all: [Route] =
+        messages + subscriptions + instanceTopics + groups + legacy + tokens + operations
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `ApnsConfig` of v1 as Martlet's block for Apple's platforms. The payload is free: what has no field
+// of its own, or another type than that field, goes to the device as it is. Rests on RequestField.
+
+import Martlet
+
+extension Message.APNS {
+    /// `message.apns`.
+    init(_ field: RequestField) throws(GatewayError) {
+        self.init()
+        var fields = try field.object("ApnsConfig")
+        if let field = try fields.take("headers") {
+            var headers = try field.object("ApnsConfig.HeadersEntry")
+            try take(headers: &headers)
+        }
+        if let field = try fields.take("payload") {
+            var members = try field.members()
+            if let aps = try members.take("aps") {
+                var aps = try aps.members()
+                try take(aps: &aps)
+            }
+            payload.custom = members.rest().map {
+                .init(key: $0.name, value: $0.field.value.text)
+            }
+        }
+        if let field = try fields.take("fcm_options") {
+            var apple = try field.object("ApnsFcmOptions")
+            if let image = try apple.take("image")?.text() {
+                var shown = notification ?? .init()
+                shown.image = image
+                notification = shown
+            }
+            if let label = try apple.takeLabel() {
+                options.append(.init(key: Message.labelOption, value: label))
+            }
+            try apple.finish()
+        }
+        if let token = try fields.take("live_activity_token")?.text() {
+            options.append(.init(key: "live_activity_token", value: token))
+        }
+        try fields.finish()
+    }
+
+    /// The others are Apple's servers' and go along for whoever passes the message on to them.
+    private mutating func take(headers: inout RequestObject) throws(GatewayError) {
+        if let field = headers.takeHeader("apns-expiration") {
+            guard let seconds = Int64(try field.text()), Lifespan(unixSeconds: seconds) != nil
+            else {
+                throw field.refusal("apns-expiration takes seconds since 1970, or 0.")
+            }
+            expirationSeconds = seconds
+        }
+        if let field = headers.takeHeader("apns-priority") {
+            switch try field.text() {
+            case "1", "5": priority = .normal
+            case "10": priority = .high
+            default: throw field.refusal("apns-priority is 10, 5 or 1.")
+            }
+        }
+        collapseID = try headers.takeHeader("apns-collapse-id")?.text()
+        for (name, field) in headers.rest() {
+            options.append(.init(key: name.lowercased(), value: try field.text()))
+        }
+    }
+
+    private mutating func take(aps members: inout RequestObject) throws(GatewayError) {
+        var rest: [String: JSONValue] = [:]
+        for (name, field) in members.rest() {
+            switch (name, field.value) {
+            case ("alert", .string(let text)): notification = .init(body: text)
+            case ("alert", .object):
+                var alert = try field.members()
+                rest[name] = take(alert: alert.rest())
+            case ("badge", .integer(let number)) where UInt32(exactly: number) != nil:
+                payload.badge = UInt32(exactly: number)
+            case ("sound", .string(let text)): payload.sound = text
+            case ("category", .string(let text)): payload.category = text
+            case ("thread-id", .string(let text)): payload.threadID = text
+            case ("content-available", .integer(1)), ("content-available", .bool(true)):
+                payload.contentAvailable = true
+            case ("mutable-content", .integer(1)), ("mutable-content", .bool(true)):
+                payload.mutableContent = true
+            case ("content-available", .integer(0)), ("content-available", .bool(false)),
+                ("mutable-content", .integer(0)), ("mutable-content", .bool(false)),
+                (_, .null):
+                break
+            case ("alert", _): throw field.mistyped("TYPE_STRING")
+            default: rest[name] = field.value
+            }
+        }
+        payload.aps = rest.sorted { $0.key < $1.key }
+            .map { .init(key: $0.key, value: $0.value.text) }
+    }
+
+    /// What of an alert is no title, subtitle or body; nil if it has nothing else.
+    private mutating func take(
+        alert members: [(name: String, field: RequestField)]
+    ) -> JSONValue? {
+        var rest: [String: JSONValue] = [:]
+        var shown = Message.Notification()
+        for (name, field) in members {
+            switch (name, field.value) {
+            case ("title", .string(let text)): shown.title = text
+            case ("subtitle", .string(let text)): payload.subtitle = text
+            case ("body", .string(let text)): shown.body = text
+            case (_, .null): break
+            default: rest[name] = field.value
+            }
+        }
+        if shown != .init() { notification = shown }
+        return rest.isEmpty ? nil : .object(rest)
+    }
+}

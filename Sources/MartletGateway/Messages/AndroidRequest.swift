@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `AndroidConfig` and `AndroidConfigV2` of v1 as Martlet's block for Android. What says how the
+// notification looks goes to the device as it is written, under its name in snake_case. Rests on
+// RequestField.
+
+import Martlet
+
+extension Message.Android {
+    /// `message.android`.
+    init(_ field: RequestField) throws(GatewayError) {
+        self.init()
+        var fields = try field.object("AndroidConfig")
+        if let field = try fields.take("priority") {
+            let name = try field.choice("AndroidMessagePriority", ["NORMAL", "HIGH"])
+            priority = name == "HIGH" ? .high : .normal
+        }
+        try takeShared(&fields)
+        if let field = try fields.take("notification") {
+            var shown = try field.object("AndroidNotification")
+            try takeNotification(&shown, Self.notificationFields + Self.proxyFields)
+            try shown.finish()
+        }
+        try fields.finish()
+    }
+
+    /// `message.android_v2`.
+    init(second field: RequestField) throws(GatewayError) {
+        self.init()
+        var fields = try field.object("AndroidConfigV2")
+        try takeShared(&fields)
+        if let field = try fields.take("background_sync") {
+            let sync = try field.object("AndroidBackgroundSyncMessage")
+            try sync.finish()
+            options.append(.init(key: "background_sync", value: "true"))
+        }
+        if let field = try fields.take("remote_notification") {
+            var remote = try field.object("AndroidRemoteNotification")
+            for name in ["mutable_content", "use_as_v1_data_message"] {
+                try addFlag(name, &remote)
+            }
+            if let field = try remote.take("notification") {
+                var shown = try field.object("AndroidNotificationV2")
+                if let id = try shown.take("id") {
+                    options.append(.init(key: "id", value: String(try id.integer())))
+                }
+                try takeNotification(&shown, Self.notificationFields)
+                try shown.finish()
+            }
+            try remote.finish()
+        }
+        try fields.finish()
+    }
+
+    private mutating func takeShared(_ fields: inout RequestObject) throws(GatewayError) {
+        if let field = try fields.take("ttl") {
+            let text = try field.text()
+            if text.hasPrefix("-") { throw Self.badTimeToLive(field) }
+            guard case .seconds(let seconds)? = Lifespan(androidDuration: try field.duration())
+            else { throw Self.badTimeToLive(field) }
+            timeToLiveSeconds = seconds
+        }
+        collapseKey = try fields.take("collapse_key")?.text()
+        restrictedPackageName = try fields.take("restricted_package_name")?.text()
+        data = try fields.take("data")?.entries() ?? []
+        for name in ["direct_boot_ok", "bandwidth_constrained_ok", "restricted_satellite_ok"] {
+            try addFlag(name, &fields)
+        }
+        if let label = try fields.takeAnalyticsLabel() {
+            options.append(.init(key: Message.labelOption, value: label))
+        }
+    }
+
+    private static func badTimeToLive(_ field: RequestField) -> GatewayError {
+        field.refusal(
+            "TTL must be between 0 and \(Limits.timeToLiveSecondsMax) seconds (28 days).")
+    }
+
+    private mutating func addFlag(
+        _ name: String, _ fields: inout RequestObject
+    ) throws(GatewayError) {
+        guard let field = try fields.take(name) else { return }
+        options.append(.init(key: name, value: try field.flag() ? "true" : "false"))
+    }
+
+    private mutating func takeNotification(
+        _ fields: inout RequestObject, _ others: [(String, Reader)]
+    ) throws(GatewayError) {
+        notification = try fields.takeTexts()
+        for (name, read) in others {
+            guard let field = try fields.take(name) else { continue }
+            options.append(.init(key: name, value: try read(field)))
+        }
+    }
+
+    private typealias Reader = @Sendable (RequestField) throws(GatewayError) -> String
+
+    /// What of a notification is no text of Martlet's own, and how it is checked.
+    private static let notificationFields: [(String, Reader)] = [
+        ("icon", text), ("color", text), ("sound", text), ("tag", text), ("click_action", text),
+        ("body_loc_key", text), ("body_loc_args", texts), ("title_loc_key", text),
+        ("title_loc_args", texts), ("channel_id", text), ("ticker", text), ("sticky", flag),
+        ("event_time", instant), ("local_only", flag),
+        ("notification_priority", notificationPriority),
+        ("default_sound", flag), ("default_vibrate_timings", flag),
+        ("default_light_settings", flag), ("vibrate_timings", durations),
+        ("visibility", visibility), ("notification_count", count),
+        ("light_settings", lightSettings),
+    ]
+
+    /// What only `AndroidNotification` says.
+    private static let proxyFields: [(String, Reader)] = [
+        ("bypass_proxy_notification", flag), ("proxy", proxy),
+    ]
+
+    private static let text: Reader = { (field) throws(GatewayError) in try field.text() }
+    private static let flag: Reader = { (field) throws(GatewayError) in
+        try field.flag() ? "true" : "false"
+    }
+    private static let count: Reader = { (field) throws(GatewayError) in
+        String(try field.integer())
+    }
+    private static let texts: Reader = { (field) throws(GatewayError) in
+        for element in try field.elements() { _ = try element.text() }
+        return field.value.text
+    }
+    private static let durations: Reader = { (field) throws(GatewayError) in
+        for element in try field.elements() { _ = try element.duration() }
+        return field.value.text
+    }
+    private static let notificationPriority: Reader = { (field) throws(GatewayError) in
+        try field.choice(
+            "AndroidNotification.NotificationPriority",
+            ["UNSPECIFIED", "MIN", "LOW", "DEFAULT", "HIGH", "MAX"].map { "PRIORITY_" + $0 },
+            prefix: "PRIORITY_")
+    }
+    private static let visibility: Reader = { (field) throws(GatewayError) in
+        try field.choice(
+            "AndroidNotification.Visibility",
+            ["VISIBILITY_UNSPECIFIED", "PRIVATE", "PUBLIC", "SECRET"])
+    }
+    private static let proxy: Reader = { (field) throws(GatewayError) in
+        try field.choice(
+            "AndroidNotification.Proxy",
+            ["PROXY_UNSPECIFIED", "ALLOW", "DENY", "IF_PRIORITY_LOWERED"])
+    }
+
+    /// Source: RFC 3339, with nine digits of a second at most.
+    private static let instant: Reader = { (field) throws(GatewayError) in
+        let text = try field.text()
+        let pattern = #/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)/#
+        guard text.wholeMatch(of: pattern) != nil else {
+            throw field.mistyped("type.googleapis.com/google.protobuf.Timestamp")
+        }
+        return text
+    }
+
+    private static let lightSettings: Reader = { (field) throws(GatewayError) in
+        var fields = try field.object("LightSettings")
+        var settings: [String: JSONValue] = [:]
+        for name in ["light_on_duration", "light_off_duration"] {
+            settings[name] = try fields.take(name).map { (field) throws(GatewayError) in
+                .string(try field.duration())
+            }
+        }
+        if let field = try fields.take("color") {
+            var parts = try field.object("Color")
+            var color: [String: JSONValue] = [:]
+            for name in ["red", "green", "blue", "alpha"] {
+                color[name] = try parts.take(name).map { (part) throws(GatewayError) in
+                    .number(try part.fraction())
+                }
+            }
+            try parts.finish()
+            settings["color"] = .object(color)
+        }
+        try fields.finish()
+        return JSONValue.object(settings).text
+    }
+}

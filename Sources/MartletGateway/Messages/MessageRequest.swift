@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The body of `messages:send` (GW-1): `SendMessageRequest` of v1, every field in snake_case and
+// lowerCamelCase, as a message of Martlet. Rests on RequestField.
+
+import Martlet
+
+/// What a caller of v1 wants sent.
+package struct MessageRequest {
+    package var message: OutgoingMessage
+
+    /// - Throws: `GatewayError` that names the field.
+    package init(body: [UInt8]) throws(GatewayError) {
+        var request = try RequestObject(body: body)
+        let validateOnly = try request.take("validate_only")?.flag() ?? false
+        let content = try request.take("message")
+        try request.finish()
+        guard let content else { throw Self.noTarget }
+        var fields = try content.object("Message")
+        _ = try fields.take("name")?.text()
+        let target = try Self.target(&fields)
+        message = OutgoingMessage(to: target, Message(), validateOnly: validateOnly)
+        message.message = try Self.message(&fields)
+        try fields.finish()
+        message.setUsualPriority()
+        try Self.checkSize(message.message)
+    }
+
+    private static let noTarget = GatewayError.invalid(
+        "Recipient of the message is not set.", field: "message")
+
+    /// MSG-1. An installation ID addresses an instance as its token does: Martlet has one name for
+    /// both.
+    private static func target(_ fields: inout RequestObject) throws(GatewayError) -> MessageTarget
+    {
+        var target: MessageTarget?
+        for name in ["token", "fid", "topic", "condition"] {
+            guard let field = try fields.take(name) else { continue }
+            let text = try field.text()
+            guard target == nil else {
+                throw GatewayError.invalid(
+                    "Invalid value at 'message' (oneof), oneof field 'target' is already set. Cannot "
+                        + "set '\(name)'", field: "message")
+            }
+            switch name {
+            case "topic": target = .topic(text)
+            case "condition": target = .condition(text)
+            default: target = .token(text)
+            }
+        }
+        guard let target, !target.text.isEmpty else { throw noTarget }
+        return target
+    }
+
+    private static func message(_ fields: inout RequestObject) throws(GatewayError) -> Message {
+        var message = Message()
+        message.notification = try fields.takeNotification()
+        message.data = try fields.take("data")?.entries() ?? []
+        let label = try fields.takeAnalyticsLabel()
+        if let block = try fields.take("android") {
+            message.android = try Message.Android(block)
+        }
+        if let block = try fields.take("android_v2") {
+            guard message.android == nil else {
+                throw GatewayError.invalid(
+                    "A message has android or android_v2, not both.", field: "message.android_v2")
+            }
+            message.android = try Message.Android(second: block)
+        }
+        if let block = try fields.take("apns") { message.apns = try Message.APNS(block) }
+        if let block = try fields.take("webpush") {
+            message.webpush = try Message.WebPush(block)
+        }
+        if let label { message.setCommonLabel(label) }
+        return message
+    }
+
+    /// MSG-3, of what each platform's instances get.
+    private static func checkSize(_ message: Message) throws(GatewayError) {
+        let bytes = Platform.allCases.map { message.payloadBytes(for: $0) }.max() ?? 0
+        guard bytes > Limits.payloadBytesMax else { return }
+        throw GatewayError(
+            .invalidArgument,
+            "Message is too large. The maximum is \(Limits.payloadBytesMax) bytes; this one has "
+                + "\(bytes).", code: .invalidArgument, violations: [])
+    }
+}
+
+// MARK: What blocks have in common
+
+extension RequestObject {
+    /// `notification` of the message: three texts.
+    fileprivate mutating func takeNotification() throws(GatewayError) -> Message.Notification? {
+        guard let field = try take("notification") else { return nil }
+        var fields = try field.object("Notification")
+        let notification = try fields.takeTexts()
+        try fields.finish()
+        return notification
+    }
+
+    /// Title, body and image.
+    mutating func takeTexts() throws(GatewayError) -> Message.Notification? {
+        let texts = Message.Notification(
+            title: try take("title")?.text(), body: try take("body")?.text(),
+            image: try take("image")?.text())
+        return texts == .init() ? nil : texts
+    }
+
+    /// `fcm_options` that have nothing but a label.
+    mutating func takeAnalyticsLabel() throws(GatewayError) -> String? {
+        guard let field = try take("fcm_options") else { return nil }
+        var options = try field.object("FcmOptions")
+        let label = try options.takeLabel()
+        try options.finish()
+        return label
+    }
+
+    mutating func takeLabel() throws(GatewayError) -> String? {
+        guard let field = try take("analytics_label") else { return nil }
+        let label = try field.text()
+        guard (1...50).contains(label.utf8.count), label.utf8.allSatisfy(TopicName.isAllowed) else {
+            throw field.refusal("An analytics label has 1 to 50 characters of [a-zA-Z0-9-_.~%].")
+        }
+        return label
+    }
+}
+
+extension Message {
+    static let labelOption = "analytics_label"
+
+    /// A label for all platforms whose block has none of its own.
+    fileprivate mutating func setCommonLabel(_ label: String) {
+        func add(to options: inout [DataEntry]) {
+            guard !options.contains(where: { $0.key == Self.labelOption }) else { return }
+            options.append(.init(key: Self.labelOption, value: label))
+        }
+        var android = android ?? Android()
+        add(to: &android.options)
+        self.android = android
+        var apns = apns ?? APNS()
+        add(to: &apns.options)
+        self.apns = apns
+        var webpush = webpush ?? WebPush()
+        add(to: &webpush.options)
+        self.webpush = webpush
+    }
+
+    /// MSG-3: what counts against the maximum on one platform.
+    fileprivate func payloadBytes(for platform: Platform) -> Int {
+        let own: (notification: Notification?, data: [DataEntry]) =
+            switch platform {
+            case .android: (android?.notification, android?.data ?? [])
+            case .apple: (apns?.notification, apns?.data ?? [])
+            case .web: (webpush?.notification, webpush?.data ?? [])
+            }
+        let ownKeys = Set(own.data.map(\.key))
+        return Message(
+            notification: .init(
+                title: own.notification?.title ?? notification?.title,
+                body: own.notification?.body ?? notification?.body,
+                image: own.notification?.image ?? notification?.image),
+            data: data.filter { !ownKeys.contains($0.key) } + own.data
+        ).payloadBytes
+    }
+}
+
+extension OutgoingMessage {
+    /// PRI-1: where nothing else is said, notifications are urgent and data is not. Source: the
+    /// reference of v1, AndroidMessagePriority.
+    fileprivate mutating func setUsualPriority() {
+        if message.notification != nil {
+            priority = .high
+            return
+        }
+        if message.android?.isShown == true, message.android?.priority == nil {
+            message.android?.priority = .high
+        }
+        if message.apns?.isShown == true, message.apns?.priority == nil {
+            message.apns?.priority = .high
+        }
+        if message.webpush?.notification != nil, message.webpush?.priority == nil {
+            message.webpush?.priority = .high
+        }
+    }
+}
+
+extension Message.Android {
+    fileprivate var isShown: Bool {
+        notification != nil
+            || options.contains { $0.key == "title_loc_key" || $0.key == "body_loc_key" }
+    }
+}
+
+extension Message.APNS {
+    fileprivate var isShown: Bool {
+        notification != nil || payload.subtitle != nil
+            || payload.aps.contains { $0.key == "alert" }
+    }
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The JSON of v1 requests, field by field: both spellings, null for what is not said, and refusals in
+// the words that callers of v1 know. Source: the JSON form of protocol buffers. Rests on JSONValue.
+
+import Martlet
+
+/// A value and where it stands, in snake_case whatever the request wrote.
+struct RequestField {
+    var value: JSONValue
+    var path: String
+
+    func text() throws(GatewayError) -> String {
+        guard case .string(let text) = value else { throw mistyped("TYPE_STRING") }
+        return text
+    }
+
+    func flag() throws(GatewayError) -> Bool {
+        guard case .bool(let flag) = value else { throw mistyped("TYPE_BOOL") }
+        return flag
+    }
+
+    /// A number, or a text of one.
+    func integer() throws(GatewayError) -> Int32 {
+        switch value {
+        case .integer(let number):
+            if let number = Int32(exactly: number) { return number }
+        case .number(let number):
+            if let number = Int32(exactly: number) { return number }
+        case .string(let text):
+            if let number = Int32(text) { return number }
+        default: break
+        }
+        throw mistyped("TYPE_INT32")
+    }
+
+    /// A number, or a text of one.
+    func fraction() throws(GatewayError) -> Double {
+        switch value {
+        case .integer(let number): return Double(number)
+        case .number(let number): return number
+        case .string(let text):
+            if let number = Double(text), number.isFinite { return number }
+        default: break
+        }
+        throw mistyped("TYPE_FLOAT")
+    }
+
+    /// One of a type's names, in any case; told as the type writes it.
+    func choice(_ type: String, _ names: [String], prefix: String = "") throws(GatewayError)
+        -> String
+    {
+        if case .string(let text) = value {
+            let upper = text.uppercased()
+            if let name = names.first(where: { $0 == upper || $0 == prefix + upper }) {
+                return name
+            }
+        }
+        throw mistyped(Self.messageType + type)
+    }
+
+    /// Seconds with at most nine digits behind the point, and `s`.
+    func duration() throws(GatewayError) -> String {
+        let text = try text()
+        let parts = text.dropLast().split(separator: ".", omittingEmptySubsequences: false)
+        let isDuration =
+            text.hasSuffix("s") && (1...2).contains(parts.count)
+            && parts.allSatisfy { !$0.isEmpty && $0.utf8.allSatisfy { (48...57).contains($0) } }
+            && (parts.count == 1 || parts[1].utf8.count <= 9)
+        guard isDuration else {
+            throw mistyped("type.googleapis.com/google.protobuf.Duration")
+        }
+        return text
+    }
+
+    func elements() throws(GatewayError) -> [RequestField] {
+        guard case .array(let elements) = value else { throw mistyped("TYPE_LIST") }
+        return elements.enumerated().map {
+            RequestField(value: $0.element, path: "\(path)[\($0.offset)]")
+        }
+    }
+
+    /// A map of texts.
+    func entries() throws(GatewayError) -> [Message.DataEntry] {
+        guard case .object(let members) = value else { throw mistyped("TYPE_MAP") }
+        var entries: [Message.DataEntry] = []
+        for (key, value) in members.sorted(by: { $0.key < $1.key }) {
+            let field = RequestField(value: value, path: "\(path)[\(entries.count)].value")
+            entries.append(.init(key: key, value: try field.text()))
+        }
+        return entries
+    }
+
+    func object(_ type: String) throws(GatewayError) -> RequestObject {
+        guard case .object(let members) = value else { throw mistyped(Self.messageType + type) }
+        return RequestObject(members: members, path: path)
+    }
+
+    /// An object whose members are free.
+    func members() throws(GatewayError) -> RequestObject {
+        guard case .object(let members) = value else {
+            throw mistyped("type.googleapis.com/google.protobuf.Struct")
+        }
+        return RequestObject(members: members, path: path)
+    }
+
+    private static let messageType = "type.googleapis.com/google.firebase.fcm.v1."
+
+    func mistyped(_ type: String) -> GatewayError {
+        refusal(
+            "Invalid value at '\(path)' (\(type)), \(value.shortText)", code: nil)
+    }
+
+    /// A value of the right type that is not right.
+    func refusal(
+        _ message: String, code: GatewayError.Code? = .invalidArgument
+    ) -> GatewayError {
+        GatewayError(
+            .invalidArgument, message, code: code, violations: [.init(path, message)])
+    }
+}
+
+/// Takes the fields of an object one by one, and refuses what is left over.
+package struct RequestObject {
+    private var members: [String: JSONValue]
+    var path: String
+
+    init(members: [String: JSONValue], path: String) {
+        self.members = members
+        self.path = path
+    }
+
+    private func place(_ name: String) -> String { path.isEmpty ? name : "\(path).\(name)" }
+
+    /// A field by its name in snake_case, or as lowerCamelCase. nil if it is not there, or null.
+    mutating func take(_ name: String) throws(GatewayError) -> RequestField? {
+        let camel = Self.camelCase(name)
+        let first = members.removeValue(forKey: name)
+        let second = camel == name ? nil : members.removeValue(forKey: camel)
+        if first != nil, second != nil {
+            throw RequestField(value: .null, path: place(name)).refusal(
+                "Invalid value at '\(place(name))': it is there as \(name) and as \(camel).",
+                code: nil)
+        }
+        guard let value = first ?? second, value != .null else { return nil }
+        return RequestField(value: value, path: place(name))
+    }
+
+    /// A member of a map, whose names are in the case of what they are for.
+    mutating func takeHeader(_ name: String) -> RequestField? {
+        guard let key = members.keys.first(where: { $0.lowercased() == name.lowercased() }),
+            let value = members.removeValue(forKey: key)
+        else { return nil }
+        return RequestField(value: value, path: place(name))
+    }
+
+    /// Everything that was not taken, in the order of the names.
+    mutating func rest() -> [(name: String, field: RequestField)] {
+        defer { members = [:] }
+        return members.sorted { $0.key < $1.key }
+            .map { ($0.key, RequestField(value: $0.value, path: place($0.key))) }
+    }
+
+    func finish() throws(GatewayError) {
+        guard let unknown = members.keys.min() else { return }
+        let place = path.isEmpty ? "" : " at '\(path)'"
+        let message =
+            "Invalid JSON payload received. Unknown name \"\(unknown.prefix(64))\"\(place): Cannot "
+            + "find field."
+        throw GatewayError(
+            .invalidArgument, message, violations: [.init(path, message)])
+    }
+
+    package static func camelCase(_ name: String) -> String {
+        let words = name.split(separator: "_")
+        return words.dropFirst().reduce(String(words.first ?? "")) {
+            $0 + $1.prefix(1).uppercased() + $1.dropFirst()
+        }
+    }
+}
+
+extension RequestObject {
+    /// A request's body.
+    init(body: [UInt8]) throws(GatewayError) {
+        let value: JSONValue
+        do {
+            value = try JSONValue(
+                parsing: body.isEmpty ? Array("{}".utf8) : body, repeatedNames: .takeLast)
+        } catch {
+            throw GatewayError(
+                .invalidArgument,
+                "Invalid JSON payload received. At byte \(error.byteOffset): \(error.message).")
+        }
+        guard case .object(let members) = value else {
+            throw GatewayError(
+                .invalidArgument, "Invalid JSON payload received. It takes an object.",
+                violations: [])
+        }
+        self.init(members: members, path: "")
+    }
+}
+
+extension JSONValue {
+    /// What of a value a refusal repeats.
+    fileprivate var shortText: String {
+        let text = text
+        return text.utf8.count <= 64 ? text : String(text.prefix(60)) + "…"
+    }
+}

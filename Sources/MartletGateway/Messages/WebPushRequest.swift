@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `WebpushConfig` of v1 as Martlet's block for the web. The notification is free beside its texts.
+// Rests on RequestField.
+
+import Martlet
+
+extension Message.WebPush {
+    /// `message.webpush`.
+    init(_ field: RequestField) throws(GatewayError) {
+        self.init()
+        var fields = try field.object("WebpushConfig")
+        if let field = try fields.take("headers") {
+            var headers = try field.object("WebpushConfig.HeadersEntry")
+            try take(headers: &headers)
+        }
+        data = try fields.take("data")?.entries() ?? []
+        var shown: [String: String] = [:]
+        if let field = try fields.take("notification") {
+            var members = try field.members()
+            notification = try members.takeTexts()
+            for (name, field) in members.rest() where field.value != .null {
+                shown[name] = field.value.string ?? field.value.text
+            }
+        }
+        if let field = try fields.take("fcm_options") {
+            var links = try field.object("WebpushFcmOptions")
+            if let link = try links.take("link")?.text() { shown["link"] = link }
+            if let label = try links.takeLabel() { shown[Message.labelOption] = label }
+            try links.finish()
+        }
+        options = shown.sorted { $0.key < $1.key }.map { .init(key: $0.key, value: $0.value) }
+        try fields.finish()
+    }
+
+    /// The others are a push service's, and no device of Martlet's gets them.
+    private mutating func take(headers: inout RequestObject) throws(GatewayError) {
+        if let field = headers.takeHeader("TTL") {
+            guard case .seconds(let seconds)? = Lifespan(webTTL: try field.text()) else {
+                let isNumber = field.value.string.flatMap { UInt64($0) } != nil
+                throw field.refusal(
+                    isNumber
+                        ? "TTL must be at most \(Limits.timeToLiveSecondsMax) seconds (28 days)."
+                        : "TTL must be a non-negative integer.")
+            }
+            timeToLiveSeconds = seconds
+        }
+        if let field = headers.takeHeader("Urgency") {
+            guard let urgency = MessagePriority(webUrgency: try field.text().lowercased()) else {
+                throw field.refusal("Urgency must be very-low, low, normal or high.")
+            }
+            priority = urgency
+        }
+        topic = try headers.takeHeader("Topic")?.text()
+        for (_, field) in headers.rest() { _ = try field.text() }
+    }
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a gateway and its broker measure (EMB-2), through swift-metrics: requests as they are answered,
+// the broker's figures whenever somebody reads or reports them. Rests on PrometheusRegistry.
+
+import CoreMetrics
+import Martlet
+import Synchronization
+
+/// The metrics of one gateway.
+final class GatewayMetrics: Sendable {
+    private struct RequestSeries {
+        var counter: Counter
+        var timer: CoreMetrics.Timer
+    }
+
+    let registry: PrometheusRegistry
+    private let factory: any MetricsFactory
+    private let requests = Mutex<[String: RequestSeries]>([:])
+    private let counters: [(Counter, @Sendable (BrokerStatistics) -> UInt64)]
+    private let gauges: [(Gauge, @Sendable (BrokerStatistics) -> Int?)]
+    /// What the counters have been told of.
+    private let told: Mutex<BrokerStatistics>
+    private let inProgress: Gauge
+
+    /// - Parameter other: who else is told.
+    init(other: (any MetricsFactory)?) {
+        let registry = PrometheusRegistry()
+        let factory: any MetricsFactory =
+            other.map { MultiplexMetricsHandler(factories: [registry, $0]) } ?? registry
+        self.registry = registry
+        self.factory = factory
+        inProgress = Gauge(
+            label: "martlet_http_requests_in_progress", dimensions: [], factory: factory)
+        // What was counted before this gateway was there is in the first figures.
+        told = Mutex(BrokerStatistics())
+        func counter(
+            _ name: String, _ value: @escaping @Sendable (BrokerStatistics) -> UInt64
+        ) -> (Counter, @Sendable (BrokerStatistics) -> UInt64) {
+            (Counter(label: name, factory: factory), value)
+        }
+        func gauge(
+            _ name: String, _ value: @escaping @Sendable (BrokerStatistics) -> Int?
+        ) -> (Gauge, @Sendable (BrokerStatistics) -> Int?) {
+            (Gauge(label: name, dimensions: [], factory: factory), value)
+        }
+        counters = [
+            counter("martlet_messages_accepted_total") { $0.acceptedCount },
+            counter("martlet_deliveries_total") { $0.deliveredCount },
+            counter("martlet_acknowledgements_total") { $0.acknowledgedCount },
+            counter("martlet_sessions_fell_behind_total") { $0.fellBehindCount },
+            counter("martlet_protocol_violations_total") { $0.protocolViolationCount },
+            counter("martlet_accept_failures_total") { $0.acceptFailureCount },
+        ]
+        gauges = [
+            gauge("martlet_connections") { $0.connectionCount },
+            gauge("martlet_commands_waiting") { $0.commandsWaiting },
+            gauge("martlet_frame_bytes") { $0.frameBytes },
+            gauge("martlet_request_bytes") { $0.requestBytes },
+            gauge("martlet_store_bytes") { $0.storeBytesUsed },
+            gauge("martlet_allocated_bytes") { $0.allocatedBytes },
+        ]
+    }
+
+    /// A request was answered.
+    func answered(_ route: String, status: Int, after duration: Duration) {
+        let series = requests.withLock { requests in
+            let key = "\(route) \(status)"
+            if let known = requests[key] { return known }
+            let new = RequestSeries(
+                counter: Counter(
+                    label: "martlet_http_requests_total",
+                    dimensions: [("route", route), ("status", String(status))], factory: factory),
+                timer: CoreMetrics.Timer(
+                    label: "martlet_http_request_duration_seconds",
+                    dimensions: [("route", route)], factory: factory))
+            requests[key] = new
+            return new
+        }
+        series.counter.increment()
+        let (seconds, attoseconds) = duration.components
+        series.timer.recordNanoseconds(seconds * 1_000_000_000 + attoseconds / 1_000_000_000)
+    }
+
+    /// Takes the broker's figures as they are now.
+    func record(_ now: BrokerStatistics, requestsInProgress: Int) {
+        let before = told.withLock { told in
+            defer { told = now }
+            return told
+        }
+        for (counter, value) in counters {
+            let (new, old) = (value(now), value(before))
+            if new > old { counter.increment(by: Int64(clamping: new - old)) }
+        }
+        for (gauge, value) in gauges {
+            if let value = value(now) { gauge.record(value) }
+        }
+        inProgress.record(requestsInProgress)
+    }
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `/fcm/send`, the interface before v1 (GW-4), with its own answers: one result for each token, a
+// number for a topic or condition, counts for a group. Rests on LegacyRequest.
+
+import Martlet
+
+extension Route {
+    static let legacy = [
+        Route(
+            "fcm/send", .post, "fcm/send", access: .bearerOrKey, refusal: { $0.legacyAnswer }
+        ) { (call, gateway) in
+            let project = try call.identified.projectID
+            if let sender = call.header("project_id"), try !call.identified.isOf(sender) {
+                throw GatewayError(
+                    .permissionDenied,
+                    "The header project_id names another sender than the credential's.")
+            }
+            let request = try LegacyRequest(body: call.body)
+            do {
+                return try await gateway.retries.answer(call) {
+                    request.answer(try await gateway.send(request.message, in: project))
+                }
+            } catch let error as MartletError {
+                return try request.answer(error)
+            }
+        }
+    ]
+}
+
+extension LegacyRequest {
+    fileprivate func answer(_ receipt: SendReceipt) -> GatewayAnswer {
+        let number = receipt.messageID.flatMap { $0.split(separator: "/").last } ?? "0"
+        let messageID = JSONValue.string(
+            message.validateOnly ? "fake_message_id" : "0:\(number)")
+        switch recipients {
+        case .many:
+            return .json(.object(["message_id": .integer(Int64(number) ?? 0)]))
+        case .one:
+            // Only a group's receipt tells of tokens.
+            guard let tokens = receipt.tokens else {
+                return Self.answer([.object(["message_id": messageID])])
+            }
+            var members: [String: JSONValue] = [
+                "success": .integer(Int64(tokens.successCount)),
+                "failure": .integer(Int64(tokens.failures.count)),
+            ]
+            if !tokens.failures.isEmpty {
+                members["failed_registration_ids"] = .array(
+                    tokens.failures.map { .string($0.token) })
+            }
+            return .json(.object(members))
+        case .tokens(let list):
+            var results = [JSONValue](
+                repeating: .object(["message_id": messageID]), count: list.count)
+            for failure in receipt.tokens?.failures ?? [] {
+                guard let index = failure.index else { continue }
+                let word = MartletError(failure.word, "", field: "token").legacyWord
+                results[index] = .object(["error": .string(word)])
+            }
+            return Self.answer(results)
+        }
+    }
+
+    /// - Throws: what is the whole request's.
+    fileprivate func answer(_ error: MartletError) throws(GatewayError) -> GatewayAnswer {
+        if error.word == .unavailable || error.word == .internal { throw GatewayError(error) }
+        let result = JSONValue.object(["error": .string(error.legacyWord)])
+        switch recipients {
+        case .many: return .json(result)
+        case .one: return Self.answer([result])
+        case .tokens(let list): return Self.answer(Array(repeating: result, count: list.count))
+        }
+    }
+
+    static func answer(_ results: [JSONValue]) -> GatewayAnswer {
+        let failures = results.count { $0["error"] != nil }
+        return .json(
+            .object([
+                "multicast_id": .integer(.random(in: 1...Int64.max)),
+                "success": .integer(Int64(results.count - failures)),
+                "failure": .integer(Int64(failures)), "canonical_ids": .integer(0),
+                "results": .array(results),
+            ]))
+    }
+}
+
+extension MartletError {
+    /// The error words of this interface.
+    var legacyWord: String {
+        switch word {
+        case .unregistered: "NotRegistered"
+        case .senderIDMismatch: "MismatchSenderId"
+        case .quotaExceeded: "DeviceMessageRateExceeded"
+        case .resourceExhausted, .tooManyTopics: "TopicsMessageRateExceeded"
+        case .internal: "InternalServerError"
+        case .invalidArgument: legacyWordOfField
+        default: "Unavailable"
+        }
+    }
+
+    private var legacyWordOfField: String {
+        if field.hasSuffix("restricted_package_name") { return "InvalidPackageName" }
+        if field.hasSuffix("time_to_live") || field.hasSuffix("ttl") { return "InvalidTtl" }
+        if field.hasSuffix(".data") { return "InvalidDataKey" }
+        if field == "message" || field.hasPrefix("message.") { return "MessageTooBig" }
+        return field.hasPrefix("to") ? "InvalidRegistration" : "InvalidParameters"
+    }
+}
+
+extension GatewayError {
+    /// The status, and a text for people.
+    fileprivate var legacyAnswer: GatewayAnswer {
+        var answer = GatewayAnswer.text(cause?.message ?? message, status: httpStatus)
+        answer.headers += headers
+        return answer
+    }
+}

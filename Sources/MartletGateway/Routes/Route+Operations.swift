@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What who runs a gateway asks it: metrics and health (EMB-2). Rests on GatewayMetrics.
+
+import Martlet
+
+extension Route {
+    static let operations = [
+        Route("metrics", .get, "metrics", access: .anyone) { (_, gateway) in
+            gateway.recordMetrics()
+            return GatewayAnswer(
+                headers: [("content-type", "text/plain; version=0.0.4; charset=utf-8")],
+                body: Array(gateway.metrics.registry.text.utf8))
+        },
+        Route("healthz", .get, "healthz", access: .anyone) { (_, gateway) in
+            do throws(MartletError) {
+                try await gateway.broker.checkWrites()
+                return .text("ok\n")
+            } catch {
+                return .text(error.message + "\n", status: 503)
+            }
+        },
+    ]
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `topicSubscriptions` of v1 (GW-2): the subscriptions of one registration as resources. When one was
+// made is not kept, so none has a `createTime`. Rests on Route+Topics.
+
+import Martlet
+
+extension Route {
+    static let subscriptions = [
+        Route("topicSubscriptions.create", .post, collection) { (call, gateway) in
+            try await Subscription.create(call, gateway)
+        },
+        Route("topicSubscriptions.list", .get, collection) { (call, gateway) in
+            try Subscription.list(call, gateway)
+        },
+        Route("topicSubscriptions.get", .get, collection + "/{topic}") { (call, gateway) in
+            let found = try Subscription(call)
+            guard try found.exists(in: gateway) else { throw found.missing }
+            return .json(found.resource)
+        },
+        Route("topicSubscriptions.patch", .patch, collection + "/{topic}") { (call, gateway) in
+            try await Subscription.patch(call, gateway)
+        },
+        Route("topicSubscriptions.delete", .delete, collection + "/{topic}") {
+            (call, gateway) in
+            let found = try Subscription(call)
+            if try !found.exists(in: gateway), !call.allowsMissing { throw found.missing }
+            try await found.change(.unsubscribe, in: gateway)
+            return .json(.object([:]))
+        },
+    ]
+
+    private static let collection =
+        "v1/projects/{project}/registrations/{registration}/topicSubscriptions"
+}
+
+/// One subscription of one registration.
+private struct Subscription {
+    private static let pageDefault = 1000
+    private static let pageMax = 2000
+
+    var project: String
+    /// As the caller wrote it: the project's ID or number.
+    var parent: String
+    var token: String
+    var topic: String
+
+    init(_ call: GatewayCall, topic: String? = nil) throws(GatewayError) {
+        project = try call.identified.projectID
+        token = call["registration"]
+        parent = "projects/\(call["project"])/registrations/\(token)"
+        do throws(MartletError) {
+            self.topic = try TopicName(validating: topic ?? call["topic"]).text
+        } catch {
+            throw GatewayError(
+                .invalidArgument, "Topic name contains invalid characters.",
+                violations: [.init("topic_name", error.message)], cause: error)
+        }
+    }
+
+    var resource: JSONValue {
+        .object([
+            "name": .string("\(parent)/topicSubscriptions/\(topic)"), "topicName": .string(topic),
+        ])
+    }
+
+    var missing: GatewayError {
+        GatewayError(.notFound, "The registration is not subscribed to this topic.")
+    }
+
+    /// - Throws: also if there is no such registration.
+    func exists(in gateway: Gateway) throws -> Bool {
+        try gateway.broker.allTopics(of: token, in: project).contains(topic)
+    }
+
+    func change(_ operation: TopicOperation, in gateway: Gateway) async throws {
+        let result = try await gateway.broker.change(
+            operation, [token], topic: topic, in: project)
+        if let failure = result.failures.first { throw GatewayError(token: failure.word) }
+    }
+
+    static func create(_ call: GatewayCall, _ gateway: Gateway) async throws -> GatewayAnswer {
+        let said = try topicName(in: call)
+        guard let name = call.parameter("topicName") ?? call.parameter("topic_name") ?? said
+        else {
+            throw GatewayError(
+                .invalidArgument, "The parameter topicName is missing.",
+                violations: [.init("topic_name", "It is required.")])
+        }
+        let new = try Subscription(call, topic: name)
+        guard try !new.exists(in: gateway) else {
+            throw GatewayError(.alreadyExists, "Requested entity already exists")
+        }
+        try await new.change(.subscribe, in: gateway)
+        return .json(new.resource)
+    }
+
+    static func patch(_ call: GatewayCall, _ gateway: Gateway) async throws -> GatewayAnswer {
+        _ = try topicName(in: call)
+        let found = try Subscription(call)
+        if try !found.exists(in: gateway) {
+            guard call.allowsMissing else { throw found.missing }
+            try await found.change(.subscribe, in: gateway)
+        }
+        return .json(found.resource)
+    }
+
+    /// A `TopicSubscription` in the body, of which only the topic's name counts.
+    private static func topicName(in call: GatewayCall) throws(GatewayError) -> String? {
+        var body = try RequestObject(body: call.body)
+        _ = try body.take("name")?.text()
+        _ = try body.take("create_time")?.text()
+        let name = try body.take("topic_name")?.text()
+        try body.finish()
+        return name
+    }
+
+    static func list(_ call: GatewayCall, _ gateway: Gateway) throws -> GatewayAnswer {
+        let size = try pageSize(call)
+        let after = call.parameter("pageToken") ?? call.parameter("page_token") ?? ""
+        guard let start = Base64URL.decode(after).map({ String(decoding: $0, as: UTF8.self) })
+        else {
+            throw GatewayError(
+                .invalidArgument, "The page token is not one that a page ended with.",
+                violations: [.init("page_token", "It is not valid.")])
+        }
+        let token = call["registration"]
+        var names = try gateway.broker.allTopics(of: token, in: try call.identified.projectID)
+        names.removeAll { $0.utf8.lexicographicallyPrecedes(start.utf8) || $0 == start }
+        var members: [String: JSONValue] = [:]
+        let page = names.prefix(size)
+        if !page.isEmpty {
+            members["topicSubscriptions"] = .array(
+                try page.map { (name) throws(GatewayError) in
+                    try Subscription(call, topic: name).resource
+                })
+        }
+        if names.count > size, let last = page.last {
+            members["nextPageToken"] = .string(Base64URL.encode(Array(last.utf8)))
+        }
+        return .json(.object(members))
+    }
+
+    /// 0 is the default, and more than the largest is the largest.
+    private static func pageSize(_ call: GatewayCall) throws(GatewayError) -> Int {
+        guard let text = call.parameter("pageSize") ?? call.parameter("page_size") else {
+            return pageDefault
+        }
+        guard let size = Int32(text), size >= 0 else {
+            throw GatewayError(
+                .invalidArgument, "The page size is a whole number from 0 on.",
+                violations: [.init("page_size", "It is not valid.")])
+        }
+        return size == 0 ? pageDefault : min(Int(size), pageMax)
+    }
+}
+
+extension GatewayCall {
+    fileprivate var allowsMissing: Bool {
+        (parameter("allowMissing") ?? parameter("allow_missing")) == "true"
+    }
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// HTTP for a gateway: connections, TLS, what a peer may cost, and the way from requests to calls. A
+// service that finishes what it has begun when it is told to end. Rests on Hummingbird and NIO.
+
+import HTTPTypes
+import HummingbirdCore
+import HummingbirdHTTP2
+import Logging
+public import Martlet
+import NIOCore
+import NIOPosix
+import NIOSSL
+public import ServiceLifecycle
+
+/// Serves a gateway over HTTP until it is told to end.
+public final class GatewayServer: Service {
+    public let gateway: Gateway
+    private let server: any Service
+    private let bound: EventLoopPromise<UInt16>
+
+    /// - Throws: `INVALID_ARGUMENT` for a certificate or key that cannot be used, and for plain HTTP on
+    ///   an address that other machines reach, unless the configuration allows it.
+    public init(_ gateway: Gateway) throws(MartletError) {
+        self.gateway = gateway
+        let configuration = gateway.configuration
+        let group = MultiThreadedEventLoopGroup.singleton
+        let bound = group.next().makePromise(of: UInt16.self)
+        self.bound = bound
+        do {
+            let builder = try Self.builder(configuration)
+            let responder = Responder(gateway)
+            server = try builder.buildServer(
+                configuration: ServerConfiguration(
+                    address: .hostname(
+                        configuration.address.host, port: Int(configuration.address.port)),
+                    backlog: 1024,
+                    availableConnectionsDelegate: MaximumAvailableConnections(
+                        configuration.connectionsMax)),
+                eventLoopGroup: group, logger: configuration.logger,
+                responder: { (request, writer, channel) in
+                    try await responder.respond(to: request, writer, on: channel)
+                },
+                onServerRunning: { channel in
+                    bound.succeed(UInt16(channel.localAddress?.port ?? 0))
+                })
+        } catch {
+            bound.fail(error)
+            throw error as? MartletError
+                ?? MartletError(.invalidArgument, "\(error)", field: "http")
+        }
+    }
+
+    deinit { bound.fail(CancellationError()) }
+
+    /// Serves. Returns when it was told to end and every request is answered.
+    public func run() async throws {
+        do {
+            try await server.run()
+            bound.fail(CancellationError())
+        } catch {
+            bound.fail(error)
+            throw error
+        }
+    }
+
+    /// The port, when it is served.
+    /// - Throws: why it cannot be.
+    public func port() async throws -> UInt16 { try await bound.futureResult.get() }
+
+    private static func builder(
+        _ configuration: GatewayConfiguration
+    ) throws -> HTTPServerBuilder {
+        let requestTime = TimeAmount.seconds(Int64(configuration.requestSeconds))
+        let idleTime = TimeAmount.seconds(Int64(configuration.idleSeconds))
+        let stream = HTTP1Channel.Configuration(
+            additionalChannelHandlers: [SlowPeerHandler(requestTime)], idleTimeout: idleTime,
+            httpDecoderConfiguration: .init(
+                maxHeaderFieldSize: Limits.httpHeadBytesMax,
+                maxHeaderListSize: Limits.httpHeadBytesMax,
+                maxHeaderFieldCount: Limits.httpHeaderFieldsMax))
+        guard let certificate = configuration.certificate else {
+            try requireLoopback(configuration)
+            return .http1(configuration: stream)
+        }
+        let tls = try tlsConfiguration(certificate)
+        let connection = HTTP2ChannelConfiguration(
+            idleTimeout: .seconds(configuration.idleSeconds),
+            gracefulCloseTimeout: .seconds(configuration.requestSeconds),
+            streamConfiguration: stream)
+        return HTTPServerBuilder { responder in
+            HandshakeGuardedChannel(
+                try HTTP2UpgradeChannel(
+                    tlsConfiguration: tls, configuration: connection, responder: responder),
+                limit: .seconds(Int64(Limits.httpHandshakeSeconds)))
+        }
+    }
+
+    private static func tlsConfiguration(
+        _ files: GatewayConfiguration.Certificate
+    ) throws(MartletError) -> TLSConfiguration {
+        let chain: [NIOSSLCertificate]
+        do { chain = try NIOSSLCertificate.fromPEMFile(files.chain) } catch {
+            throw MartletError(
+                .invalidArgument, "There is no PEM certificate in '\(files.chain)' (\(error)).",
+                field: "http-certificate")
+        }
+        let key: NIOSSLPrivateKey
+        do { key = try NIOSSLPrivateKey(file: files.key, format: .pem) } catch {
+            throw MartletError(
+                .invalidArgument, "There is no PEM private key in '\(files.key)' (\(error)).",
+                field: "http-key")
+        }
+        var configuration = TLSConfiguration.makeServerConfiguration(
+            certificateChain: chain.map { .certificate($0) }, privateKey: .privateKey(key))
+        configuration.minimumTLSVersion = .tlsv12
+        return configuration
+    }
+
+    /// Credentials over plain HTTP are for this machine alone.
+    private static func requireLoopback(
+        _ configuration: GatewayConfiguration
+    ) throws(MartletError) {
+        let host = configuration.address.host
+        guard
+            configuration.allowsPlainElsewhere || host == "localhost" || host == "::1"
+                || host.hasPrefix("127.")
+        else {
+            throw MartletError(
+                .invalidArgument,
+                "\(host) is reached from other machines, and without a certificate credentials go "
+                    + "there in plain text. Give --http-certificate and --http-key, or allow it with "
+                    + "--http-plain-elsewhere, behind a proxy that does TLS.", field: "http")
+        }
+    }
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One request on its way to a call, and the answer on its way back. A body is read within its limits
+// before anything else is done for it. Rests on Hummingbird.
+
+import HTTPTypes
+import HummingbirdCore
+import Martlet
+import NIOCore
+import Synchronization
+
+/// Answers the requests of a server.
+final class Responder: Sendable {
+    /// The rest of a body that was refused, as far as it is read: who still sends hears the answer.
+    private static let drainedBytesMax = 8 << 20
+
+    /// Ends a connection whose rest is of no use.
+    private struct EndOfConnection: Error {}
+
+    private enum Body {
+        case whole([UInt8])
+        case refused(GatewayError)
+    }
+
+    private let gateway: Gateway
+    private let bodyBytes = Atomic<Int>(0)
+
+    init(_ gateway: Gateway) { self.gateway = gateway }
+
+    func respond(
+        to request: Request, _ writer: consuming ResponseWriter, on channel: any Channel
+    ) async throws {
+        if request.headers[.expect]?.lowercased() == "100-continue",
+            declaredBytes(request) ?? 0 <= gateway.configuration.bodyBytesMax
+        {
+            try await writer.writeInformationalHead(HTTPResponse(status: .continue))
+        }
+        var held = 0
+        defer { bodyBytes.subtract(held, ordering: .relaxed) }
+        switch try await read(request, &held) {
+        case .whole(let body):
+            let number = try await connectionNumber(channel)
+            try await Self.write(await answer(request, body, number), writer)
+        case .refused(let error):
+            var answer = error.envelope
+            // A stream of HTTP/2 must not say it: it ends by itself.
+            if !Self.isStream(channel) { answer.headers.append(("connection", "close")) }
+            gateway.metrics.answered("none", status: answer.status, after: .zero)
+            try await Self.write(answer, writer)
+            try await drain(request)
+            throw EndOfConnection()
+        }
+    }
+
+    /// A stream of HTTP/2 belongs to a connection, which belongs to the server.
+    private static func isStream(_ channel: any Channel) -> Bool {
+        channel.parent?.parent != nil
+    }
+
+    private func connectionNumber(_ channel: any Channel) async throws -> UInt64? {
+        guard !Self.isStream(channel) else { return nil }
+        return try await channel.eventLoop.submit {
+            try channel.pipeline.syncOperations.handler(type: SlowPeerHandler.self).number
+        }.get()
+    }
+
+    private func answer(
+        _ request: Request, _ body: [UInt8], _ connectionNumber: UInt64?
+    ) async -> GatewayAnswer {
+        guard let method = GatewayCall.Method(rawValue: request.method.rawValue) else {
+            return GatewayError(
+                .unimplemented, "\(request.method.rawValue) is not served.", httpStatus: 405
+            ).envelope
+        }
+        var headers = request.headers.map { (name: $0.name.canonicalName, value: $0.value) }
+        if let authority = request.head.authority { headers.append(("host", authority)) }
+        guard
+            var call = GatewayCall(
+                method, target: request.head.path ?? "/", headers: headers, body: body)
+        else {
+            return GatewayError(
+                .invalidArgument, "The path or query has a broken escape.", violations: []
+            ).envelope
+        }
+        call.connectionNumber = connectionNumber
+        return await gateway.answer(call)
+    }
+
+    // MARK: Bodies
+
+    private func declaredBytes(_ request: Request) -> Int? {
+        request.headers[.contentLength].flatMap { Int($0) }
+    }
+
+    /// - Parameter held: what it takes of the memory for all bodies.
+    private func read(_ request: Request, _ held: inout Int) async throws -> Body {
+        let most = gateway.configuration.bodyBytesMax
+        let tooLong = GatewayError(
+            .invalidArgument, "A request has at most \(most) bytes.", violations: [],
+            httpStatus: 413)
+        let declared = declaredBytes(request)
+        guard declared ?? 0 <= most else { return .refused(tooLong) }
+        guard hold(declared ?? 0, &held) else { return .refused(Gateway.full) }
+        var body: [UInt8] = []
+        body.reserveCapacity(declared ?? 0)
+        for try await part in request.body {
+            let count = body.count + part.readableBytes
+            guard count <= most else { return .refused(tooLong) }
+            guard hold(count - held, &held) else { return .refused(Gateway.full) }
+            body.append(contentsOf: part.readableBytesView)
+        }
+        return .whole(body)
+    }
+
+    private func hold(_ count: Int, _ held: inout Int) -> Bool {
+        guard count > 0 else { return true }
+        let all = bodyBytes.add(count, ordering: .relaxed).newValue
+        held += count
+        return all <= gateway.configuration.bodyMegabytesMax << 20
+    }
+
+    /// Within the time that a request has.
+    private func drain(_ request: Request) async throws {
+        var count = 0
+        for try await part in request.body {
+            count += part.readableBytes
+            if count > Self.drainedBytesMax { return }
+        }
+    }
+
+    private static func write(
+        _ answer: GatewayAnswer, _ writer: consuming ResponseWriter
+    ) async throws {
+        var fields = HTTPFields()
+        for header in answer.headers {
+            if let name = HTTPField.Name(header.name) {
+                fields.append(HTTPField(name: name, value: header.value))
+            }
+        }
+        fields[.contentLength] = String(answer.body.count)
+        try await writer.write(
+            response: HTTPResponse(
+                status: HTTPResponse.Status(code: answer.status), headerFields: fields),
+            body: ResponseBody(byteBuffer: ByteBuffer(bytes: answer.body)))
+    }
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ends the connection of a peer that sends its request, or reads its answer, a byte at a time: what it
+// takes is taken from others (OPS-5). Rests on NIO.
+
+import NIOCore
+import NIOHTTPTypes
+import Synchronization
+
+/// Gives every request, and every answer, so much time on the network.
+final class SlowPeerHandler: ChannelDuplexHandler, RemovableChannelHandler {
+    typealias InboundIn = HTTPRequestPart
+    typealias InboundOut = HTTPRequestPart
+    typealias OutboundIn = HTTPResponsePart
+    typealias OutboundOut = HTTPResponsePart
+
+    private static let lastNumber = Atomic<UInt64>(0)
+
+    /// Of its channel in this process: the connection of HTTP/1.1, a stream of HTTP/2.
+    let number = lastNumber.add(1, ordering: .relaxed).newValue
+    private let limit: TimeAmount
+    private var reading: Scheduled<Void>?
+    private var writing: Scheduled<Void>?
+
+    init(_ limit: TimeAmount) { self.limit = limit }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        switch unwrapInboundIn(data) {
+        case .head: if reading == nil { reading = deadline(context) }
+        case .body: break
+        case .end:
+            reading?.cancel()
+            reading = nil
+        }
+        context.fireChannelRead(data)
+    }
+
+    func write(
+        context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?
+    ) {
+        guard case .end = unwrapOutboundIn(data) else {
+            return context.write(data, promise: promise)
+        }
+        let written = promise ?? context.eventLoop.makePromise()
+        let own = deadline(context)
+        writing?.cancel()
+        writing = own
+        written.futureResult.assumeIsolated().whenComplete { _ in own.cancel() }
+        context.write(data, promise: written)
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) {
+        reading?.cancel()
+        writing?.cancel()
+    }
+
+    private func deadline(_ context: ChannelHandlerContext) -> Scheduled<Void> {
+        let channel = context.channel
+        return context.eventLoop.scheduleTask(in: limit) { channel.close(promise: nil) }
+    }
+}
+
+@available(*, unavailable)
+extension SlowPeerHandler: Sendable {}

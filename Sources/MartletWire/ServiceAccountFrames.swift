@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// An administrator's requests about service-account keys (REG-5) and their answers. The private key
+// never goes over the wire: whoever made the pair registers the public one. Rests on `WireReader` and
+// `WireWriter`.
+
+public import MartletBase
+
+/// 0x90: answered by DONE.
+public struct CreateServiceAccountRequest: WireFrame {
+    public var correlation: UInt32
+    public var projectID: String
+    public var keyID: String
+    public var name: String
+    /// What the key's assertions are issued by.
+    public var clientEmail: String
+    /// An RSA key as SubjectPublicKeyInfo, in DER.
+    public var publicKey: [UInt8]
+
+    public init(
+        correlation: UInt32, projectID: String, keyID: String, name: String, clientEmail: String,
+        publicKey: [UInt8]
+    ) {
+        self.correlation = correlation
+        self.projectID = projectID
+        self.keyID = keyID
+        self.name = name
+        self.clientEmail = clientEmail
+        self.publicKey = publicKey
+    }
+
+    public var type: FrameType { .createServiceAccount }
+
+    public init(from reader: inout WireReader) throws(WireError) {
+        correlation = try reader.correlation()
+        projectID = try reader.string()
+        keyID = try reader.string()
+        name = try reader.string()
+        clientEmail = try reader.string()
+        publicKey = Array(try reader.stringBytes())
+    }
+
+    public func encodeBody(into writer: inout WireWriter) {
+        writer.u32(correlation)
+        writer.string(projectID)
+        writer.string(keyID)
+        writer.string(name)
+        writer.string(clientEmail)
+        writer.counted(publicKey)
+    }
+}
+
+/// 0x91: answered by DONE.
+public struct RevokeServiceAccountRequest: WireFrame {
+    public var correlation: UInt32
+    public var projectID: String
+    public var keyID: String
+
+    public init(correlation: UInt32, projectID: String, keyID: String) {
+        self.correlation = correlation
+        self.projectID = projectID
+        self.keyID = keyID
+    }
+
+    public var type: FrameType { .revokeServiceAccount }
+
+    public init(from reader: inout WireReader) throws(WireError) {
+        correlation = try reader.correlation()
+        projectID = try reader.string()
+        keyID = try reader.string()
+    }
+
+    public func encodeBody(into writer: inout WireWriter) {
+        writer.u32(correlation)
+        writer.string(projectID)
+        writer.string(keyID)
+    }
+}
+
+/// 0x92.
+public struct ListServiceAccountsRequest: WireFrame {
+    public var correlation: UInt32
+    public var projectID: String
+
+    public init(correlation: UInt32, projectID: String) {
+        self.correlation = correlation
+        self.projectID = projectID
+    }
+
+    public var type: FrameType { .listServiceAccounts }
+
+    public init(from reader: inout WireReader) throws(WireError) {
+        correlation = try reader.correlation()
+        projectID = try reader.string()
+    }
+
+    public func encodeBody(into writer: inout WireWriter) {
+        writer.u32(correlation)
+        writer.string(projectID)
+    }
+}
+
+/// 0x93: the answer to LIST_SERVICE_ACCOUNTS.
+public struct ServiceAccountPage: WireFrame {
+    public struct Entry: Sendable, Hashable {
+        public var keyID: String
+        public var name: String
+        public var clientEmail: String
+        public var created: Instant
+        public var isRevoked: Bool
+
+        public init(
+            keyID: String, name: String, clientEmail: String, created: Instant, isRevoked: Bool
+        ) {
+            self.keyID = keyID
+            self.name = name
+            self.clientEmail = clientEmail
+            self.created = created
+            self.isRevoked = isRevoked
+        }
+    }
+
+    public var correlation: UInt32
+    public var accounts: [Entry]
+
+    public init(correlation: UInt32, accounts: [Entry]) {
+        self.correlation = correlation
+        self.accounts = accounts
+    }
+
+    public var type: FrameType { .serviceAccountPage }
+
+    public init(from reader: inout WireReader) throws(WireError) {
+        correlation = try reader.correlation()
+        accounts = try reader.list(entryBytesMin: 15) { (reader) throws(WireError) in
+            Entry(
+                keyID: try reader.string(), name: try reader.string(),
+                clientEmail: try reader.string(),
+                created: Instant(millisecondsSince1970: try reader.i64()),
+                isRevoked: try reader.flag("revoked"))
+        }
+    }
+
+    public func encodeBody(into writer: inout WireWriter) {
+        writer.u32(correlation)
+        writer.list(accounts) { (writer, account) in
+            writer.string(account.keyID)
+            writer.string(account.name)
+            writer.string(account.clientEmail)
+            writer.i64(account.created.millisecondsSince1970)
+            writer.flag(account.isRevoked)
+        }
+    }
+}

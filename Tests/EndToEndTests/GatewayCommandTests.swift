@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `martlet gateway`, `martlet service-account` and settings from elsewhere than the command line, as
+// their users run them. Rests on the executable beside this test.
+
+import Foundation
+import Testing
+
+@Suite(.timeLimit(.minutes(2)))
+struct GatewayCommandTests {
+    private struct File: Decodable {
+        var type: String
+        var projectID: String
+        var privateKeyID: String
+        var privateKey: String
+        var clientEmail: String
+        var tokenURI: String
+
+        enum CodingKeys: String, CodingKey {
+            case type
+            case projectID = "project_id"
+            case privateKeyID = "private_key_id"
+            case privateKey = "private_key"
+            case clientEmail = "client_email"
+            case tokenURI = "token_uri"
+        }
+    }
+
+    @Test("REG-5 service accounts are made, listed and revoked, with a broker running and without")
+    func serviceAccounts() throws {
+        let desk = try Desk()
+        defer { desk.remove() }
+        _ = try desk.run("project", "create", "tides")
+        for isRunning in [false, true] {
+            let broker = isRunning ? try desk.serve().process : nil
+            let made = try desk.run(
+                "service-account", "create", "tides", "--token-uri", "https://push/token")
+            #expect(made.status == 0, "\(made.err)")
+            let file = try JSONDecoder().decode(File.self, from: Data(made.out.utf8))
+            #expect(file.type == "service_account" && file.projectID == "tides")
+            #expect(file.privateKey.hasPrefix("-----BEGIN PRIVATE KEY-----\n"))
+            #expect(file.tokenURI == "https://push/token")
+            let listed = try desk.run("service-account", "list", "tides", "--json")
+            #expect(listed.out.contains("\"keyID\":\"\(file.privateKeyID)\""))
+            #expect(listed.out.contains("\"clientEmail\":\"\(file.clientEmail)\""))
+            let revoked = try desk.run("service-account", "revoke", "tides", file.privateKeyID)
+            #expect(revoked.status == 0)
+            let after = try desk.run("service-account", "list", "tides")
+            #expect(after.out.contains("revoked") && !after.out.contains("valid"))
+            let missing = try desk.run("service-account", "revoke", "tides", "0")
+            #expect(missing.status == 1 && missing.err.contains("NOT_FOUND"))
+            broker?.terminate()
+            if let broker { #expect(desk.finish(broker).status == 0) }
+        }
+        #expect(try desk.run("check").status == 0)
+    }
+
+    @Test("GW-5 the gateway serves HTTP until a signal, and plain HTTP for this machine alone")
+    func gateway() throws {
+        let desk = try Desk()
+        defer { desk.remove() }
+        _ = try desk.run("project", "create", "tides")
+        let elsewhere = try desk.run("gateway", "--port", "0", "--http", "0.0.0.0:0")
+        #expect(elsewhere.status == 1 && elsewhere.err.contains("--http-certificate"))
+        let gateway = try desk.start(["gateway", "--port", "0", "--http", "127.0.0.1:0", "--json"])
+        struct Ready: Decodable { var http: String }
+        let ready = try JSONDecoder().decode(Ready.self, from: Data(desk.firstLine(gateway).utf8))
+        #expect(ready.http.hasPrefix("http://127.0.0.1:"))
+        gateway.terminate()
+        #expect(desk.finish(gateway).status == 0)
+    }
+
+    @Test("OPS-2 what is wrong in a file or in the environment is refused at start with its place")
+    func settings() throws {
+        let desk = try Desk()
+        defer { desk.remove() }
+        func run(_ text: String, _ more: String...) throws -> Desk.Output {
+            try Data(text.utf8).write(to: desk.folder.appending(path: "martlet.conf"))
+            return desk.finish(
+                try desk.start(["serve", "--config", "martlet.conf", "--port", "0"] + more))
+        }
+        for (text, fault) in [
+            (
+                "# people\n\nloops = 1\nlops = 2\n",
+                "martlet.conf, line 4: there is no setting 'lops'"
+            ),
+            ("loops = many\n", "martlet.conf, line 1: "),
+            ("\nhttp = nowhere\n", "martlet.conf, line 2: "),
+            ("loops\n", "martlet.conf, line 1: write name = value"),
+            ("http-plain-elsewhere = perhaps\n", "martlet.conf, line 1: write yes or no"),
+        ] {
+            let refused = try run(text)
+            #expect(refused.status == 64, "\(text)")
+            #expect(refused.err.contains(fault), "\(refused.err)")
+        }
+        try Data("loops = 1\nport = 1\nlimit = device-messages-per-minute=0\n".utf8)
+            .write(to: desk.folder.appending(path: "martlet.conf"))
+        let broker = try desk.start([
+            "serve", "--config", "martlet.conf", "--port", "0", "--json",
+        ])
+        // The command line wins over the file.
+        let ready = desk.firstLine(broker)
+        #expect(ready.contains("\"port\":") && !ready.contains("\"port\":1,"))
+        broker.terminate()
+        #expect(desk.finish(broker).status == 0)
+    }
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// GW-1, GW-6, MSG-1…MSG-4: what is refused of a v1 request before the broker sees it, in the recorded
+// sentences, and which field is named. Rests on MessageRequest.
+
+import MartletGateway
+import Testing
+
+/// What is wrong | the body, or the fields of a message for the token t | the sentence | the field.
+private let refusals: [(String, String, String, String?)] = [
+    (
+        "no target", #"{"message":{"data":{}}}"#, "Recipient of the message is not set.", "message"
+    ),
+    ("no message", "{}", "Recipient of the message is not set.", "message"),
+    (
+        "two targets", #""topic":"x""#,
+        "Invalid value at 'message' (oneof), oneof field 'target' is already set. Cannot set 'topic'",
+        "message"
+    ),
+    (
+        "data that is no text", #""data":{"p":12}"#,
+        "Invalid value at 'message.data[0].value' (TYPE_STRING), 12", "message.data[0].value"
+    ),
+    (
+        "data that is null", #""data":{"a":"","p":null}"#,
+        "Invalid value at 'message.data[1].value' (TYPE_STRING), null", "message.data[1].value"
+    ),
+    (
+        "an unknown field", #""notificaton":{}"#,
+        #"Invalid JSON payload received. Unknown name "notificaton" at 'message': Cannot find field."#,
+        "message"
+    ),
+    (
+        "an unknown field beside the message", #"{"message":{"token":"t"},"dry":true}"#,
+        #"Invalid JSON payload received. Unknown name "dry": Cannot find field."#, ""
+    ),
+    (
+        "an unknown field of a notification", #""android":{"notification":{"colour":"x"}}"#,
+        #"Invalid JSON payload received. Unknown name "colour" at 'message.android.notification': "#
+            + "Cannot find field.", "message.android.notification"
+    ),
+    (
+        "a text for a flag", #""android":{"directBootOk":"yes"}"#,
+        #"Invalid value at 'message.android.direct_boot_ok' (TYPE_BOOL), "yes""#,
+        "message.android.direct_boot_ok"
+    ),
+    (
+        "a list for an object", #""notification":[]"#,
+        "Invalid value at 'message.notification' "
+            + "(type.googleapis.com/google.firebase.fcm.v1.Notification), []",
+        "message.notification"
+    ),
+    (
+        "an unknown name of a kind", #""android":{"priority":"urgent"}"#,
+        "Invalid value at 'message.android.priority' "
+            + #"(type.googleapis.com/google.firebase.fcm.v1.AndroidMessagePriority), "urgent""#,
+        "message.android.priority"
+    ),
+    (
+        "a number that is too large", #""android":{"notification":{"notification_count":1e12}}"#,
+        "Invalid value at 'message.android.notification.notification_count' (TYPE_INT32), "
+            + "1000000000000.0", "message.android.notification.notification_count"
+    ),
+    (
+        "a duration without s", #""android":{"ttl":"5"}"#,
+        #"Invalid value at 'message.android.ttl' (type.googleapis.com/google.protobuf.Duration), "5""#,
+        "message.android.ttl"
+    ),
+    (
+        "a negative time to live", #""android":{"ttl":"-5s"}"#,
+        "TTL must be between 0 and 2419200 seconds (28 days).", "message.android.ttl"
+    ),
+    (
+        "a time to live of more than 28 days", #""android":{"ttl":"2419201s"}"#,
+        "TTL must be between 0 and 2419200 seconds (28 days).", "message.android.ttl"
+    ),
+    (
+        "a web TTL that is no number", #""webpush":{"headers":{"TTL":"-1"}}"#,
+        "TTL must be a non-negative integer.", "message.webpush.headers.TTL"
+    ),
+    (
+        "a time that is none", #""android":{"notification":{"event_time":"today"}}"#,
+        "Invalid value at 'message.android.notification.event_time' "
+            + #"(type.googleapis.com/google.protobuf.Timestamp), "today""#,
+        "message.android.notification.event_time"
+    ),
+    (
+        "both spellings", #""android":{"collapse_key":"a","collapseKey":"b"}"#,
+        "Invalid value at 'message.android.collapse_key': it is there as collapse_key and as "
+            + "collapseKey.", "message.android.collapse_key"
+    ),
+    (
+        "a label that is none", #""fcm_options":{"analytics_label":"ä"}"#,
+        "An analytics label has 1 to 50 characters of [a-zA-Z0-9-_.~%].",
+        "message.fcm_options.analytics_label"
+    ),
+    (
+        "two blocks for Android", #""android":{},"android_v2":{}"#,
+        "A message has android or android_v2, not both.", "message.android_v2"
+    ),
+    (
+        "what is no JSON", "{",
+        "Invalid JSON payload received. At byte 1: a name in quotes is missing.", nil
+    ),
+]
+
+@Suite("Gateway: what v1 refuses")
+struct MessageRefusalTests {
+    @Test("GW-1 GW-6 a refusal names the field", arguments: refusals.indices)
+    func refusal(_ row: Int) throws {
+        let (what, text, message, field) = refusals[row]
+        let body = text.first == "{" ? text : #"{"message":{"token":"t",\#(text)}}"#
+        let error = try #require(throws: GatewayError.self, "\(what)") {
+            try MessageRequest(body: Array(body.utf8))
+        }
+        #expect(error.message == message, "\(what)")
+        #expect(error.httpStatus == 400 && error.status == .invalidArgument, "\(what)")
+        #expect(error.violations?.first?.field == field, "\(what)")
+    }
+
+    @Test("MSG-3 the payload of each platform has its maximum, and one byte more is too large")
+    func size() throws {
+        func body(_ bytes: Int) -> [UInt8] {
+            let long = String(repeating: "x", count: bytes - 4)
+            return Array(
+                #"{"message":{"token":"t","data":{"p":"1"},"android":{"data":{"p":"\#(long)","q":"2"}}}}"#
+                    .utf8)
+        }
+        _ = try MessageRequest(body: body(4001))
+        let error = #expect(throws: GatewayError.self) { try MessageRequest(body: body(4002)) }
+        #expect(
+            error?.message
+                == "Message is too large. The maximum is 4000 bytes; this one has 4001.")
+        #expect(error?.violations == [])
+    }
+}

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Routes and refusals without HTTP: which path leads where, and what an SDK reads.
+// Rests on MartletGateway.
+
+import MartletGateway
+import Testing
+
+@Suite("Gateway: routes and refusals")
+struct RouteTests {
+    @Test(
+        "GW-2 a pattern takes its parts and nothing else",
+        arguments: [
+            ("v1/projects/{p}/messages:send", "/v1/projects/tides/messages:send", "tides"),
+            ("v1/projects/{p}/messages:send", "/v1/projects/tides/messages%3Asend", "tides"),
+            ("v1/projects/{p}/messages:send", "/v1/projects/tides/messages:sends", nil),
+            ("v1/projects/{p}/messages:send", "/v1/projects//messages:send", nil),
+            ("v1/projects/{p}/messages:send", "/v1/projects/a/b/messages:send", nil),
+            ("topics/{p}:subscribe", "/topics/a:subscribe", "a"),
+            ("topics/{p}:subscribe", "/topics/a%25:subscribe?x=y", "a%"),
+            ("topics/{p}:subscribe", "/topics/:subscribe", nil),
+            ("topics/{p}:subscribe", "/topics/a:unsubscribe", nil),
+        ])
+    func patterns(_ pattern: String, _ target: String, _ expected: String?) throws {
+        let route = Route("test", .get, pattern) { _, _ in GatewayAnswer() }
+        let call = try #require(GatewayCall(.get, target: target))
+        #expect(route.match(call.path)?["p"] == expected)
+    }
+}

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// HTTP itself: connections that last, bodies and heads that are too long, peers that are too slow, a
+// gateway that is full, and its end. Rests on MartletGateway.
+
+import Foundation
+import Martlet
+import MartletClient
+import MartletGateway
+import ServiceLifecycle
+import Testing
+
+extension OverHTTP {
+    @Suite("Gateway: HTTP", .serialized)
+    struct ServerTests {
+        private static let send = "/v1/projects/tides/messages:send"
+
+        private func bearer(_ served: ServedGateway) -> [(String, String)] {
+            [("Authorization", "Bearer \(served.serverKey)"), ("Content-Type", "application/json")]
+        }
+
+        private func message(to token: String, _ text: String) -> String {
+            #"{"message":{"token":"\#(token)","notification":{"title":"\#(text)"},"data":{"k":"v"}}}"#
+        }
+
+        @Test("GW-1 what was sent over HTTP is what the device gets")
+        func delivery() async throws {
+            try await ServedGateway.run { served in
+                let device = try await served.newDevice()
+                try await device.connect()
+                let peer = try served.peer()
+                peer.request(
+                    "POST", Self.send + "?alt=json&key=ignored", headers: bearer(served),
+                    message(to: device.credentials.token, "Flut — 潮"))
+                let answer = try peer.answer()
+                #expect(answer.status == 200)
+                #expect(answer.headers["content-type"] == "application/json; charset=UTF-8")
+                var messages = device.messages.makeAsyncIterator()
+                let message = try #require(try await messages.next())
+                #expect(answer.json["name"] == .string(message.messageID))
+                #expect(message.notification?.title == "Flut — 潮")
+                #expect(message.data == [.init(key: "k", value: "v")])
+                await device.close()
+            }
+        }
+
+        @Test("GW-1 the path names the project by its ID or its sender ID, and no other project")
+        func projects() async throws {
+            try await ServedGateway.run { served in
+                _ = try await served.broker.createProject("other")
+                let sender = try served.broker.project(ServedGateway.project).senderID
+                let body = #"{"message":{"topic":"t","data":{"a":"b"}}}"#
+                let peer = try served.peer()
+                for (project, status) in [("tides", 200), ("\(sender)", 200), ("other", 403)] {
+                    peer.request(
+                        "POST", "/v1/projects/\(project)/messages:send", headers: bearer(served),
+                        body)
+                    #expect(try peer.answer().status == status, "\(project)")
+                }
+            }
+        }
+
+        @Test("GW-1 validate_only sends nothing")
+        func validation() async throws {
+            try await ServedGateway.run { served in
+                let peer = try served.peer()
+                peer.request(
+                    "POST", Self.send, headers: bearer(served),
+                    #"{"message":{"topic":"t","data":{"a":"b"}},"validate_only":true}"#)
+                #expect(try peer.answer().status == 200)
+                peer.request(
+                    "POST", Self.send, headers: bearer(served),
+                    #"{"message":{"topic":"t","data":{"a":"b"}}}"#)
+                #expect(try peer.answer().json["name"] == .string("projects/tides/messages/1"))
+            }
+        }
+
+        @Test("GW-1 a connection takes one request after the other, also before they are answered")
+        func keepAlive() async throws {
+            try await ServedGateway.run { served in
+                let peer = try served.peer()
+                for _ in 0..<3 { peer.request("GET", "/healthz") }
+                for _ in 0..<3 { #expect(try peer.answer().body == "ok\n") }
+                peer.request("GET", "/nothing")
+                let missing = try peer.answer()
+                #expect(missing.status == 404)
+                #expect(missing.json["error"]?["status"] == .string("NOT_FOUND"))
+                peer.request("GET", Self.send)
+                let wrong = try peer.answer()
+                #expect(wrong.status == 405)
+                #expect(wrong.headers["allow"] == "POST")
+                peer.request("GET", "/healthz", headers: [("Connection", "close")])
+                #expect(try peer.answer().status == 200)
+                try peer.end()
+            }
+        }
+
+        @Test("OPS-5 a body that is too long is refused in the envelope, however it comes")
+        func longBodies() async throws {
+            try await ServedGateway.run({ $0.bodyBytesMax = 1000 }) { served in
+                let long = String(repeating: "x", count: 2000)
+                let declared = try served.peer()
+                declared.request("POST", Self.send, headers: bearer(served), long)
+                let chunked = try served.peer()
+                chunked.write(
+                    "POST \(Self.send) HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
+                        + "7D0\r\n\(long)\r\n0\r\n\r\n")
+                for peer in [declared, chunked] {
+                    let answer = try peer.answer()
+                    #expect(answer.status == 413)
+                    #expect(answer.json["error"]?["code"] == .integer(413))
+                    #expect(answer.json["error"]?["status"] == .string("INVALID_ARGUMENT"))
+                    try peer.end()
+                }
+            }
+        }
+
+        @Test("OPS-5 a head that is too long ends the connection")
+        func longHead() async throws {
+            try await ServedGateway.run { served in
+                let peer = try served.peer()
+                peer.request(
+                    "GET", "/healthz",
+                    headers: [
+                        ("X-Long", String(repeating: "x", count: Limits.httpHeadBytesMax + 1))
+                    ])
+                try peer.end()
+            }
+        }
+
+        @Test("OPS-5 who sends a request too slowly is disconnected")
+        func slowRequests() async throws {
+            try await ServedGateway.run({
+                $0.requestSeconds = 1
+                $0.idleSeconds = 1
+            }) { served in
+                let silent = try served.peer()
+                let slowHead = try served.peer()
+                slowHead.write("POST \(Self.send) HT")
+                let slowBody = try served.peer()
+                slowBody.write(
+                    "POST \(Self.send) HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\n{")
+                for peer in [silent, slowHead, slowBody] { try peer.end() }
+                let other = try served.peer()
+                other.request("GET", "/healthz")
+                #expect(try other.answer().status == 200)
+            }
+        }
+
+        @Test("OPS-5 a full gateway says when to come back, and still how it is")
+        func full() async throws {
+            try await ServedGateway.run({ $0.requestsMax = 0 }) { served in
+                let peer = try served.peer()
+                peer.request("POST", Self.send, headers: bearer(served), "{}")
+                let answer = try peer.answer()
+                #expect(answer.status == 503)
+                #expect(answer.headers["retry-after"] == "1")
+                #expect(answer.json["error"]?["status"] == .string("UNAVAILABLE"))
+                peer.request("GET", "/healthz")
+                #expect(try peer.answer().status == 200)
+            }
+        }
+
+        @Test("OPS-5 bodies together take no more memory than is allowed")
+        func bodyMemory() async throws {
+            try await ServedGateway.run({ $0.bodyMegabytesMax = 0 }) { served in
+                let peer = try served.peer()
+                peer.request("POST", Self.send, headers: bearer(served), "{}")
+                let answer = try peer.answer()
+                #expect(answer.status == 503)
+                #expect(answer.headers["retry-after"] == "1")
+            }
+        }
+
+        @Test("NET-5 a request that was begun is answered before the gateway and its broker end")
+        func gracefulEnd() async throws {
+            let folder = TestFolder()
+            try await ServedGateway.run(in: folder) { served in
+                let token = try await served.broker.register(
+                    app: "com.example.tides", platform: .android, in: ServedGateway.project
+                ).token
+                let body = message(to: token, "last")
+                let begun = try served.peer()
+                // It is begun when it is asked to go on.
+                begun.write(
+                    "POST \(Self.send) HTTP/1.1\r\nHost: h\r\n"
+                        + "Authorization: Bearer \(served.serverKey)\r\n"
+                        + "Content-Length: \(body.utf8.count)\r\nExpect: 100-continue\r\n\r\n")
+                #expect(try begun.answer().status == 100)
+                let idle = try served.peer()
+                idle.request("GET", "/healthz")
+                _ = try idle.answer()
+                await served.services.triggerGracefulShutdown()
+                try idle.end()
+                begun.write(body)
+                #expect(try begun.answer().status == 200)
+                try begun.end()
+            }
+            let again = try await folder.open()
+            #expect(try again.project(ServedGateway.project).instanceCount == 1)
+            try await again.close()
+        }
+
+        @Test(
+            "GW-5 plain HTTP is for this machine unless it is allowed",
+            arguments: ["0.0.0.0", "::"])
+        func plainElsewhere(host: String) async throws {
+            let broker = try await TestFolder().open()
+            var configuration = GatewayConfiguration()
+            configuration.address = .init(host: host, port: 0)
+            #expect {
+                try GatewayServer(Gateway(broker, configuration))
+            } throws: {
+                ($0 as? MartletError)?.field == "http"
+            }
+            configuration.allowsPlainElsewhere = true
+            _ = try GatewayServer(Gateway(broker, configuration))
+            configuration.certificate = .init(chain: "/nowhere.pem", key: "/nowhere.pem")
+            #expect {
+                try GatewayServer(Gateway(broker, configuration))
+            } throws: {
+                ($0 as? MartletError)?.field == "http-certificate"
+            }
+            try await broker.close()
+        }
+    }
+}

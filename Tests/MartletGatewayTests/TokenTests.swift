@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The token endpoint, and what its tokens allow (GW-5, REG-5). Rests on MartletGateway.
+
+import Foundation
+import Martlet
+import MartletClient
+import MartletGateway
+import Testing
+
+extension OverHTTP {
+    @Suite("Gateway: service accounts and access tokens", .serialized)
+    struct TokenTests {
+        private static let grant = "urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer"
+
+        private func exchange(
+            _ served: ServedGateway, _ assertion: String, grant: String = grant
+        ) throws -> HTTPPeer.Answer {
+            let peer = try served.peer()
+            peer.request(
+                "POST", "/token", headers: [("Content-Type", "application/x-www-form-urlencoded")],
+                "grant_type=\(grant)&assertion=\(assertion)")
+            return try peer.answer()
+        }
+
+        private func status(_ served: ServedGateway, _ authorization: String) throws -> Int {
+            let peer = try served.peer()
+            peer.request(
+                "POST", "/v1/projects/tides/messages:send",
+                headers: [("Authorization", authorization)],
+                #"{"message":{"topic":"t","data":{"a":"b"}},"validate_only":true}"#)
+            let answer = try peer.answer()
+            if answer.status == 401 {
+                #expect(answer.json["error"]?["status"] == .string("UNAUTHENTICATED"))
+                #expect(answer.headers["www-authenticate"] != nil)
+            }
+            return answer.status
+        }
+
+        private func token(_ served: ServedGateway, _ account: TestAccount) async throws -> String {
+            let now = Double(served.broker.now.millisecondsSince1970) / 1000
+            let answer = try exchange(served, try await account.sign(account.claims(now: now)))
+            #expect(answer.status == 200)
+            return try #require(answer.json["access_token"]?.string)
+        }
+
+        @Test("GW-5 what an SDK signs becomes a token that sends, also over the binary protocol")
+        func roundTrip() async throws {
+            try await ServedGateway.run { served in
+                let account = try await served.newAccount()
+                #expect(account.members["type"] == .string("service_account"))
+                #expect(account.members["project_id"] == .string("tides"))
+                #expect(account.members["token_uri"] == .string(served.url + "/token"))
+                let answer = try exchange(served, try await account.sign(account.claims()))
+                #expect(answer.status == 200)
+                #expect(answer.json["expires_in"] == .integer(3600))
+                #expect(answer.json["token_type"] == .string("Bearer"))
+                let token = try #require(answer.json["access_token"]?.string)
+                #expect(try status(served, "Bearer \(token)") == 200)
+                let sender = MartletSender(
+                    host: "127.0.0.1", port: Int(served.broker.port!), projectID: "tides",
+                    serverKey: token)
+                let sent = try await sender.send(
+                    OutgoingMessage(to: .topic("t"), Message(data: ["a": "b"])))
+                #expect(sent.messageID != nil)
+                await sender.close()
+            }
+        }
+
+        @Test(
+            "GW-5 an assertion may be addressed to this gateway, or as some SDKs do whatever they ask"
+        )
+        func audiences() async throws {
+            try await ServedGateway.run({ $0.tokenURLs = ["https://push.example.com/token"] }) {
+                served in
+                let account = try await served.newAccount()
+                var claims = account.claims()
+                for (audience, status) in [
+                    ("https://oauth2.googleapis.com/token", 200), ("http://127.0.0.1/token", 200),
+                    ("https://push.example.com/token", 200),
+                    ("https://elsewhere.example/token", 400),
+                ] {
+                    claims.aud = audience
+                    let answer = try exchange(served, try await account.sign(claims))
+                    #expect(answer.status == status, "\(audience)")
+                }
+            }
+        }
+
+        @Test("GW-5 an assertion that is not in order is refused, and says why")
+        func refusedAssertions() async throws {
+            try await ServedGateway.run { served in
+                let account = try await served.newAccount()
+                let other = try await served.newAccount()
+                let unknown = TestAccount(
+                    try ServiceAccountFile(projectID: "tides", tokenURI: served.url))
+                let now = Date().timeIntervalSince1970
+                func changed(_ change: (inout TestAccount.Claims) -> Void) async throws -> String {
+                    var claims = account.claims()
+                    change(&claims)
+                    return try await account.sign(claims)
+                }
+                var cases = [
+                    ("another's name", try await changed { $0.iss = other.file.clientEmail }),
+                    (
+                        "expired",
+                        try await changed {
+                            $0.iat = now - 7200
+                            $0.exp = now - 3600
+                        }
+                    ),
+                    (
+                        "from the future",
+                        try await changed {
+                            $0.iat = now + 3600
+                            $0.exp = now + 7200
+                        }
+                    ),
+                    ("a day long", try await changed { $0.exp = now + 86_400 }),
+                    ("never valid", try await changed { $0.exp = $0.iat - 1 }),
+                    ("unknown key", try await unknown.sign(unknown.claims())),
+                    (
+                        "signed with another key",
+                        try await other.sign(account.claims(), keyID: account.file.keyID)
+                    ),
+                    ("no JWT", "a.b.c"),
+                    ("nothing of three", "abc"),
+                ]
+                let good = try await account.sign(account.claims())
+                let parts = good.split(separator: ".")
+                cases.append(("unsigned", "\(parts[0]).\(parts[1])."))
+                // {"alg":"none","kid":…}
+                let none = Data(#"{"alg":"none","kid":"\#(account.file.keyID)"}"#.utf8)
+                    .base64EncodedString().replacingOccurrences(of: "=", with: "")
+                cases.append(("without an algorithm", "\(none).\(parts[1])."))
+                for (what, assertion) in cases {
+                    let answer = try exchange(served, assertion)
+                    #expect(answer.status == 400, "\(what)")
+                    #expect(answer.json["error"] == .string("invalid_grant"), "\(what)")
+                    #expect(answer.json["error_description"]?.string?.isEmpty == false, "\(what)")
+                }
+                let scope = try exchange(
+                    served, try await changed { $0.scope = "https://www.googleapis.com/auth/drive" }
+                )
+                #expect(scope.json["error"] == .string("invalid_scope"))
+                let grant = try exchange(served, good, grant: "password")
+                #expect(grant.json["error"] == .string("unsupported_grant_type"))
+                #expect(try exchange(served, "").json["error"] == .string("invalid_request"))
+                #expect(try exchange(served, good).status == 200)
+            }
+        }
+
+        @Test("REG-5 an access token ends after its life")
+        func expiry() async throws {
+            let clock = TestClock()
+            try await ServedGateway.run(clock: clock, { $0.accessTokenSeconds = 60 }) { served in
+                let account = try await served.newAccount()
+                let token = try await token(served, account)
+                #expect(try status(served, "Bearer \(token)") == 200)
+                clock.advance(seconds: 59)
+                #expect(try status(served, "Bearer \(token)") == 200)
+                clock.advance(seconds: 1)
+                #expect(try status(served, "Bearer \(token)") == 401)
+            }
+        }
+
+        @Test("REG-5 an access token ends at once with the key it was minted from")
+        func revocation() async throws {
+            try await ServedGateway.run { served in
+                let account = try await served.newAccount()
+                let token = try await token(served, account)
+                #expect(try status(served, "Bearer \(token)") == 200)
+                try await served.broker.revokeServiceAccount(account.file.keyID, in: "tides")
+                #expect(try status(served, "Bearer \(token)") == 401)
+                let again = try exchange(served, try await account.sign(account.claims()))
+                #expect(again.json["error"] == .string("invalid_grant"))
+                #expect(try served.broker.serviceAccounts(in: "tides").map(\.isRevoked) == [true])
+            }
+        }
+
+        @Test("REG-5 a forged or foreign credential, and a device's, let nobody send")
+        func refusedCredentials() async throws {
+            let elsewhere = try await TestFolder().open()
+            _ = try await elsewhere.createProject("tides")
+            try await ServedGateway.run { served in
+                let account = try await served.newAccount()
+                let token = try await token(served, account)
+                try await elsewhere.createServiceAccount(
+                    keyID: account.file.keyID, named: "", clientEmail: account.file.clientEmail,
+                    publicKey: account.file.publicKey, in: "tides")
+                let foreign = try elsewhere.mintAccessToken(for: account.file.keyID)
+                let device = try await served.broker.register(
+                    app: "com.example.tides", platform: .android, in: "tides")
+                _ = try await served.broker.createProject("other")
+                let other = try await served.newAccount(in: "other")
+                let otherToken = try await self.token(served, other)
+                let flipped = token.dropLast() + (token.hasSuffix("A") ? "E" : "A")
+                let parts = token.split(separator: ".")
+                for credential in [
+                    String(flipped), foreign, device.token, device.deviceKey, "", "mat1.", "mat1..",
+                    "\(parts[0]).\(parts[1])", "\(parts[0]).\(parts[2]).\(parts[1])",
+                    served.broker.administratorKey,
+                ] {
+                    #expect(
+                        try status(served, "Bearer \(credential)") == 401, "\(credential.count)")
+                }
+                #expect(try status(served, token) == 401)
+                #expect(try status(served, "Basic \(token)") == 401)
+                #expect(try status(served, "key=\(served.serverKey)") == 401)
+                #expect(try status(served, "Bearer \(served.serverKey)") == 200)
+                #expect(try status(served, "Bearer \(otherToken)") == 403)
+                #expect(try status(served, "bearer \(token)") == 200)
+            }
+            try await elsewhere.close()
+        }
+
+        @Test("REG-5 tokens outlive the broker's process, and what signs them is its owner's alone")
+        func restart() async throws {
+            let folder = TestFolder()
+            var kept = ""
+            try await ServedGateway.run(in: folder) { served in
+                kept = try await token(served, try await served.newAccount())
+            }
+            let secret = folder.url.appending(path: "token.key").path
+            let mode = try FileManager.default.attributesOfItem(atPath: secret)[.posixPermissions]
+            #expect((mode as? NSNumber)?.intValue == 0o600)
+            try await ServedGateway.run(in: folder) { served in
+                let status = try status(served, "Bearer \(kept)")
+                #expect(status == 200)
+            }
+            try FileManager.default.removeItem(atPath: secret)
+            try await ServedGateway.run(in: folder) { served in
+                let status = try status(served, "Bearer \(kept)")
+                #expect(status == 401)
+            }
+        }
+    }
+}
