@@ -119,6 +119,14 @@ public enum Limits {
     public static let receiptsWantedSeconds: UInt32 = 2_419_200
     /// RCP-1: receipts kept for one project while no sender takes them; the oldest go first.
     public static let receiptsPerProjectMax = 1_000_000
+    /// REP-1: how long the report of a single message is kept, in seconds (28 days).
+    public static let reportSeconds = 2_419_200
+    /// REP-1: reports of single messages kept for one project; the oldest go first.
+    public static let reportsPerProjectMax = 1_000_000
+    /// REP-1: how long a project's counts of a day are kept, in days.
+    public static let reportDaysMax = 400
+    /// REP-1: days that one question about a project's reports may span.
+    public static let reportDaysAskedMax = 3660
     /// UPS-1: longest ID that a device gives a message of its own, in bytes.
     public static let upstreamIDBytesMax = 128
     /// UPS-1: longest and default life of a message that a device sends (28 days).

@@ -36,6 +36,13 @@ public struct MailboxLimits: Sendable, Hashable {
     /// Tokens among the targets of one message; 0: any number that a frame has room for.
     public var multicastTokensMax = Limits.multicastTokensMax
 
+    /// REP-1: how long a message's report is kept; 0: not at all.
+    public var reportSeconds = Limits.reportSeconds
+    /// REP-1: reports of single messages kept per project, the latest ones; 0: any number.
+    public var reportsPerProjectMax = Limits.reportsPerProjectMax
+    /// REP-1: how long a day's counts are kept, in days; 0: for ever.
+    public var reportDaysMax = Limits.reportDaysMax
+
     /// FAN-1, QUO-5: per project; 0: any number.
     public var fanoutsInProgressMax = Limits.fanoutsInProgressMax
     /// FAN-1: per project; 0: any number.

@@ -58,4 +58,29 @@ extension RecipientSet {
             }
         }
     }
+
+    /// The instances that are in both sets.
+    public func intersection(_ other: RecipientSet) -> RecipientSet {
+        filtered(by: other) { $0.formIntersection($1) }
+    }
+
+    /// The instances that are not in `other`.
+    public func subtracting(_ other: RecipientSet) -> RecipientSet {
+        filtered(by: other) { $0.subtract($1) }
+    }
+
+    private func filtered(
+        by other: RecipientSet, _ form: (inout BlockBuffer, BlockView) -> Void
+    ) -> RecipientSet {
+        var builder = RecipientSetBuilder()
+        var members = BlockBuffer()
+        for index in 0..<view.blockCount {
+            let block = view.block(at: index)
+            members.assign(block.view)
+            withExtendedLifetime(other) { form(&members, other.view.view(ofBlock: block.block)) }
+            let count = members.count
+            if count > 0 { builder.append(block: block.block, view: members.view, count: count) }
+        }
+        return builder.finish()
+    }
 }

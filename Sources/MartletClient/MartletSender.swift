@@ -152,8 +152,12 @@ public final class MartletSender: Sendable {
     public func send(
         encoded message: [UInt8], as options: OutgoingMessage
     ) async throws -> SendResult {
+        let request = try options.request(
+            correlation: 1, message: message, projectID: projectID)
         let answer = try await client.request { correlation in
-            .send(options.request(correlation: correlation, message: message))
+            var request = request
+            request.correlation = correlation
+            return .send(request)
         }
         let accepted: Accepted
         var tokens: TokenResults?

@@ -33,12 +33,11 @@ struct RootCommand: AsyncParsableCommand {
         subcommands: [
             ServeCommand.self, GatewayCommand.self, ListenCommand.self, RotateCommand.self,
             SendCommand.self,
-            CancelCommand.self, ReceiptsCommand.self, UpstreamCommand.self, ProjectCommand.self,
-            KeyCommand.self, ServiceAccountCommand.self, GroupCommand.self, QuotasCommand.self,
-            TopicsCommand.self,
-            SubscribersCommand.self,
-            AudienceCommand.self, ExplainCommand.self, FanoutsCommand.self, TopCommand.self,
-            CheckCommand.self, DemoCommand.self,
+            CancelCommand.self, ReceiptsCommand.self, ReportCommand.self, UpstreamCommand.self,
+            ProjectCommand.self, KeyCommand.self, ServiceAccountCommand.self, GroupCommand.self,
+            QuotasCommand.self,
+            TopicsCommand.self, SubscribersCommand.self, AudienceCommand.self, ExplainCommand.self,
+            FanoutsCommand.self, TopCommand.self, CheckCommand.self, DemoCommand.self,
         ])
 }
 

@@ -33,7 +33,8 @@ public enum Command: Sendable {
         project: ProjectNumber, name: String, key: String, change: GroupOperation,
         tokens: [String])
     case send(project: ProjectNumber, message: SendCommand)
-    case acknowledge([Acknowledgement])
+    /// With what was sent since the last of them (REP-1).
+    case acknowledge([Acknowledgement], sent: [SentCount] = [])
     /// STO-2: the instance has a connection. Told when that begins, and daily while it lasts.
     case connected(
         project: ProjectNumber, ordinal: Ordinal, holder: Holder, connection: ConnectionStart)
@@ -114,6 +115,8 @@ public struct SendCommand: Sendable {
     public var idempotencyKey: String?
     /// MSG-10: nil, or not after now: at once.
     public var sendAt: Instant?
+    /// REP-2: only to those that an earlier message with this number was for and that have not got it.
+    public var notReceived: UInt64?
 
     /// Exactly one by construction (MSG-1).
     public enum Target: Sendable, Hashable {
@@ -128,7 +131,8 @@ public struct SendCommand: Sendable {
 
     public init(
         target: Target, variants: [OutgoingVariant], validateOnly: Bool = false,
-        wantsReceipts: Bool = false, idempotencyKey: String? = nil, sendAt: Instant? = nil
+        wantsReceipts: Bool = false, idempotencyKey: String? = nil, sendAt: Instant? = nil,
+        notReceived: UInt64? = nil
     ) {
         self.target = target
         self.variants = variants
@@ -136,6 +140,7 @@ public struct SendCommand: Sendable {
         self.wantsReceipts = wantsReceipts
         self.idempotencyKey = idempotencyKey
         self.sendAt = sendAt
+        self.notReceived = notReceived
     }
 
     /// The same for every platform.
@@ -187,6 +192,18 @@ public struct Acknowledgement: Sendable {
         }
     }
 
+    /// The mailbox was read at some time, up to some message: what it did not hold any more by then was
+    /// not delivered, although marks move past it.
+    public struct Skipped: Sendable, Hashable {
+        public var through: MessageSequence
+        public var at: Instant
+
+        public init(through: MessageSequence, at: Instant) {
+            self.through = through
+            self.at = at
+        }
+    }
+
     public var project: ProjectNumber
     public var ordinal: Ordinal
     /// Nothing happens if the ordinal is another's by now.
@@ -197,10 +214,12 @@ public struct Acknowledgement: Sendable {
     public var single: [UInt64]
     /// Set when the connection has ended.
     public var departure: Departure?
+    /// Set when something was passed over since that was told last.
+    public var skipped: Skipped?
 
     public init(
         project: ProjectNumber, ordinal: Ordinal, holder: Holder? = nil, through: LaneMarks,
-        single: [UInt64] = [], departure: Departure? = nil
+        single: [UInt64] = [], departure: Departure? = nil, skipped: Skipped? = nil
     ) {
         self.project = project
         self.ordinal = ordinal
@@ -208,6 +227,7 @@ public struct Acknowledgement: Sendable {
         self.through = through
         self.single = single
         self.departure = departure
+        self.skipped = skipped
     }
 }
 

@@ -9,6 +9,7 @@
 // Rests on Storage and MartletCondition.
 
 public import MartletBase
+import MartletBits
 import MartletCondition
 
 /// Applies commands to a storage transaction. One value per broker, used by its committer alone.
@@ -17,6 +18,9 @@ public struct Engine: ~Copyable {
     /// The subscribers of the topic that was sent to last, as long as nothing but sends came since: a
     /// burst to one topic reads them once, and loops see that its messages are for the same instances.
     var lastAudience: TopicAudience?
+    /// REP-1: how many of the recipients of the last message have each app, as long as nobody comes or
+    /// goes.
+    var lastShares: (recipients: RecipientSet, shares: [AppNumber: UInt64])?
     /// Distinguishes messages that are not stored and were accepted in one millisecond.
     var notStoredCounter: UInt64 = 0
     let limits: MailboxLimits
@@ -87,8 +91,8 @@ public struct Engine: ~Copyable {
             try changeGroup(named: name, key: key, change, tokens: tokens, in: project, storage)
         case .send(let project, let message):
             try send(message, in: project, now: now, storage)
-        case .acknowledge(let acknowledgements):
-            try acknowledge(acknowledgements, now: now, storage)
+        case .acknowledge(let acknowledgements, let sent):
+            try acknowledge(acknowledgements, sent, now: now, storage)
         case .connected(let project, let ordinal, let holder, let connection):
             try connected(ordinal, of: holder, in: project, connection, now: now, storage)
         case .rotate(let project, let ordinal, let holder, let token):
@@ -118,6 +122,7 @@ public struct Engine: ~Copyable {
     /// What was applied since then was thrown away, whether it will be applied again or not.
     public mutating func abandon() {
         lastAudience = nil
+        lastShares = nil
         hasBegun = isBegun
         rates.abandon()
         upstreamRates.abandon()
@@ -133,7 +138,7 @@ public struct Engine: ~Copyable {
             .takeUpstream, .createGroup, .changeGroup, .createServiceAccount,
             .revokeServiceAccount:
             break
-        case .acknowledge(let acknowledgements):
+        case .acknowledge(let acknowledgements, _):
             for one in acknowledgements where one.departure != nil {
                 lastAudience?.forgetInactive(one.ordinal, in: one.project)
             }
@@ -142,6 +147,7 @@ public struct Engine: ~Copyable {
         case .createProject, .createKey, .revokeKey, .register, .unregister, .changeTopics,
             .changeTopic:
             lastAudience = nil
+            lastShares = nil
         }
     }
 
@@ -154,12 +160,13 @@ public struct Engine: ~Copyable {
     }
 
     private func acknowledge(
-        _ acknowledgements: [Acknowledgement], now: Instant,
+        _ acknowledgements: [Acknowledgement], _ sent: [SentCount], now: Instant,
         _ storage: borrowing some StorageWriter & ~Copyable
     ) throws(StorageError) -> Outcome {
         for one in acknowledgements {
             try storage.acknowledge(one, now: now, limits: limits)
         }
+        try storage.countSent(sent, now: now)
         return .done
     }
 

@@ -4,6 +4,7 @@
 // is ~Copyable and lives for one call, so nothing borrowed from the map can outlive it, and no
 // reader can pin old pages for long. Rests on Environment.
 
+import MartletBase
 public import MartletEngine
 
 /// Where and how large a store begins.
@@ -15,6 +16,9 @@ public struct StoreConfiguration: Sendable {
     public var mapBytes: Int
 
     public var durability: Durability
+
+    /// REP-1: reports of single messages that are kept of a project; 0: any number.
+    public var reportsPerProjectMax = Limits.reportsPerProjectMax
 
     /// Trouble made on purpose; nil: none.
     package var faults: StoreFaults?
@@ -57,6 +61,7 @@ public final class Store: Sendable {
     private let environment: Environment
     private let faults: StoreFaults?
     private let settlings = Settlings()
+    private let reportsPerProjectMax: Int
 
     /// - Throws: `StoreOpenError` or `StorageError`.
     public init(_ configuration: StoreConfiguration) throws {
@@ -64,6 +69,7 @@ public final class Store: Sendable {
             folder: configuration.folder, mapBytes: configuration.mapBytes,
             durability: configuration.durability)
         faults = configuration.faults
+        reportsPerProjectMax = configuration.reportsPerProjectMax
     }
 
     /// Runs `body` on one snapshot of what is committed now. Keep it short: an open snapshot keeps
@@ -86,7 +92,10 @@ public final class Store: Sendable {
             let raw = try environment.beginWrite()
             let result: Result
             do throws(StorageError) {
-                result = try body(Transaction(raw, settlings))
+                let tally = ReportTally()
+                result = try body(Transaction(raw, settlings, tally))
+                try Transaction(raw, settlings, tally).writeTally(
+                    reportsMax: reportsPerProjectMax)
                 if let fault = faults?.beforeCommit() { throw fault }
             } catch {
                 environment.abort(raw)
@@ -118,9 +127,14 @@ public struct Transaction: ~Copyable {
     let raw: RawTransaction
     /// nil: nothing is written.
     let settlings: Settlings?
+    /// The same.
+    let tally: ReportTally?
 
-    init(_ raw: RawTransaction, _ settlings: Settlings? = nil) {
+    init(
+        _ raw: RawTransaction, _ settlings: Settlings? = nil, _ tally: ReportTally? = nil
+    ) {
         self.raw = raw
         self.settlings = settlings
+        self.tally = tally
     }
 }

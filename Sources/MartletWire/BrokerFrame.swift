@@ -35,6 +35,8 @@ public enum BrokerFrame: Sendable, Hashable {
     case groupPage(GroupPage)
     case groupAccepted(GroupAccepted)
     case multicastResult(MulticastResult)
+    case reportResult(ReportResult)
+    case dayPage(DayPage)
     case channel(ChannelSelection)
     case detached(Detached)
     case serviceAccountPage(ServiceAccountPage)
@@ -72,6 +74,8 @@ public enum BrokerFrame: Sendable, Hashable {
         case .groupPage(let frame): frame.type
         case .groupAccepted(let frame): frame.type
         case .multicastResult(let frame): frame.type
+        case .reportResult(let frame): frame.type
+        case .dayPage(let frame): frame.type
         case .channel(let frame): frame.type
         case .detached(let frame): frame.type
         case .serviceAccountPage(let frame): frame.type
@@ -106,6 +110,8 @@ public enum BrokerFrame: Sendable, Hashable {
         case .groupPage(let frame): frame.correlation
         case .groupAccepted(let frame): frame.correlation
         case .multicastResult(let frame): frame.correlation
+        case .reportResult(let frame): frame.correlation
+        case .dayPage(let frame): frame.correlation
         case .serviceAccountPage(let frame): frame.correlation
         }
     }
@@ -144,6 +150,8 @@ public enum BrokerFrame: Sendable, Hashable {
         case .groupPage(let frame): frame.encode(into: &writer)
         case .groupAccepted(let frame): frame.encode(into: &writer)
         case .multicastResult(let frame): frame.encode(into: &writer)
+        case .reportResult(let frame): frame.encode(into: &writer)
+        case .dayPage(let frame): frame.encode(into: &writer)
         case .channel(let frame): frame.encode(into: &writer)
         case .detached(let frame): frame.encode(into: &writer)
         case .serviceAccountPage(let frame): frame.encode(into: &writer)
@@ -203,6 +211,8 @@ public enum BrokerFrame: Sendable, Hashable {
         case .groupPage: .groupPage(try GroupPage(from: &reader))
         case .groupAccepted: .groupAccepted(try GroupAccepted(from: &reader))
         case .multicastResult: .multicastResult(try MulticastResult(from: &reader))
+        case .reportResult: .reportResult(try ReportResult(from: &reader))
+        case .dayPage: .dayPage(try DayPage(from: &reader))
         case .channel: .channel(try ChannelSelection(from: &reader))
         case .detached: .detached(Detached(from: &reader))
         case .serviceAccountPage: .serviceAccountPage(try ServiceAccountPage(from: &reader))
@@ -211,8 +221,8 @@ public enum BrokerFrame: Sendable, Hashable {
             .createProject, .listProjects, .createKey, .revokeKey, .listKeys, .deviceState,
             .receipt, .rotate, .cancel, .listenReceipts, .receiptAcknowledge, .changeProject,
             .listFanouts, .status, .quotas, .upstream, .listenUpstream, .upstreamAcknowledge,
-            .createGroup, .changeGroup, .findGroup, .listGroups,
-            .multicast, .detach,
+            .createGroup, .changeGroup, .findGroup, .listGroups, .report, .listDays,
+            .listNotReceived, .multicast, .detach,
             .createServiceAccount, .revokeServiceAccount, .listServiceAccounts:
             throw .unexpectedFrame(type)
         }

@@ -42,6 +42,9 @@ public enum ClientFrame: Sendable, Hashable {
     case changeGroup(ChangeGroupRequest)
     case findGroup(FindGroupRequest)
     case listGroups(ListGroupsRequest)
+    case report(ReportRequest)
+    case listDays(ListDaysRequest)
+    case listNotReceived(ListNotReceivedRequest)
     case channel(ChannelSelection)
     case detach(Detach)
     case createServiceAccount(CreateServiceAccountRequest)
@@ -85,6 +88,9 @@ public enum ClientFrame: Sendable, Hashable {
         case .changeGroup(let frame): frame.type
         case .findGroup(let frame): frame.type
         case .listGroups(let frame): frame.type
+        case .report(let frame): frame.type
+        case .listDays(let frame): frame.type
+        case .listNotReceived(let frame): frame.type
         case .channel(let frame): frame.type
         case .detach(let frame): frame.type
         case .createServiceAccount(let frame): frame.type
@@ -127,6 +133,9 @@ public enum ClientFrame: Sendable, Hashable {
         case .changeGroup(let frame): frame.correlation
         case .findGroup(let frame): frame.correlation
         case .listGroups(let frame): frame.correlation
+        case .report(let frame): frame.correlation
+        case .listDays(let frame): frame.correlation
+        case .listNotReceived(let frame): frame.correlation
         case .createServiceAccount(let frame): frame.correlation
         case .revokeServiceAccount(let frame): frame.correlation
         case .listServiceAccounts(let frame): frame.correlation
@@ -171,6 +180,9 @@ public enum ClientFrame: Sendable, Hashable {
         case .changeGroup(let frame): frame.encode(into: &writer)
         case .findGroup(let frame): frame.encode(into: &writer)
         case .listGroups(let frame): frame.encode(into: &writer)
+        case .report(let frame): frame.encode(into: &writer)
+        case .listDays(let frame): frame.encode(into: &writer)
+        case .listNotReceived(let frame): frame.encode(into: &writer)
         case .channel(let frame): frame.encode(into: &writer)
         case .detach(let frame): frame.encode(into: &writer)
         case .createServiceAccount(let frame): frame.encode(into: &writer)
@@ -241,6 +253,9 @@ public enum ClientFrame: Sendable, Hashable {
         case .changeGroup: .changeGroup(try ChangeGroupRequest(from: &reader))
         case .findGroup: .findGroup(try FindGroupRequest(from: &reader))
         case .listGroups: .listGroups(try ListGroupsRequest(from: &reader))
+        case .report: .report(try ReportRequest(from: &reader))
+        case .listDays: .listDays(try ListDaysRequest(from: &reader))
+        case .listNotReceived: .listNotReceived(try ListNotReceivedRequest(from: &reader))
         case .channel: .channel(try ChannelSelection(from: &reader))
         case .detach: .detach(Detach(from: &reader))
         case .createServiceAccount:
@@ -253,7 +268,9 @@ public enum ClientFrame: Sendable, Hashable {
             .explanation, .topicPage, .tokenPage, .project, .projectPage, .key, .keyPage,
             .confirmed, .deleted, .rotated, .cancelled, .receiptEvent, .fanoutPage, .statusResult,
             .quotaList, .upstreamAccepted, .upstreamMessage,
-            .group, .groupPage, .groupAccepted, .multicastResult, .detached, .serviceAccountPage:
+            .group, .groupPage, .groupAccepted, .multicastResult, .reportResult, .dayPage,
+            .detached,
+            .serviceAccountPage:
             throw .unexpectedFrame(type)
         }
     }

@@ -82,6 +82,11 @@ public enum FrameType: UInt8, Sendable, CaseIterable, Hashable {
     case upstreamMessage = 0x73
     case upstreamAcknowledge = 0x74
 
+    case report = 0x80
+    case reportResult = 0x81
+    case listDays = 0x82
+    case dayPage = 0x83
+    case listNotReceived = 0x84
     case channel = 0x98
     case detach = 0x99
     case detached = 0x9A

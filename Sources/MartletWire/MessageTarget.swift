@@ -82,6 +82,9 @@ public struct OutgoingMessage: Sendable, Hashable {
     public var idempotencyKey: String?
     /// MSG-10: not before this instant, at most 28 days ahead; nil is at once.
     public var sendAt: Instant?
+    /// REP-2: the ID of an earlier message, as `SendReceipt` has it, or its number alone: of the target's
+    /// instances only those that it was for and that have not got it, for whatever reason.
+    public var notReceived: String?
     /// MSG-7: check everything and send nothing.
     public var validateOnly: Bool
 
@@ -89,7 +92,8 @@ public struct OutgoingMessage: Sendable, Hashable {
         to target: MessageTarget, _ message: Message, timeToLiveSeconds: UInt32? = nil,
         priority: MessagePriority? = nil, collapseKey: String? = nil,
         restrictedPackageName: String? = nil, wantsReceipts: Bool = false,
-        idempotencyKey: String? = nil, sendAt: Instant? = nil, validateOnly: Bool = false
+        idempotencyKey: String? = nil, sendAt: Instant? = nil, notReceived: String? = nil,
+        validateOnly: Bool = false
     ) {
         self.target = target
         self.message = message
@@ -100,17 +104,26 @@ public struct OutgoingMessage: Sendable, Hashable {
         self.wantsReceipts = wantsReceipts
         self.idempotencyKey = idempotencyKey
         self.sendAt = sendAt
+        self.notReceived = notReceived
         self.validateOnly = validateOnly
     }
 
     /// The request for an encoded message, which need not be this one's.
-    public func request(correlation: UInt32, message: [UInt8]) -> SendRequest {
-        SendRequest(
+    /// - Throws: `INVALID_ARGUMENT` for a `notReceived` that is no message ID of the project.
+    public func request(
+        correlation: UInt32, message: [UInt8], projectID: String
+    ) throws(MartletError) -> SendRequest {
+        var earlier: UInt64?
+        if let notReceived {
+            earlier = try MessageID.number(
+                notReceived, projectID: projectID, field: "not_received")
+        }
+        return SendRequest(
             correlation: correlation, target: target, message: message,
             timeToLiveSeconds: timeToLiveSeconds, priority: priority,
             collapseKey: collapseKey ?? "", restrictedPackageName: restrictedPackageName ?? "",
-            idempotencyKey: idempotencyKey ?? "", sendAt: sendAt, wantsReceipts: wantsReceipts,
-            validateOnly: validateOnly)
+            idempotencyKey: idempotencyKey ?? "", sendAt: sendAt, notReceived: earlier,
+            wantsReceipts: wantsReceipts, validateOnly: validateOnly)
     }
 }
 
@@ -121,7 +134,10 @@ public enum MessageID {
     }
 
     /// The number in a message ID of the project, or in a number alone.
-    public static func number(_ text: String, projectID: String) throws(MartletError) -> UInt64 {
+    /// - Parameter field: whose text it is.
+    public static func number(
+        _ text: String, projectID: String, field: String = "message_id"
+    ) throws(MartletError) -> UInt64 {
         let prefix = "projects/\(projectID)/messages/"
         let digits = text.hasPrefix(prefix) ? text.dropFirst(prefix.count) : text[...]
         guard digits.first?.isNumber == true, let number = UInt64(digits), number > 0,
@@ -130,7 +146,7 @@ public enum MessageID {
             throw MartletError(
                 .invalidArgument,
                 "This is not the ID of a message of \(projectID); write \(prefix)NUMBER.",
-                field: "message_id")
+                field: field)
         }
         return number
     }

@@ -26,6 +26,8 @@ public struct SendRequest: WireFrame {
     public var idempotencyKey: String
     /// MSG-10: nil is at once. The codec cannot say the first instant of 1970.
     public var sendAt: Instant?
+    /// REP-2: only those that the message with this number was for and that have not got it.
+    public var notReceived: UInt64?
     /// The message as encoded by `Message`, not yet validated.
     public var message: [UInt8]
 
@@ -33,8 +35,8 @@ public struct SendRequest: WireFrame {
         correlation: UInt32, target: MessageTarget, message: [UInt8],
         timeToLiveSeconds: UInt32? = nil, priority: MessagePriority? = nil,
         collapseKey: String = "", restrictedPackageName: String = "",
-        idempotencyKey: String = "", sendAt: Instant? = nil, wantsReceipts: Bool = false,
-        validateOnly: Bool = false
+        idempotencyKey: String = "", sendAt: Instant? = nil, notReceived: UInt64? = nil,
+        wantsReceipts: Bool = false, validateOnly: Bool = false
     ) {
         self.correlation = correlation
         self.target = target
@@ -45,6 +47,7 @@ public struct SendRequest: WireFrame {
         self.restrictedPackageName = restrictedPackageName
         self.idempotencyKey = idempotencyKey
         self.sendAt = sendAt
+        self.notReceived = notReceived
         self.wantsReceipts = wantsReceipts
         self.validateOnly = validateOnly
     }
@@ -55,7 +58,7 @@ public struct SendRequest: WireFrame {
     public init(isMulticast: Bool, from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         let flags = try reader.u8()
-        guard flags & ~3 == 0 else { throw .unknownValue(field: "flags", value: UInt64(flags)) }
+        guard flags & ~7 == 0 else { throw .unknownValue(field: "flags", value: UInt64(flags)) }
         validateOnly = flags & 1 != 0
         wantsReceipts = flags & 2 != 0
         target =
@@ -75,12 +78,16 @@ public struct SendRequest: WireFrame {
         idempotencyKey = try reader.string()
         let milliseconds = try reader.i64()
         sendAt = milliseconds == 0 ? nil : Instant(millisecondsSince1970: milliseconds)
+        notReceived = flags & 4 != 0 ? try reader.u64() : nil
         message = [UInt8](reader.rest())
     }
 
     public func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
-        writer.u8((validateOnly ? 1 : 0) | (wantsReceipts ? 2 : 0))
+        var flags: UInt8 = validateOnly ? 1 : 0
+        if wantsReceipts { flags |= 2 }
+        if notReceived != nil { flags |= 4 }
+        writer.u8(flags)
         if case .several(let targets) = target {
             writer.list(targets) { (writer, target) in target.encode(into: &writer) }
         } else {
@@ -92,6 +99,7 @@ public struct SendRequest: WireFrame {
         writer.string(restrictedPackageName)
         writer.string(idempotencyKey)
         writer.i64(sendAt?.millisecondsSince1970 ?? 0)
+        if let notReceived { writer.u64(notReceived) }
         writer.raw(message)
     }
 }

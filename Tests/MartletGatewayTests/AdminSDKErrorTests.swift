@@ -103,13 +103,16 @@ struct AdminSDKErrorTests {
     "Gateway: google-api-python-client", .timeLimit(.minutes(5)),
     .enabled(if: PythonClients.areInstalled, "make python-sdks has not been run"))
 struct DiscoveryClientTests {
-    @Test("GW-1 GW-2 it sends, and subscribes, lists and unsubscribes a registration")
+    @Test(
+        "GW-1 GW-2 GW-7 it sends, subscribes, lists and unsubscribes a registration, and reads delivery data"
+    )
     func walk() async throws {
         try await SDKWorld.run { sdk in
             let device = try await sdk.world.newDevice()
             let token = device.credentials.token
             let printed = try await PythonClients.run([
                 PythonClients.script("discovery_client.py"), sdk.url, sdk.credentials, token,
+                "com.example.tides",
             ])
             let answers = try json(printed.trimmingCharacters(in: .newlines))
             #expect(answers["dry"]?.string?.hasPrefix("projects/tides/messages/") == true)
@@ -129,6 +132,14 @@ struct DiscoveryClientTests {
             #expect(answers["listed"] == .array([.string("news"), .string("tea")]))
             #expect(answers["deleted"] == .object([:]))
             #expect(answers["missing"]?["status"] == .integer(404))
+
+            guard case .array(let days)? = answers["data"] else {
+                Issue.record("there is no delivery data")
+                return
+            }
+            #expect(days.map { $0["data"]?["countMessagesAccepted"] } == [.string("1")])
+            #expect(days.map { $0["appId"] } == [.string("com.example.tides")])
+            #expect(answers["app"]?["status"] == .integer(404))
         }
     }
 }

@@ -11,7 +11,8 @@ import Testing
 /// What an instance of a platform gets, line by line.
 private func lines(_ body: String, for platform: Platform) throws -> [String] {
     let sent = try MessageRequest(body: Array(body.utf8)).message
-    let request = sent.request(correlation: 1, message: try sent.message.encoded())
+    let request = try sent.request(
+        correlation: 1, message: try sent.message.encoded(), projectID: "tides")
     let variants = try Message.variants(
         of: request.message, target: sent.target.kind,
         lifespan: request.timeToLiveSeconds.map { .seconds($0) } ?? .longest,

@@ -104,6 +104,8 @@ extension BrokerModel {
         idsBySerial[lastSerial] = id
         let message = messages[id]!
         var (reached, rateLimited, inactive) = (0, 0, 0)
+        var report = Report()
+        defer { reports[messages[id]!.serial!] = report }
         for one in audience(of: message) {
             let instance = instances[one]!
             let variant = message.variants[variant(of: message, for: instance)!]
@@ -111,14 +113,21 @@ extension BrokerModel {
             if expires > start, expires <= now { continue }
             guard instance.minute.hasOne, instance.hour.hasOne else {
                 rateLimited += instance.count
+                report.rateLimited.insert(one)
+                report.rateLimitedCount += instance.count
                 continue
             }
             instances[one]!.minute.use()
             instances[one]!.hour.use()
             reached += instance.count
             if expires == start {
+                report.nowOrNeverCount += instance.count
                 giveAtOnce(id, variant, to: one)
-            } else if store(lastSerial, variant, until: expires, for: one) {
+                continue
+            }
+            report.waited.insert(one)
+            report.waitedCount += instance.count
+            if store(lastSerial, variant, until: expires, for: one) {
                 inactive += instance.count
             }
         }

@@ -101,6 +101,19 @@ final class BrokerModel {
         var isStored: Bool
     }
 
+    /// What was counted of a message when it was accepted, and of those that have left since.
+    struct Report {
+        /// Instances that it is stored for, or was discarded for.
+        var waited: Set<Int> = []
+        var waitedCount = 0
+        var rateLimited: Set<Int> = []
+        var rateLimitedCount = 0
+        var nowOrNeverCount = 0
+        var left: [EagerMailbox.Fate: Int] = [:]
+
+        var targetedCount: Int { waitedCount + rateLimitedCount + nowOrNeverCount }
+    }
+
     /// What is to be expected of a send.
     enum Answer: Equatable {
         case refused(ErrorWord)
@@ -128,6 +141,8 @@ final class BrokerModel {
     var deliveries: [Int: [Delivered]] = [:]
     /// What instances are to be told since that was last asked.
     var notices: [Int: EagerMailbox.Notice] = [:]
+    /// REP-1: by serial.
+    var reports: [UInt64: Report] = [:]
     /// The stream ID of what is stored, as the broker numbered it.
     var streamIDs: [UInt64: UInt64] = [:]
 
@@ -168,6 +183,10 @@ final class BrokerModel {
     }
 
     func unregister(_ id: Int) {
+        instances[id]!.mailbox.leave()
+        for (serial, fate) in instances[id]!.mailbox.fates {
+            reports[serial]?.left[fate, default: 0] += 1
+        }
         retiredTokens.append(instances[id]!.token)
         instances[id] = nil
     }
@@ -289,6 +308,7 @@ final class BrokerModel {
                 connection.throttle.use()
             }
             connection.given.append(item.serial)
+            instances[id]!.mailbox.given.insert(item.serial)
             deliveries[id, default: []].append(
                 Delivered(id: idsBySerial[item.serial]!, isStored: true))
         }

@@ -66,8 +66,19 @@ struct EagerMailbox {
         var through: UInt64
     }
 
+    /// REP-1: what became of a message. Whoever was given it and has not said so yet may still say so
+    /// after it was replaced: then both are true, and either is told.
+    enum Fate: Hashable, CaseIterable {
+        case acknowledged, collapsed, expired, discarded, inactive, cancelled, unregistered
+        case collapsedOrAcknowledged, discardedOrAcknowledged
+    }
+
     let limits: Limits
     let brokenRule: BrokenRule
+    /// By serial; not in here: it waits.
+    private(set) var fates: [UInt64: Fate] = [:]
+    /// What it was given, on any connection.
+    var given: Set<UInt64> = []
     /// In the order of acceptance. Acknowledged ones are only here to keep their key's place.
     private(set) var stored: [Item] = []
     /// STO-1: discarded, and the instance has not said that it knows.
@@ -95,6 +106,7 @@ struct EagerMailbox {
 
     mutating func passTime(to now: Int64) {
         let late: Int64 = brokenRule == .expiresLate ? 1 : 0
+        for item in pending where item.expires + late <= now { end(item, .expired) }
         stored.removeAll { $0.expires + late <= now }
         inactive.removeAll { $0.expires <= now }
         forgetPlaces()
@@ -103,6 +115,7 @@ struct EagerMailbox {
     mutating func accept(_ item: Item) {
         passTime(to: item.accepted)
         if item.isForInactive {
+            end(item, .inactive)
             inactive.append(item)
         } else if let key = item.key {
             storeCollapsible(item, key)
@@ -124,6 +137,7 @@ struct EagerMailbox {
     /// The instance has taken these messages.
     mutating func acknowledge(_ isTaken: (Item) -> Bool) {
         for index in stored.indices where isTaken(stored[index]) {
+            end(stored[index], .acknowledged)
             stored[index].isAcknowledged = true
         }
         forgetPlaces()
@@ -144,8 +158,23 @@ struct EagerMailbox {
 
     /// The message expires now.
     mutating func cancel(_ serial: UInt64, now: Int64) {
+        for item in pending where item.serial == serial { end(item, .cancelled) }
         stored.removeAll { $0.serial == serial }
         forgetPlaces()
+    }
+
+    /// The instance leaves.
+    mutating func leave() {
+        for item in pending { end(item, .unregistered) }
+    }
+
+    private mutating func end(_ item: Item, _ fate: Fate) {
+        if fates[item.serial] == nil { fates[item.serial] = fate }
+    }
+
+    private mutating func drop(_ item: Item) {
+        guard !item.isAcknowledged else { return }
+        end(item, given.contains(item.serial) ? .collapsedOrAcknowledged : .collapsed)
     }
 
     // MARK: The rules
@@ -153,6 +182,9 @@ struct EagerMailbox {
     private mutating func discardAll(_ item: Item) {
         let all = stored.filter(\.isAway) + [item]
         let count = brokenRule == .discardCountsFew ? all.filter { $0.key == nil }.count : all.count
+        for one in pending + [item] {
+            end(one, given.contains(one.serial) ? .discardedOrAcknowledged : .discarded)
+        }
         overflow = Notice(count: (overflow?.count ?? 0) + UInt64(count), through: item.serial)
         inactive = []
         stored = brokenRule == .overflowKeepsLast ? [item] : []
@@ -167,9 +199,9 @@ struct EagerMailbox {
                 stored[old] = item
                 return
             }
-            stored.remove(at: old)
+            drop(stored.remove(at: old))
         } else if limits.keys > 0, stored.filter({ $0.key != nil }).count == limits.keys {
-            stored.remove(at: stored.firstIndex { $0.key != nil }!)
+            drop(stored.remove(at: stored.firstIndex { $0.key != nil }!))
         }
         stored.append(item)
     }

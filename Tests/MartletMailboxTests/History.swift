@@ -51,6 +51,8 @@ final class History {
         isSmall = random.chance(85)
         instancesMax = random.number(1...4)
         var limits = MailboxLimits()
+        // Reports are kept for longer than a history lasts.
+        limits.reportSeconds = 1_000_000_000
         if isSmall {
             limits.storedPerInstanceMax = random.number(1...4)
             limits.collapseKeysPerInstanceMax = random.number(1...3)
@@ -123,6 +125,7 @@ final class History {
         for id in model.ids { try connect(id, isDozing: false, taken: []) }
         tell { "everybody connects" }
         try compare()
+        try compareReports()
         // It looks at what all histories left in the store.
         guard world.historyCount == 1 || random.chance(1) else { return }
         let report = try world.check()
@@ -138,6 +141,7 @@ final class History {
         try world.handOver()
         learnNumbers()
         for id in model.ids { try compare(id) }
+        if random.chance(20) { try compareReports() }
         model.deliveries = [:]
         model.notices = [:]
     }

@@ -66,6 +66,8 @@ final class LoopDriver {
         delivery.hasAcknowledgements ? delivery.takeAcknowledgements() : []
     }
 
+    func takeSent() -> [SentCount] { delivery.takeSent() }
+
     func acknowledgementsSettled() { _ = delivery.acknowledgementsSettled(areStored: true) }
 
     func takeFrames(_ index: UInt32) -> [Frame] {

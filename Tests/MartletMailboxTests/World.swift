@@ -168,8 +168,9 @@ final class World {
 
     private func handOver(_ loop: LoopDriver) throws {
         let acknowledgements = loop.takeAcknowledgements()
-        guard !acknowledgements.isEmpty else { return }
-        _ = try apply(.acknowledge(acknowledgements))
+        let sent = loop.takeSent()
+        guard !acknowledgements.isEmpty || !sent.isEmpty else { return }
+        _ = try apply(.acknowledge(acknowledgements, sent: sent))
         loop.acknowledgementsSettled()
     }
 
@@ -228,6 +229,8 @@ final class World {
                 taken: taken, connectionNumber: connectionCount), now: now)
         let line = Line(loop: loop, index: index, number: connectionCount)
         lines[instance.ordinal] = line
+        // It reads its mailbox before the store knows of what it left.
+        if isHasty { try settle() }
         // The committer takes a loop's acknowledgements and requests in their order; another loop's,
         // of which the last connection was, may come later.
         try handOver(loops[loop])
@@ -268,6 +271,27 @@ final class World {
     func takeFrames(_ ordinal: Ordinal) -> [Frame] {
         guard let line = lines[ordinal] else { return [] }
         return loops[line.loop].takeFrames(line.index)
+    }
+
+    func report(_ number: UInt64) throws -> MessageReport? {
+        try store.read { (transaction) throws in
+            try Reports.message(number, in: project, limits: limits, now: now, transaction)
+        }
+    }
+
+    /// Those that have not got a message, in pages of a few.
+    func notReceived(_ number: UInt64) throws -> Set<String>? {
+        var tokens: Set<String> = []
+        var start = Ordinal(0)
+        while true {
+            let page = try store.read { (transaction) throws in
+                try Reports.notReceived(number, in: project, from: start, limit: 3, transaction)
+            }
+            guard let page else { return nil }
+            tokens.formUnion(page.tokens.map(\.text))
+            guard let next = page.next else { return tokens }
+            start = next
+        }
     }
 
     func check() throws -> CheckReport { try store.check() }

@@ -298,7 +298,8 @@ struct Damage: CustomTestStringConvertible, Sendable {
         Damage("message cut off", "messages", p0 + big(5 as UInt64), [.damagedRecord], .prefix(25)),
         Damage("message gone", "messages", p0 + big(5 as UInt64), [.inbox, .due], .delete),
         Damage(
-            "message with a blob gone", "messages", p0 + big(4 as UInt64), [.recipients, .due],
+            "message with a blob gone", "messages", p0 + big(4 as UInt64),
+            [.recipients, .due, .report],
             .delete),
         Damage(
             "message never issued", "messages", p0 + big(6 as UInt64), [.messageSequence, .due],
@@ -318,10 +319,10 @@ struct Damage: CustomTestStringConvertible, Sendable {
             "mailbox of one who left", "mailboxes", o(5), [.mailbox],
             .put(little(1 as UInt64) + little(0 as UInt64))),
         Damage(
-            "mailbox past the last message", "mailboxes", o(9), [.mailbox],
+            "mailbox past the last message", "mailboxes", o(9), [.mailbox, .report],
             .patch(0, little(6 as UInt64))),
         Damage("mailbox cut off", "mailboxes", o(9), [.damagedRecord], .put([1, 2])),
-        Damage("mailbox gone", "mailboxes", o(9), [.mailbox, .due], .delete),
+        Damage("mailbox gone", "mailboxes", o(9), [.mailbox, .due, .report], .delete),
         Damage("seen at another time", "mailboxes", o(9), [.due], .patch(8, little(2 as UInt64))),
         Damage(
             "acknowledged below the lowest mark", "acknowledged", o(0) + big(3 as UInt64),

@@ -138,7 +138,7 @@ struct SenderRowsTests {
         func take(_ kind: ReceiptKind, _ sequence: UInt64) throws -> UInt64? {
             try bench.store.write { (transaction) throws(StorageError) in
                 try transaction.takeReceipt(
-                    kind, of: MessageSequence(sequence), by: instance.ordinal, in: project)
+                    kind, of: MessageSequence(sequence), by: instance, now: now)
             }
         }
         #expect(try take(.received, 5) == 50)

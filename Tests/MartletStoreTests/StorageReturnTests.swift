@@ -70,6 +70,7 @@ struct StorageReturnTests {
         var limits = MailboxLimits.none
         limits.storedPerInstanceMax = 100
         limits.collapseKeysPerInstanceMax = 4
+        limits.reportSeconds = 86_400
         let bench = try Bench(limits: limits)
         let project = try bench.project("tides")
         let instances = try bench.register(300, in: "tides")
@@ -292,7 +293,7 @@ struct MailboxStateTests {
                     of: MessageSequence(1), number: 77, expires: bench.now.advanced(bySeconds: 900),
                     from: .one(instances[0].ordinal), in: project)
                 return try transaction.takeReceipt(
-                    .opened, of: MessageSequence(1), by: instances[0].ordinal, in: project)
+                    .opened, of: MessageSequence(1), by: instances[0], now: bench.now)
             }
             #expect(told == 77, "an heir told it before")
             bench.now = bench.now.advanced(bySeconds: round % 2 == 0 ? 600 : 1200)

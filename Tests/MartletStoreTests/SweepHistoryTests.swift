@@ -99,6 +99,23 @@ private final class MailboxHistory {
         return .many(builder.finish())
     }
 
+    /// REP-1: what is counted of a message for these instances when it is accepted.
+    private func shares(
+        of indices: [Int], _ variants: [MessageVariant], isDiscarded: Bool
+    ) -> [NewReport.Share] {
+        var counts: [AppNumber: ReportCounts] = [:]
+        for index in indices {
+            let instance = mailboxes[index].instance
+            guard
+                isDiscarded
+                    || variants.contains(where: { $0.platforms.contains(instance.platform) })
+            else { continue }
+            counts[instance.app, default: ReportCounts()][.targeted] += 1
+            if isDiscarded { counts[instance.app]![.discardedInactive] += 1 }
+        }
+        return counts.map { NewReport.Share(app: $0.key, counts: $0.value) }
+    }
+
     private func send() throws {
         let indices = anyRecipients()
         let now = bench.now
@@ -123,12 +140,17 @@ private final class MailboxHistory {
         let expires = variants.map(\.expires).max()!
         let recipients = recipients(indices)
         let number = random.chance(10) ? UInt64(1_000_000) : 0
+        let shares = shares(of: indices, variants, isDiscarded: isDiscarded)
         let project = project
         let sequence = try bench.store.write { (transaction) throws(StorageError) in
             var record = try transaction.project(project)!
             record.lastSequence = MessageSequence(record.lastSequence.rawValue + 1)
             try transaction.put(record, isNew: false)
             let sequence = record.lastSequence
+            try transaction.beginReport(
+                NewReport(
+                    sequence: sequence, number: sequence.rawValue + number, accepted: now,
+                    shares: shares, missed: isDiscarded ? [recipients] : []), in: project)
             if isDiscarded {
                 try transaction.appendDiscarded(
                     sequence, accepted: now, expires: expires, recipients: recipients, in: project)

@@ -105,8 +105,50 @@ private struct RandomFrames {
         }
     }
 
+    mutating func counts() -> DeliveryCounts {
+        var counts = DeliveryCounts()
+        (counts.targeted, counts.sent, counts.displayed) = (u64(), u64(), u64())
+        (counts.opened, counts.acknowledged, counts.collapsed) = (u64(), u64(), u64())
+        (counts.expired, counts.rateLimited, counts.discardedTooMany) = (u64(), u64(), u64())
+        (counts.discardedInactive, counts.unregistered) = (u64(), u64())
+        (counts.cancelled, counts.nowOrNever) = (u64(), u64())
+        return counts
+    }
+
+    mutating func reportQuestion() -> ClientFrame {
+        switch Int.random(in: 0..<3, using: &random) {
+        case 0: .report(ReportRequest(correlation: correlation(), messageNumber: u64()))
+        case 1:
+            .listDays(
+                ListDaysRequest(
+                    correlation: correlation(), first: Day(u32()), last: Day(u32()),
+                    cursor: text(), limit: u16()))
+        default:
+            .listNotReceived(
+                ListNotReceivedRequest(
+                    correlation: correlation(), messageNumber: u64(), cursor: text(),
+                    limit: u16()))
+        }
+    }
+
+    mutating func reportAnswer() -> BrokerFrame {
+        flag()
+            ? .reportResult(
+                ReportResult(
+                    correlation: correlation(), messageNumber: u64(), accepted: instant(),
+                    unsettledCount: u64(), counts: counts()))
+            : .dayPage(
+                DayPage(
+                    correlation: correlation(), nextCursor: text(),
+                    entries: list {
+                        DailyCounts(
+                            day: Day($0.u32()), app: $0.text(), platform: $0.one(),
+                            counts: $0.counts())
+                    }))
+    }
+
     mutating func client() -> ClientFrame {
-        switch Int.random(in: 0..<42, using: &random) {
+        switch Int.random(in: 0..<44, using: &random) {
         case 0:
             .hello(
                 .device(
@@ -188,18 +230,19 @@ private struct RandomFrames {
         case 30: .listenUpstream(ListenUpstreamRequest(correlation: correlation()))
         case 31: .upstreamAcknowledge(UpstreamAcknowledge(numbers: list { $0.u64() }))
         case 32..<35: group()
-        case 35: flag() ? .channel(ChannelSelection(number: u8() & 63)) : .detach(Detach())
-        case 36: .hello(.shared)
-        case 37:
+        case 35..<37: reportQuestion()
+        case 37: flag() ? .channel(ChannelSelection(number: u8() & 63)) : .detach(Detach())
+        case 38: .hello(.shared)
+        case 39:
             .createServiceAccount(
                 CreateServiceAccountRequest(
                     correlation: correlation(), projectID: text(), keyID: text(), name: text(),
                     clientEmail: text(), publicKey: bytes()))
-        case 38:
+        case 40:
             .revokeServiceAccount(
                 RevokeServiceAccountRequest(
                     correlation: correlation(), projectID: text(), keyID: text()))
-        case 39:
+        case 41:
             .listServiceAccounts(
                 ListServiceAccountsRequest(correlation: correlation(), projectID: text()))
         default:
@@ -210,12 +253,13 @@ private struct RandomFrames {
                     message: bytes(), timeToLiveSeconds: flag() ? nil : u32() >> 1,
                     priority: flag() ? nil : one(), collapseKey: text(),
                     restrictedPackageName: text(), idempotencyKey: text(),
-                    sendAt: flag() ? nil : instant(), wantsReceipts: flag(), validateOnly: flag()))
+                    sendAt: flag() ? nil : instant(), notReceived: flag() ? nil : u64(),
+                    wantsReceipts: flag(), validateOnly: flag()))
         }
     }
 
     mutating func broker() -> BrokerFrame {
-        switch Int.random(in: 0..<32, using: &random) {
+        switch Int.random(in: 0..<35, using: &random) {
         case 0:
             .welcome(
                 Welcome(
@@ -298,7 +342,8 @@ private struct RandomFrames {
                     eventID: u64(), messageNumber: u64(), token: text(), kind: one(),
                     instant: instant()))
         case 26..<29: groupAnswer()
-        case 29: flag() ? .channel(ChannelSelection(number: u8() & 63)) : .detached(Detached())
+        case 29..<31: reportAnswer()
+        case 31: flag() ? .channel(ChannelSelection(number: u8() & 63)) : .detached(Detached())
         case 23:
             .quotaList(
                 QuotaList(
@@ -308,7 +353,7 @@ private struct RandomFrames {
                             name: $0.text(), limit: $0.u64(), remaining: $0.u64(),
                             untilFullMilliseconds: $0.flag() ? nil : $0.u32())
                     }))
-        case 30:
+        case 32:
             .serviceAccountPage(
                 ServiceAccountPage(
                     correlation: correlation(),

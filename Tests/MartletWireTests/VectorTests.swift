@@ -465,7 +465,7 @@ private let administrators: [String: AnyFrame] = [
 /// Every vector's file name and value.
 let vectorValues: [String: AnyFrame] = opening.merging(devices) { a, _ in a }
     .merging(senders) { a, _ in a }.merging(groups) { a, _ in a }
-    .merging(administrators) { a, _ in a }
+    .merging(reportVectors) { a, _ in a }.merging(administrators) { a, _ in a }
 
 @Suite struct VectorTests {
     @Test("NET-1 every vector has a value here, and every value a vector")

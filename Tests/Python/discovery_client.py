@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """google-api-python-client, unmodified, with the gateway as its endpoint.
 
-    discovery_client.py BASE_URL CREDENTIALS TOKEN
+    discovery_client.py BASE_URL CREDENTIALS TOKEN APP
 
 walks through what it can do and prints the answers as one line of JSON. CREDENTIALS is the file of a
-service account."""
+service account, APP the package name of the token's app."""
 
 import json
 import sys
@@ -24,10 +24,10 @@ def refused(request):
 
 
 def main():
-    base_url, file, token = sys.argv[1:4]
-    fcm = build(
-        "fcm", "v1", client_options={"api_endpoint": base_url},
-        credentials=service_account.Credentials.from_service_account_file(file, scopes=SCOPES))
+    base_url, file, token, app = sys.argv[1:5]
+    account = service_account.Credentials.from_service_account_file(file, scopes=SCOPES)
+    options = {"api_endpoint": base_url}
+    fcm = build("fcm", "v1", client_options=options, credentials=account)
     project = "projects/" + json.load(open(file, encoding="utf-8"))["project_id"]
     answers = {}
 
@@ -56,6 +56,15 @@ def main():
     answers["listed"] = listed
     answers["deleted"] = topics.delete(name=f"{parent}/topicSubscriptions/news").execute()
     answers["missing"] = refused(topics.get(name=f"{parent}/topicSubscriptions/news"))
+
+    fcmdata = build("fcmdata", "v1beta1", client_options=options, credentials=account)
+    data = fcmdata.projects().androidApps().deliveryData()
+    answers["data"], request = [], data.list(parent=f"{project}/androidApps/{app}", pageSize=1)
+    while request is not None:
+        page = request.execute()
+        answers["data"] += page.get("androidDeliveryData", [])
+        request = data.list_next(request, page)
+    answers["app"] = refused(data.list(parent=f"{project}/androidApps/org.unknown"))
     print(json.dumps(answers))
 
 

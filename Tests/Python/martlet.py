@@ -217,12 +217,14 @@ class Sender(Connection):
 
     def send_message(self, kind, target, content, time_to_live=ABSENT, priority=0,
                      validate_only=False, receipts=False, collapse_key="", package_name="",
-                     idempotency_key="", send_at=0):
-        return self.request("SEND", flags=int(validate_only) | 2 * int(receipts),
+                     idempotency_key="", send_at=0, not_received=None):
+        flags = int(validate_only) | 2 * int(receipts) | (0 if not_received is None else 4)
+        return self.request("SEND", flags=flags,
                             target_kind=_number(TARGETS, kind), target=target,
                             time_to_live=time_to_live, priority=priority,
                             collapse_key=collapse_key, restricted_package_name=package_name,
-                            idempotency_key=idempotency_key, send_at=send_at, message=content)[1]
+                            idempotency_key=idempotency_key, send_at=send_at,
+                            not_received=not_received, message=content)[1]
 
     def send_to_all(self, targets, content, time_to_live=ABSENT, priority=0):
         """`targets` are pairs such as ("topic", "storm"). MULTICAST_RESULT's fields."""
@@ -293,6 +295,16 @@ class Sender(Connection):
     def quotas(self):
         """name: QUOTA_LIST's fields of it"""
         return {quota["name"]: quota for quota in self.request("QUOTAS")[1]["quotas"]}
+
+    def report(self, message_number):
+        """REPORT_RESULT's fields"""
+        return self.request("REPORT", message_number=message_number)[1]
+
+    def not_received(self, message_number, limit=1000):
+        """The first tokens of those that have not got the message."""
+        page = self.request("LIST_NOT_RECEIVED", message_number=message_number, cursor="",
+                            limit=limit)[1]
+        return [entry["token"] for entry in page["tokens"]]
 
     def audience(self, condition):
         return self.request("AUDIENCE", condition=condition)[1]

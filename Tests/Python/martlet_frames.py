@@ -28,9 +28,8 @@ WORDS = {
     13: "PROTOCOL_VIOLATION", 14: "REPLACED", 15: "DEADLINE_EXCEEDED",
 }
 
-# Bits of flags. A field of type "u64 by flag" is there only with OWN_NUMBER.
+# A bit of DELIVER's flags.
 WANTS_RECEIPTS = 1
-OWN_NUMBER = 2
 
 OVERLOADS = {1: "defer", 2: "refuse"}
 
@@ -50,7 +49,13 @@ A_PROJECT_STATUS = [("ID", "str"), ("weight", "u32"), ("connections", "u64"), ("
 # What SEND and MULTICAST, and their answers, have in common.
 A_SENDING = [("time to live", "u32"), ("priority", "u8", {0: "", 1: "", 2: ""}),
              ("collapse key", "str"), ("restricted package name", "str"),
-             ("idempotency key", "str"), ("send at", "i64"), ("message", "rest")]
+             ("idempotency key", "str"), ("send at", "i64"),
+             ("not received", "u64 by flag 4"), ("message", "rest")]
+# What was counted of messages.
+COUNTS = [(name, "u64") for name in (
+    "targeted", "sent", "displayed", "opened", "acknowledged", "collapsed", "expired",
+    "rate-limited", "discarded too many", "discarded inactive", "unregistered", "cancelled",
+    "now or never")]
 AN_ACCEPTANCE = [("message number", "u64"), ("recipients", "u64"), ("rate-limited", "u64"),
                  ("inactive", "u64"), ("deferred place", "u64")]
 HELLO_BY_ROLE = {
@@ -63,7 +68,8 @@ HELLO_BY_ROLE = {
 }
 
 # (number, name, fields). A field is (name, type) or (name, type, allowed values); a type is an
-# integer, "str", "bytes", "rest", "magic", "hello", or a list of fields, which stands for `u16 n · n × (…)`.
+# integer, "str", "bytes", "rest", "magic", "hello", "u64 by flag BIT", which is there only if the flags have
+# that bit, or a list of fields, which stands for `u16 n · n × (…)`.
 FRAMES = [
     (0x01, "HELLO", [("magic", "magic"), ("version", "u8", {1: "1"}), ("role", "u8", ROLES),
                      ("by role", "hello")]),
@@ -80,7 +86,7 @@ FRAMES = [
     (0x10, "DELIVER", [("stream ID", "u64"), ("accepted", "i64"), ("expires", "i64"),
                        ("target kind", "u8", TARGETS_TOLD), ("priority", "u8", {1: "", 2: ""}),
                        ("flags", "u8", range(4)), ("from", "str"),
-                       ("message number", "u64 by flag"), ("message", "rest")]),
+                       ("message number", "u64 by flag 2"), ("message", "rest")]),
     (0x11, "ACK", [("through", "u64"), ("stream IDs", [("stream ID", "u64")])]),
     (0x12, "SUBSCRIBE", [C, ("topics", [("topic", "str")])]),
     (0x13, "UNSUBSCRIBE", [C, ("topics", [("topic", "str")])]),
@@ -91,7 +97,7 @@ FRAMES = [
     (0x18, "RECEIPT", [C, ("kind", "u8", RECEIPTS), ("stream ID", "u64")]),
     (0x19, "ROTATE", [C]),
     (0x1A, "ROTATED", [C, ("token", "str")]),
-    (0x20, "SEND", [C, ("flags", "u8", range(4)),
+    (0x20, "SEND", [C, ("flags", "u8", range(8)),
                     ("target kind", "u8", TARGETS), ("target", "str")] + A_SENDING),
     (0x21, "ACCEPTED", [C] + AN_ACCEPTANCE),
     (0x22, "CHANGE_TOPIC", [C, ("operation", "u8", {1: "", 2: ""}), ("topic", "str"),
@@ -155,7 +161,7 @@ FRAMES = [
                           ("groups", [("name", "str"), ("key", "str"), ("members", "u16")])]),
     (0x66, "GROUP_ACCEPTED", [C] + AN_ACCEPTANCE
      + [("successes", "u16"), ("failures", [("token", "str"), ("word", "u16", WORDS)])]),
-    (0x67, "MULTICAST", [C, ("flags", "u8", range(4)),
+    (0x67, "MULTICAST", [C, ("flags", "u8", range(8)),
                          ("targets", [("target kind", "u8", TARGETS), ("target", "str")])]
      + A_SENDING),
     (0x68, "MULTICAST_RESULT", [C] + AN_ACCEPTANCE
@@ -168,6 +174,16 @@ FRAMES = [
                                 ("token", "str"), ("app name", "str"), ("message ID", "str"),
                                 ("message", "rest")]),
     (0x74, "UPSTREAM_ACK", [("numbers", [("number", "u64")])]),
+    (0x80, "REPORT", [C, ("message number", "u64")]),
+    (0x81, "REPORT_RESULT", [C, ("message number", "u64"), ("accepted", "i64"),
+                             ("unsettled", "u64")] + COUNTS),
+    (0x82, "LIST_DAYS", [C, ("first day", "u32"), ("last day", "u32"), ("cursor", "str"),
+                         ("limit", "u16")]),
+    (0x83, "DAY_PAGE", [C, ("next cursor", "str"),
+                        ("days", [("day", "u32"), ("app", "str"),
+                                  ("platform", "u8", PLATFORMS)] + COUNTS)]),
+    (0x84, "LIST_NOT_RECEIVED", [C, ("message number", "u64"), ("cursor", "str"),
+                                 ("limit", "u16")]),
     (0x98, "CHANNEL", [("channel", "u8", range(1 + APPS_PER_CONNECTION_MAX))]),
     (0x99, "DETACH", []),
     (0x9A, "DETACHED", []),
@@ -243,8 +259,8 @@ class Walker:
                 self.message_notes(values[name])
             elif kind == "u32 or 0":
                 values[name] = self.integer("u32", path)
-            elif kind == "u64 by flag":
-                if values["flags"] & OWN_NUMBER:
+            elif kind.startswith("u64 by flag"):
+                if values["flags"] & int(kind.split()[-1]):
                     values[name] = self.integer("u64", path)
             else:
                 values[name] = self.integer(kind, path, allowed)
@@ -287,7 +303,7 @@ def write_fields(fields, values):
             out += write_fields(HELLO_BY_ROLE[values["role"]], values)
         elif kind == "rest":
             out += value
-        elif kind == "u64 by flag":
+        elif kind.startswith("u64 by flag"):
             out += b"" if value is None else struct.pack("<Q", value)
         else:
             out += struct.pack(INTEGERS[kind.split()[0]], value)

@@ -89,7 +89,8 @@ extension Broker {
         _ message: OutgoingMessage, in project: String
     ) async throws(MartletError) -> SendReceipt {
         let number = try number(of: project)
-        let request = message.request(correlation: 1, message: try message.message.encoded())
+        let request = try message.request(
+            correlation: 1, message: try message.message.encoded(), projectID: project)
         let outcome = try await perform(
             .send(project: number, message: try SendCommand(request)))
         guard case .accepted(let acceptance, _) = outcome else { throw .unexpected }

@@ -30,7 +30,7 @@ public final class Broker: Sendable {
     let clock: @Sendable () -> Instant
     let quotas: ProjectQuotas
     let senderCredentials: SenderCredentials
-    private let configuration: BrokerConfiguration
+    let configuration: BrokerConfiguration
     private let loops: [RunningLoop]
     private let isClosed = Atomic(false)
 
@@ -58,8 +58,10 @@ public final class Broker: Sendable {
         self.configuration = configuration
         let clock = configuration.clock ?? { SystemClock.now() }
         self.clock = clock
-        store = try Store(
-            StoreConfiguration(folder: configuration.folder, mapBytes: configuration.mapBytes))
+        var storing = StoreConfiguration(
+            folder: configuration.folder, mapBytes: configuration.mapBytes)
+        storing.reportsPerProjectMax = configuration.limits.reportsPerProjectMax
+        store = try Store(storing)
         administratorKey = try DataFolder.administratorKey(in: configuration.folder)
         senderCredentials = SenderCredentials(
             store: store, secret: try DataFolder.tokenSecret(in: configuration.folder))
@@ -71,8 +73,9 @@ public final class Broker: Sendable {
             store: store, committer: committer, limits: configuration.limits, clock: clock)
         let peers = Peers()
         inquiry = Inquiry(
-            Answerer(store: store, programs: committer.programs, gauges: gauges), peers: peers,
-            logger: configuration.logger)
+            Answerer(
+                store: store, programs: committer.programs, gauges: gauges,
+                limits: configuration.limits), peers: peers, logger: configuration.logger)
         var started: [RunningLoop] = []
         do {
             try committer.start()

@@ -159,7 +159,8 @@ extension Loop where Kernel: ~Copyable {
                 owner: MailboxOwner(
                     project: project.number, ordinal: ordinal, platform: instance.platform,
                     appKey: CollapseDigest(of: appName)),
-                holder: instance.holder, mailbox: mailbox, position: project.lastSequence,
+                app: instance.app, holder: instance.holder, mailbox: mailbox,
+                position: project.lastSequence,
                 state: state, taken: taken, connectionNumber: number), now: context.clock())
         if let replaced { replace(connections + Int(replaced)) }
         handOverDepartures()

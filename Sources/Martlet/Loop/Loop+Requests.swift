@@ -209,8 +209,8 @@ extension Loop where Kernel: ~Copyable {
                 frame.correlation, connection)
 
         case .condition, .listTopics, .listSubscribers, .listAudience, .listInstanceTopics,
-            .listProjects, .listKeys, .listFanouts, .status, .findGroup, .listGroups,
-            .listServiceAccounts:
+            .listProjects, .listKeys, .listFanouts, .status, .findGroup, .listGroups, .report,
+            .listDays, .listNotReceived, .listServiceAccounts:
             let charge = try charge(connection)
             do throws(MartletError) {
                 try context.inquiry.ask(

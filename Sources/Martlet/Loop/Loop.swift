@@ -72,6 +72,8 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     /// How long acknowledgements gather before the committer is told: losing them in a crash costs
     /// one more delivery, which the device drops.
     static var acknowledgeMilliseconds: Int64 { 50 }
+    /// REP-1: how long what was sent waits for an acknowledgement to be handed over with.
+    static var sentMilliseconds: Int64 { 1000 }
     /// How soon the committer is asked again that had no room.
     static var handOverRestMilliseconds: Int { 10 }
     /// Past so many requests and acknowledgements that wait nobody may connect: what connections leave
@@ -106,6 +108,8 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     let began: Int64
     var lastTick: UInt32 = 0
     var lastAcknowledged: Int64 = 0
+    /// Since when there is something sent that the committer was not told; nil: there is nothing.
+    private var sentSince: Int64?
     /// Batches of acknowledgements of this loop that the committer has. With one there further ones
     /// gather here, so that devices cannot tell them faster than they are written; but what ended
     /// connections leave behind goes before the next one of their instance.
@@ -343,13 +347,18 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     }
 
     private mutating func handOverAcknowledgements() {
-        guard delivery.hasAcknowledgements else { return }
+        guard delivery.hasAcknowledgements || delivery.hasSent else { return }
         let now = context.monotonic()
-        guard
-            isDraining
-                || acknowledgingCount == 0
-                    && now - lastAcknowledged >= Self.acknowledgeMilliseconds
-        else { return }
+        let isDue: Bool
+        if delivery.hasAcknowledgements {
+            isDue = now - lastAcknowledged >= Self.acknowledgeMilliseconds
+        } else {
+            // Acknowledgements mostly follow and take it along; sent at once it would hold them up.
+            let since = sentSince ?? now
+            sentSince = since
+            isDue = now - since >= Self.sentMilliseconds
+        }
+        guard isDraining || acknowledgingCount == 0 && isDue else { return }
         lastAcknowledged = now
         requestAcknowledgement()
         handOverRequests()
@@ -366,9 +375,11 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
 
     private mutating func requestAcknowledgement() {
         acknowledgingCount += 1
+        sentSince = nil
         requests.append(
             Request(
-                command: .acknowledge(delivery.takeAcknowledgements()),
+                command: .acknowledge(
+                    delivery.takeAcknowledgements(), sent: delivery.takeSent()),
                 reply: .acknowledging(loop: context.number)))
     }
 }

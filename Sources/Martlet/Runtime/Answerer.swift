@@ -14,6 +14,7 @@ struct Answerer: Sendable {
     let store: Store
     let programs: SharedPrograms
     let gauges: Gauges
+    let limits: MailboxLimits
 
     /// - Throws: `MartletError` for the asker, `StorageError`.
     func answer(_ frame: ClientFrame, _ principal: Principal) throws -> BrokerFrame {
@@ -82,6 +83,12 @@ struct Answerer: Sendable {
         case .findGroup(let question):
             return try answer(question, try principal.senderProject())
         case .listGroups(let question):
+            return try answer(question, try principal.senderProject())
+        case .report(let question):
+            return try answer(question, try principal.senderProject())
+        case .listDays(let question):
+            return try answer(question, try principal.senderProject())
+        case .listNotReceived(let question):
             return try answer(question, try principal.senderProject())
         case .listFanouts(let question): return try answer(question, principal)
         case .status(let question):

@@ -212,7 +212,7 @@ final class Committer: Sendable {
     }
 
     private static func acknowledged(_ command: Command, _ outcome: Outcome) -> LoopMessage {
-        guard case .refused = outcome, case .acknowledge(let lost) = command else {
+        guard case .refused = outcome, case .acknowledge(let lost, _) = command else {
             return .acknowledged(areStored: true, departures: [])
         }
         return .acknowledged(areStored: false, departures: lost.filter { $0.departure != nil })

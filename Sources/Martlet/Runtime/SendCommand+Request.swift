@@ -20,7 +20,7 @@ extension SendCommand {
                 restrictedPackageName: request.restrictedPackageName),
             validateOnly: request.validateOnly, wantsReceipts: request.wantsReceipts,
             idempotencyKey: request.idempotencyKey.isEmpty ? nil : request.idempotencyKey,
-            sendAt: request.sendAt)
+            sendAt: request.sendAt, notReceived: request.notReceived)
     }
 }
 

@@ -45,8 +45,9 @@ package final class SteppedBroker<Kernel: Transport & ~Copyable> {
             store: store, committer: committer, limits: configuration.limits, clock: clock)
         let peers = Peers()
         inquiry = Inquiry(
-            Answerer(store: store, programs: committer.programs, gauges: gauges), peers: peers,
-            logger: configuration.logger)
+            Answerer(
+                store: store, programs: committer.programs, gauges: gauges,
+                limits: configuration.limits), peers: peers, logger: configuration.logger)
         engine = committer.makeEngine()
         let ceiling =
             configuration.deliveriesPerSecond > 0

@@ -30,6 +30,12 @@ protocol AdministratorAccess: Sendable {
 protocol SenderAccess: Sendable {
     func send(_ message: OutgoingMessage) async throws -> SendAnswer
     func cancel(_ messageID: String) async throws -> CancelAnswer
+    func report(of messageID: String) async throws -> DeliveryReport
+    func reports(days: ClosedRange<Day>, after: String) async throws -> AnswerPage<DailyCounts>
+    /// REP-2: tokens.
+    func notReceived(
+        _ messageID: String, after: String, limit: Int
+    ) async throws -> AnswerPage<String>
     /// Each receipt, taken when `body` returns; until it returns false.
     func receipts(_ body: @Sendable (ReceiptAnswer) async -> Bool) async throws
     /// Each message of a device, taken when `body` returns; until it returns false.

@@ -150,11 +150,20 @@ struct FolderOptions: ParsableArguments {
     var access: DataFolderAccess { DataFolderAccess(option: folder) }
 }
 
-/// How a sender connects, on a command line.
+/// Which project, and how a sender of it connects, on a command line.
 struct SenderOptions: ParsableArguments {
     @Option(help: "The project.")
     var project: String
 
+    @OptionGroup var connection: ConnectionOptions
+
+    func access(folder: String?) async throws -> any SenderAccess {
+        try await connection.access(project: project, folder: folder)
+    }
+}
+
+/// How a sender connects, on a command line.
+struct ConnectionOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             "A server key of the project (or MARTLET_KEY): ask the broker at --host and --port as a "
@@ -168,14 +177,18 @@ struct SenderOptions: ParsableArguments {
     var port = Limits.defaultPort
 
     /// A key that is given wins; then a folder that is given; then what the environment says.
-    func access(folder: String?) async throws -> any SenderAccess {
-        let environment = ProcessInfo.processInfo.environment["MARTLET_KEY"]
-        if let key = key ?? (folder == nil ? environment : nil) {
-            return WireSender(
-                sender: MartletSender(
-                    host: host, port: port, projectID: project, serverKey: key, options: .once))
-        }
+    func access(project: String, folder: String?) async throws -> any SenderAccess {
+        if let sender = sender(project: project, folder: folder) { return sender }
         return try await DataFolderAccess(option: folder).sender(project: project)
+    }
+
+    /// nil: as administrator of the folder.
+    func sender(project: String, folder: String?) -> WireSender? {
+        let environment = ProcessInfo.processInfo.environment["MARTLET_KEY"]
+        guard let key = key ?? (folder == nil ? environment : nil) else { return nil }
+        return WireSender(
+            sender: MartletSender(
+                host: host, port: port, projectID: project, serverKey: key, options: .once))
     }
 
     mutating func validate() throws {

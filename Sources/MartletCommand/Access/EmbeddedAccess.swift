@@ -102,6 +102,22 @@ struct EmbeddedSender: SenderAccess {
             delivered: summary.deliveredCount)
     }
 
+    func report(of messageID: String) async throws -> DeliveryReport {
+        try broker.report(of: messageID, in: project)
+    }
+
+    func reports(days: ClosedRange<Day>, after: String) async throws -> AnswerPage<DailyCounts> {
+        let page = try broker.reports(days: days, in: project, after: after)
+        return AnswerPage(entries: page.entries, next: page.next)
+    }
+
+    func notReceived(
+        _ messageID: String, after: String, limit: Int
+    ) async throws -> AnswerPage<String> {
+        let page = try broker.notReceived(messageID, in: project, after: after, limit: limit)
+        return AnswerPage(entries: page.entries, next: page.next)
+    }
+
     func receipts(_ body: @Sendable (ReceiptAnswer) async -> Bool) async throws {
         var receipts = broker.receipts(in: project).makeAsyncIterator()
         while let receipt = try await receipts.next() {

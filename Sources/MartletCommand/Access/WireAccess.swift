@@ -93,6 +93,24 @@ struct WireSender: SenderAccess {
             messageID: messageID, wasScheduled: result.wasScheduled, delivered: result.delivered)
     }
 
+    func report(of messageID: String) async throws -> DeliveryReport {
+        try await sender.report(of: messageID)
+    }
+
+    func reports(days: ClosedRange<Day>, after: String) async throws -> AnswerPage<DailyCounts> {
+        let page = try await sender.reports(days: days, cursor: after)
+        return AnswerPage(
+            entries: page.entries, next: page.nextCursor.isEmpty ? nil : page.nextCursor)
+    }
+
+    func notReceived(
+        _ messageID: String, after: String, limit: Int
+    ) async throws -> AnswerPage<String> {
+        AnswerPage(
+            try await sender.notReceived(
+                messageID, cursor: after, limit: UInt16(clamping: limit)))
+    }
+
     func receipts(_ body: @Sendable (ReceiptAnswer) async -> Bool) async throws {
         var receipts = sender.receipts.makeAsyncIterator()
         while let receipt = try await receipts.next() {

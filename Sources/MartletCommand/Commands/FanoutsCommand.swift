@@ -4,9 +4,7 @@
 // AdministratorAccess and SenderAccess.
 
 import ArgumentParser
-import FoundationEssentials
 import Martlet
-import MartletClient
 
 struct FanoutsCommand: ReportingCommand {
     static let configuration = CommandConfiguration(
@@ -21,27 +19,13 @@ struct FanoutsCommand: ReportingCommand {
     @Option(help: "Only those of this project.")
     var project: String?
 
-    @Option(
-        help: ArgumentHelp(
-            "A server key of the project (or MARTLET_KEY): ask the broker at --host and --port as a "
-                + "sender. Without one, work as administrator of the data folder."))
-    var key: String?
-
-    @Option(help: "The broker's address, with a key.")
-    var host = "127.0.0.1"
-
-    @Option(help: "The broker's port, with a key.")
-    var port = Limits.defaultPort
-
+    @OptionGroup var connection: ConnectionOptions
     @OptionGroup var folder: FolderOptions
     @OptionGroup var output: OutputOptions
 
     func validate() throws {
-        guard key == nil || project != nil else {
+        guard connection.key == nil || project != nil else {
             throw ValidationError("--key goes with --project.")
-        }
-        guard (1...65_535).contains(port) else {
-            throw ValidationError("--port takes a number from 1 to 65535.")
         }
     }
 
@@ -69,13 +53,9 @@ struct FanoutsCommand: ReportingCommand {
     }
 
     private func list() async throws -> [FanoutAnswer] {
-        let environment = ProcessInfo.processInfo.environment["MARTLET_KEY"]
-        if let project, let key = key ?? (folder.folder == nil ? environment : nil) {
-            let access = WireSender(
-                sender: MartletSender(
-                    host: host, port: port, projectID: project, serverKey: key, options: .once))
+        if let project, let access = connection.sender(project: project, folder: folder.folder) {
             let fanouts = try await allPages("fanouts") { try await access.fanouts(after: $0) }
-            await access.sender.close()
+            try await access.close()
             return fanouts
         }
         let access = try await folder.access.administrator()

@@ -65,41 +65,6 @@ struct SubscribersCommand: ReportingCommand {
     }
 }
 
-/// Tokens read page by page.
-private struct TokenList: Encodable {
-    var topic: String?
-    var condition: String?
-    var tokens: [String] = []
-    /// nil at the end.
-    var next: String?
-
-    init(topic: String? = nil, condition: String? = nil) {
-        self.topic = topic
-        self.condition = condition
-    }
-
-    mutating func read(
-        _ what: String, after: String, limit: Int,
-        _ page: (String, Int) async throws -> AnswerPage<String>
-    ) async throws {
-        let progress = Progress(what)
-        next = after
-        while let cursor = next, tokens.count < limit {
-            let page = try await page(cursor, min(limit - tokens.count, Limits.pageEntriesMax))
-            tokens += page.entries
-            next = page.next
-            progress.show("\(tokens.count)")
-        }
-        progress.end()
-    }
-
-    func print(json: Bool) {
-        if json { return JSON.print(self) }
-        if !tokens.isEmpty { Terminal.print(tokens.joined(separator: "\n")) }
-        if let next { Terminal.printError("There are more: --after \(next)") }
-    }
-}
-
 struct AudienceCommand: ReportingCommand {
     static let configuration = CommandConfiguration(
         commandName: "audience",

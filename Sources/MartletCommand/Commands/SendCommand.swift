@@ -96,6 +96,12 @@ struct SendCommand: ReportingCommand {
             valueName: "instant"))
     var at: SendInstant?
 
+    @Option(
+        help: ArgumentHelp(
+            "Only to those that this earlier message was for and that have not got it.",
+            valueName: "message"))
+    var notReceived: String?
+
     @Flag(help: "Keep what becomes of it for `martlet receipts`.")
     var receipts = false
 
@@ -205,7 +211,7 @@ struct SendCommand: ReportingCommand {
             priority: priority.map { $0 == .high ? .high : .normal }, collapseKey: collapseKey,
             restrictedPackageName: restrictedPackageName, wantsReceipts: receipts,
             idempotencyKey: idempotencyKey, sendAt: at?.instant(after: .now),
-            validateOnly: isValidation)
+            notReceived: notReceived, validateOnly: isValidation)
     }
 
     /// A message has at most 4000 bytes for each platform; a file with its targets, names and escapes is

@@ -12,12 +12,16 @@ struct Table {
     private let alignments: [Alignment]
     private var rows: [[String]] = []
 
-    init(_ columns: (title: String, alignment: Alignment)...) {
+    init(_ columns: (title: String, alignment: Alignment)...) { self.init(columns: columns) }
+
+    init(columns: [(title: String, alignment: Alignment)]) {
         titles = columns.map(\.title)
         alignments = columns.map(\.alignment)
     }
 
-    mutating func add(_ cells: String...) {
+    mutating func add(_ cells: String...) { add(row: cells) }
+
+    mutating func add(row cells: [String]) {
         precondition(cells.count == titles.count, "A row has as many cells as the table columns.")
         rows.append(cells)
     }

@@ -9,6 +9,9 @@ enum Terminal {
     /// Whether somebody can type and read.
     static var isInteractive: Bool { isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1 }
 
+    /// Whether results are shown to somebody as they are.
+    static var hasScreen: Bool { isatty(STDOUT_FILENO) == 1 }
+
     /// Whether progress is of use to anybody.
     static var showsProgress: Bool { isatty(STDERR_FILENO) == 1 }
 

@@ -83,7 +83,7 @@ extension Delivery {
         return Acknowledgement(
             project: device.pointee.owner.project, ordinal: device.pointee.owner.ordinal,
             holder: device.pointee.holder, through: device.pointee.acknowledged, single: single,
-            departure: departure)
+            departure: departure, skipped: skipped.isEmpty ? nil : skipped[index])
     }
 
     /// The connection ends. One that has acknowledged everything can be told to be further than its
@@ -105,6 +105,7 @@ extension Delivery {
                     connectionNumber: device.pointee.connectionNumber,
                     position: MessageSequence(heardThrough(index)),
                     throttleFull: Instant(rawValue: session.pointee.throttleFull), seen: now)))
+        skipped[index] = nil
     }
 
     /// What ended connections left behind could not be written: it is handed on again, before what came
@@ -136,6 +137,7 @@ extension Delivery {
             guard session.pointee.flags.contains(.acknowledged) else { continue }
             session.pointee.flags.remove(.acknowledged)
             result.append(acknowledgement(of: index))
+            if !skipped.isEmpty { skipped[index] = nil }
             let device = devices + Int(index)
             let through = device.pointee.acknowledged.lowest.rawValue
             if device.pointee.unconfirmedCount >= Self.confirmationsAfter,

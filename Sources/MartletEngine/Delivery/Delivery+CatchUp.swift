@@ -59,7 +59,7 @@ extension Delivery {
             replay: MailboxReplay(
                 limits: limits, after: after, awayFrom: awayFrom,
                 awayThrough: MessageSequence(device.pointee.awayThrough),
-                discarded: device.pointee.discarded))
+                discarded: device.pointee.discarded, delivered: delivered))
     }
 
     /// The log goes on behind `through`: the session is next again after others.
@@ -105,8 +105,11 @@ extension Delivery {
     ) -> MailboxPlan? {
         guard isReading(reading) else { return nil }
         let device = devices + Int(reading.index)
-        // Nothing is discarded for want of news of an earlier connection.
-        if reading.replay.discardedCount > 0, !device.pointee.isStored {
+        // Nothing is discarded, or left undiscarded, for want of news of an earlier connection: what the
+        // store says later of this absence is what the device was told.
+        if !device.pointee.isStored,
+            reading.replay.discardedCount > 0 || reading.replay.mayHaveDiscarded
+        {
             device.pointee.waitsForStore = true
             return nil
         }
@@ -118,7 +121,7 @@ extension Delivery {
             && sessions[Int(reading.index)].flags.contains(.behind)
     }
 
-    private func plan(
+    private mutating func plan(
         _ reading: inout MailboxReading, through: MessageSequence, isWhole: Bool, _ now: Instant
     ) -> MailboxPlan {
         let device = devices + Int(reading.index)
@@ -128,6 +131,11 @@ extension Delivery {
             reading.replay.discardedThrough.rawValue > device.pointee.toldThrough
         {
             discarded = reading.replay.discardedThrough
+        }
+        let dropped = reading.replay.droppedThrough
+        if dropped > .none {
+            skipped[reading.index] = Acknowledgement.Skipped(
+                through: reading.replay.through, at: now)
         }
         let count = reading.replay.discardedCount
         for entry in reading.replay.left(at: now) where entry.sequence <= through {
@@ -196,6 +204,10 @@ extension Delivery {
             session.pointee.throttleFull = full
         }
         counters.delivered &+= 1
+        let project = session.pointee.project
+        countInTurn(1, session, index)
+        endSentTurn(of: project)
+        count(entry.sequence, 1, of: project)
         return true
     }
 

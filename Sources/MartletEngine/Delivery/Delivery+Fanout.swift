@@ -44,8 +44,11 @@ extension Delivery {
         visit(index, of: project, now)
         let header = fanout.header
         guard !header.sequence.isStored || header.expires > now else { return }
-        _ = deliver(
+        let sent = deliver(
             frame, header.sequence, header.lane, fanout.position, to: index, now.rawValue)
+        guard sent > 0 else { return }
+        endSentTurn(of: fanout.project)
+        count(header.sequence, sent, of: fanout.project)
     }
 
     /// The numbers of a project's fanouts are used up: those in progress are numbered from 1 on.

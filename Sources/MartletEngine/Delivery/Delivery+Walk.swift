@@ -194,18 +194,22 @@ extension Delivery {
         project.pointee.turns.charge(riders[own].slot, forLooks)
         for at in 0..<riderCount where riders[at].delivered > 0 {
             all += riders[at].delivered
-            riders[at].work.pointee.untoldDeliveries += riders[at].delivered
+            riders[at].work.pointee.note(riders[at].delivered)
             project.pointee.turns.charge(riders[at].slot, riders[at].delivered)
         }
         projects.turns.charge(project.pointee.number.rawValue, all)
         counters.fanoutDelivered &+= UInt64(all - forLooks)
         project.pointee.delivered &+= UInt64(all - forLooks)
+        endSentTurn(of: project.pointee.number)
     }
 
     private mutating func finish(
         _ slot: UInt32, of project: UnsafeMutablePointer<ProjectDelivery>, _ now: Instant
     ) {
-        project.pointee.work(slot).pointee.end(now)
+        let work = project.pointee.work(slot)
+        work.pointee.end(now)
+        let number = project.pointee.number
+        work.pointee.forEachSent { sequence, count in self.count(sequence, count, of: number) }
         output.arena.release(project.pointee.work(slot).pointee.frame.chunk)
         projects.finish(slot, of: project)
     }
@@ -254,12 +258,13 @@ extension Delivery {
                 work: work, slot: slot, arrival: work.pointee.arrival, view: .empty,
                 turn: Rider.Turn(work.pointee, now: now.rawValue, throttle))
             let count = deliver(&rider, to: index)
-            work.pointee.untoldDeliveries += count
+            work.pointee.note(count)
             counters.fanoutDelivered &+= UInt64(count)
             project.pointee.delivered &+= UInt64(count)
             project.pointee.turns.charge(slot, count)
             projects.turns.charge(project.pointee.number.rawValue, count)
         }
+        endSentTurn(of: project.pointee.number)
     }
 
     /// Queues all messages of a work for one session, as one run if it is to have all of them.
@@ -289,6 +294,7 @@ extension Delivery {
         }
         if turn.cost > 0 { session.pointee.throttleFull = full }
         counters.delivered &+= UInt64(turn.count)
+        countInTurn(turn.count, session, index)
         if turn.isStored {
             session.pointee.deliveredThrough = turn.last
             session.pointee.highestDelivered = turn.last
@@ -309,11 +315,14 @@ extension Delivery {
                 frame, work.pointee.first, work.pointee.lane, position, to: index, now)
         }
         var count = 0
-        for part in work.pointee.parts {
+        for at in 0..<work.pointee.messageCount {
+            let part = work.pointee.parts[at]
             defer { frame.offset += part.frameBytes }
             if part.isExpired { continue }
             frame.length = part.frameBytes
-            count += deliver(frame, part.sequence, part.lane, position, to: index, now)
+            let own = deliver(frame, part.sequence, part.lane, position, to: index, now)
+            work.pointee.noteEach(own, at)
+            count += own
         }
         return count
     }
@@ -359,6 +368,7 @@ extension Delivery {
         session.pointee.highestDelivered = raw
         session.pointee.throttleFull = full
         counters.delivered &+= 1
+        countInTurn(1, session, index)
         return 1
     }
 
@@ -382,6 +392,7 @@ extension Delivery {
             return 0
         }
         counters.delivered &+= 1
+        countInTurn(1, session, index)
         return 1
     }
 

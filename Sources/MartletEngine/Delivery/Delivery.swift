@@ -36,6 +36,8 @@ public struct Delivery: ~Copyable {
     var readings: [UInt32: MailboxReading] = [:]
     /// What devices said they have taken, until they have caught up.
     var taken: [UInt32: Set<UInt64>] = [:]
+    /// REP-1: who was not given all that was in their mailboxes, until that is handed on.
+    var skipped: [UInt32: Acknowledgement.Skipped] = [:]
     /// Sessions whose collapsible lanes are closed.
     var waking: WakeQueue
     /// Acknowledgements of sessions that are closed already, and single ones.
@@ -55,6 +57,10 @@ public struct Delivery: ~Copyable {
     var looks = 0
     /// What the walk that is on comes along with, and whom it comes to.
     var riders: UnsafeMutablePointer<Rider>
+    /// REP-1: what was queued in this turn, app by app, and behind that the highest of these.
+    let turnSent: UnsafeMutablePointer<UInt32>
+    let turnSentCapacity = Limits.appsPerProjectMax
+    var sent = SentCounts()
     private var ridersCapacity = 8
     var riderCount = 0
     let found: UnsafeMutableBufferPointer<UInt32>
@@ -79,6 +85,8 @@ public struct Delivery: ~Copyable {
         sessionCount = firstCapacity
         projects = ProjectTable(arrivalsMax: arrivalsMax)
         riders = .allocate(capacity: ridersCapacity)
+        turnSent = .allocate(capacity: turnSentCapacity + 1)
+        turnSent.initialize(repeating: 0, count: turnSentCapacity + 1)
         found = .allocate(capacity: ConnectedSet.handlesPerStep)
         throttle = Throttle(limits)
         // Each in a cache line of its own.
@@ -97,6 +105,7 @@ public struct Delivery: ~Copyable {
         devices.deallocate()
         riders.deallocate()
         found.deallocate()
+        turnSent.deallocate()
     }
 
     mutating func reserveRiders(_ count: Int) {
@@ -142,12 +151,13 @@ public struct Delivery: ~Copyable {
         session.pointee.visitedThrough = visitedThrough
         session.pointee.project = owner.project
         session.pointee.ordinal = owner.ordinal
+        session.pointee.app = UInt8(clamping: attachment.app.rawValue)
         session.pointee.deliveredThrough = state.acknowledged.lowest.rawValue
         session.pointee.attachedAt = attachment.position.rawValue
         session.pointee.flags.formUnion([.device, .behind, .split])
         (devices + Int(index)).initialize(
             to: DeviceSession(
-                owner: owner, holder: attachment.holder,
+                owner: owner, app: attachment.app, holder: attachment.holder,
                 connectionNumber: attachment.connectionNumber, delivered: state.acknowledged,
                 acknowledged: state.acknowledged,
                 acknowledgedThrough: state.acknowledged.highest.rawValue,
@@ -351,6 +361,7 @@ public struct Delivery: ~Copyable {
 /// A device's connection, as it begins.
 public struct Attachment: Sendable {
     public var owner: MailboxOwner
+    public var app: AppNumber
     public var holder: Holder
     /// What the store says of the instance.
     public var mailbox: MailboxState
@@ -362,10 +373,12 @@ public struct Attachment: Sendable {
     public var connectionNumber: UInt64
 
     public init(
-        owner: MailboxOwner, holder: Holder, mailbox: MailboxState, position: MessageSequence,
-        state: DeviceState = .active, taken: [UInt64] = [], connectionNumber: UInt64
+        owner: MailboxOwner, app: AppNumber = AppNumber(0), holder: Holder,
+        mailbox: MailboxState, position: MessageSequence, state: DeviceState = .active,
+        taken: [UInt64] = [], connectionNumber: UInt64
     ) {
         self.owner = owner
+        self.app = app
         self.holder = holder
         self.mailbox = mailbox
         self.position = position

@@ -15,6 +15,8 @@ struct FanoutWork {
         var frameBytes: UInt32
         var expires: Instant
         var isExpired = false
+        /// Sessions that it was queued for by itself.
+        var sentAlone = 0
     }
 
     /// Of the first message; recipients and position are those of all.
@@ -42,8 +44,10 @@ struct FanoutWork {
     /// How far its own walk is: the index of a block in the recipients' directory, and where in it.
     var nextBlock = 0
     var nextStep: UInt32 = 0
+    /// Messages that were queued for sessions.
+    private var sentCount = 0
     /// What the progress of its messages has not been told of yet.
-    var untoldDeliveries = 0
+    private var untoldDeliveries = 0
     private var toldBlocks = 0
     /// Of the messages behind the first.
     private var joinedProgress: [FanoutProgress] = []
@@ -98,6 +102,25 @@ struct FanoutWork {
     }
 
     var messageCount: Int { max(parts.count, 1) }
+
+    // MARK: What was sent (REP-1)
+
+    mutating func note(_ count: Int) {
+        sentCount += count
+        untoldDeliveries += count
+    }
+
+    /// The message at a place among several was queued for a session by itself, or not.
+    mutating func noteEach(_ count: Int, _ place: Int) {
+        if count > 0 { parts[place].sentAlone += count }
+    }
+
+    /// For how many sessions each message was queued.
+    func forEachSent(_ body: (MessageSequence, Int) -> Void) {
+        guard !parts.isEmpty else { return body(first, sentCount) }
+        let together = (sentCount - parts.reduce(0) { $0 + $1.sentAlone }) / parts.count
+        for part in parts { body(part.sequence, together + part.sentAlone) }
+    }
 
     // MARK: Progress (FAN-8)
 

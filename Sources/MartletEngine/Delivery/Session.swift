@@ -29,6 +29,8 @@ struct Session {
     }
 
     var flags: Flags = []
+    /// The instance's app, or the highest number there is where that is higher.
+    var app: UInt8 = 0
     var segmentCount: UInt16 = 0
     var project = ProjectNumber(0)
     var ordinal = Ordinal(0)
@@ -82,6 +84,7 @@ extension LaneMarks {
 /// What else delivery knows of a device's connection. Set when it is attached.
 struct DeviceSession {
     var owner: MailboxOwner
+    var app: AppNumber
     var holder: Holder
     /// Rises with every connection of the broker: of two of one instance the higher stays (NET-4).
     var connectionNumber: UInt64

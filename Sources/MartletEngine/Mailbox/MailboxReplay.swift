@@ -38,6 +38,15 @@ public struct MailboxReplay: Sendable {
     public private(set) var overflow: (count: UInt64, through: MessageSequence)?
     /// STO-2: those discarded since, and the last of them.
     private var inactive: (count: UInt64, through: MessageSequence) = (0, .none)
+    /// Entries that were replaced, or pushed out, while they were stored; kept if asked for.
+    public private(set) var replaced: Set<MessageSequence> = []
+    /// STO-1: every entry that discarded everything before it, and when that was accepted; the same.
+    private var overflows: [(through: MessageSequence, at: Instant)] = []
+    private let keepsReplaced: Bool
+    /// The last entry that was replaced, pushed out or discarded (STO-1) without having been acknowledged,
+    /// or given to a connection, which `delivered` says.
+    private(set) var droppedThrough: MessageSequence = .none
+    private let delivered: LaneMarks
     /// The last entry that was added, or up to which there was none.
     public private(set) var through: MessageSequence
 
@@ -48,9 +57,12 @@ public struct MailboxReplay: Sendable {
     public init(
         limits: MailboxLimits, after: MessageSequence, awayFrom: MessageSequence,
         awayThrough: MessageSequence = MessageSequence(.max),
-        discarded: (count: UInt64, through: MessageSequence)? = nil, keepsUncounted: Bool = true
+        discarded: (count: UInt64, through: MessageSequence)? = nil, keepsUncounted: Bool = true,
+        keepsReplaced: Bool = false, delivered: LaneMarks = LaneMarks(.none)
     ) {
         self.keepsUncounted = keepsUncounted
+        self.keepsReplaced = keepsReplaced
+        self.delivered = delivered
         self.limits = limits
         self.awayFrom = awayFrom
         self.awayThrough = awayThrough
@@ -59,15 +71,20 @@ public struct MailboxReplay: Sendable {
     }
 
     /// Begins where the instance is: behind `state.logStart`, with what is known to be discarded.
-    /// - Parameter keepsUncounted: false where only `isStored` is asked: then it holds no more than
-    ///   STO-1 and COL-3 let an instance have.
-    public init(limits: MailboxLimits, state: MailboxState, keepsUncounted: Bool = true) {
+    /// - Parameters:
+    ///   - keepsUncounted: false where only `isStored` is asked: then it holds no more than STO-1 and
+    ///     COL-3 let an instance have.
+    ///   - keepsReplaced: what was replaced is asked.
+    public init(
+        limits: MailboxLimits, state: MailboxState, keepsUncounted: Bool = true,
+        keepsReplaced: Bool = false
+    ) {
         self.init(
             limits: limits, after: state.logStart, awayFrom: state.awayFrom,
             awayThrough: state.awayThrough,
             discarded: state.discardedCount > 0
                 ? (state.discardedCount, state.discardedThrough) : nil,
-            keepsUncounted: keepsUncounted)
+            keepsUncounted: keepsUncounted, keepsReplaced: keepsReplaced)
     }
 
     /// How many messages were discarded (STO-1, STO-2) that the device does not know of.
@@ -113,6 +130,17 @@ public struct MailboxReplay: Sendable {
         }
     }
 
+    /// STO-1: whether there is so much that some absence may have discarded it.
+    var mayHaveDiscarded: Bool {
+        limits.storedPerInstanceMax > 0
+            && counted.count + uncounted.count > limits.storedPerInstanceMax
+    }
+
+    /// STO-1: whether an entry, which was not replaced, was discarded before its time was over.
+    public func isDiscarded(_ entry: LogEntry) -> Bool {
+        overflows.first { $0.through >= entry.sequence }.map { entry.expires > $0.at } ?? false
+    }
+
     /// What is left to be delivered at `now`, in the order of the sequences.
     public mutating func left(at now: Instant) -> [LogEntry] {
         var left = stored(at: now).filter { !$0.isAcknowledged }
@@ -128,6 +156,8 @@ public struct MailboxReplay: Sendable {
         if counted.count >= limits.storedPerInstanceMax {
             let count = counted.count + collapsible.count(where: { self.isCounted($0) }) + 1
             overflow = ((overflow?.count ?? 0) + UInt64(count), entry.sequence)
+            if keepsReplaced { overflows.append((entry.sequence, entry.accepted)) }
+            droppedThrough = entry.sequence
             inactive.count = 0
             if entry.isAcknowledged { forgetDiscarded() }
             counted.removeAll()
@@ -141,14 +171,22 @@ public struct MailboxReplay: Sendable {
     }
 
     private mutating func addCollapsible(_ entry: LogEntry, _ key: CollapseDigest) {
-        collapsible.removeAll { $0.content == .message(collapse: key) }
+        if let index = collapsible.firstIndex(where: { $0.content == .message(collapse: key) }) {
+            drop(collapsible.remove(at: index))
+        }
         if limits.collapseKeysPerInstanceMax > 0,
             collapsible.count >= limits.collapseKeysPerInstanceMax
         {
-            collapsible.removeFirst()
+            drop(collapsible.removeFirst())
         }
         collapsible.append(entry)
         note(entry.expires)
+    }
+
+    private mutating func drop(_ entry: LogEntry) {
+        if keepsReplaced { replaced.insert(entry.sequence) }
+        guard !entry.isAcknowledged, entry.sequence > delivered[entry.lane] else { return }
+        droppedThrough = max(droppedThrough, entry.sequence)
     }
 
     private mutating func note(_ expires: Instant) {

@@ -25,7 +25,7 @@ extension Engine {
                     .notFound, "The instance is no recipient of such a message.",
                     field: "stream ID"))
         }
-        guard let number = try storage.takeReceipt(kind, of: sequence, by: ordinal, in: project)
+        guard let number = try storage.takeReceipt(kind, of: sequence, by: instance, now: now)
         else { return .receiptKept(nil) }
         let receipt = Receipt(
             event: 0, messageNumber: number, token: instance.token, kind: kind, at: now)

@@ -58,7 +58,8 @@ extension Engine {
         project.instanceCount += 1
         let instance = Instance(
             project: project.number, ordinal: ordinal, token: new.token, keyDigest: new.keyDigest,
-            app: app.number, platform: app.platform, registered: now)
+            app: app.number, platform: app.platform, registered: now,
+            registeredBehind: project.lastSequence)
         try storage.insert(instance)
         // It was seen, but has no connection to be told of.
         try storage.acknowledge(
@@ -98,7 +99,7 @@ extension Engine {
         for set in Self.standingSets(of: instance) {
             _ = try storage.remove([ordinal.rawValue], from: set, in: number)
         }
-        try storage.remove(instance)
+        try storage.remove(instance, now: now, limits: limits)
         try storage.putFree(ordinal.rawValue, .ordinal, in: number)
         project.instanceCount -= 1
         project.lastSequence = MessageSequence(project.lastSequence.rawValue + 1)

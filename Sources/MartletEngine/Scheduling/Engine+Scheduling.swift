@@ -116,7 +116,8 @@ extension Engine {
             dispatch.variants.removeAll { (isLate || $0.isStored) && $0.expires <= now }
             let target = try resolve(dispatch, in: project, storage)
             let recipients = try recipients(
-                of: &dispatch, among: target.instances, in: project.number, storage)
+                of: &dispatch, among: target.instances, without: message.notReceived,
+                in: project.number, storage)
             return try send(dispatch, to: recipients, of: target, in: project, now: now, storage)
         } catch {
             return .refused(try Self.refusal(error))

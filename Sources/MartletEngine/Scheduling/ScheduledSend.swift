@@ -3,7 +3,8 @@
 // A message that waits for its time, as bytes: what the store keeps without looking into it.
 // Little-endian. Rests on Command.
 //
-//     u8 version (1) ‖ u8 target kind ‖ text target ‖ u8 flags (1: wants receipts) ‖ u8 variants, each
+//     u8 version (1) ‖ u8 target kind ‖ text target ‖ u8 flags (1: wants receipts, 2: an earlier message's
+//     number follows) ‖ [u64 number] ‖ u8 variants, each
 //     u8 platforms ‖ u8 priority ‖ u8 lifespan kind (0 seconds, 1 until) ‖ i64 lifespan ‖
 //     u8 collapse (0 none, 1 app, 2 named) ‖ text key ‖ u8 restricted? ‖ text package name ‖ text body
 //
@@ -18,7 +19,10 @@ enum ScheduledSend {
         var writer = Writer()
         writer.append(version)
         writer.append(message.target)
-        writer.append(message.wantsReceipts ? 1 : 0)
+        var flags: UInt8 = message.wantsReceipts ? 1 : 0
+        if message.notReceived != nil { flags |= 2 }
+        writer.append(flags)
+        if let number = message.notReceived { writer.append(number) }
         writer.append(UInt8(message.variants.count))
         for variant in message.variants {
             writer.append(variant.platforms.rawValue)
@@ -46,11 +50,14 @@ enum ScheduledSend {
         var reader = Reader(bytes: bytes)
         guard try reader.byte() == version else { throw reader.damaged() }
         let target = try self.target(&reader)
-        let wantsReceipts = try reader.byte() & 1 != 0
+        let flags = try reader.byte()
+        let notReceived = flags & 2 != 0 ? try reader.unsigned() : nil
         var variants: [OutgoingVariant] = []
         for _ in 0..<(try reader.byte()) { variants.append(try variant(&reader)) }
         guard reader.isAtEnd else { throw reader.damaged() }
-        return SendCommand(target: target, variants: variants, wantsReceipts: wantsReceipts)
+        return SendCommand(
+            target: target, variants: variants, wantsReceipts: flags & 1 != 0,
+            notReceived: notReceived)
     }
 
     private static func target(
@@ -104,6 +111,7 @@ private struct Writer {
     var bytes: [UInt8] = []
 
     mutating func append(_ byte: UInt8) { bytes.append(byte) }
+    mutating func append(_ value: UInt64) { number(value) }
     mutating func append(_ byte: UInt8, _ text: [UInt8]) {
         bytes.append(byte)
         append(text)
@@ -146,6 +154,7 @@ private struct Reader {
     var isAtEnd: Bool { offset == bytes.count }
 
     mutating func byte() throws(StorageError) -> UInt8 { UInt8(try number(1)) }
+    mutating func unsigned() throws(StorageError) -> UInt64 { try number(8) }
     mutating func long() throws(StorageError) -> Int64 { Int64(bitPattern: try number(8)) }
     mutating func text() throws(StorageError) -> [UInt8] {
         let count = Int(try number(4))

@@ -95,6 +95,8 @@ struct Distribution {
     var stored: Recipients?
     /// STO-2: for whom those are discarded at once.
     var inactive: Recipients?
+    /// Who was not left out.
+    var granted: Recipients?
 }
 
 /// Who gets which variant, after everyone's quota was asked (QUO-1).

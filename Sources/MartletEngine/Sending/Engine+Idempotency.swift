@@ -68,6 +68,7 @@ extension SendCommand {
             }
         }
         addTarget(target)
+        if let notReceived { add("n\(notReceived)".utf8) }
         for variant in variants {
             add([variant.platforms.rawValue])
             add("\(variant.body.count)".utf8)

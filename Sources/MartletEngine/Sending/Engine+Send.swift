@@ -44,7 +44,8 @@ extension Engine {
             var dispatch = try Dispatch(message, from: now, number: nil)
             let target = try resolve(dispatch, in: project, storage)
             let recipients = try recipients(
-                of: &dispatch, among: target.instances, in: project.number, storage)
+                of: &dispatch, among: target.instances, without: message.notReceived,
+                in: project.number, storage)
             if message.validateOnly {
                 return Self.validated(recipients?.count ?? 0, target.named?.results ?? .none)
             }
@@ -74,6 +75,7 @@ extension Engine {
             switch try distribute(dispatch, to: recipients, in: project.number, now: now, storage) {
             case .some(let found, let granted):
                 distribution = found
+                distribution?.granted = granted
                 named?.refuse(recipients, beside: granted)
             case .nobody(let retryMilliseconds):
                 if dispatch.number == nil { throw overQuota(retryMilliseconds) }
@@ -94,6 +96,8 @@ extension Engine {
             accepted: now, kind: target.kind, from: target.from,
             wantsReceipts: dispatch.wantsReceipts,
             variants: dispatch.variants.filter(\.isStored).map(\.stored))
+        try beginReport(
+            of: message, distribution, among: recipients, in: project, storage)
         guard let distribution else {
             return .accepted(
                 Acceptance(

@@ -119,10 +119,13 @@ public struct Instance: Sendable {
     public var app: AppNumber
     public var platform: Platform
     public var registered: Instant
+    /// The project's last message by then: it is for another who had the ordinal, if for anybody.
+    public var registeredBehind: MessageSequence
 
     public init(
         project: ProjectNumber, ordinal: Ordinal, token: Token, formerTokens: [Token] = [],
-        keyDigest: SecretDigest, app: AppNumber, platform: Platform, registered: Instant
+        keyDigest: SecretDigest, app: AppNumber, platform: Platform, registered: Instant,
+        registeredBehind: MessageSequence = .none
     ) {
         self.project = project
         self.ordinal = ordinal
@@ -132,6 +135,7 @@ public struct Instance: Sendable {
         self.app = app
         self.platform = platform
         self.registered = registered
+        self.registeredBehind = registeredBehind
     }
 }
 

@@ -175,6 +175,25 @@ public protocol StorageReader: ~Copyable {
         in project: ProjectNumber, after number: UInt64, limit: Int
     ) throws(StorageError) -> [ReceiptRecord]
 
+    /// REP-1: the sequence of a message that a report is kept of; nil: there is none.
+    func reportSequence(
+        ofNumber number: UInt64, in project: ProjectNumber
+    ) throws(StorageError) -> MessageSequence?
+    /// What became of it, with those who are pending looked at one by one.
+    func report(
+        of sequence: MessageSequence, in project: ProjectNumber, limits: MailboxLimits, now: Instant
+    ) throws(StorageError) -> MessageReport?
+    /// Day by day, and for each day app by app.
+    func reportDays(
+        _ days: ClosedRange<UInt32>, in project: ProjectNumber
+    ) throws(StorageError) -> [DayReport]
+    /// REP-2: registered instances that a message was for and that have not got it, in the order of
+    /// their ordinals, until `body` says that it has enough.
+    func forEachNotReceived(
+        _ sequence: MessageSequence, in project: ProjectNumber, from start: Ordinal,
+        _ body: (Ordinal) -> Bool
+    ) throws(StorageError)
+
     /// UPS-1: a message of a device that no sender has taken.
     func upstream(
         _ number: UInt64, in project: ProjectNumber
@@ -201,7 +220,8 @@ public protocol StorageWriter: StorageReader, ~Copyable {
 
     func insert(_ instance: Instance) throws(StorageError)
     /// Token, record, stored messages, watermark; not the sets it is a member of.
-    func remove(_ instance: Instance) throws(StorageError)
+    func remove(
+        _ instance: Instance, now: Instant, limits: MailboxLimits) throws(StorageError)
 
     /// A free number to use again, or nil.
     func takeFree(_ kind: FreeNumberKind, in project: ProjectNumber) throws(StorageError) -> UInt32?
@@ -298,11 +318,10 @@ public protocol StorageWriter: StorageReader, ~Copyable {
         of sequence: MessageSequence, number: UInt64, expires: Instant, from recipients: Recipients,
         in project: ProjectNumber
     ) throws(StorageError)
-    /// RCP-2: an instance tells something of a message.
+    /// RCP-2: an instance tells something of a message. What is displayed and opened is counted (REP-1).
     /// - Returns: the message's number; nil if nobody wants to know, or it told that before.
     func takeReceipt(
-        _ kind: ReceiptKind, of sequence: MessageSequence, by ordinal: Ordinal,
-        in project: ProjectNumber
+        _ kind: ReceiptKind, of sequence: MessageSequence, by instance: Instance, now: Instant
     ) throws(StorageError) -> UInt64?
     /// RCP-1: keeps an event for the project's senders. If there are too many, the oldest goes.
     /// - Returns: its number: they ascend from 1, and are never used again.
@@ -311,6 +330,11 @@ public protocol StorageWriter: StorageReader, ~Copyable {
     ) throws(StorageError) -> UInt64
     func removeReceipts(
         through number: UInt64, in project: ProjectNumber) throws(StorageError)
+
+    /// REP-1: a message was accepted. What becomes of it from then on is counted where it happens.
+    func beginReport(_ report: NewReport, in project: ProjectNumber) throws(StorageError)
+    /// REP-1: messages were written to connections, today.
+    func countSent(_ sent: [SentCount], now: Instant) throws(StorageError)
 
     /// UPS-1: they ascend from 1 and are never used again.
     func takeUpstreamNumber(in project: ProjectNumber) throws(StorageError) -> UInt64

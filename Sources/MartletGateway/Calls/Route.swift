@@ -75,5 +75,6 @@ package struct Route: Sendable {
 extension Route {
     /// Every route of the gateway. A new area is a list in a file of its own and a line here.
     static let all: [Route] =
-        messages + subscriptions + instanceTopics + groups + legacy + tokens + operations
+        messages + subscriptions + instanceTopics + groups + legacy + deliveryData + tokens
+        + operations
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // `topicSubscriptions` of v1 (GW-2): the subscriptions of one registration as resources. When one was
-// made is not kept, so none has a `createTime`. Rests on Route+Topics.
+// made is not kept, so none has a `createTime`. Rests on Route+Topics and GatewayCall+Pages.
 
 import Martlet
 
@@ -116,14 +116,8 @@ private struct Subscription {
     }
 
     static func list(_ call: GatewayCall, _ gateway: Gateway) throws -> GatewayAnswer {
-        let size = try pageSize(call)
-        let after = call.parameter("pageToken") ?? call.parameter("page_token") ?? ""
-        guard let start = Base64URL.decode(after).map({ String(decoding: $0, as: UTF8.self) })
-        else {
-            throw GatewayError(
-                .invalidArgument, "The page token is not one that a page ended with.",
-                violations: [.init("page_token", "It is not valid.")])
-        }
+        let size = try call.pageSize(default: pageDefault, max: pageMax)
+        let start = try call.pageStart
         let token = call["registration"]
         var names = try gateway.broker.allTopics(of: token, in: try call.identified.projectID)
         names.removeAll { $0.utf8.lexicographicallyPrecedes(start.utf8) || $0 == start }
@@ -136,22 +130,9 @@ private struct Subscription {
                 })
         }
         if names.count > size, let last = page.last {
-            members["nextPageToken"] = .string(Base64URL.encode(Array(last.utf8)))
+            members["nextPageToken"] = GatewayCall.pageToken(last)
         }
         return .json(.object(members))
-    }
-
-    /// 0 is the default, and more than the largest is the largest.
-    private static func pageSize(_ call: GatewayCall) throws(GatewayError) -> Int {
-        guard let text = call.parameter("pageSize") ?? call.parameter("page_size") else {
-            return pageDefault
-        }
-        guard let size = Int32(text), size >= 0 else {
-            throw GatewayError(
-                .invalidArgument, "The page size is a whole number from 0 on.",
-                violations: [.init("page_size", "It is not valid.")])
-        }
-        return size == 0 ? pageDefault : min(Int(size), pageMax)
     }
 }
 

@@ -69,6 +69,9 @@ public struct CheckProblem: Sendable, Hashable, CustomStringConvertible {
         /// A device's message with a number that was never given, or other counts than there are
         /// messages, or message IDs of who is not registered.
         case upstream
+        /// What was counted of a message and what waits for it are not together what it was for, or a
+        /// part of a report is not there, or without the rest.
+        case report
         /// A fanout is marked as needed while nothing is collected, or is not there.
         case collection
     }

@@ -44,7 +44,7 @@ extension Checker {
     private static func idBytes(_ kind: DueKind) -> Int {
         switch kind {
         case .expiry, .discarded, .seen, .scheduled, .receiptsWanted, .settlement, .upstream,
-            .upstreamIDs:
+            .upstreamIDs, .report, .reportDay:
             8
         case .answer: 16
         case .receiptsTold: 12
@@ -78,6 +78,14 @@ extension Checker {
             let key = Key.ordinal(Ordinal(UInt32(truncatingIfNeeded: number)), in: project)
             let exists = try raw.get(.instances, key) != nil
             return exists ? Instant(millisecondsSince1970: 0) : nil
+        case .report: return try first(.reports, .number(number, in: project))
+        case .reportDay:
+            let day = UInt32(truncatingIfNeeded: number)
+            let rows = try Cursor(raw, .reportDays)
+            let found = try rows.seek(.reportDay(day, AppNumber(0), in: project))
+            let prefix = Key.reportDay(day, in: project)
+            return found.map { prefix.isPrefix(of: $0.key) } ?? false
+                ? Instant(startOfDay: day) : nil
         case .answer: return try first(.answers, .answer(AnswerDigest(bytes: id), in: project))
         case .scheduled: return try first(.scheduled, .number(number, in: project))
         case .receiptsWanted: return try first(.receiptsWanted, .number(number, in: project))

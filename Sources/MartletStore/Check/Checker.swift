@@ -179,6 +179,7 @@ struct Checker {
             .recipients, .inbox, .mailboxes, .acknowledged, .free, .answers, .scheduled, .numbers,
             .receiptsWanted, .receiptsTold, .receipts, .collections, .live, .connections,
             .runs, .deferred, .upstream, .upstreamIDs, .groups, .groupNames, .instanceGroups,
+            .reports, .reportNumbers, .reportDays, .missed, .closings,
         ]
         for table in owned {
             let rows = try Cursor(raw, table)
@@ -271,6 +272,7 @@ struct Checker {
         try checkAcknowledgements()
         try checkSending()
         try checkReceipts()
+        try checkReports()
         try checkUpstream()
         try checkCollection()
         tell(report.counts)

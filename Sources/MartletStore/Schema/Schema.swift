@@ -51,6 +51,12 @@
 //                  p ‖ number u64             i64 expires ‖ what the engine made of the message
 //  upstreamIDs     p ‖ o                      i64 due ‖ for each of its last message IDs, the oldest first:
 //                                             digest (16 bytes) ‖ i64 known until ‖ u64 number
+//  reports         p                          u64 how many there are
+//                  p ‖ s                      what was counted of a message (`ReportRow`)
+//  reportNumbers   p ‖ message number u64     u64 s; where the number is not the sequence
+//  reportDays      p ‖ u32 day ‖ app u32      what was counted of the messages of a day (`ReportRow`)
+//  missed          p ‖ s ‖ block u32          one block of those that do not get a message any more
+//  closings        p ‖ s                      u32 block: a message whose time is over, looked through so far
 //  serviceAccounts key ID                     service-account key record: p ‖ u32 revoked ‖ i64 created ‖
 //                                             text name ‖ text e-mail ‖ public key
 //
@@ -70,7 +76,7 @@ import MartletBase
 import MartletEngine
 
 /// The version of everything drawn above. A folder of a newer one is refused.
-let storeFormatVersion: UInt32 = 4
+let storeFormatVersion: UInt32 = 5
 
 /// The tables, in the order in which they are opened.
 enum Table: Int, CaseIterable {
@@ -79,6 +85,7 @@ enum Table: Int, CaseIterable {
     case due, answers, scheduled, numbers, receiptsWanted, receiptsTold, receipts
     case collections, live, connections, runs, deferred, upstream, upstreamIDs
     case groups, groupNames, instanceGroups, formerTokens
+    case reports, reportNumbers, reportDays, missed, closings
     case serviceAccounts
 
     var name: String { String(describing: self) }
@@ -132,6 +139,10 @@ enum DueKind: UInt8, CaseIterable {
     case upstream = 11
     /// id = o: some of its message IDs are not known any more.
     case upstreamIDs = 12
+    /// id = s; time = when it was accepted. What was counted of a message is not kept any longer.
+    case report = 13
+    /// id = the day; time = when that began. The same of a day.
+    case reportDay = 14
 }
 
 /// What a row of the inbox says beside its key: nothing; one byte: it was discarded; eight: what a
@@ -303,6 +314,27 @@ struct Key {
     static func block(_ block: UInt32, of set: UInt32, in project: ProjectNumber) -> Key {
         var key = Key(project)
         key.append(set)
+        key.append(block)
+        return key
+    }
+
+    /// - Parameter day: since 1970-01-01, UTC.
+    static func reportDay(_ day: UInt32, in project: ProjectNumber) -> Key {
+        var key = Key(project)
+        key.append(day)
+        return key
+    }
+
+    static func reportDay(_ day: UInt32, _ app: AppNumber, in project: ProjectNumber) -> Key {
+        var key = Key.reportDay(day, in: project)
+        key.append(app.rawValue)
+        return key
+    }
+
+    static func missed(
+        _ block: UInt32, of sequence: MessageSequence, in project: ProjectNumber
+    ) -> Key {
+        var key = Key.sequence(sequence, in: project)
         key.append(block)
         return key
     }

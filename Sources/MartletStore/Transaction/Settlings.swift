@@ -13,6 +13,7 @@ final class Settling {
     let project: ProjectNumber
     let ordinal: Ordinal
     let holder: Holder
+    let taker: Taker
     /// Whoever began it is told of everything that is stored.
     let isCollecting: Bool
     /// What the instance's state was when its log was begun.
@@ -36,13 +37,24 @@ final class Settling {
         self.project = project
         self.ordinal = instance.ordinal
         self.holder = instance.holder
+        taker = Taker(instance)
         self.isCollecting = isCollecting
         self.state = state
-        replay = MailboxReplay(limits: limits, state: state, keepsUncounted: false)
+        replay = MailboxReplay(
+            limits: limits, state: state, keepsUncounted: false, keepsReplaced: true)
         readThrough = state.logStart
     }
 
     func add(_ rows: [LoggedRow]) { parts.append(rows) }
+
+    /// Those up to a sequence.
+    func forEachRow(
+        through last: MessageSequence, _ body: (LoggedRow) throws(StorageError) -> Void
+    ) throws(StorageError) {
+        for part in parts {
+            for row in part where row.entry.sequence <= last { try body(row) }
+        }
+    }
 
     /// Takes the first row that has not been dealt with.
     func next() -> LoggedRow? {

@@ -47,17 +47,56 @@ extension Transaction {
             for owner in try record.owners() { try visit(owner) }
             return count
         }
-        guard let blob = try raw.get(.recipients, key),
-            let view = RecipientSetView(validating: blob)
-        else { throw MessageRecord.damaged(found) }
-        var ordinals: [Ordinal] = []
-        for index in 0..<view.blockCount {
-            let block = view.block(at: index)
-            ordinals.removeAll(keepingCapacity: true)
-            block.view.forEachBit { ordinals.append(Ordinal(block: block.block, bit: $0)) }
-            for ordinal in ordinals { try visit(ordinal) }
+        try withRecipients(of: LogRow(sequence), in: project) { (view) throws(StorageError) in
+            for index in 0..<view.blockCount {
+                for ordinal in view.ordinals(ofBlockAt: index) { try visit(ordinal) }
+            }
         }
         return count
+    }
+
+    /// The members of a message's blob. LMDB aligns small values less than a view wants, so these are
+    /// copied.
+    borrowing func withRecipients(
+        of row: LogRow, in project: ProjectNumber,
+        _ body: (RecipientSetView) throws(StorageError) -> Void
+    ) throws(StorageError) {
+        guard let blob = try raw.get(.recipients, .log(row, in: project)) else {
+            throw StorageError(
+                operation: "read recipients", code: 0,
+                text: "a message has none; run 'martlet check'", isFull: false)
+        }
+        if let view = RecipientSetView(validating: blob) { return try body(view) }
+        guard let copy = RecipientSet(copying: blob) else {
+            throw RecordReader(blob, of: .recipients).damaged()
+        }
+        try body(copy.view)
+        withExtendedLifetime(copy) {}
+    }
+
+    /// Those of a message's recipients, in the order of their ordinals, whose outcome is open: it is in
+    /// their logs, and they have not taken it.
+    borrowing func waiting(
+        for sequence: MessageSequence, _ record: MessageRecord, among ordinals: [Ordinal],
+        in project: ProjectNumber
+    ) throws(StorageError) -> [Ordinal] {
+        let hasSingles = try hasAny(.acknowledged, in: project)
+        let mailboxes = try Cursor(raw, .mailboxes)
+        var position = MailboxPosition()
+        var open: [Ordinal] = []
+        for ordinal in ordinals {
+            guard let row = try position.move(to: ordinal, in: project, mailboxes),
+                try MailboxRow.state(row).logStart < sequence,
+                try !has(sequence, record, ordinal, row, in: project, hasSingles)
+            else { continue }
+            if hasSingles,
+                try raw.get(.acknowledged, .inbox(ordinal, sequence, in: project)) != nil
+            {
+                continue
+            }
+            open.append(ordinal)
+        }
+        return open
     }
 
     private borrowing func has(
@@ -74,7 +113,8 @@ extension Transaction {
             if marks[lane] >= sequence { return true }
         }
         guard hasSingles else { return false }
-        return try raw.get(.acknowledged, .inbox(ordinal, sequence, in: project)) != nil
+        // One that has a byte is no entry any more, and was not acknowledged.
+        return try raw.get(.acknowledged, .inbox(ordinal, sequence, in: project))?.count == 0
     }
 
     private borrowing func hasAny(
@@ -83,6 +123,16 @@ extension Transaction {
         let cursor = try Cursor(raw, table)
         guard let entry = try cursor.seek(Key(project)) else { return false }
         return Key(project).isPrefix(of: entry.key)
+    }
+}
+
+extension RecipientSetView {
+    func ordinals(ofBlockAt index: Int) -> [Ordinal] {
+        let block = block(at: index)
+        var ordinals: [Ordinal] = []
+        ordinals.reserveCapacity(block.count)
+        block.view.forEachBit { ordinals.append(Ordinal(block: block.block, bit: $0)) }
+        return ordinals
     }
 }
 

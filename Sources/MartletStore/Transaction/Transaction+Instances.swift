@@ -42,13 +42,15 @@ extension Transaction {
             let platform = Platform(
                 rawValue: UInt8(truncatingIfNeeded: try reader.read(UInt32.self)))
         else { throw reader.damaged() }
+        let registeredBehind = MessageSequence(try reader.read(UInt64.self))
         var former: [Token] = []
         while reader.offset < found.count {
             former.append(Token(bytes: Array(try reader.bytes(Limits.tokenRandomBytes))))
         }
         return Instance(
             project: project, ordinal: ordinal, token: token, formerTokens: former,
-            keyDigest: digest, app: app, platform: platform, registered: registered)
+            keyDigest: digest, app: app, platform: platform, registered: registered,
+            registeredBehind: registeredBehind)
     }
 
     public borrowing func insert(_ instance: Instance) throws(StorageError) {
@@ -58,6 +60,7 @@ extension Transaction {
         writer.append(instance.registered.millisecondsSince1970)
         writer.append(instance.app.rawValue)
         writer.append(UInt32(instance.platform.rawValue))
+        writer.append(instance.registeredBehind.rawValue)
         for token in instance.formerTokens { writer.bytes += token.bytes }
         try raw.put(.instances, .ordinal(instance.ordinal, in: instance.project), writer.bytes)
         var place = RecordWriter()
@@ -66,8 +69,11 @@ extension Transaction {
         try raw.put(.tokens, Key(bytes: instance.token.bytes), place.bytes)
     }
 
-    public borrowing func remove(_ instance: Instance) throws(StorageError) {
+    public borrowing func remove(
+        _ instance: Instance, now: Instant, limits: MailboxLimits
+    ) throws(StorageError) {
         let key = Key.ordinal(instance.ordinal, in: instance.project)
+        try countLeft(by: instance, now: now, limits: limits)
         try raw.delete(.tokens, Key(bytes: instance.token.bytes))
         for token in instance.formerTokens {
             try raw.delete(.formerTokens, Key(bytes: token.bytes))

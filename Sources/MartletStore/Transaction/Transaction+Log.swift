@@ -99,7 +99,7 @@ extension Transaction {
             priority: variant.priority, content: content)
     }
 
-    private borrowing func hasSingleAcknowledgements(
+    borrowing func hasSingleAcknowledgements(
         _ ordinal: Ordinal, in project: ProjectNumber
     ) throws(StorageError) -> Bool {
         let prefix = Key.ordinal(ordinal, in: project)

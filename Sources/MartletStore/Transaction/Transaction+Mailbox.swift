@@ -29,10 +29,14 @@ extension Transaction {
         // The instance may have left between its acknowledgement and this transaction.
         guard let instance = try raw.get(.instances, key) else { return }
         if let holder = acknowledgement.holder, try !isHeld(instance, by: holder) { return }
+        let taker = try Taker(instance, ordinal, in: project)
         if acknowledgement.departure != nil {
             try endLostConnection(of: ordinal, in: project, now: now, limits: limits)
         }
         let isFirst = try raw.get(.mailboxes, key) == nil
+        if let skipped = acknowledgement.skipped {
+            try settle(ordinal, in: project, skipped, limits: limits)
+        }
         var notice = try notice(among: acknowledgement.single, of: ordinal, in: project)
         if notice != nil {
             // What was discarded since is another notice, which may be among them too.
@@ -48,6 +52,10 @@ extension Transaction {
             state.seen = max(state.seen, departure.seen)
         }
         let lowest = state.acknowledged.lowest
+        // What a new instance's marks pass was another's.
+        if !isFirst {
+            try countPassed(by: taker, from: before, to: state.acknowledged, now: now)
+        }
         if state != before || isFirst {
             try raw.put(.mailboxes, key, MailboxRow.bytes(state))
         }
@@ -69,6 +77,8 @@ extension Transaction {
             guard try raw.get(.acknowledged, key) == nil,
                 try isLogged(MessageSequence(sequence), for: ordinal, in: project)
             else { continue }
+            try countSingle(
+                MessageSequence(sequence), by: taker, state, now: now, limits: limits)
             try raw.put(.acknowledged, key, [])
         }
         if let departure = acknowledgement.departure {
@@ -161,6 +171,13 @@ extension Transaction {
             let absence = try absence(of: ordinal, in: project, state, limits: limits)
             rows = absence.rows
             if let overflow = absence.overflow {
+                if let instance = try instance(ordinal, in: project),
+                    let owner = try owner(instance, in: project)
+                {
+                    try countDiscarded(
+                        for: Taker(instance), owner, state, through: overflow.through, now: now,
+                        limits: limits)
+                }
                 // What came behind the connection is no part of this: it is not settled before it is
                 // known to have been accepted while the instance was away again.
                 state.discardedThrough = overflow.through

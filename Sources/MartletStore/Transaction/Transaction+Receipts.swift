@@ -64,17 +64,35 @@ extension Transaction {
     }
 
     public borrowing func takeReceipt(
-        _ kind: ReceiptKind, of sequence: MessageSequence, by ordinal: Ordinal,
-        in project: ProjectNumber
+        _ kind: ReceiptKind, of sequence: MessageSequence, by instance: Instance, now: Instant
     ) throws(StorageError) -> UInt64? {
-        guard let found = try raw.get(.receiptsWanted, .sequence(sequence, in: project)) else {
-            return nil
+        let project = instance.project
+        let wish = try raw.get(.receiptsWanted, .sequence(sequence, in: project))
+        let counted: ReportEvent? =
+            switch kind {
+            case .received: nil
+            case .displayed: .displayed
+            case .opened: .opened
+            }
+        var isCounted = false
+        if counted != nil {
+            isCounted = try raw.get(.reports, .sequence(sequence, in: project)) != nil
         }
-        var reader = RecordReader(found, of: .receiptsWanted)
-        let expires = Instant(millisecondsSince1970: try reader.read(Int64.self))
-        let number = try reader.read(UInt64.self)
-        let key = Key.inbox(ordinal, sequence, in: project)
-        let before = try raw.get(.receiptsTold, key)?.last ?? 0
+        guard wish != nil || isCounted else { return nil }
+        var expires = now.advanced(bySeconds: Int64(Limits.receiptsWantedSeconds))
+        var number: UInt64?
+        if let wish {
+            var reader = RecordReader(wish, of: .receiptsWanted)
+            expires = Instant(millisecondsSince1970: try reader.read(Int64.self))
+            number = try reader.read(UInt64.self)
+        }
+        let key = Key.inbox(instance.ordinal, sequence, in: project)
+        var before: UInt8 = 0
+        if let found = try raw.get(.receiptsTold, key) {
+            var reader = RecordReader(found, of: .receiptsTold)
+            expires = Instant(millisecondsSince1970: try reader.read(Int64.self))
+            before = try reader.read(UInt8.self)
+        }
         let told = before | 1 << kind.rawValue
         guard told != before else { return nil }
         var writer = RecordWriter()
@@ -82,6 +100,11 @@ extension Transaction {
         writer.append(told)
         try raw.put(.receiptsTold, key, writer.bytes)
         try raw.put(.due, .due(.receiptsTold, expires, project, key.bytes.dropFirst(4)), [])
+        if isCounted, let counted {
+            count(
+                counted, of: sequence, accepted: now, for: instance.ordinal, of: instance.app,
+                in: project)
+        }
         return number
     }
 

@@ -111,6 +111,17 @@ extension Transaction {
     private borrowing func changeBlocks(
         _ ordinals: [UInt32], of set: UInt32, in project: ProjectNumber, adding: Bool
     ) throws(StorageError) -> Int {
+        try changeBlocks(ordinals, in: .sets, adding: adding) { block in
+            .block(block, of: set, in: project)
+        }
+    }
+
+    /// - Parameters:
+    ///   - ordinals: sorted and distinct.
+    ///   - key: of a block's row.
+    borrowing func changeBlocks(
+        _ ordinals: [UInt32], in table: Table, adding: Bool, key: (_ block: UInt32) -> Key
+    ) throws(StorageError) -> Int {
         var changed = 0
         var start = 0
         while start < ordinals.count {
@@ -120,17 +131,16 @@ extension Transaction {
                 end += 1
             }
             let bits = ordinals[start..<end].map { UInt16($0 & BlockGeometry.bitMask) }
-            changed += try change(
-                bits, of: Key.block(block, of: set, in: project), adding: adding)
+            changed += try change(bits, of: key(block), in: table, adding: adding)
             start = end
         }
         return changed
     }
 
     private borrowing func change(
-        _ bits: [UInt16], of key: Key, adding: Bool
+        _ bits: [UInt16], of key: Key, in table: Table, adding: Bool
     ) throws(StorageError) -> Int {
-        let found = try raw.get(.sets, key) ?? UnsafeRawBufferPointer(start: nil, count: 0)
+        let found = try raw.get(table, key) ?? UnsafeRawBufferPointer(start: nil, count: 0)
         if found.count != BlockGeometry.bytesPerBlock {
             let before = found.count / 2
             let list =
@@ -139,13 +149,13 @@ extension Transaction {
                 : PackedList.removing(found, sorted: bits)
             let after = list.count / 2
             if after == 0 {
-                try raw.delete(.sets, key)
+                try raw.delete(table, key)
             } else if after <= SetKey.listMembersMax {
-                try raw.put(.sets, key, list)
+                try raw.put(table, key, list)
             } else {
                 var block = BlockBuffer()
                 list.withUnsafeBytes { block.assign(.list($0.bindMemory(to: UInt16.self))) }
-                try raw.put(.sets, key, block.bytes)
+                try raw.put(table, key, block.bytes)
             }
             return abs(after - before)
         }
@@ -158,15 +168,15 @@ extension Transaction {
         if changed == 0 { return 0 }
         let count = adding ? Int.max : block.count
         if count == 0 {
-            try raw.delete(.sets, key)
+            try raw.delete(table, key)
         } else if count <= SetKey.listMembersMax / 2 {
             // Half of the bound, so that one instance that comes and goes does not flip the form.
             var list: [UInt16] = []
             list.reserveCapacity(count)
             block.forEachBit { list.append(UInt16($0)) }
-            try raw.put(.sets, key, PackedList.bytes(of: list))
+            try raw.put(table, key, PackedList.bytes(of: list))
         } else {
-            try raw.put(.sets, key, block.bytes)
+            try raw.put(table, key, block.bytes)
         }
         return changed
     }

@@ -21,14 +21,27 @@ extension Transaction {
         return Int.max - rows
     }
 
+    /// What a connection passed over when it read the mailbox, which was then as `skipped` says.
+    borrowing func settle(
+        _ ordinal: Ordinal, in project: ProjectNumber, _ skipped: Acknowledgement.Skipped,
+        limits: MailboxLimits
+    ) throws(StorageError) {
+        var rows = Int.max
+        _ = try settle(
+            ordinal, in: project, now: skipped.at, limits: limits, through: skipped.through,
+            rows: &rows)
+    }
+
     /// Goes on where an earlier transaction had to stop.
     /// - Parameters:
+    ///   - through: what comes behind in the log is not there.
     ///   - rows: entries that may be looked at; what was is taken off.
     ///   - needed: called with the fanouts that are stored for the instance, over all calls.
     /// - Returns: whether nothing is left of it.
     borrowing func settle(
         _ ordinal: Ordinal, in project: ProjectNumber, now: Instant, limits: MailboxLimits,
-        rows: inout Int, needed: ((LogRow) -> Void)? = nil
+        through last: MessageSequence = MessageSequence(.max), rows: inout Int,
+        needed: ((LogRow) -> Void)? = nil
     ) throws(StorageError) -> Bool {
         let earlier = settlings?.take(ordinal, in: project, isCollecting: needed != nil)
         guard let instance = try instance(ordinal, in: project),
@@ -39,9 +52,11 @@ extension Transaction {
         var state = try mailboxState(of: ordinal, in: project)
         var settling = Settling(
             instance, in: project, state, limits: limits, isCollecting: needed != nil)
-        if let earlier, earlier.holder == instance.holder { settling = earlier }
+        if let earlier, earlier.holder == instance.holder, last.rawValue == .max {
+            settling = earlier
+        }
         if !settling.isRead {
-            guard try read(settling, of: owner, rows: &rows) else {
+            guard try read(settling, of: owner, through: last, rows: &rows) else {
                 settlings?.keep(settling)
                 return false
             }
@@ -52,10 +67,10 @@ extension Transaction {
                         instance, in: project, state, limits: limits,
                         isCollecting: needed != nil)
                     var all = Int.max
-                    _ = try read(settling, of: owner, rows: &all)
+                    _ = try read(settling, of: owner, through: last, rows: &all)
                     rows -= Int.max - all
                 }
-                try writeOverflow(of: settling, to: &state)
+                try writeOverflow(of: settling, to: &state, now: now)
             }
             settling.isRead = true
         }
@@ -69,12 +84,14 @@ extension Transaction {
 
     /// - Returns: whether the log's end was reached.
     private borrowing func read(
-        _ settling: Settling, of owner: MailboxOwner, rows: inout Int
+        _ settling: Settling, of owner: MailboxOwner, through last: MessageSequence,
+        rows: inout Int
     ) throws(StorageError) -> Bool {
         var read: [LoggedRow] = []
         let scan = try forEachLoggedRow(
             for: owner, after: settling.readThrough, rowsMax: max(rows, 1)
         ) { row in
+            guard row.entry.sequence <= last else { return }
             settling.replay.add(row.entry)
             read.append(row)
         }
@@ -91,10 +108,19 @@ extension Transaction {
     }
 
     private borrowing func writeOverflow(
-        of settling: Settling, to state: inout MailboxState
+        of settling: Settling, to state: inout MailboxState, now: Instant
     ) throws(StorageError) {
         guard let overflow = settling.replay.overflow, overflow.through > state.discardedThrough
         else { return }
+        let (before, project) = (state, settling.project)
+        try settling.forEachRow(through: overflow.through) { (row) throws(StorageError) in
+            var isOpen = row.entry.sequence > before.acknowledged[row.entry.lane]
+            if isOpen, settling.isResumed {
+                isOpen = try isThere(row, of: settling.ordinal, in: project)
+            }
+            guard isOpen else { return }
+            try countDropped(row, settling.replay, for: settling.taker, now: now)
+        }
         state.discardedThrough = overflow.through
         state.discardedCount = overflow.count
         try raw.put(
@@ -121,18 +147,31 @@ extension Transaction {
             let isStored = settling.replay.isStored(entry, at: now)
             if !isBehind, isStored {
                 if !row.isDirect { needed?(row.row) }
-            } else if row.isDirect {
+                continue
+            }
+            let key = Key.inbox(ordinal, entry.sequence, in: project)
+            var isMarked = false
+            if settling.isResumed { isMarked = try raw.get(.acknowledged, key) != nil }
+            // Everybody's outcome was told when its time was over for all.
+            if !row.isDirect, entry.expires <= now, try isOver(row.row, in: project) { continue }
+            if !isBehind, !isMarked, entry.sequence > state.acknowledged[entry.lane] {
+                try countDropped(row, settling.replay, for: settling.taker, now: now)
+            }
+            if row.isDirect {
                 try removeInboxRow(ordinal, row.row, in: project)
-            } else if !isBehind, entry.expires > now {
-                let key = Key.inbox(ordinal, entry.sequence, in: project)
-                var isMarked = false
-                if settling.isResumed { isMarked = try raw.get(.acknowledged, key) != nil }
-                if !isMarked {
-                    try raw.put(.acknowledged, key, [1])
-                }
+            } else if !isBehind, !isMarked {
+                try raw.put(.acknowledged, key, [1])
             }
         }
         return false
+    }
+
+    /// Whether a message's expiry was seen to.
+    private borrowing func isOver(
+        _ row: LogRow, in project: ProjectNumber
+    ) throws(StorageError) -> Bool {
+        guard let bytes = try raw.get(.messages, .log(row, in: project)) else { return true }
+        return try MessageRecord(bytes).flags.contains(.isExpired)
     }
 
     /// Whether a row is still there that an earlier transaction read.
@@ -151,9 +190,8 @@ extension Transaction {
         of ordinal: Ordinal, in project: ProjectNumber, _ state: MailboxState, limits: MailboxLimits
     ) throws(StorageError) -> (overflow: (count: UInt64, through: MessageSequence)?, rows: Int) {
         let from = max(state.awayFrom, state.logStart)
-        guard limits.storedPerInstanceMax > 0, state.awayThrough > from,
+        guard state.mayHaveDiscarded(limits),
             case let count = state.awayThrough.rawValue - from.rawValue,
-            count > UInt64(limits.storedPerInstanceMax),
             let instance = try instance(ordinal, in: project),
             let owner = try owner(instance, in: project)
         else { return (nil, 0) }
@@ -214,7 +252,7 @@ extension Transaction {
         return idle
     }
 
-    private borrowing func owner(
+    borrowing func owner(
         _ instance: Instance, in project: ProjectNumber
     ) throws(StorageError) -> MailboxOwner? {
         guard let app = try app(instance.app, in: project) else { return nil }

@@ -52,7 +52,8 @@ extension Transaction {
             try remove(due, .discarded)
         }
         while rows > 0, let due = try nextDue(.expiry, through: now) {
-            rows -= try 1 + expire(due, now: now, limits: limits)
+            rows -= 1
+            try expire(due, now: now, limits: limits, rows: &rows)
         }
         while rows > 0, let due = try nextDue(.settlement, through: now) {
             let ordinal = Ordinal(UInt32(truncatingIfNeeded: due.number))
@@ -64,6 +65,7 @@ extension Transaction {
         while rows > 0, let due = try nextDue(.collection, through: now) {
             try collect(due.project, now: now, limits: limits, rows: &rows)
         }
+        try sweepReports(now: now, limits: limits, rows: &rows)
         return rows <= 0
     }
 
@@ -122,34 +124,67 @@ extension Transaction {
         return owners.count
     }
 
-    /// TTL-3: a message has expired for everybody.
-    /// - Returns: how many rows were looked at.
+    /// TTL-3: a message has expired for everybody. One for many is due until all of them were looked
+    /// at.
     private borrowing func expire(
-        _ due: DueRow, now: Instant, limits: MailboxLimits
-    ) throws(StorageError) -> Int {
-        try remove(due, .expiry)
+        _ due: DueRow, now: Instant, limits: MailboxLimits, rows: inout Int
+    ) throws(StorageError) {
         let row = LogRow(MessageSequence(due.number))
         let key = Key.log(row, in: due.project)
-        guard let found = try raw.get(.messages, key) else { return 0 }
+        guard let found = try raw.get(.messages, key) else { return try remove(due, .expiry) }
         let record = try MessageRecord(found)
-        let owners = try record.owners()
+        tally?.passed.removeAll()
         if !record.flags.contains(.hasBlob) {
-            let bytes = try record.dropped(expiring: nil, .isExpired)
-            try raw.put(.messages, key, bytes)
-            var rows = 0
-            for owner in owners {
-                rows += try settle(owner, in: due.project, now: now, limits: limits)
-            }
-            // Who is on no platform of it has no entry of it.
-            return try rows + forget(row, in: due.project)
+            rows -= try expireFew(row, record, due, now: now, limits: limits)
+            return
         }
-        if try isHarmless(row, record, in: due.project, now: now, limits: limits) {
-            return try forget(row, in: due.project)
+        guard
+            try close(row, record, in: due.project, now: now, limits: limits, rows: &rows)
+        else { return }
+        try remove(due, .expiry)
+        if try isHarmless(
+            row, try self.record(row, in: due.project), in: due.project, now: now, limits: limits)
+        {
+            rows -= try forget(row, in: due.project)
+            return
         }
-        try raw.put(.messages, key, try record.dropped(expiring: nil, .isExpired))
+        try raw.put(
+            .messages, key, try self.record(row, in: due.project).dropped(expiring: nil, .isExpired)
+        )
         let blob = try raw.get(.recipients, key)?.count ?? 0
         try noteBlob(of: blob, in: due.project, now: now)
-        return 1
+    }
+
+    /// - Returns: how many rows were looked at.
+    private borrowing func expireFew(
+        _ row: LogRow, _ record: MessageRecord, _ due: DueRow, now: Instant, limits: MailboxLimits
+    ) throws(StorageError) -> Int {
+        let owners = try record.owners()
+        if record.flags.contains(.isDropped) {
+            // Replaced, if it was for one; that is what its row in the inbox says then.
+            tally?.cancelled.insert(
+                ReportTally.Message(project: due.project, sequence: row.sequence))
+        }
+        let bytes = try record.dropped(expiring: nil, .isExpired)
+        try remove(due, .expiry)
+        try raw.put(.messages, .log(row, in: due.project), bytes)
+        var rows = 0
+        for owner in owners {
+            rows += try settle(owner, in: due.project, now: now, limits: limits)
+        }
+        // Who is on no platform of it has no entry of it.
+        return try rows + forget(row, in: due.project)
+    }
+
+    private borrowing func record(
+        _ row: LogRow, in project: ProjectNumber
+    ) throws(StorageError) -> MessageRecord {
+        guard let found = try raw.get(.messages, .log(row, in: project)) else {
+            throw StorageError(
+                operation: "read messages", code: 0,
+                text: "a message is missing; run 'martlet check'", isFull: false)
+        }
+        return try MessageRecord(found)
     }
 
     /// How many messages are looked through to find that an expired one cannot matter.
@@ -173,10 +208,13 @@ extension Transaction {
             guard looked <= Self.harmlessLookup else { return false }
             let other = LogRow(entry.key)
             if !other.isDiscarded {
-                let variants = try MessageRecord(entry.value).variants()
+                let record = try MessageRecord(entry.value)
+                let (flags, variants) = (record.flags, try record.variants())
                 if variants.contains(where: { $0.collapse == .none }) { plainCount += 1 }
+                // One whose time is over is seen to after this: what became of it is asked then.
                 if isCollapsible, other.sequence < row.sequence,
-                    variants.contains(where: { $0.collapse != .none && $0.expires > now })
+                    !flags.contains(.isExpired),
+                    variants.contains(where: { $0.collapse != .none })
                 {
                     return false
                 }

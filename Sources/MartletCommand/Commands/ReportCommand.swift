@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `martlet report`: what became of a message or of a project's messages (REP-1), and who has not got one
+// (REP-2). Rests on SenderAccess and ReportText.
+
+import ArgumentParser
+import FoundationEssentials
+import Martlet
+
+struct ReportCommand: ReportingCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "report",
+        abstract: "Show what became of a message, or of a project's messages.",
+        discussion: """
+              martlet report projects/tides/messages/42    of a message
+              martlet report 42 --project tides            the same
+              martlet report 42 --project tides --missing  who has not got it
+              martlet report tides --days 7 --by app       of a project
+
+            Every instance that a message was for has one outcome or is pending. Outcomes count for the \
+            day on which the message was accepted, what was sent, displayed and opened for the day on \
+            which that happened; days are UTC. With --json there are all counts, for each day and app.
+            """)
+
+    @Argument(
+        help: "A message ID, as `martlet send` printed it, its number, or a project.")
+    var subject: String?
+
+    @Option(help: "The project.")
+    var project: String?
+
+    @Flag(help: "Of a message: list the tokens of those that have not got it.")
+    var missing = false
+
+    @Option(help: "With --missing: go on after the cursor that another call ended with.")
+    var after: String?
+
+    @Option(help: "With --missing: tokens to list at most (default: 1000).")
+    var limit: Int?
+
+    @Option(help: "Of a project: how many days up to today (default: 30).")
+    var days: Int?
+
+    @Option(help: "Of a project: only instances of this app.")
+    var app: String?
+
+    @Option(help: "Of a project: a row for each day, app or platform (default: day).")
+    var by: Grouping?
+
+    @OptionGroup var connection: ConnectionOptions
+    @OptionGroup var folder: FolderOptions
+    @OptionGroup var output: OutputOptions
+
+    enum Grouping: String, ExpressibleByArgument, CaseIterable {
+        case day, app, platform
+    }
+
+    /// What is asked about.
+    private enum Subject {
+        case message(String, project: String)
+        case project(String)
+    }
+
+    private func named() throws -> Subject {
+        guard let subject else {
+            guard let project else {
+                throw ValidationError("Give a message ID or a project.")
+            }
+            return .project(project)
+        }
+        if let project { return .message(subject, project: project) }
+        guard subject.contains("/") else { return .project(subject) }
+        let parts = subject.split(separator: "/", omittingEmptySubsequences: false)
+        guard parts.count == 4, parts[0] == "projects", parts[2] == "messages" else {
+            throw ValidationError(
+                "'\(subject)' is no message ID; it is projects/PROJECT/messages/NUMBER.")
+        }
+        return .message(subject, project: String(parts[1]))
+    }
+
+    func validate() throws {
+        switch try named() {
+        case .message:
+            guard days == nil, app == nil, by == nil else {
+                throw ValidationError("--days, --app and --by are for the report of a project.")
+            }
+            guard missing || (after == nil && limit == nil) else {
+                throw ValidationError("--after and --limit go with --missing.")
+            }
+        case .project:
+            guard !missing, after == nil, limit == nil else {
+                throw ValidationError("--missing, --after and --limit are for a message.")
+            }
+        }
+        guard limit ?? 1 > 0 else { throw ValidationError("--limit takes at least 1.") }
+        guard (1...Limits.reportDaysAskedMax).contains(days ?? 1) else {
+            throw ValidationError(
+                "--days takes a number from 1 to \(Limits.reportDaysAskedMax).")
+        }
+    }
+
+    func perform() async throws {
+        switch try named() {
+        case .message(let id, let project):
+            let access = try await connection.access(project: project, folder: folder.folder)
+            if missing { return try await printMissing(id, access) }
+            let report = try await showing("Counting") { try await access.report(of: id) }
+            try await access.close()
+            if output.json { return JSON.print(MessageReportAnswer(report)) }
+            Terminal.print(ReportText(hasBars: Terminal.hasScreen).text(report))
+        case .project(let project):
+            let access = try await connection.access(project: project, folder: folder.folder)
+            let report = try await report(of: project, access)
+            try await access.close()
+            if output.json { return JSON.print(ProjectReportAnswer(report)) }
+            Terminal.print(
+                ReportText(hasBars: Terminal.hasScreen).text(report, by: by ?? .day))
+        }
+    }
+
+    private func printMissing(_ id: String, _ access: any SenderAccess) async throws {
+        var list = TokenList(messageID: id)
+        try await list.read("tokens", after: after ?? "", limit: limit ?? 1000) { after, limit in
+            try await access.notReceived(id, after: after, limit: limit)
+        }
+        try await access.close()
+        list.print(json: output.json)
+    }
+
+    private func report(
+        of project: String, _ access: any SenderAccess
+    ) async throws -> ProjectReport {
+        let now = Instant(millisecondsSince1970: Int64(Date.now.timeIntervalSince1970 * 1000))
+        let last = Day(of: now)
+        let days = last.before(UInt32((days ?? 30) - 1))...last
+        var entries = try await allPages("days") { after in
+            try await access.reports(days: days, after: after)
+        }
+        if let app { entries.removeAll { $0.app != app } }
+        return ProjectReport(project: project, days: days, entries: entries)
+    }
+}

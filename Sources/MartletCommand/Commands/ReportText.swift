@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reports as people read them: tables, and in a terminal bars and courses beside the numbers (REP-1).
+// Rests on Table and Bars.
+
+import Martlet
+
+/// What was counted of a project's messages over some days.
+struct ProjectReport: Sendable {
+    var project: String
+    var days: ClosedRange<Day>
+    var entries: [DailyCounts]
+
+    var total: DeliveryCounts { entries.reduce(into: DeliveryCounts()) { $0 += $1.counts } }
+
+    /// Sums over what is the same by `key`, in the order in which keys first come.
+    func sums<Key: Hashable>(
+        by key: (DailyCounts) -> Key
+    ) -> [(key: Key, counts: DeliveryCounts)] {
+        var places: [Key: Int] = [:]
+        var sums: [(key: Key, counts: DeliveryCounts)] = []
+        for entry in entries {
+            let key = key(entry)
+            if let place = places[key] {
+                sums[place].counts += entry.counts
+            } else {
+                places[key] = sums.count
+                sums.append((key, entry.counts))
+            }
+        }
+        return sums
+    }
+}
+
+struct ReportText {
+    /// Whether a terminal shows it.
+    let hasBars: Bool
+
+    private static let barCells = 24
+    private static let courseCells = 60
+
+    private struct Counter {
+        var name: String
+        var path: any KeyPath<DeliveryCounts, UInt64> & Sendable
+
+        init(_ name: String, _ path: any KeyPath<DeliveryCounts, UInt64> & Sendable) {
+            self.name = name
+            self.path = path
+        }
+
+        func value(_ counts: DeliveryCounts) -> UInt64 { counts[keyPath: path] }
+    }
+
+    private static let targeted = Counter("targeted", \.targeted)
+    private static let acknowledged = Counter("acknowledged", \.acknowledged)
+    private static let pending = Counter("pending", \.pending)
+    private static let sent = Counter("sent", \.sent)
+    private static let told = [
+        Counter("displayed", \.displayed), Counter("opened", \.opened),
+    ]
+    /// Outcomes beside `acknowledged`.
+    private static let losses = [
+        Counter("collapsed", \.collapsed), Counter("expired", \.expired),
+        Counter("rate-limited", \.rateLimited),
+        Counter("discarded, too many", \.discardedTooMany),
+        Counter("discarded, inactive", \.discardedInactive),
+        Counter("unregistered", \.unregistered), Counter("cancelled", \.cancelled),
+        Counter("now or never", \.nowOrNever),
+    ]
+
+    // MARK: One message
+
+    func text(_ report: DeliveryReport) -> String {
+        var text = "\(report.messageID)\naccepted \(report.accepted.iso8601)\n\n"
+        text += shares(of: report.counts)
+        if report.unsettledCount > 0 {
+            text += "\nOf those that are pending, \(report.unsettledCount) were not looked into,"
+            text += " as there are too many: some of them may wait for nothing any more."
+        }
+        return text
+    }
+
+    private func shares(of counts: DeliveryCounts) -> String {
+        var table = Table(("COUNTED", .left), ("NUMBER", .right), ("SHARE", .right), ("", .left))
+        func add(_ counter: Counter, withBar: Bool = false) {
+            let count = counter.value(counts)
+            let bar = Bars.bar(count, of: counts.targeted, cells: Self.barCells)
+            table.add(
+                counter.name, "\(count)", Self.share(count, of: counts.targeted),
+                withBar ? bar : "")
+        }
+        for counter in [Self.acknowledged] + Self.present(Self.losses, in: [counts])
+            + [Self.pending]
+        {
+            add(counter, withBar: hasBars)
+        }
+        add(Self.targeted)
+        table.add("", "", "", "")
+        for counter in [Self.sent] + Self.told { add(counter) }
+        return table.text
+            + "\n\nOutcomes \(counts.outcomes) + pending \(counts.pending) = targeted "
+            + "\(counts.targeted). Shares are of what was targeted."
+    }
+
+    /// Those that are not 0 everywhere.
+    private static func present(_ counters: [Counter], in all: [DeliveryCounts]) -> [Counter] {
+        counters.filter { counter in all.contains { counter.value($0) > 0 } }
+    }
+
+    private static func share(_ count: UInt64, of targeted: UInt64) -> String {
+        targeted == 0 ? "-" : Quantity.percent(Double(count) / Double(targeted))
+    }
+
+    // MARK: A project
+
+    func text(_ report: ProjectReport, by grouping: ReportCommand.Grouping) -> String {
+        let (first, last) = (report.days.lowerBound, report.days.upperBound)
+        var sections = ["\(report.project), \(first) to \(last) (UTC)"]
+        guard !report.entries.isEmpty else {
+            return sections[0] + "\nNothing was sent."
+        }
+        sections.append(shares(of: report.total))
+        switch grouping {
+        case .day:
+            sections.append(
+                Self.table(
+                    ["DAY"], report.sums(by: \.day).map { ([$0.key.description], $0.counts) }))
+        case .app:
+            sections.append(
+                Self.table(
+                    ["APP", "PLATFORM"],
+                    report.sums { [$0.app, $0.platform.name] }
+                        .sorted { $0.key.lexicographicallyPrecedes($1.key) }
+                        .map { ($0.key, $0.counts) }))
+        case .platform:
+            sections.append(
+                Self.table(
+                    ["PLATFORM"],
+                    report.sums(by: \.platform).sorted { $0.key.rawValue < $1.key.rawValue }
+                        .map { ([$0.key.name], $0.counts) }))
+        }
+        if hasBars, first < last { sections.append(Self.courses(report)) }
+        return sections.joined(separator: "\n\n")
+    }
+
+    /// One row for each key. What is 0 in all rows has no column, but for what everybody looks for.
+    private static func table(
+        _ keys: [String], _ rows: [(keys: [String], counts: DeliveryCounts)]
+    ) -> String {
+        let counts = rows.map(\.counts)
+        let counters =
+            [targeted, acknowledged] + present(losses, in: counts) + [pending, sent]
+            + present(told, in: counts)
+        var table = Table(
+            columns: keys.map { ($0, .left) } + counters.map { ($0.name.uppercased(), .right) })
+        for row in rows {
+            table.add(row: row.keys + counters.map { "\($0.value(row.counts))" })
+        }
+        return table.text
+    }
+
+    /// How each count went, day by day.
+    private static func courses(_ report: ProjectReport) -> String {
+        let first = report.days.lowerBound.rawValue
+        let count = Int(report.days.upperBound.rawValue - first) + 1
+        var days = [DeliveryCounts](repeating: DeliveryCounts(), count: count)
+        for entry in report.entries where report.days.contains(entry.day) {
+            days[Int(entry.day.rawValue - first)] += entry.counts
+        }
+        let each = Bars.grouped(days.map(\.targeted), cells: courseCells).each
+        var table = Table(
+            (each == 1 ? "PER DAY" : "PER \(each) DAYS", .left), ("MOST", .right), ("", .left))
+        let counters = [targeted, acknowledged] + losses + [pending, sent] + told
+        for counter in present(counters, in: days) {
+            let values = Bars.grouped(days.map(counter.value), cells: courseCells).values
+            table.add(counter.name, "\(values.max() ?? 0)", Bars.course(values))
+        }
+        return table.text
+    }
+}

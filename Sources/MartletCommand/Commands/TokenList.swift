@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Tokens read page by page, as `martlet subscribers`, `audience --tokens` and `report --missing` print
+// them. The property names are those of the JSON output. Rests on AnswerPage.
+
+import Martlet
+
+struct TokenList: Encodable {
+    /// Whose tokens they are: one of these.
+    var topic: String?
+    var condition: String?
+    var messageID: String?
+    var tokens: [String] = []
+    /// nil at the end.
+    var next: String?
+
+    init(topic: String? = nil, condition: String? = nil, messageID: String? = nil) {
+        self.topic = topic
+        self.condition = condition
+        self.messageID = messageID
+    }
+
+    mutating func read(
+        _ what: String, after: String, limit: Int,
+        _ page: (String, Int) async throws -> AnswerPage<String>
+    ) async throws {
+        let progress = Progress(what)
+        next = after
+        while let cursor = next, tokens.count < limit {
+            let page = try await page(cursor, min(limit - tokens.count, Limits.pageEntriesMax))
+            tokens += page.entries
+            next = page.next
+            progress.show("\(tokens.count)")
+        }
+        progress.end()
+    }
+
+    func print(json: Bool) {
+        if json { return JSON.print(self) }
+        if !tokens.isEmpty { Terminal.print(tokens.joined(separator: "\n")) }
+        if let next { Terminal.printError("There are more: --after \(next)") }
+    }
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// REP-1: what was written to connections, message by message and app by app, until the store is told. A
+// walk counts in a table that fits into a few cache lines, and adds that up at the end of its turn. Rests
+// on Session.
+
+import MartletBase
+
+/// Counts of what was queued for sessions since they were last handed on.
+struct SentCounts {
+    struct Message: Hashable {
+        var project: ProjectNumber
+        var sequence: MessageSequence
+    }
+
+    struct Share: Hashable {
+        var project: ProjectNumber
+        var app: AppNumber
+    }
+
+    var messages: [Message: UInt64] = [:]
+    var shares: [Share: UInt64] = [:]
+
+    var isEmpty: Bool { shares.isEmpty && messages.isEmpty }
+}
+
+extension Delivery {
+    /// Apps that a session's byte tells apart; those behind are looked up.
+    static var appsInTurn: Int { Int(UInt8.max) }
+
+    /// Messages were queued for a session, in its project's turn.
+    @inline(__always)
+    func countInTurn(_ count: Int, _ session: UnsafeMutablePointer<Session>, _ index: UInt32) {
+        let app = Int(session.pointee.app)
+        let slot =
+            app < Self.appsInTurn ? app : Int(devices[Int(index)].app.rawValue) % turnSentCapacity
+        turnSent[slot] &+= UInt32(truncatingIfNeeded: count)
+        let last = turnSent + turnSentCapacity
+        if slot > last.pointee { last.pointee = UInt32(truncatingIfNeeded: slot) }
+    }
+
+    /// A project's turn is over.
+    mutating func endSentTurn(of project: ProjectNumber) {
+        let last = Int(turnSent[turnSentCapacity])
+        turnSent[turnSentCapacity] = 0
+        for app in 0...last where turnSent[app] > 0 {
+            let share = SentCounts.Share(project: project, app: AppNumber(UInt32(app)))
+            sent.shares[share, default: 0] += UInt64(turnSent[app])
+            turnSent[app] = 0
+        }
+    }
+
+    mutating func count(_ sequence: MessageSequence, _ count: Int, of project: ProjectNumber) {
+        guard count > 0, sequence.isStored else { return }
+        sent.messages[SentCounts.Message(project: project, sequence: sequence), default: 0] +=
+            UInt64(count)
+    }
+
+    /// Whether there is anything that the store is to be told.
+    public var hasSent: Bool { !sent.isEmpty }
+
+    /// What was queued since the last call.
+    public mutating func takeSent() -> [SentCount] {
+        var taken = SentCounts()
+        swap(&taken, &sent)
+        return taken.shares.map {
+            SentCount(
+                project: $0.key.project, sequence: nil, app: $0.key.app, count: $0.value)
+        }
+            + taken.messages.map {
+                SentCount(
+                    project: $0.key.project, sequence: $0.key.sequence, app: AppNumber(0),
+                    count: $0.value)
+            }
+    }
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reports over days in pages that a frame has room for, and what is said where no report is kept. Rests
+// on Reports.
+
+public import MartletBase
+
+/// One page of what was counted day by day.
+public struct DayReportPage: Sendable {
+    public var entries: [DayReport]
+    /// What to ask the next page with; nil at the end.
+    public var next: String?
+}
+
+extension Reports {
+    /// REP-1: day by day, and for each day app by app, in the order of their numbers.
+    /// - Parameters:
+    ///   - first, last: since 1970-01-01, UTC; both included.
+    ///   - cursor: of the page before, or empty.
+    public static func page(
+        from first: UInt32, through last: UInt32, in project: ProjectNumber,
+        after cursor: String, limit: Int, _ storage: borrowing some StorageReader & ~Copyable
+    ) throws -> DayReportPage {
+        try Listing.check(limit)
+        guard first <= last, last - first < UInt32(Limits.reportDaysAskedMax) else {
+            throw MartletError(
+                .invalidArgument,
+                "One may ask for 1 to \(Limits.reportDaysAskedMax) days, the first one first.",
+                field: "days")
+        }
+        var bytes = 0
+        var entries: [DayReport] = []
+        let place = try ReportPlace(cursor: cursor)
+        var day = max(first, place.day)
+        while day <= last {
+            let end = day + min(last - day, daysPerLook - 1)
+            for entry in try days(day...end, in: project, storage) {
+                let here = ReportPlace(day: entry.day, app: entry.app.number)
+                guard here >= place else { continue }
+                bytes += entryBytes + entry.app.name.utf8.count
+                guard entries.count < limit, bytes <= Listing.bytesPerPageMax else {
+                    return DayReportPage(entries: entries, next: here.cursor)
+                }
+                entries.append(entry)
+            }
+            guard end < last else { break }
+            day = end + 1
+        }
+        return DayReportPage(entries: entries, next: nil)
+    }
+
+    /// Days that are read at a time, so that no project's apps fill the memory.
+    private static let daysPerLook: UInt32 = 16
+    /// Of a day's and app's entry in a page, beside the app's name.
+    private static let entryBytes = 111
+}
+
+/// Where a page begins.
+private struct ReportPlace: Comparable {
+    var day: UInt32
+    var app: AppNumber
+
+    static func < (a: Self, b: Self) -> Bool { (a.day, a.app) < (b.day, b.app) }
+
+    var cursor: String { "\(day).\(app.rawValue)" }
+
+    init(day: UInt32, app: AppNumber) {
+        self.day = day
+        self.app = app
+    }
+
+    init(cursor: String) throws(MartletError) {
+        let parts = cursor.isEmpty ? ["0", "0"] : cursor.split(separator: ".")
+        guard parts.count == 2, let day = UInt32(parts[0]), let app = UInt32(parts[1]) else {
+            throw MartletError(
+                .invalidArgument, "The cursor is not one that a page ended with.", field: "cursor")
+        }
+        self.init(day: day, app: AppNumber(app))
+    }
+}
+
+extension MartletError {
+    /// REP-1: of this message nothing was counted, or it is not kept any more.
+    /// - Parameter field: where the message was named.
+    public static func noReport(
+        _ limits: MailboxLimits, field: String = "message_id"
+    ) -> MartletError {
+        guard limits.reportSeconds > 0 else {
+            return MartletError(
+                .notFound, "This broker keeps no reports of messages (report-seconds is 0).",
+                field: field)
+        }
+        var kept = "\(limits.reportSeconds) seconds (report-seconds)"
+        if limits.reportsPerProjectMax > 0 {
+            kept += ", the last \(limits.reportsPerProjectMax) of a project"
+            kept += " (reports-per-project-max)"
+        }
+        return MartletError(
+            .notFound,
+            """
+            No report of this message is kept. Reports are kept for \(kept); a message that is \
+            scheduled, or waits for others, has one once it is sent, and one that is now or never \
+            (a time to live of 0) has none of its own.
+            """, field: field)
+    }
+}

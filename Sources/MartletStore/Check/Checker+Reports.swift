@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What was counted of messages: outcomes and those who wait are together whom a message was for, message
+// by message, with everybody's log looked at. Rests on Checker.
+
+import MartletBase
+import MartletBits
+import MartletEngine
+
+extension Checker {
+    mutating func checkReports() throws(StorageError) {
+        let number = project.number
+        var count: UInt64 = 0
+        try forEachRow(of: .reports, keyBytes: 4...12) { (it, entry) throws(StorageError) in
+            guard entry.key.count == 12 else { return }
+            count += 1
+            let sequence = MessageSequence(entry.key.loadBigEndian(UInt64.self, at: 4))
+            let row: ReportRow
+            do throws(StorageError) { row = try ReportRow(entry.value) } catch {
+                try it.noteDamage(error, in: number)
+                return
+            }
+            // Damage is told where the message is looked at.
+            let waiting = try? it.transaction.waitingCount(for: sequence, in: number)
+            let known = row.counts.outcomeCount + (waiting ?? 0)
+            if waiting != nil, known != row.counts[.targeted] {
+                it.note(
+                    .report,
+                    """
+                    message \(sequence.rawValue) was for \(row.counts[.targeted]) instances, what \
+                    became of \(known) is known
+                    """)
+            }
+            if row.number != sequence.rawValue {
+                let back = try it.raw.get(.reportNumbers, .number(row.number, in: number))
+                if back?.count != 8
+                    || back?.loadLittleEndian(UInt64.self, at: 0) != sequence.rawValue
+                {
+                    it.note(.report, "the number of message \(sequence.rawValue) leads elsewhere")
+                }
+            }
+            try it.expectDue(.report, Array(entry.key.dropFirst(4)), "a report")
+        }
+        let counted = try raw.get(.reports, Key(number))
+        if counted?.loadLittleEndian(UInt64.self, at: 0) ?? 0 != count {
+            note(.report, "there are \(count) reports, others are counted")
+        }
+        try checkDays()
+        try forEachRow(of: .missed, keyBytes: 16...16) { (it, entry) throws(StorageError) in
+            let key = Key(bytes: Array(entry.key.prefix(12)))
+            let block = entry.key.loadBigEndian(UInt32.self, at: 12)
+            guard try it.raw.get(.reports, key) != nil else {
+                it.note(.report, "those that miss a message without a report")
+                return
+            }
+            if block > BlockGeometry.blockMax || Self.ordinals(entry.value, block: block) == nil {
+                it.note(.setForm, "missed, block \(block), of \(entry.value.count) bytes")
+            }
+        }
+        try forEachRow(of: .closings, keyBytes: 12...12) { (it, entry) throws(StorageError) in
+            let key = Key(bytes: Array(entry.key))
+            if try it.raw.get(.recipients, key) == nil {
+                it.note(.report, "a message is being closed that is not there")
+            }
+        }
+    }
+
+    private mutating func checkDays() throws(StorageError) {
+        try forEachRow(of: .reportDays, keyBytes: 12...12) { (it, entry) throws(StorageError) in
+            let day = entry.key.loadBigEndian(UInt32.self, at: 4)
+            let app = entry.key.loadBigEndian(UInt32.self, at: 8)
+            do throws(StorageError) {
+                var reader = RecordReader(entry.value, of: .reportDays)
+                let counts = try reader.counts()
+                if counts.outcomeCount > counts[.targeted] {
+                    it.note(.report, "day \(day) of app \(app) has more outcomes than instances")
+                }
+            } catch {
+                try it.noteDamage(error, in: it.project.number)
+            }
+            if it.apps[app] == nil { it.note(.report, "day \(day) counts app \(app)") }
+            let id = withUnsafeBytes(of: UInt64(day).bigEndian) { Array($0) }
+            try it.expectDue(.reportDay, id, "day \(day)")
+        }
+    }
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What was counted of a message, or of a day, as bytes (REP-1). Counts are short: each is seven bits a
+// byte, the lowest first, with the eighth bit set in all but the last (Source: LEB128, DWARF 5, 7.6).
+// Rests on RecordBytes.
+
+import MartletBase
+import MartletEngine
+
+/// The row of a message in `reports`: i64 accepted ‖ u64 message number ‖ counts.
+struct ReportRow {
+    var accepted: Instant
+    var number: UInt64
+    var counts = ReportCounts()
+
+    init(accepted: Instant, number: UInt64, counts: ReportCounts = ReportCounts()) {
+        self.accepted = accepted
+        self.number = number
+        self.counts = counts
+    }
+
+    init(_ bytes: UnsafeRawBufferPointer) throws(StorageError) {
+        var reader = RecordReader(bytes, of: .reports)
+        accepted = Instant(millisecondsSince1970: try reader.read(Int64.self))
+        number = try reader.read(UInt64.self)
+        counts = try reader.counts()
+    }
+
+    var bytes: [UInt8] {
+        var writer = RecordWriter()
+        writer.bytes.reserveCapacity(48)
+        writer.append(accepted.millisecondsSince1970)
+        writer.append(number)
+        writer.append(counts)
+        return writer.bytes
+    }
+}
+
+extension RecordWriter {
+    /// In the order of the events; what follows the last that is not 0 is left out.
+    mutating func append(_ counts: ReportCounts) {
+        let used = ReportEvent.allCases.reversed().drop { counts[$0] == 0 }.reversed()
+        for event in used {
+            var rest = counts[event]
+            while rest >= 0x80 {
+                append(UInt8(truncatingIfNeeded: rest) | 0x80)
+                rest >>= 7
+            }
+            append(UInt8(rest))
+        }
+    }
+}
+
+extension RecordReader {
+    /// To the record's end.
+    mutating func counts() throws(StorageError) -> ReportCounts {
+        var counts = ReportCounts()
+        for event in ReportEvent.allCases where !isAtEnd {
+            var value: UInt64 = 0
+            var shift: UInt64 = 0
+            while true {
+                let byte = try read(UInt8.self)
+                guard shift < 63 || byte <= 1 else { throw damaged() }
+                value |= UInt64(byte & 0x7F) << shift
+                shift += 7
+                guard byte & 0x80 != 0 else { break }
+            }
+            counts[event] = value
+        }
+        guard isAtEnd else { throw damaged() }
+        return counts
+    }
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Counting what becomes of messages (REP-1): where a report begins, where its rows are written, and where
+// they go. Rests on ReportTally and Schema.
+
+public import MartletBase
+import MartletBits
+public import MartletEngine
+
+extension Transaction {
+    /// Counts an event of a message for one instance. Outcomes are told once, when an entry leaves the
+    /// instance's log.
+    borrowing func count(
+        _ event: ReportEvent, of sequence: MessageSequence, accepted: Instant,
+        for ordinal: Ordinal, of app: AppNumber, in project: ProjectNumber
+    ) {
+        guard let tally else { return }
+        let day = ReportTally.Day(project: project, day: accepted.day, app: app)
+        tally.days[day, default: ReportCounts()][event] += 1
+        let message = ReportTally.Message(project: project, sequence: sequence)
+        tally.messages[message, default: ReportTally.Part()].counts[event] += 1
+        if event.isOutcome, event != .acknowledged, event != .unregistered {
+            tally.messages[message]!.missed.append(ordinal.rawValue)
+        }
+    }
+
+    public borrowing func beginReport(
+        _ report: NewReport, in project: ProjectNumber
+    ) throws(StorageError) {
+        guard let tally else { return }
+        var all = ReportCounts()
+        for share in report.shares {
+            let day = ReportTally.Day(
+                project: project, day: report.accepted.day, app: share.app)
+            tally.days[day, default: ReportCounts()] += share.counts
+            all += share.counts
+        }
+        guard let sequence = report.sequence else { return }
+        let message = ReportTally.Message(project: project, sequence: sequence)
+        tally.messages[message, default: ReportTally.Part()].new = ReportRow(
+            accepted: report.accepted, number: report.number, counts: all)
+        for set in report.missed { try putMissed(set, of: sequence, in: project) }
+        try raw.put(.due, .due(.report, report.accepted, project, sequence.rawValue), [])
+        if report.number != sequence.rawValue {
+            var writer = RecordWriter()
+            writer.append(sequence.rawValue)
+            try raw.put(.reportNumbers, .number(report.number, in: project), writer.bytes)
+        }
+    }
+
+    private borrowing func putMissed(
+        _ recipients: Recipients, of sequence: MessageSequence, in project: ProjectNumber
+    ) throws(StorageError) {
+        switch recipients {
+        case .one(let ordinal): try addMissed([ordinal.rawValue], of: sequence, in: project)
+        case .many(let set):
+            for index in 0..<set.view.blockCount {
+                let block = set.view.block(at: index)
+                var ordinals: [UInt32] = []
+                ordinals.reserveCapacity(block.count)
+                block.view.forEachBit {
+                    ordinals.append(block.block << BlockGeometry.strideShift | UInt32($0))
+                }
+                try addMissed(ordinals, of: sequence, in: project)
+            }
+        }
+    }
+
+    /// - Parameter ordinals: sorted and distinct.
+    borrowing func addMissed(
+        _ ordinals: [UInt32], of sequence: MessageSequence, in project: ProjectNumber
+    ) throws(StorageError) {
+        _ = try changeBlocks(ordinals, in: .missed, adding: true) { block in
+            .missed(block, of: sequence, in: project)
+        }
+    }
+
+    // MARK: At the transaction's end
+
+    /// Writes what was counted.
+    /// - Parameter reportsMax: reports kept of a project; 0: any number.
+    borrowing func writeTally(reportsMax: Int) throws(StorageError) {
+        guard let tally else { return }
+        var begun: [ProjectNumber: UInt64] = [:]
+        for message in tally.messages.keys.sorted() {
+            let part = tally.messages[message]!
+            let key = Key.sequence(message.sequence, in: message.project)
+            var row: ReportRow
+            if let new = part.new {
+                row = new
+                begun[message.project, default: 0] += 1
+            } else if let found = try raw.get(.reports, key) {
+                row = try ReportRow(found)
+            } else {
+                continue
+            }
+            row.counts += part.counts
+            try raw.put(.reports, key, row.bytes)
+            guard !part.missed.isEmpty else { continue }
+            try addMissed(part.missed.sorted(), of: message.sequence, in: message.project)
+        }
+        // In the order of their keys: the same commands make the same file.
+        for day in tally.days.keys.sorted() { try add(tally.days[day]!, to: day) }
+        for (project, count) in begun.sorted(by: { $0.key < $1.key }) {
+            try setReportCount(try reportCount(of: project) + count, of: project)
+            guard reportsMax > 0 else { continue }
+            while try reportCount(of: project) > UInt64(reportsMax),
+                let oldest = try firstReport(of: project)
+            {
+                try removeReport(of: oldest, in: project)
+            }
+        }
+    }
+
+    private borrowing func add(
+        _ counts: ReportCounts, to day: ReportTally.Day
+    ) throws(StorageError) {
+        guard !counts.isZero else { return }
+        let key = Key.reportDay(day.day, day.app, in: day.project)
+        var all = counts
+        if let found = try raw.get(.reportDays, key) {
+            var reader = RecordReader(found, of: .reportDays)
+            all += try reader.counts()
+        } else {
+            try raw.put(
+                .due,
+                .due(
+                    .reportDay, Instant(startOfDay: day.day), day.project, UInt64(day.day)), [])
+        }
+        var writer = RecordWriter()
+        writer.append(all)
+        try raw.put(.reportDays, key, writer.bytes)
+    }
+
+    // MARK: How many there are, and their end
+
+    borrowing func reportCount(of project: ProjectNumber) throws(StorageError) -> UInt64 {
+        guard let found = try raw.get(.reports, Key(project)) else { return 0 }
+        var reader = RecordReader(found, of: .reports)
+        return try reader.read(UInt64.self)
+    }
+
+    private borrowing func setReportCount(
+        _ count: UInt64, of project: ProjectNumber
+    ) throws(StorageError) {
+        var writer = RecordWriter()
+        writer.append(count)
+        try raw.put(.reports, Key(project), writer.bytes)
+    }
+
+    private borrowing func firstReport(
+        of project: ProjectNumber
+    ) throws(StorageError) -> MessageSequence? {
+        let cursor = try Cursor(raw, .reports)
+        guard let entry = try cursor.seek(.sequence(.none, in: project)),
+            Key(project).isPrefix(of: entry.key)
+        else { return nil }
+        return MessageSequence(entry.key.loadBigEndian(UInt64.self, at: 4))
+    }
+
+    private borrowing func removeReport(
+        of sequence: MessageSequence, in project: ProjectNumber
+    ) throws(StorageError) {
+        let key = Key.sequence(sequence, in: project)
+        guard let found = try raw.get(.reports, key) else { return }
+        let row = try ReportRow(found)
+        try raw.delete(.reports, key)
+        try raw.delete(.due, .due(.report, row.accepted, project, sequence.rawValue))
+        if row.number != sequence.rawValue {
+            try raw.delete(.reportNumbers, .number(row.number, in: project))
+        }
+        try deleteAll(.missed, under: key)
+        try setReportCount(try reportCount(of: project) - 1, of: project)
+    }
+
+    /// What is not kept any longer.
+    borrowing func sweepReports(
+        now: Instant, limits: MailboxLimits, rows: inout Int
+    ) throws(StorageError) {
+        let last = now.advanced(bySeconds: -Int64(limits.reportSeconds))
+        while rows > 0, let due = try nextDue(.report, through: last) {
+            try removeReport(of: MessageSequence(due.number), in: due.project)
+            rows -= 1
+        }
+        guard limits.reportDaysMax > 0 else { return }
+        let lastDay = now.advanced(bySeconds: -Int64(limits.reportDaysMax) * 86_400)
+        while rows > 0, let due = try nextDue(.reportDay, through: lastDay) {
+            try deleteAll(.reportDays, under: .reportDay(due.time.day, in: due.project))
+            try remove(due, .reportDay)
+            rows -= 1
+        }
+    }
+}
+
+extension Instant {
+    /// - Parameter day: since 1970-01-01, UTC.
+    init(startOfDay day: UInt32) {
+        self.init(millisecondsSince1970: Int64(day) * 86_400_000)
+    }
+}

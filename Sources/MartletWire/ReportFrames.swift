@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What senders ask about messages that were sent, and what they are told (REP-1, REP-2). Who has not
+// got a message is told by TOKEN_PAGE. Rests on `DeliveryCounts`.
+
+public import MartletBase
+
+/// 0x80: REP-1. Answered by REPORT_RESULT.
+public struct ReportRequest: WireFrame {
+    public var correlation: UInt32
+    /// The number in the message ID.
+    public var messageNumber: UInt64
+
+    public init(correlation: UInt32, messageNumber: UInt64) {
+        self.correlation = correlation
+        self.messageNumber = messageNumber
+    }
+
+    public var type: FrameType { .report }
+
+    public init(from reader: inout WireReader) throws(WireError) {
+        correlation = try reader.correlation()
+        messageNumber = try reader.u64()
+    }
+
+    public func encodeBody(into writer: inout WireWriter) {
+        writer.u32(correlation)
+        writer.u64(messageNumber)
+    }
+}
+
+/// 0x81: what became of a message.
+public struct ReportResult: WireFrame {
+    public var correlation: UInt32
+    public var messageNumber: UInt64
+    public var accepted: Instant
+    /// Of those that are pending, how many mailboxes were not looked into.
+    public var unsettledCount: UInt64
+    public var counts: DeliveryCounts
+
+    public init(
+        correlation: UInt32, messageNumber: UInt64, accepted: Instant, unsettledCount: UInt64,
+        counts: DeliveryCounts
+    ) {
+        self.correlation = correlation
+        self.messageNumber = messageNumber
+        self.accepted = accepted
+        self.unsettledCount = unsettledCount
+        self.counts = counts
+    }
+
+    public var type: FrameType { .reportResult }
+
+    public init(from reader: inout WireReader) throws(WireError) {
+        correlation = try reader.correlation()
+        messageNumber = try reader.u64()
+        accepted = Instant(millisecondsSince1970: try reader.i64())
+        unsettledCount = try reader.u64()
+        counts = try DeliveryCounts(from: &reader)
+    }
+
+    public func encodeBody(into writer: inout WireWriter) {
+        writer.u32(correlation)
+        writer.u64(messageNumber)
+        writer.i64(accepted.millisecondsSince1970)
+        writer.u64(unsettledCount)
+        counts.encode(into: &writer)
+    }
+}
+
+/// 0x82: REP-1, a project's messages day by day, and for each day app by app.
+public struct ListDaysRequest: WireFrame {
+    public var correlation: UInt32
+    public var first: Day
+    /// Itself included.
+    public var last: Day
+    /// From the page before, or empty.
+    public var cursor: String
+    public var limit: UInt16
+
+    public init(correlation: UInt32, first: Day, last: Day, cursor: String, limit: UInt16) {
+        self.correlation = correlation
+        self.first = first
+        self.last = last
+        self.cursor = cursor
+        self.limit = limit
+    }
+
+    public var type: FrameType { .listDays }
+
+    public init(from reader: inout WireReader) throws(WireError) {
+        correlation = try reader.correlation()
+        first = Day(try reader.u32())
+        last = Day(try reader.u32())
+        cursor = try reader.string()
+        limit = try reader.u16()
+    }
+
+    public func encodeBody(into writer: inout WireWriter) {
+        writer.u32(correlation)
+        writer.u32(first.rawValue)
+        writer.u32(last.rawValue)
+        writer.string(cursor)
+        writer.u16(limit)
+    }
+}
+
+/// 0x83: days and apps, in order. What is all zero is left out.
+public struct DayPage: WireFrame {
+    public var correlation: UInt32
+    /// What to ask the next page with; empty at the end.
+    public var nextCursor: String
+    public var entries: [DailyCounts]
+
+    public init(correlation: UInt32, nextCursor: String, entries: [DailyCounts]) {
+        self.correlation = correlation
+        self.nextCursor = nextCursor
+        self.entries = entries
+    }
+
+    public var type: FrameType { .dayPage }
+
+    public init(from reader: inout WireReader) throws(WireError) {
+        correlation = try reader.correlation()
+        nextCursor = try reader.string()
+        entries = try reader.list(entryBytesMin: 7 + DeliveryCounts.byteCount) {
+            (reader) throws(WireError) in
+            DailyCounts(
+                day: Day(try reader.u32()), app: try reader.string(),
+                platform: try reader.choice("platform"),
+                counts: try DeliveryCounts(from: &reader))
+        }
+    }
+
+    public func encodeBody(into writer: inout WireWriter) {
+        writer.u32(correlation)
+        writer.string(nextCursor)
+        writer.list(entries) { (writer, entry) in
+            writer.u32(entry.day.rawValue)
+            writer.string(entry.app)
+            writer.u8(entry.platform.rawValue)
+            entry.counts.encode(into: &writer)
+        }
+    }
+}
+
+/// 0x84: REP-2, tokens of instances that a message was for and that have not got it. Answered by
+/// TOKEN_PAGE, whose total is not counted: 0.
+public struct ListNotReceivedRequest: WireFrame {
+    public var correlation: UInt32
+    /// The number in the message ID.
+    public var messageNumber: UInt64
+    /// From the page before, or empty.
+    public var cursor: String
+    public var limit: UInt16
+
+    public init(correlation: UInt32, messageNumber: UInt64, cursor: String, limit: UInt16) {
+        self.correlation = correlation
+        self.messageNumber = messageNumber
+        self.cursor = cursor
+        self.limit = limit
+    }
+
+    public var type: FrameType { .listNotReceived }
+
+    public init(from reader: inout WireReader) throws(WireError) {
+        correlation = try reader.correlation()
+        messageNumber = try reader.u64()
+        cursor = try reader.string()
+        limit = try reader.u16()
+    }
+
+    public func encodeBody(into writer: inout WireWriter) {
+        writer.u32(correlation)
+        writer.u64(messageNumber)
+        writer.string(cursor)
+        writer.u16(limit)
+    }
+}
