@@ -3,7 +3,7 @@
 # make bench: everything, within half an hour. make bench QUICK=1: under five minutes.
 # make bench ONLY=fanout,micro: some sections. make bench-publish REPORT=FOLDER: into the README.
 
-BENCH_PACKAGES := redis-server nats-server mosquitto python3-venv
+BENCH_PACKAGES := redis-server nats-server mosquitto wrk python3-venv
 
 .PHONY: bench stress bench-publish bench-deps
 

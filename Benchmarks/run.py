@@ -21,6 +21,7 @@ import audience_plot  # noqa: E402
 import durable  # noqa: E402
 import fanout  # noqa: E402
 import fanout_report  # noqa: E402
+import gateway  # noqa: E402
 import inside  # noqa: E402
 import micro  # noqa: E402
 import publish  # noqa: E402
@@ -42,7 +43,20 @@ def build():
         if done.returncode != 0:
             sys.exit(done.stdout[-4000:] + done.stderr[-4000:])
     path = subprocess.run(command + ["--show-bin-path"], capture_output=True, text=True)
+    link_martlet(path.stdout.strip())
     return path.stdout.strip()
+
+
+def link_martlet(binaries):
+    """The gateway that is measured is the command itself, which is the other package's product."""
+    command = ["swift", "build", "-c", "release", "--package-path", str(HERE.parent)]
+    done = subprocess.run(command + ["--product", "martlet"], capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(done.stdout[-4000:] + done.stderr[-4000:])
+    path = subprocess.run(command + ["--show-bin-path"], capture_output=True, text=True)
+    link = pathlib.Path(binaries) / "martlet"
+    link.unlink(missing_ok=True)
+    link.symlink_to(pathlib.Path(path.stdout.strip()) / "martlet")
 
 
 class Progress:
@@ -111,6 +125,9 @@ class Bench:
     def durable(self):
         durable.run(self.binaries, self.quick, self.repeats, self.progress, self.report)
 
+    def gateway(self):
+        gateway.run(self.binaries, self.quick, self.repeats, self.progress, self.report)
+
     def scale(self):
         scale.run(self.binaries, self.quick, self.repeats, self.progress, self.report)
 
@@ -140,7 +157,7 @@ class Bench:
                 self.report.failed(name, error)
 
 
-SECTIONS = ["fanout", "cores", "audience", "durable", "scale", "micro"]
+SECTIONS = ["fanout", "cores", "audience", "durable", "gateway", "scale", "micro"]
 
 
 def main():

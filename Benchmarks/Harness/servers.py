@@ -142,6 +142,28 @@ class MartletDurable(Martlet):
     protocol = "martlet-durable"
 
 
+class MartletGateway(MartletDurable):
+    """`martlet gateway`: the broker, and HTTP on a second port. Without the limits of devices, as
+    bench-broker is."""
+
+    name = "Martlet gateway"
+
+    def command(self):
+        return [
+            self.binaries / "martlet", "gateway", "--data", self.data, "--port", self.port,
+            "--http", "127.0.0.1:0", "--loops", 0 if self.all_cores else 1,
+            "--limit", "device-messages-per-minute=0", "--limit", "device-messages-per-hour=0",
+            "--limit", "stored-per-instance-max=0"]
+
+    def is_ready(self):
+        return b"SDKs at" in (self.folder / "log").read_bytes()
+
+    def http(self):
+        """Its address for SDKs, as it said it."""
+        text = (self.folder / "log").read_text()
+        return text.split("SDKs at ", 1)[1].split(",", 1)[0]
+
+
 class Floor(Server):
     name = "kernel floor"
     protocol = "floor"

@@ -29,6 +29,9 @@ struct options {
     pid_t server;
     // Only connect, report memory, and stay until standard input ends.
     bool idle;
+    // While idle: what comes is published by others, in their form; only that every subscriber gets it in
+    // order and once, by what an acknowledgement would name, is checked.
+    bool isFromOthers;
     // Publish so many durable messages to subscribers that are not connected...
     uint32_t offlineMessages;
     // ...or connect and take so many that waited.

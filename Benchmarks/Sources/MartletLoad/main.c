@@ -161,8 +161,9 @@ static void publishUpTo(uint64_t limit, uint64_t now) {
 }
 
 static void take(struct connection *connection, const struct frame *frame, uint64_t now) {
-    uint64_t sequence = decodeHexadecimal(frame->payload);
-    if (sequence != connection->expected)
+    bool isOthers = options.isFromOthers;
+    uint64_t sequence = isOthers ? frame->identity : decodeHexadecimal(frame->payload);
+    if (isOthers ? sequence < connection->expected : sequence != connection->expected)
         fail(
             "subscriber %ld got message %llu instead of %llu", connection - connections,
             (unsigned long long)sequence, (unsigned long long)connection->expected);
@@ -342,11 +343,13 @@ static void sendOffline(void) {
     double seconds = (double)(nowNanoseconds() - began) / 1e9;
     printf(
         "{\"offline\":%u,\"subscribers\":%u,\"outstanding\":%u,\"messagesPerSecond\":%.1f,"
-        "\"serverMicroseconds\":%.1f,\"acceptedMilliseconds\":%.3f,\"bytesWritten\":%llu,"
-        "\"published\":%llu}\n", options.offlineMessages,
+        "\"serverMicroseconds\":%.1f,\"acceptedMilliseconds\":%.3f,"
+        "\"acceptedP99Milliseconds\":%.3f,\"bytesWritten\":%llu,\"published\":%llu}\n",
+        options.offlineMessages,
         options.subscribers, options.outstanding, options.offlineMessages / seconds,
         (double)(processNanoseconds(options.server) - server) / 1e3 / options.offlineMessages,
         (double)histogramQuantile(&lastTimes, 0.5) / 1e6,
+        (double)histogramQuantile(&lastTimes, 0.99) / 1e6,
         (unsigned long long)(processBytesWritten(options.server) - written),
         (unsigned long long)began);
 }

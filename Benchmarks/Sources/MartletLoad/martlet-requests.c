@@ -62,6 +62,8 @@ static size_t publish(
     at = putText(at, martletToken((uint32_t)(sequence % options->subscribers)));
     at = put(at, UINT32_MAX, 4);
     *at++ = 0;
+    // No collapse key, package name or idempotency key; at once.
+    at = put(putText(putText(putText(at, ""), ""), ""), 0, 8);
     *at++ = 4;
     at = put(at, 3 + options->payloadBytes, 2);
     *payload = putText(at, "d");

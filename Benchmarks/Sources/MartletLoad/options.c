@@ -19,7 +19,8 @@ void parseOptions(struct options *options, int argc, char **argv) {
         {"server", 1, 0, 'S'}, {"admin-key", 1, 0, 'k'}, {"idle", 0, 0, 'i'},
         {"first-source", 1, 0, 'f'}, {"topic", 1, 0, 't'}, {"save", 1, 0, 'v'},
         {"load", 1, 0, 'l'}, {"offline", 1, 0, 'o'}, {"drain", 1, 0, 'd'},
-        {"direct", 0, 0, 'D'}, {"subscribe", 1, 0, 'B'}, {"batch", 1, 0, 'c'}, {0, 0, 0, 0}};
+        {"direct", 0, 0, 'D'}, {"subscribe", 1, 0, 'B'}, {"batch", 1, 0, 'c'},
+        {"from-others", 0, 0, 'O'}, {0, 0, 0, 0}};
     int name;
     while ((name = getopt_long(argc, argv, "", names, NULL)) != -1) {
         switch (name) {
@@ -44,11 +45,13 @@ void parseOptions(struct options *options, int argc, char **argv) {
             case 'D': options->isDirect = true; break;
             case 'B': options->subscribeRequests = (uint32_t)atoi(optarg); break;
             case 'c': options->batch = (uint32_t)atoi(optarg); break;
+            case 'O': options->isFromOthers = true; break;
             default: exit(2);
         }
     }
     if (options->payloadBytes < stampBytes || options->payloadBytes > 3900)
         fail("a payload has %d to 3900 bytes", stampBytes);
     if (options->outstanding < 1 || options->outstanding > 1024) fail("1 to 1024 outstanding");
+    if (options->isFromOthers && !options->idle) fail("--from-others needs --idle");
     if (options->subscribers < 1) fail("at least one subscriber");
 }
