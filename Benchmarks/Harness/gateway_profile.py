@@ -42,17 +42,26 @@ OWNERS = [(name, re.compile(pattern)) for name, pattern in [
      r"libdispatch|^_dispatch"),
     ("JSON", r"JSON"),
     ("keys and fingerprints", r"\$s.*6Crypto|CCryptoBoringSSL|sha256|SHA256|HMAC"),
-    ("the gateway", r"\$s.*15MartletGateway"),
+    ("the gateway", r"\$s.*14MartletGateway"),
     ("metrics", r"\$s.*(7Metrics|11CoreMetrics)"),
-    ("Hummingbird", r"\$s.*(11Hummingbird|15HummingbirdCore|9HTTPTypes|11NIOHTTPType)"),
+    ("Hummingbird", r"\$s.*(11Hummingbird|15HummingbirdCore|9HTTPTypes|12NIOHTTPTypes)"),
     ("NIO: HTTP/1.1", r"\$s.*8NIOHTTP1|c_nio_llhttp|llhttp"),
     ("NIO: loops, channels, futures", r"\$s.*(7NIOCore|8NIOPosix|14NIOConcurrency|8NIOExtras|9NIOEmbed|"
      r"3NIO)|CNIO"),
-    ("the broker: store (LMDB)", r"^mdb_|\$s.*12MartletStore"),
+    ("the broker: store (LMDB)", r"^mdb_|liblmdb|\$s.*12MartletStore"),
     ("the broker: the rest", r"\$s.*(7Martlet|11MartletBase|11MartletBits|11MartletWire|"
-     r"13MartletEngine|11MartletRing)|io_uring_"),
+     r"13MartletEngine|16MartletCondition|11MartletRing)|io_uring_"),
     ("logging", r"\$s.*7Logging"),
     ("Foundation and the standard library", r"Foundation|\$s[Ss]"),
+]]
+# Parts of a request, with all that they call. They are only seen where they do not wait.
+PARTS = [(name, re.compile(pattern)) for name, pattern in [
+    ("the message read from the body", r"14MartletGateway14MessageRequest.*4body"),
+    ("of it, JSON", r"JSONParser|9JSONValue.*7parsing"),
+    ("who may", r"14MartletGateway.*12authenticate"),
+    ("whether it is repeated", r"14MartletGateway10RetryTable"),
+    ("metrics of HTTP", r"14MartletGateway(0B7Metrics|10Prometheus|6Series)"),
+    ("the transaction with its fsync", r"12MartletStore5StoreC5write|9CommitterC6commit"),
 ]]
 HEAD = re.compile(r"^(.+?)\s+(\d+)(?:/(\d+))?\s")
 FRAME = re.compile(r"^\s+[0-9a-f]+ (.+) \((.*)\)$")
@@ -97,16 +106,19 @@ def main():
         text = subprocess.run(
             ["perf", "script", "-i", str(data), "-F", "comm,tid,ip,sym,dso", "-f"],
             capture_output=True, text=True).stdout
-    owners, threads, unknown = (collections.Counter() for _ in range(3))
+    owners, threads, parts, unknown = (collections.Counter() for _ in range(4))
     for thread, stack in samples(text):
         name = owner(stack)
         owners[name] += 1
         threads[thread] += 1
+        for part, pattern in PARTS:
+            parts[part] += any(pattern.search(frame) for frame in stack)
         if name == "unknown" or name.startswith("Foundation") or name.endswith("the rest"):
             unknown[name[:10], stack[0]] += 1
     print(f"{target}, {connections} connections: " + ", ".join(
         f"{name} {value:.4g}" for name, value in figures.items()))
-    for title, counts in [("thread", threads), ("owner", owners), ("innermost", unknown)]:
+    for title, counts in [("thread", threads), ("owner", owners), ("part", parts),
+                          ("innermost", unknown)]:
         total = max(1, sum(owners.values()))
         print(f"\n{title}, of {total} samples")
         for name, count in counts.most_common(25):
