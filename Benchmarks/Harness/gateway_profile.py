@@ -61,7 +61,7 @@ PARTS = [(name, re.compile(pattern)) for name, pattern in [
     ("who may", r"14MartletGateway.*12authenticate"),
     ("whether it is repeated", r"14MartletGateway10RetryTable"),
     ("metrics of HTTP", r"14MartletGateway(0B7Metrics|10Prometheus|6Series)"),
-    ("the transaction with its fsync", r"12MartletStore5StoreC5write|9CommitterC6commit"),
+    ("the transaction but for its commit", r"12MartletStore5StoreC5write|9CommitterC6commit"),
 ]]
 HEAD = re.compile(r"^(.+?)\s+(\d+)(?:/(\d+))?\s")
 FRAME = re.compile(r"^\s+[0-9a-f]+ (.+) \((.*)\)$")
