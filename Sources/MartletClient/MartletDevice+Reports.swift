@@ -16,15 +16,16 @@ extension MartletDevice {
         if case .open(let link) = self.state { tell(state, on: link) }
     }
 
-    /// RCP-2: the application has shown the message. Told to the broker if the sender asked for it, now
-    /// or when there is a connection again, until it is answered; at most 1000 receipts wait.
+    /// RCP-2: the application has shown the message. Told to the broker, which counts it (REP-1) and tells
+    /// the sender if that asked for it: now or when there is a connection again, until it is answered; at
+    /// most 1000 receipts wait. Of one that was now or never it is told only if the sender asked for it.
     public func displayed(_ message: IncomingMessage) { report(.displayed, of: message) }
 
     /// RCP-2: somebody has opened the message. As `displayed(_:)`.
     public func opened(_ message: IncomingMessage) { report(.opened, of: message) }
 
     private func report(_ kind: ReceiptKind, of message: IncomingMessage) {
-        guard message.wantsReceipts else { return }
+        guard message.wantsReceipts || message.isStored else { return }
         keep(
             PendingReceipt(
                 kind: kind,

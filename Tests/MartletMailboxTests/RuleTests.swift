@@ -72,6 +72,24 @@ private func refusal(_ outcome: Outcome) -> MartletError? {
 
 @Suite("The rows of mailboxes, one by one")
 struct RuleTests {
+    @Test(
+        "STO-1 who reads its mailbox before the store knows that it had left is told what was discarded"
+    )
+    func early() throws {
+        var limits = MailboxLimits.none
+        limits.storedPerInstanceMax = 5
+        let example = try Example(limits: limits)
+        _ = try example.connect()
+        // What the connection leaves is still on its way when the next one begins.
+        example.world.close(example.instance.ordinal)
+        for _ in 0..<9 { _ = try example.send() }
+        try example.world.connect(
+            example.instance, .active, taken: [], loop: 1, isHasty: false, readsEarly: true)
+        let frames = try example.frames()
+        #expect(counts(frames) == [6])
+        #expect(ids(frames) == [7, 8, 9])
+    }
+
     @Test("STO-1 a hundred messages are stored; the next discards all 101, told once")
     func stored() throws {
         var limits = MailboxLimits()

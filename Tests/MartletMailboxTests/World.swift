@@ -205,8 +205,10 @@ final class World {
 
     /// - Parameter taken: stream IDs that the device lists in its HELLO.
     /// - Parameter isHasty: it reads the store before what the last connection left is there.
+    /// - Parameter readsEarly: it reads its mailbox before the store knows that it is connected.
     func connect(
-        _ instance: Instance, _ state: DeviceState, taken: [UInt64], loop: Int, isHasty: Bool
+        _ instance: Instance, _ state: DeviceState, taken: [UInt64], loop: Int, isHasty: Bool,
+        readsEarly: Bool = false
     ) throws {
         if let line = lines[instance.ordinal], line.loop != loop { close(instance.ordinal) }
         if !isHasty { try handOver() }
@@ -229,8 +231,7 @@ final class World {
                 taken: taken, connectionNumber: connectionCount), now: now)
         let line = Line(loop: loop, index: index, number: connectionCount)
         lines[instance.ordinal] = line
-        // It reads its mailbox before the store knows of what it left.
-        if isHasty { try settle() }
+        if readsEarly { try settle() }
         // The committer takes a loop's acknowledgements and requests in their order; another loop's,
         // of which the last connection was, may come later.
         try handOver(loops[loop])

@@ -100,6 +100,25 @@ struct ReportCountTests {
         try await test.broker.close()
     }
 
+    @Test(
+        "REP-1 RCP-2: what is displayed and opened counts once, also if nobody asked for receipts")
+    func told() async throws {
+        let test = try await TestBroker.open()
+        let device = try test.newDevice()
+        let sender = try test.sender()
+        let sent = try sender.send(to: .token(device.credentials.token))
+        let id = MessageID.text(sent.messageNumber, projectID: project)
+        let message = try device.peer.message()
+        for kind in [ReceiptKind.displayed, .displayed, .opened] {
+            try device.peer.send(
+                .receipt(ReceiptRequest(correlation: 7, kind: kind, streamID: message.streamID)))
+            try device.peer.done()
+        }
+        let counts = try test.broker.report(of: id, in: project).counts
+        #expect(counts.displayed == 1 && counts.opened == 1 && addsUp(counts))
+        try await test.broker.close()
+    }
+
     @Test("REP-2: after a message without a report nobody is asked again")
     func noReport() async throws {
         let clock = TestClock()
