@@ -58,6 +58,8 @@ struct PassedFanouts {
     }
 
     static let keptMax = 4
+    /// Past so many they are looked up again.
+    static let fanoutsMax = 256
 
     let project: ProjectNumber
     let start: MessageSequence

@@ -87,7 +87,8 @@ extension Transaction {
                 event, of: sequence, accepted: record.accepted, for: taker.ordinal, of: taker.app,
                 in: taker.project)
         }
-        for fanout in try fanouts(of: taker.project, behind: start, through: end) {
+        try forEachFanout(for: taker, behind: start, through: end) {
+            (fanout) throws(StorageError) in
             let sequence = fanout.row.sequence
             // Whoever had not taken it when its time was over was counted then.
             guard !fanout.isExpired,
@@ -96,11 +97,11 @@ extension Transaction {
                 }), variant.isBetween(before.acknowledged, marks, sequence),
                 let blob = try raw.get(.recipients, .log(fanout.row, in: taker.project)),
                 RecipientSetView.contains(taker.ordinal, in: blob) ?? false
-            else { continue }
-            if singles, try isMarked(sequence, by: taker) { continue }
+            else { return }
+            if singles, try isMarked(sequence, by: taker) { return }
             var event = ReportEvent.acknowledged
             if variant.expires <= now {
-                if try isClosed(sequence, for: taker) { continue }
+                if try isClosed(sequence, for: taker) { return }
                 event =
                     fanout.isDropped && variant.expires == fanout.expires ? .cancelled : .expired
             }
@@ -166,14 +167,20 @@ extension Transaction {
         try raw.get(.acknowledged, .inbox(taker.ordinal, sequence, in: taker.project)) != nil
     }
 
-    private borrowing func fanouts(
-        of project: ProjectNumber, behind start: MessageSequence, through end: MessageSequence
-    ) throws(StorageError) -> [PassedFanouts.Fanout] {
+    /// The fanouts of an instance's project behind `start`, up to `end`; of many only its own.
+    private borrowing func forEachFanout(
+        for taker: Taker, behind start: MessageSequence, through end: MessageSequence,
+        _ body: (PassedFanouts.Fanout) throws(StorageError) -> Void
+    ) throws(StorageError) {
+        let project = taker.project
         let known = tally?.passed.first {
             $0.project == project && $0.start == start && $0.end == end
         }
-        if let known { return known.fanouts }
-        var fanouts: [PassedFanouts.Fanout] = []
+        if let known {
+            for fanout in known.fanouts { try body(fanout) }
+            return
+        }
+        var kept: [PassedFanouts.Fanout]? = []
         let prefix = Key(project)
         let recipients = try Cursor(raw, .recipients)
         var found = try recipients.seek(
@@ -181,24 +188,26 @@ extension Transaction {
         while let entry = found, prefix.isPrefix(of: entry.key) {
             let row = LogRow(entry.key)
             guard row.sequence <= end else { break }
+            let blob = entry.value
             found = try recipients.next()
-            guard !row.isDiscarded, let bytes = try raw.get(.messages, .log(row, in: project))
+            // Past some the blob tells, without a look at the message.
+            guard !row.isDiscarded,
+                kept != nil || RecipientSetView.contains(taker.ordinal, in: blob) ?? false,
+                let bytes = try raw.get(.messages, .log(row, in: project))
             else { continue }
             let record = try MessageRecord(bytes)
-            fanouts.append(
-                PassedFanouts.Fanout(
-                    row: row, accepted: record.accepted,
-                    expires: try record.expires(),
-                    isDropped: record.flags.contains(.isDropped),
-                    isExpired: record.flags.contains(.isExpired),
-                    variants: try record.variants()))
+            let fanout = PassedFanouts.Fanout(
+                row: row, accepted: record.accepted, expires: try record.expires(),
+                isDropped: record.flags.contains(.isDropped),
+                isExpired: record.flags.contains(.isExpired), variants: try record.variants())
+            try body(fanout)
+            if kept?.count == PassedFanouts.fanoutsMax { kept = nil }
+            kept?.append(fanout)
         }
-        if let tally {
-            if tally.passed.count == PassedFanouts.keptMax { tally.passed.removeFirst() }
-            tally.passed.append(
-                PassedFanouts(project: project, start: start, end: end, fanouts: fanouts))
-        }
-        return fanouts
+        guard let tally, let kept else { return }
+        if tally.passed.count == PassedFanouts.keptMax { tally.passed.removeFirst() }
+        tally.passed.append(
+            PassedFanouts(project: project, start: start, end: end, fanouts: kept))
     }
 
     // MARK: A rule has it no more
