@@ -115,7 +115,7 @@ extension History {
         let isHasty = model.limits.collapsibleBurst == 0 && random.chance(30)
         try world.connect(
             instances[id]!, isDozing ? .doze : .active, taken: known.sorted(),
-            loop: random.number(0...1), isHasty: isHasty, readsEarly: random.chance(50))
+            loop: random.number(0...1), isHasty: isHasty)
         model.connect(id, isDozing: isDozing, taken: Set(known.compactMap { model.serial(of: $0) }))
     }
 
