@@ -73,6 +73,7 @@ public struct Lane: RawRepresentable, Sendable, Hashable {
     @inlinable public var isHigh: Bool { rawValue & 1 != 0 }
     @inlinable public var isCollapsible: Bool { rawValue & 2 != 0 }
     public static let count = 4
+    public static let all = (0..<UInt8(count)).map { Lane(rawValue: $0) }
 }
 
 /// A position in the project's order of messages for each lane.
@@ -89,6 +90,14 @@ public struct LaneMarks: Sendable, Hashable {
     public var lowest: MessageSequence { MessageSequence(marks.min()) }
     public var highest: MessageSequence { MessageSequence(marks.max()) }
     public var isEven: Bool { marks.min() == marks.max() }
+
+    /// The same, but none behind a message.
+    public func limited(to sequence: MessageSequence) -> LaneMarks {
+        var limited = self
+        limited.marks.replace(
+            with: SIMD4(repeating: sequence.rawValue), where: marks .> sequence.rawValue)
+        return limited
+    }
 
     /// Each lane's higher one.
     public mutating func formMaximum(_ other: LaneMarks) {

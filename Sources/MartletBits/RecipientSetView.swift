@@ -74,29 +74,7 @@ public struct RecipientSetView {
     /// Whether an ordinal is a member of a blob that may be damaged; nil if it is. Looks at the header
     /// and at what leads to this ordinal, not at everything, and reads nothing outside.
     public static func contains(_ ordinal: Ordinal, in bytes: UnsafeRawBufferPointer) -> Bool? {
-        typealias Layout = RecipientSetLayout
-        guard bytes.count >= Layout.headerBytes else { return nil }
-        let view = RecipientSetView(trusted: bytes)
-        let head = Layout.headerBytes + view.blockCount * Layout.entryBytes
-        let magic = UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: 0, as: UInt32.self))
-        let total = UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: 16, as: UInt64.self))
-        guard magic == Layout.magic, total == UInt64(bytes.count), head <= bytes.count else {
-            return nil
-        }
-        let index = view.index(ofBlockFrom: ordinal.blockIndex)
-        guard index < view.blockCount, view.field(index, 0) == ordinal.blockIndex else {
-            return false
-        }
-        let offset = Int(view.field(index, 8))
-        let size: Int
-        switch view.field(index, 12) {
-        case Layout.formFull: return ordinal.isUsable
-        case Layout.formList: size = Int(view.field(index, 4)) * 2
-        case Layout.formBitmap: size = BlockGeometry.bytesPerBlock
-        default: return nil
-        }
-        guard offset >= head, offset % 8 == 0, offset + size <= bytes.count else { return nil }
-        return view.block(at: index).view.contains(bit: ordinal.bitIndex)
+        CheckedRecipientSet(bytes)?.contains(ordinal)
     }
 
     /// Members of all blocks.
@@ -145,7 +123,7 @@ public struct RecipientSetView {
     }
 
     /// A number of a directory entry.
-    private func field(_ index: Int, _ offset: Int) -> UInt32 {
+    func field(_ index: Int, _ offset: Int) -> UInt32 {
         let at = RecipientSetLayout.headerBytes + index * RecipientSetLayout.entryBytes + offset
         return UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: at, as: UInt32.self))
     }

@@ -252,6 +252,8 @@ public enum Outcome: Sendable {
     /// GRP-7: what is for a group is a message to its other members.
     case upstreamAccepted(UpstreamAcceptance, fanouts: [Fanout])
     case upstreamTaken(ProjectNumber, numbers: [UInt64])
+    /// A part of it is done. This is the rest, for another transaction: what comes of that came of it.
+    case unfinished(Command)
     case refused(MartletError)
 }
 

@@ -159,15 +159,18 @@ public struct Engine: ~Copyable {
         return .done
     }
 
+    /// Messages of which one transaction is told how often they were sent.
+    private static var sentPerTransactionMax: Int { 1024 }
+
     private func acknowledge(
         _ acknowledgements: [Acknowledgement], _ sent: [SentCount], now: Instant,
         _ storage: borrowing some StorageWriter & ~Copyable
     ) throws(StorageError) -> Outcome {
-        for one in acknowledgements {
-            try storage.acknowledge(one, now: now, limits: limits)
-        }
-        try storage.countSent(sent, now: now)
-        return .done
+        let later = try storage.acknowledge(acknowledgements, now: now, limits: limits)
+        try storage.countSent(Array(sent.prefix(Self.sentPerTransactionMax)), now: now)
+        let sentLater = Array(sent.dropFirst(Self.sentPerTransactionMax))
+        guard !later.isEmpty || !sentLater.isEmpty else { return .done }
+        return .unfinished(.acknowledge(later, sent: sentLater))
     }
 
     private func connected(

@@ -266,7 +266,8 @@ struct HeldBackTests {
             #expect(world.acknowledge(0, through: number * 16))
             _ = world.delivery.takeAcknowledgements()
             // The fourth batch is lost.
-            let now = world.delivery.acknowledgementsSettled(areStored: number != 4)
+            let now = world.delivery.acknowledgementsSettled(
+                number, areStored: number != 4)
             told.append(now.map(\.through))
         }
         #expect(told == [[], [], [], [], [], [], [], [128], []])

@@ -399,7 +399,7 @@ final class Loopback {
             }
             states[address] = state
         }
-        _ = delivery.acknowledgementsSettled(areStored: true)
+        _ = delivery.acknowledgementsSettled(delivery.lastBatch, areStored: true)
     }
 }
 

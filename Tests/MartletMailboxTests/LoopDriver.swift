@@ -68,7 +68,9 @@ final class LoopDriver {
 
     func takeSent() -> [SentCount] { delivery.takeSent() }
 
-    func acknowledgementsSettled() { _ = delivery.acknowledgementsSettled(areStored: true) }
+    func acknowledgementsSettled() {
+        _ = delivery.acknowledgementsSettled(delivery.lastBatch, areStored: true)
+    }
 
     func takeFrames(_ index: UInt32) -> [Frame] {
         defer { frames[index] = nil }

@@ -170,7 +170,8 @@ final class World {
         let acknowledgements = loop.takeAcknowledgements()
         let sent = loop.takeSent()
         guard !acknowledgements.isEmpty || !sent.isEmpty else { return }
-        _ = try apply(.acknowledge(acknowledgements, sent: sent))
+        var outcome = try apply(.acknowledge(acknowledgements, sent: sent))
+        while case .unfinished(let rest) = outcome { outcome = try apply(rest) }
         loop.acknowledgementsSettled()
     }
 

@@ -39,8 +39,8 @@ extension Loop where Kernel: ~Copyable {
             send(frame, to: connection)
             resumeIfDrained(connection)
             closeIfDone(connection)
-        case .acknowledged(let areStored, let departures):
-            settleAcknowledgements(areStored, departures)
+        case .acknowledged(let batch, let areStored, let departures):
+            settleAcknowledgements(batch, areStored, departures)
         case .stored(let id, let number):
             delivery.stored(id.index, connectionNumber: number)
         case .notStored(let id):
@@ -55,14 +55,14 @@ extension Loop where Kernel: ~Copyable {
     }
 
     private mutating func settleAcknowledgements(
-        _ areStored: Bool, _ departures: [Acknowledgement]
+        _ batch: UInt64, _ areStored: Bool, _ departures: [Acknowledgement]
     ) {
         acknowledgingCount -= 1
         if !areStored, !isDraining {
             delivery.keep(departures)
             lastAcknowledged = context.monotonic() + Self.storeRestMilliseconds
         }
-        for told in delivery.acknowledgementsSettled(areStored: areStored) {
+        for told in delivery.acknowledgementsSettled(batch, areStored: areStored) {
             send(
                 .confirmed(Confirmed(through: told.through)), to: connections + Int(told.index))
         }
@@ -110,6 +110,8 @@ extension Loop where Kernel: ~Copyable {
                 .upstreamAccepted(
                     UpstreamAccepted(correlation: correlation, number: acceptance.number)),
                 to: connection)
+        // Nobody is told before all of it is done.
+        case .unfinished: break
         case .done, .unregistered, .receiptKept, .upstreamTaken:
             send(.done(Done(correlation: correlation)), to: connection)
         case .topicsChanged(let result):

@@ -376,10 +376,11 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     private mutating func requestAcknowledgement() {
         acknowledgingCount += 1
         sentSince = nil
+        let command = Command.acknowledge(
+            delivery.takeAcknowledgements(), sent: delivery.takeSent())
         requests.append(
             Request(
-                command: .acknowledge(
-                    delivery.takeAcknowledgements(), sent: delivery.takeSent()),
-                reply: .acknowledging(loop: context.number)))
+                command: command,
+                reply: .acknowledging(loop: context.number, batch: delivery.lastBatch)))
     }
 }

@@ -122,6 +122,7 @@ final class Committer: Sendable {
             }
             let batch = waiting.next()
             let done = commit(batch, &engine)
+            waiting.putBack(batch, done.outcomes)
             publish(batch, done, &transport)
             hasMore = done.hasMore
         }
@@ -211,11 +212,14 @@ final class Committer: Sendable {
         }
     }
 
-    private static func acknowledged(_ command: Command, _ outcome: Outcome) -> LoopMessage {
+    private static func acknowledged(
+        _ batch: UInt64, _ command: Command, _ outcome: Outcome
+    ) -> LoopMessage {
         guard case .refused = outcome, case .acknowledge(let lost, _) = command else {
-            return .acknowledged(areStored: true, departures: [])
+            return .acknowledged(batch: batch, areStored: true, departures: [])
         }
-        return .acknowledged(areStored: false, departures: lost.filter { $0.departure != nil })
+        return .acknowledged(
+            batch: batch, areStored: false, departures: lost.filter { $0.departure != nil })
     }
 
     func publish(
@@ -236,6 +240,8 @@ final class Committer: Sendable {
             if case .accepted(_, let fanouts) = outcome { begin(fanouts) }
         }
         for (request, outcome) in zip(batch, done.outcomes) {
+            // Whoever asked is told when the rest is done too.
+            if case .unfinished = outcome { continue }
             switch outcome {
             case .accepted(_, let fanouts):
                 begin(fanouts)
@@ -259,8 +265,8 @@ final class Committer: Sendable {
             case .connection(let loop, let connection, let context):
                 messages[loop].append(.outcome(connection, context, outcome))
             case .caller(let tell): tell(outcome)
-            case .acknowledging(let loop):
-                messages[loop].append(Self.acknowledged(request.command, outcome))
+            case .acknowledging(let loop, let batch):
+                messages[loop].append(Self.acknowledged(batch, request.command, outcome))
             case .connected(let loop, let connection, let number):
                 if case .refused = outcome {
                     messages[loop].append(.notStored(connection))

@@ -19,7 +19,7 @@ enum ReplyTo: Sendable {
     case connection(loop: Int, ConnectionID, RequestContext)
     case caller(@Sendable (Outcome) -> Void)
     /// The loop, which hands over its next acknowledgements when these are on disk.
-    case acknowledging(loop: Int)
+    case acknowledging(loop: Int, batch: UInt64)
     /// The loop whose connection the store then knows of.
     case connected(loop: Int, ConnectionID, connectionNumber: UInt64)
 }
@@ -56,9 +56,9 @@ enum LoopMessage: Sendable {
     case connected(ProjectNumber, Ordinal, connectionNumber: UInt64)
     /// An instance is gone; its connection ends.
     case disconnect(ProjectNumber, Ordinal, Holder?)
-    /// The acknowledgements that the loop handed over are on disk, or the store could not take them:
+    /// A batch of acknowledgements that the loop handed over is on disk, or the store could not take it:
     /// then these of them must not be lost.
-    case acknowledged(areStored: Bool, departures: [Acknowledgement])
+    case acknowledged(batch: UInt64, areStored: Bool, departures: [Acknowledgement])
     /// The store knows of an instance's connection, and of all that those before it left.
     case stored(ConnectionID, connectionNumber: UInt64)
     /// The store could not be told of an instance's connection.

@@ -135,6 +135,7 @@ package final class SteppedBroker<Kernel: Transport & ~Copyable> {
             done.own,
             zip(batch, done.outcomes).map { (command: $0.command, outcome: $1) })
         if tampering.fanout != nil { done.outcomes = done.outcomes.map(tampered) }
+        waiting.putBack(batch, done.outcomes)
         committer.publish(batch, done, &committerTransport)
         return done.hasMore
     }

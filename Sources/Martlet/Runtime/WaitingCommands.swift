@@ -33,6 +33,11 @@ struct WaitingCommands {
 
         var count: Int { requests.count - first }
 
+        mutating func putBack(_ rests: [Request]) {
+            requests.replaceSubrange(..<first, with: rests)
+            first = 0
+        }
+
         /// Takes the first ones out that weigh no more together, one at least.
         mutating func take(_ weightMax: Int) -> [Request] {
             var (end, weight) = (first, 0)
@@ -94,6 +99,16 @@ struct WaitingCommands {
             lines[line, default: Line()].requests.append(request)
         }
         return refused
+    }
+
+    /// What of a transaction's commands is not done yet goes before everything that has come since.
+    mutating func putBack(_ batch: [Request], _ outcomes: [Outcome]) {
+        var rests: [Request] = []
+        for (request, outcome) in zip(batch, outcomes) {
+            guard case .unfinished(let rest) = outcome else { continue }
+            rests.append(Request(command: rest, reply: request.reply))
+        }
+        if !rests.isEmpty { common.putBack(rests) }
     }
 
     /// What goes into the next transaction.

@@ -155,19 +155,22 @@ extension Delivery {
         return result
     }
 
-    /// What was handed on first, of what has not been settled yet, is on disk or lost. Lost marks are
-    /// handed on again with the next acknowledgement.
+    /// A batch of what was handed on is on disk or lost. Lost marks are handed on again with the next
+    /// acknowledgement.
     /// - Returns: who is to be told, and that everything up to there is acknowledged for good.
     public mutating func acknowledgementsSettled(
-        areStored: Bool
+        _ batch: UInt64, areStored: Bool
     ) -> [(index: UInt32, through: UInt64)] {
-        settledBatch &+= 1
-        let count = unconfirmed.prefix { $0.batch <= settledBatch }.count
-        let told = unconfirmed.prefix(areStored ? count : 0).filter {
-            isDevice($0.index, $0.connectionNumber)
+        var all: [Unconfirmed] = []
+        swap(&all, &unconfirmed)
+        var result: [(index: UInt32, through: UInt64)] = []
+        for one in all {
+            if one.batch != batch {
+                unconfirmed.append(one)
+            } else if areStored, isDevice(one.index, one.connectionNumber) {
+                result.append((index: one.index, through: one.through))
+            }
         }
-        let result = told.map { (index: $0.index, through: $0.through) }
-        unconfirmed.removeFirst(count)
         return result
     }
 }

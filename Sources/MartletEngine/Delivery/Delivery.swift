@@ -48,9 +48,8 @@ public struct Delivery: ~Copyable {
     var singleCount = 0
     /// Sessions to be told what is durable when what was handed on is.
     var unconfirmed: [Unconfirmed] = []
-    /// Batches of acknowledgements that were handed on, and of which it is known what came of them.
-    var lastBatch: UInt64 = 0
-    var settledBatch: UInt64 = 0
+    /// The batch of acknowledgements that was handed on last.
+    public internal(set) var lastBatch: UInt64 = 0
     /// A connection has ended since acknowledgements were handed on.
     public internal(set) var hasDepartures = false
     /// Sessions looked at in this turn.

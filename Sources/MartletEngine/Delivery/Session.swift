@@ -66,10 +66,6 @@ struct LaneSet: OptionSet, Sendable {
     func contains(_ lane: Lane) -> Bool { contains(LaneSet(lane)) }
 }
 
-extension Lane {
-    static let all = (0..<UInt8(Lane.count)).map { Lane(rawValue: $0) }
-}
-
 extension LaneMarks {
     /// Raises the marks of all lanes that are not in the set.
     mutating func raise(allBut closed: LaneSet, to sequence: UInt64) {

@@ -62,14 +62,12 @@ extension Engine {
             registeredBehind: project.lastSequence)
         try storage.insert(instance)
         // It was seen, but has no connection to be told of.
-        try storage.acknowledge(
-            Acknowledgement(
-                project: project.number, ordinal: ordinal,
-                through: LaneMarks(project.lastSequence),
-                departure: Acknowledgement.Departure(
-                    connectionNumber: 0, position: project.lastSequence,
-                    throttleFull: Instant(millisecondsSince1970: 0), seen: now)), now: now,
-            limits: limits)
+        let seen = Acknowledgement(
+            project: project.number, ordinal: ordinal, through: LaneMarks(project.lastSequence),
+            departure: Acknowledgement.Departure(
+                connectionNumber: 0, position: project.lastSequence,
+                throttleFull: Instant(millisecondsSince1970: 0), seen: now))
+        _ = try storage.acknowledge([seen], now: now, limits: limits)
         for set in Self.standingSets(of: instance) {
             _ = try storage.add([ordinal.rawValue], to: set, in: project.number)
         }

@@ -263,10 +263,11 @@ public protocol StorageWriter: StorageReader, ~Copyable {
         _ sequence: MessageSequence, in project: ProjectNumber, now: Instant
     ) throws(StorageError) -> Bool
 
-    /// The instance has taken messages, and perhaps left. Nothing, if it is another's by now.
+    /// Instances have taken messages, and perhaps left. Nothing, where one is another's by now.
+    /// - Returns: what is too much for one transaction: it is told again in another one.
     func acknowledge(
-        _ acknowledgement: Acknowledgement, now: Instant, limits: MailboxLimits
-    ) throws(StorageError)
+        _ acknowledgements: [Acknowledgement], now: Instant, limits: MailboxLimits
+    ) throws(StorageError) -> [Acknowledgement]
     /// The instance is connected at `now`: not away (STO-1), and inactive no more (STO-2). A connection
     /// that is told again, or takes over from another, began when that did.
     func connected(

@@ -41,28 +41,6 @@ final class ReportTally {
     var days: [Day: ReportCounts] = [:]
     /// Messages whose rest has no recipients because they were cancelled.
     var cancelled: Set<Message> = []
-    /// Fanouts that were looked up last: devices that are equally far have the same ones before them.
-    var passed: [PassedFanouts] = []
-}
-
-/// The fanouts of a project behind `start`, up to `end`.
-struct PassedFanouts {
-    struct Fanout {
-        let row: LogRow
-        let accepted: Instant
-        /// For the last of its recipients.
-        let expires: Instant
-        let isDropped: Bool
-        let isExpired: Bool
-        let variants: [MessageRecord.Variant]
-    }
-
-    static let keptMax = 4
-    /// Past so many they are looked up again.
-    static let fanoutsMax = 256
-
-    let project: ProjectNumber
-    let start: MessageSequence
-    let end: MessageSequence
-    let fanouts: [Fanout]
+    /// What was acknowledged, before it is counted.
+    var passes: [ProjectNumber: [Pass]] = [:]
 }

@@ -14,14 +14,23 @@ extension Transaction {
         _ event: ReportEvent, of sequence: MessageSequence, accepted: Instant,
         for ordinal: Ordinal, of app: AppNumber, in project: ProjectNumber
     ) {
+        count(event, 1, of: sequence, accepted: accepted, by: app, in: project)
+        if event.isOutcome, event != .acknowledged, event != .unregistered {
+            let message = ReportTally.Message(project: project, sequence: sequence)
+            tally?.messages[message]!.missed.append(ordinal.rawValue)
+        }
+    }
+
+    /// Counts an event for so many instances of an app, none of which misses the message with that.
+    borrowing func count(
+        _ event: ReportEvent, _ number: UInt64, of sequence: MessageSequence, accepted: Instant,
+        by app: AppNumber, in project: ProjectNumber
+    ) {
         guard let tally else { return }
         let day = ReportTally.Day(project: project, day: accepted.day, app: app)
-        tally.days[day, default: ReportCounts()][event] += 1
+        tally.days[day, default: ReportCounts()][event] += number
         let message = ReportTally.Message(project: project, sequence: sequence)
-        tally.messages[message, default: ReportTally.Part()].counts[event] += 1
-        if event.isOutcome, event != .acknowledged, event != .unregistered {
-            tally.messages[message]!.missed.append(ordinal.rawValue)
-        }
+        tally.messages[message, default: ReportTally.Part()].counts[event] += number
     }
 
     public borrowing func beginReport(

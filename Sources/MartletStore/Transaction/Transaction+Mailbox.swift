@@ -22,30 +22,69 @@ extension Transaction {
     }
 
     public borrowing func acknowledge(
-        _ acknowledgement: Acknowledgement, now: Instant, limits: MailboxLimits
-    ) throws(StorageError) {
+        _ acknowledgements: [Acknowledgement], now: Instant, limits: MailboxLimits
+    ) throws(StorageError) -> [Acknowledgement] {
+        var budget = AcknowledgingBudget()
+        var waiting = acknowledgements
+        var later: [Acknowledgement] = []
+        while !waiting.isEmpty {
+            budget.beginStep()
+            var next: [Acknowledgement] = []
+            for one in waiting {
+                // What an ended connection left is there before the next one begins.
+                guard one.departure != nil || budget.hasRoom(one.project) else {
+                    later.append(one)
+                    continue
+                }
+                budget.charge(1, one.project)
+                if let rest = try acknowledge(one, now: now, limits: limits, &budget) {
+                    next.append(rest)
+                }
+            }
+            try countPasses(now: now, &budget)
+            waiting = next
+        }
+        return later
+    }
+
+    /// - Returns: what is left for another step.
+    private borrowing func acknowledge(
+        _ acknowledgement: Acknowledgement, now: Instant, limits: MailboxLimits,
+        _ budget: inout AcknowledgingBudget
+    ) throws(StorageError) -> Acknowledgement? {
         let (ordinal, project) = (acknowledgement.ordinal, acknowledgement.project)
         let key = Key.ordinal(ordinal, in: project)
         // The instance may have left between its acknowledgement and this transaction.
-        guard let instance = try raw.get(.instances, key) else { return }
-        if let holder = acknowledgement.holder, try !isHeld(instance, by: holder) { return }
+        guard let instance = try raw.get(.instances, key) else { return nil }
+        if let holder = acknowledgement.holder, try !isHeld(instance, by: holder) { return nil }
         let taker = try Taker(instance, ordinal, in: project)
+        let row = try raw.get(.mailboxes, key)
+        let isFirst = row == nil
+        var through = acknowledgement.through
+        var single = acknowledgement.single
+        if acknowledgement.departure == nil, let row {
+            guard let end = try admit(through, by: taker, MailboxRow.state(row), &budget) else {
+                return acknowledgement
+            }
+            through = through.limited(to: end)
+            single = Array(single.prefix(AcknowledgingBudget.singlesPerStep))
+            budget.charge(single.count, project)
+        }
         if acknowledgement.departure != nil {
             try endLostConnection(of: ordinal, in: project, now: now, limits: limits)
         }
-        let isFirst = try raw.get(.mailboxes, key) == nil
         if let skipped = acknowledgement.skipped {
             try settle(ordinal, in: project, skipped, limits: limits)
         }
-        var notice = try notice(among: acknowledgement.single, of: ordinal, in: project)
+        var notice = try notice(among: single, of: ordinal, in: project)
         if notice != nil {
             // What was discarded since is another notice, which may be among them too.
             _ = try settle(ordinal, in: project, now: now, limits: limits)
-            notice = try self.notice(among: acknowledgement.single, of: ordinal, in: project)
+            notice = try self.notice(among: single, of: ordinal, in: project)
         }
         let before = try mailboxState(of: ordinal, in: project)
         var state = before
-        state.acknowledged.formMaximum(acknowledgement.through)
+        state.acknowledged.formMaximum(through)
         if let notice, notice >= state.discardedThrough { state.discardedCount = 0 }
         if let departure = acknowledgement.departure {
             state.throttleFull = max(state.throttleFull, departure.throttleFull)
@@ -72,7 +111,7 @@ extension Transaction {
                 try raw.delete(.acknowledged, key)
             }
         }
-        for sequence in acknowledgement.single where sequence > state.logStart.rawValue {
+        for sequence in single where sequence > state.logStart.rawValue {
             let key = Key.inbox(ordinal, MessageSequence(sequence), in: project)
             guard try raw.get(.acknowledged, key) == nil,
                 try isLogged(MessageSequence(sequence), for: ordinal, in: project)
@@ -88,6 +127,54 @@ extension Transaction {
                     ordinal, in: project, position: departure.position, now: now, limits: limits)
             }
         }
+        let isWhole =
+            through == acknowledgement.through && single.count == acknowledgement.single.count
+        return isWhole ? nil : acknowledgement.rest(behind: single.count)
+    }
+
+    /// Up to where an instance's marks may move in this step; nil: not at all.
+    private borrowing func admit(
+        _ marks: LaneMarks, by taker: Taker, _ state: MailboxState,
+        _ budget: inout AcknowledgingBudget
+    ) throws(StorageError) -> MessageSequence? {
+        let everything = MessageSequence(.max)
+        guard let (start, end) = state.passed(by: marks) else { return everything }
+        var (first, last) = (MessageSequence(start.rawValue + 1), end)
+        var rowCount = 0
+        if end.rawValue - start.rawValue > AcknowledgingBudget.messagesPerPiece {
+            (last, rowCount) = try inboxRows(of: taker, behind: start, through: end)
+            let recipients = try Cursor(raw, .recipients)
+            let fanout = try recipients.seek(.sequence(first, in: taker.project))
+            let isOwn = fanout.map { Key(taker.project).isPrefix(of: $0.key) } ?? false
+            first = isOwn ? LogRow(fanout!.key).sequence : everything
+        }
+        if first <= last {
+            guard let admitted = budget.admit(from: first, through: last, in: taker.project) else {
+                return nil
+            }
+            last = admitted
+        }
+        budget.charge(rowCount * AcknowledgingBudget.costPerInboxRow, taker.project)
+        return last < end ? last : everything
+    }
+
+    /// How many rows of an inbox a step may take, and up to where these are.
+    private borrowing func inboxRows(
+        of taker: Taker, behind start: MessageSequence, through end: MessageSequence
+    ) throws(StorageError) -> (last: MessageSequence, count: Int) {
+        let prefix = Key.ordinal(taker.ordinal, in: taker.project)
+        let inbox = try Cursor(raw, .inbox)
+        var found = try inbox.seek(
+            .inbox(taker.ordinal, MessageSequence(start.rawValue + 1), in: taker.project))
+        var count = 0
+        while let entry = found, prefix.isPrefix(of: entry.key) {
+            let sequence = MessageSequence(entry.key.loadBigEndian(UInt64.self, at: 8))
+            guard sequence <= end else { break }
+            count += 1
+            if count == AcknowledgingBudget.inboxRowsPerStep { return (sequence, count) }
+            found = try inbox.next()
+        }
+        return (end, count)
     }
 
     /// The last of some stream IDs that stands for what was discarded.

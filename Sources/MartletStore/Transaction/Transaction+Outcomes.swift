@@ -48,69 +48,6 @@ extension Transaction {
 
     // MARK: The device has taken it
 
-    /// An instance's marks move: what is between them was delivered, unless its time is over, for what
-    /// was passed over is no entry any more.
-    borrowing func countPassed(
-        by taker: Taker, from before: MailboxState, to marks: LaneMarks, now: Instant
-    ) throws(StorageError) {
-        guard tally != nil, marks != before.acknowledged else { return }
-        let (start, end) = (before.logStart, marks.highest)
-        guard start < end else { return }
-        let singles = try hasSingleAcknowledgements(taker.ordinal, in: taker.project)
-        let inbox = try Cursor(raw, .inbox)
-        let prefix = Key.ordinal(taker.ordinal, in: taker.project)
-        var found = try inbox.seek(
-            .inbox(taker.ordinal, MessageSequence(start.rawValue + 1), in: taker.project))
-        while let entry = found, prefix.isPrefix(of: entry.key) {
-            let sequence = MessageSequence(entry.key.loadBigEndian(UInt64.self, at: 8))
-            guard sequence <= end else { break }
-            let row = InboxRow.row(sequence, entry.value)
-            let isReplaced = entry.value.count == 9
-            found = try inbox.next()
-            guard !row.isDiscarded,
-                let bytes = try raw.get(.messages, .log(row, in: taker.project))
-            else { continue }
-            let record = try MessageRecord(bytes)
-            guard let variant = try record.variant(on: taker.platform),
-                variant.isBetween(before.acknowledged, marks, sequence)
-            else { continue }
-            if singles, try isMarked(sequence, by: taker) { continue }
-            var event = ReportEvent.acknowledged
-            if variant.expires <= now {
-                event =
-                    isReplaced
-                    ? .expired
-                    : try ending(
-                        of: record, sequence, expires: variant.expires, in: taker.project)
-            }
-            count(
-                event, of: sequence, accepted: record.accepted, for: taker.ordinal, of: taker.app,
-                in: taker.project)
-        }
-        try forEachFanout(for: taker, behind: start, through: end) {
-            (fanout) throws(StorageError) in
-            let sequence = fanout.row.sequence
-            // Whoever had not taken it when its time was over was counted then.
-            guard !fanout.isExpired,
-                let variant = fanout.variants.first(where: {
-                    $0.platforms.contains(taker.platform)
-                }), variant.isBetween(before.acknowledged, marks, sequence),
-                let blob = try raw.get(.recipients, .log(fanout.row, in: taker.project)),
-                RecipientSetView.contains(taker.ordinal, in: blob) ?? false
-            else { return }
-            if singles, try isMarked(sequence, by: taker) { return }
-            var event = ReportEvent.acknowledged
-            if variant.expires <= now {
-                if try isClosed(sequence, for: taker) { return }
-                event =
-                    fanout.isDropped && variant.expires == fanout.expires ? .cancelled : .expired
-            }
-            count(
-                event, of: sequence, accepted: fanout.accepted, for: taker.ordinal,
-                of: taker.app, in: taker.project)
-        }
-    }
-
     /// An instance acknowledges one message alone, which is an entry of its log.
     borrowing func countSingle(
         _ sequence: MessageSequence, by taker: Taker, _ state: MailboxState, now: Instant,
@@ -161,55 +98,6 @@ extension Transaction {
         return RecipientSetView.contains(taker.ordinal, in: blob) ?? false
     }
 
-    private borrowing func isMarked(
-        _ sequence: MessageSequence, by taker: Taker
-    ) throws(StorageError) -> Bool {
-        try raw.get(.acknowledged, .inbox(taker.ordinal, sequence, in: taker.project)) != nil
-    }
-
-    /// The fanouts of an instance's project behind `start`, up to `end`; of many only its own.
-    private borrowing func forEachFanout(
-        for taker: Taker, behind start: MessageSequence, through end: MessageSequence,
-        _ body: (PassedFanouts.Fanout) throws(StorageError) -> Void
-    ) throws(StorageError) {
-        let project = taker.project
-        let known = tally?.passed.first {
-            $0.project == project && $0.start == start && $0.end == end
-        }
-        if let known {
-            for fanout in known.fanouts { try body(fanout) }
-            return
-        }
-        var kept: [PassedFanouts.Fanout]? = []
-        let prefix = Key(project)
-        let recipients = try Cursor(raw, .recipients)
-        var found = try recipients.seek(
-            .sequence(MessageSequence(start.rawValue + 1), in: project))
-        while let entry = found, prefix.isPrefix(of: entry.key) {
-            let row = LogRow(entry.key)
-            guard row.sequence <= end else { break }
-            let blob = entry.value
-            found = try recipients.next()
-            // Past some the blob tells, without a look at the message.
-            guard !row.isDiscarded,
-                kept != nil || RecipientSetView.contains(taker.ordinal, in: blob) ?? false,
-                let bytes = try raw.get(.messages, .log(row, in: project))
-            else { continue }
-            let record = try MessageRecord(bytes)
-            let fanout = PassedFanouts.Fanout(
-                row: row, accepted: record.accepted, expires: try record.expires(),
-                isDropped: record.flags.contains(.isDropped),
-                isExpired: record.flags.contains(.isExpired), variants: try record.variants())
-            try body(fanout)
-            if kept?.count == PassedFanouts.fanoutsMax { kept = nil }
-            kept?.append(fanout)
-        }
-        guard let tally, let kept else { return }
-        if tally.passed.count == PassedFanouts.keptMax { tally.passed.removeFirst() }
-        tally.passed.append(
-            PassedFanouts(project: project, start: start, end: end, fanouts: kept))
-    }
-
     // MARK: A rule has it no more
 
     /// What became of an entry that is not stored any more; nil: that was counted, or is not.
@@ -236,7 +124,7 @@ extension Transaction {
 
     /// Why the time of a message is over that expired then for an instance: one that is cancelled
     /// expires at that instant for all for whom it had not expired before.
-    private borrowing func ending(
+    borrowing func ending(
         of record: MessageRecord, _ sequence: MessageSequence, expires: Instant,
         in project: ProjectNumber
     ) throws(StorageError) -> ReportEvent {
@@ -418,7 +306,7 @@ extension Transaction {
     }
 
     /// Whether an instance was looked at when a message's time was over, while others still are.
-    private borrowing func isClosed(
+    borrowing func isClosed(
         _ sequence: MessageSequence, for taker: Taker
     ) throws(StorageError) -> Bool {
         guard

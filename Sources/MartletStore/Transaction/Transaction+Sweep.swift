@@ -133,7 +133,6 @@ extension Transaction {
         let key = Key.log(row, in: due.project)
         guard let found = try raw.get(.messages, key) else { return try remove(due, .expiry) }
         let record = try MessageRecord(found)
-        tally?.passed.removeAll()
         if !record.flags.contains(.hasBlob) {
             rows -= try expireFew(row, record, due, now: now, limits: limits)
             return

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reads a recipients blob that nobody has checked: the header at once, and of the rest what leads to an
+// answer when it is asked for. So a look at one block costs the same whatever the blob's size, and no
+// read leaves the bytes. Rests on the layout described in RecipientSet.swift.
+
+public import MartletBase
+
+/// The members of a blob that may be damaged, borrowed. Aligned to 8 where it has bitmaps, to 2 otherwise.
+public struct CheckedRecipientSet {
+    private let view: RecipientSetView
+
+    /// Nil if the header is not that of a blob of this size.
+    public init?(_ bytes: UnsafeRawBufferPointer) {
+        typealias Layout = RecipientSetLayout
+        guard bytes.count >= Layout.headerBytes else { return nil }
+        let view = RecipientSetView(trusted: bytes)
+        let magic = UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: 0, as: UInt32.self))
+        let total = UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: 16, as: UInt64.self))
+        guard magic == Layout.magic, total == UInt64(bytes.count),
+            Layout.headerBytes + view.blockCount * Layout.entryBytes <= bytes.count
+        else { return nil }
+        self.view = view
+    }
+
+    /// Blocks that have members.
+    public var blockCount: Int { view.blockCount }
+
+    public func number(ofBlockAt index: Int) -> UInt32 {
+        precondition(index >= 0 && index < blockCount, "The blob has fewer blocks.")
+        return view.field(index, 0)
+    }
+
+    /// Nil if its members would lie outside of the blob. That a list is sorted, and has only bits of a
+    /// block, is not looked at.
+    public func view(ofBlockAt index: Int) -> BlockView? {
+        typealias Layout = RecipientSetLayout
+        precondition(index >= 0 && index < blockCount, "The blob has fewer blocks.")
+        let offset = Int(view.field(index, 8))
+        let size: Int
+        switch view.field(index, 12) {
+        case Layout.formFull: return .full
+        case Layout.formList: size = Int(view.field(index, 4)) * 2
+        case Layout.formBitmap: size = BlockGeometry.bytesPerBlock
+        default: return nil
+        }
+        let head = Layout.headerBytes + blockCount * Layout.entryBytes
+        guard offset >= head, offset % 8 == 0, offset + size <= view.bytes.count else { return nil }
+        return view.block(at: index).view
+    }
+
+    /// Nil if the members of the block would lie outside of the blob.
+    public func view(ofBlock block: UInt32) -> BlockView? {
+        let index = view.index(ofBlockFrom: block)
+        guard index < blockCount, view.field(index, 0) == block else { return .empty }
+        return view(ofBlockAt: index)
+    }
+
+    /// Nil if the members of its block would lie outside of the blob.
+    public func contains(_ ordinal: Ordinal) -> Bool? {
+        view(ofBlock: ordinal.blockIndex).map { $0.contains(bit: ordinal.bitIndex) }
+    }
+}

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// REP-1: what an instance's marks pass was delivered, unless its time was over, for what was passed over
+// is no entry any more. Messages that are in its inbox are counted as the marks move, before their rows
+// go; fanouts when all acknowledgements of a command are known. Rests on PassTable.
+
+import MartletBase
+import MartletBits
+import MartletEngine
+
+extension Transaction {
+    /// An instance's marks move.
+    borrowing func countPassed(
+        by taker: Taker, from before: MailboxState, to marks: LaneMarks, now: Instant
+    ) throws(StorageError) {
+        guard let tally, let (start, end) = before.passed(by: marks) else { return }
+        let pass = Pass(
+            taker: taker, before: before.acknowledged, after: marks, start: start, end: end,
+            singles: try singles(of: taker, behind: start, through: end))
+        try countInbox(pass, now: now)
+        tally.passes[taker.project, default: []].append(pass)
+    }
+
+    /// What of a log is acknowledged singly.
+    private borrowing func singles(
+        of taker: Taker, behind start: MessageSequence, through end: MessageSequence
+    ) throws(StorageError) -> Set<MessageSequence> {
+        let prefix = Key.ordinal(taker.ordinal, in: taker.project)
+        let cursor = try Cursor(raw, .acknowledged)
+        var found = try cursor.seek(
+            .inbox(taker.ordinal, MessageSequence(start.rawValue + 1), in: taker.project))
+        var singles: Set<MessageSequence> = []
+        while let entry = found, prefix.isPrefix(of: entry.key) {
+            let sequence = MessageSequence(entry.key.loadBigEndian(UInt64.self, at: 8))
+            guard sequence <= end else { break }
+            singles.insert(sequence)
+            found = try cursor.next()
+        }
+        return singles
+    }
+
+    private borrowing func countInbox(_ pass: Pass, now: Instant) throws(StorageError) {
+        let (taker, project) = (pass.taker, pass.taker.project)
+        let inbox = try Cursor(raw, .inbox)
+        let prefix = Key.ordinal(taker.ordinal, in: project)
+        var found = try inbox.seek(
+            .inbox(taker.ordinal, MessageSequence(pass.start.rawValue + 1), in: project))
+        while let entry = found, prefix.isPrefix(of: entry.key) {
+            let sequence = MessageSequence(entry.key.loadBigEndian(UInt64.self, at: 8))
+            guard sequence <= pass.end else { break }
+            let row = InboxRow.row(sequence, entry.value)
+            let isReplaced = entry.value.count == 9
+            found = try inbox.next()
+            guard !row.isDiscarded,
+                let bytes = try raw.get(.messages, .log(row, in: project))
+            else { continue }
+            let record = try MessageRecord(bytes)
+            guard let variant = try record.variant(on: taker.platform),
+                pass.takes(sequence, variant)
+            else { continue }
+            var event = ReportEvent.acknowledged
+            if variant.expires <= now {
+                event =
+                    isReplaced
+                    ? .expired
+                    : try ending(of: record, sequence, expires: variant.expires, in: project)
+            }
+            count(
+                event, of: sequence, accepted: record.accepted, for: taker.ordinal, of: taker.app,
+                in: project)
+        }
+    }
+
+    // MARK: Fanouts
+
+    /// Counts the fanouts that acknowledgements have passed since the last call.
+    borrowing func countPasses(
+        now: Instant, _ budget: inout AcknowledgingBudget
+    ) throws(StorageError) {
+        guard let tally, !tally.passes.isEmpty else { return }
+        var all: [ProjectNumber: [Pass]] = [:]
+        swap(&all, &tally.passes)
+        for (project, passes) in all {
+            let cost = try countFanouts(passedBy: PassTable(passes), in: project, now: now)
+            budget.charge(counted: cost.counted, looked: cost.looked, project)
+        }
+    }
+
+    /// - Returns: how many fanouts were looked at, and how many were counted.
+    private borrowing func countFanouts(
+        passedBy table: PassTable, in project: ProjectNumber, now: Instant
+    ) throws(StorageError) -> (looked: Int, counted: Int) {
+        let prefix = Key(project)
+        let recipients = try Cursor(raw, .recipients)
+        var found: [Int] = []
+        var (looked, counted) = (0, 0)
+        for range in table.ranges() {
+            var next = try recipients.seek(
+                .sequence(MessageSequence(range.start.rawValue + 1), in: project))
+            while let entry = next, prefix.isPrefix(of: entry.key) {
+                let row = LogRow(entry.key)
+                guard row.sequence <= range.end else { break }
+                if !row.isDiscarded {
+                    found.removeAll(keepingCapacity: true)
+                    if let set = CheckedRecipientSet(entry.value) {
+                        table.find(membersOf: set, into: &found)
+                    }
+                    try count(row, for: found, of: table, in: project, now: now)
+                    counted += found.isEmpty ? 0 : 1
+                }
+                looked += 1
+                next = try recipients.next()
+            }
+        }
+        return (looked, counted)
+    }
+
+    /// - Parameter found: recipients of a fanout, by their places in the table.
+    private borrowing func count(
+        _ row: LogRow, for found: [Int], of table: PassTable, in project: ProjectNumber,
+        now: Instant
+    ) throws(StorageError) {
+        guard !found.isEmpty, let bytes = try raw.get(.messages, .log(row, in: project)) else {
+            return
+        }
+        let record = try MessageRecord(bytes)
+        // Whoever had not taken it when its time was over was counted then.
+        guard !record.flags.contains(.isExpired) else { return }
+        let variants = try record.variants()
+        var taken = TakenCounts()
+        for at in found {
+            let pass = table.passes[at]
+            let platform = pass.taker.platform
+            guard let variant = variants.first(where: { $0.platforms.contains(platform) }),
+                pass.takes(row.sequence, variant)
+            else { continue }
+            guard variant.expires <= now else {
+                taken.add(pass.taker.app)
+                continue
+            }
+            if try isClosed(row.sequence, for: pass.taker) { continue }
+            count(
+                try ending(of: record, row.sequence, expires: variant.expires, in: project),
+                of: row.sequence, accepted: record.accepted, for: pass.taker.ordinal,
+                of: pass.taker.app, in: project)
+        }
+        for (app, number) in taken.finish() {
+            count(
+                .acknowledged, number, of: row.sequence, accepted: record.accepted, by: app,
+                in: project)
+        }
+    }
+}
+
+/// How many instances of each app took a fanout: mostly those of one.
+private struct TakenCounts {
+    private var others: [AppNumber: UInt64] = [:]
+    private var app = AppNumber(0)
+    private var number: UInt64 = 0
+
+    mutating func add(_ app: AppNumber) {
+        if app != self.app {
+            settle()
+            self.app = app
+        }
+        number += 1
+    }
+
+    private mutating func settle() {
+        if number > 0 { others[app, default: 0] += number }
+        number = 0
+    }
+
+    mutating func finish() -> [AppNumber: UInt64] {
+        settle()
+        return others
+    }
+}
+
+extension MailboxState {
+    /// What lies between its marks and others: nothing where these are not higher.
+    func passed(
+        by marks: LaneMarks
+    ) -> (start: MessageSequence, end: MessageSequence)? {
+        var passed: (start: MessageSequence, end: MessageSequence)?
+        for lane in Lane.all where marks[lane] > acknowledged[lane] {
+            passed = (
+                start: min(passed?.start ?? acknowledged[lane], acknowledged[lane]),
+                end: max(passed?.end ?? marks[lane], marks[lane])
+            )
+        }
+        guard let passed, case let start = max(passed.start, discardedThrough), start < passed.end
+        else { return nil }
+        return (start, passed.end)
+    }
+}
