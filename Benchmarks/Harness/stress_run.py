@@ -47,17 +47,21 @@ class Plan:
     rate: float
     # Messages that wait for each device of the project whose devices come back.
     waiting: int
+    # Seconds of a flood that some of its devices miss.
+    missed: float
     payload: int = 512
 
     @staticmethod
     def full():
         """10,000 devices and 100 senders: 20,200 descriptors in all, of which 10,100 the broker's,
         which are entries of its rings' tables."""
-        return Plan(projects=100, devices_each=100, fanouts=50, window=12, rate=2, waiting=5000)
+        return Plan(projects=100, devices_each=100, fanouts=50, window=12, rate=2, waiting=5000,
+            missed=3)
 
     @staticmethod
     def quick():
-        return Plan(projects=20, devices_each=100, fanouts=10, window=4, rate=5, waiting=2000)
+        return Plan(projects=20, devices_each=100, fanouts=10, window=4, rate=5, waiting=2000,
+            missed=1)
 
 
 class Generator:
@@ -271,13 +275,25 @@ class Run:
             self.beside(
                 what, lambda: self.flooding.begin(flood), catch_up, flood=flood)
 
+        def away_in_a_flood():
+            # Only what is measured disturbs.
+            self.flooding.do("read")
+            self.settled("who had stopped reads again", self.flooding, "settle 60")
+            self.flooding.do("stop")
+            self.flooding.do(f"flood topic 256 {plan.missed}")
+
+        def read_again():
+            self.flooding.do("read")
+            self.flooding.begin("settle 60")
+
         def come_back():
             self.flooding.do("away")
             self.flooding.do(f"burst {plan.waiting}")
             self.flooding.begin("storm")
 
-        self.flooding.do("read")
-        self.beside("one project's devices come back", come_back, nothing)
+        self.beside(
+            "who missed a flood reads it", read_again, catch_up, before=away_in_a_flood)
+        self.beside("one project's devices come back", come_back, catch_up)
         self.both("read")
         for generator in (self.others, self.flooding):
             self.settled("who had stopped reads again", generator, "settle 60")
