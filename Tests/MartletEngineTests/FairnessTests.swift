@@ -154,6 +154,36 @@ struct FairnessTests {
         return sum * sum / (Double(values.count) * values.reduce(0) { $0 + $1 * $1 })
     }
 
+    @Test("FAN-2 FAN-4: whether others have messages is known for as long as that matters")
+    func activity() {
+        let world = Loopback(capacity: 4)
+        for project in 0..<3 as Range<UInt32> {
+            world.connect(Address(project: project, ordinal: 1), at: project)
+        }
+        world.settle()
+        func others(_ project: UInt32) -> Bool {
+            world.delivery.hasOthers(than: ProjectNumber(project), now: world.now)
+        }
+        func pass(_ milliseconds: Int64) {
+            world.now = Instant(rawValue: world.now.rawValue + milliseconds)
+        }
+        #expect(!others(0))
+        world.accept(0, to: [1], bodyBytes: 5)
+        world.accept(0, to: [1], bodyBytes: 5, single: true)
+        #expect(!others(0), "it is alone")
+        #expect(others(1))
+        pass(60)
+        world.accept(1, to: [1], bodyBytes: 5)
+        #expect(others(0) && others(1) && others(2))
+        pass(60)
+        #expect(others(0) && !others(1) && others(2), "the first has had none for long")
+        world.accept(1, to: [1], bodyBytes: 5, single: true)
+        pass(99)
+        #expect(others(0) && !others(1))
+        pass(1)
+        #expect(!others(0) && !others(1) && !others(2))
+    }
+
     @Test(
         "FAN-2: projects with work get equal shares, whatever the number and the size of their fanouts",
         arguments: [[1, 1], [1, 40], [1, 5, 25, 125]])

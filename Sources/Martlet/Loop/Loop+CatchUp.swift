@@ -11,19 +11,20 @@ import MartletWire
 
 extension Loop where Kernel: ~Copyable {
     mutating func catchUp() {
-        guard delivery.hasBehind, hasRoomForFrames else { return }
-        if catchUpResumes != 0 {
-            guard context.monotonic() >= catchUpResumes else { return }
-            catchUpResumes = 0
+        guard delivery.hasBehind, hasRoomForFrames, context.monotonic() >= catchUpResumes else {
+            return
         }
         let now = context.clock()
         let store = context.store
         do {
             try store.read { (transaction) throws in
                 var left = Self.catchUpCostPerTurn
+                var othersWait = false
+                defer { if left <= 0, othersWait { pauseCatchUp() } }
                 while left > 0, hasRoomForFrames, let reading = delivery.nextReading() {
                     let index = reading.index
                     let project = reading.owner.project
+                    othersWait = othersWait || delivery.hasOthers(than: project, now: now)
                     var cost = Self.catchUpCostPerReading
                     defer {
                         left -= cost
@@ -46,6 +47,10 @@ extension Loop where Kernel: ~Copyable {
             context.logger.error("a mailbox could not be read", metadata: ["error": "\(error)"])
             catchUpResumes = context.monotonic() + Self.catchUpRestMilliseconds
         }
+    }
+
+    private mutating func pauseCatchUp() {
+        catchUpResumes = context.monotonic() + Self.catchUpPauseMilliseconds
     }
 
     /// Reads a part of a log. Returns what to queue, if anything can be said yet.

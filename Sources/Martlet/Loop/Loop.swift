@@ -81,8 +81,11 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     static var waitingMax: Int { 2 * Delivery.singleAcknowledgementsMax }
     /// How long what the store could not take waits.
     static var storeRestMilliseconds: Int64 { 1000 }
-    /// How long mailboxes rest after the store could not be read.
+    /// How long mailboxes rest after the store could not be read,
     static var catchUpRestMilliseconds: Int64 { 100 }
+    /// and after a turn of them where other projects have messages: their way through the loops, the
+    /// committer and the cores is free meanwhile.
+    static var catchUpPauseMilliseconds: Int64 { 2 }
 
     let context: LoopContext
     var transport: Kernel
@@ -128,7 +131,7 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     var servedBytes = 0
     /// Bytes of frames when it was last measured whose they are.
     var measuredFrameBytes = 0
-    /// When mailboxes are read again after trouble with the store; 0 without trouble.
+    /// When mailboxes are read again, in milliseconds of the monotonic clock.
     var catchUpResumes: Int64 = 0
     var isDraining = false
     var drainBegan: UInt32 = 0
@@ -209,12 +212,15 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     }
 
     private func idleMilliseconds() -> Int {
-        if delivery.hasBehind, catchUpResumes == 0, hasRoomForFrames { return 0 }
+        guard delivery.hasBehind, hasRoomForFrames else { return quietMilliseconds() }
+        return min(Int(max(catchUpResumes - context.monotonic(), 0)), quietMilliseconds())
+    }
+
+    private func quietMilliseconds() -> Int {
         if !requests.isEmpty { return Self.handOverRestMilliseconds }
         if delivery.hasAcknowledgements, acknowledgingCount == 0 {
             return Int(Self.acknowledgeMilliseconds)
         }
-        if catchUpResumes != 0 { return Int(Self.catchUpRestMilliseconds) }
         if isDraining { return 20 }
         guard let wake = delivery.nextWake else { return 1000 }
         let left = wake.millisecondsSince1970 - context.clock().millisecondsSince1970

@@ -175,7 +175,8 @@ final class Committer: Sendable {
                 if isAgain { engine.abandon() }
                 isAgain = true
                 var done = Committed()
-                let advance = try engine.advance(now: now, in: transaction)
+                let advance = try engine.advance(
+                    now: now, commandCount: batch.count, in: transaction)
                 done.own = advance.outcomes
                 done.hasMore = advance.hasMore
                 done.outcomes.reserveCapacity(batch.count)

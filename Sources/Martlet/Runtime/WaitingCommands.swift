@@ -18,7 +18,7 @@ struct WaitingCommands {
     static let perTransactionMax = 4096
     /// Those of one project where others ask too, or fewer that take as long: some milliseconds, in which
     /// the next one's gather.
-    static let perProjectMax = 32
+    static let perProjectMax = 16
     /// Those that belong to no project's line, likewise: connections of all projects that begin.
     static let commonMax = 256
     /// Commands of one project past which it is told to come back later. What a project's senders may

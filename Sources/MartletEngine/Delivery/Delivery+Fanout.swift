@@ -24,6 +24,7 @@ extension Delivery {
     public mutating func enqueue(_ fanout: Fanout, byteCount: Int, now: Instant) {
         // Whose token has come by now gets what waited for it first.
         wake(now)
+        activity.note(fanout.project, now)
         let frame = output.arena.take(byteCount, fanout.frameKind)
         counters.fanoutsStarted += 1
         if case .one(let ordinal) = fanout.recipients {
@@ -59,6 +60,11 @@ extension Delivery {
             let visited = sessions[index].visitedThrough
             sessions[index].visitedThrough = UInt32(before.prefix { $0 <= visited }.count)
         }
+    }
+
+    /// Whether any other project had a message for somebody here of late.
+    public func hasOthers(than project: ProjectNumber, now: Instant) -> Bool {
+        activity.hasOthers(than: project, now)
     }
 
     /// Fanouts in progress here, past which `postpone` is called instead of `enqueue`.

@@ -50,6 +50,7 @@ public struct Delivery: ~Copyable {
     var unconfirmed: [Unconfirmed] = []
     /// The batch of acknowledgements that was handed on last.
     public internal(set) var lastBatch: UInt64 = 0
+    var activity = ProjectActivity()
     /// A connection has ended since acknowledgements were handed on.
     public internal(set) var hasDepartures = false
     /// Sessions looked at in this turn.

@@ -26,25 +26,34 @@ extension Engine {
     /// Scheduled messages that are sent in one step, and rows of the store that are seen to.
     private static let sendsPerStep = 64
     private static let rowsPerStep = 1024
+    /// The same where commands wait, and of each of them.
+    private static let rowsPerHurriedStep = 256
+    private static let rowsPerCommand = 16
 
     /// Does a bounded part of what is due: to be called before each batch of commands, in its
     /// transaction, and at least once a second.
+    /// - Parameter commandCount: of the batch. What is due keeps up with what comes.
     /// - Throws: where the store is in trouble; then the transaction must be abandoned.
     public mutating func advance(
-        now: Instant, in storage: borrowing some StorageWriter & ~Copyable
+        now: Instant, commandCount: Int = 0, in storage: borrowing some StorageWriter & ~Copyable
     ) throws(StorageError) -> Advance {
+        let rowsMax =
+            commandCount == 0
+            ? Self.rowsPerStep
+            : min(
+                max(commandCount * Self.rowsPerCommand, Self.rowsPerHurriedStep), Self.rowsPerStep)
         var advance = Advance(outcomes: [], hasMore: false)
         if !hasBegun {
             try storage.beginRun(now: now)
             hasBegun = true
         }
         advance.hasMore = try storage.endLostConnections(
-            now: now, limits: limits, rowsMax: Self.rowsPerStep)
+            now: now, limits: limits, rowsMax: rowsMax)
         // First, so that what is sent now finds who is inactive by now (STO-2).
         if try storage.isInactivityDue(now: now, limits: limits) {
             lastAudience?.forgetDistributions()
         }
-        if try storage.sweep(now: now, limits: limits, rowsMax: Self.rowsPerStep) {
+        if try storage.sweep(now: now, limits: limits, rowsMax: rowsMax) {
             advance.hasMore = true
         }
         // Before what comes due now: that waits behind them.

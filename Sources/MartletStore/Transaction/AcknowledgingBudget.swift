@@ -13,7 +13,7 @@ import MartletEngine
 struct AcknowledgingBudget {
     /// In units of about three microseconds: an acknowledgement, or a message that it is counted for.
     static let costMax = 4096
-    static let costPerProjectMax = 1024
+    static let costPerProjectMax = 256
     /// What a row of the inbox costs that goes.
     static let costPerInboxRow = 2
     /// Fanouts that are looked at and are none of the instance's, for one unit.
@@ -22,7 +22,7 @@ struct AcknowledgingBudget {
     static let inboxRowsPerStep = 256
     static let singlesPerStep = 256
     /// Pieces of a project's log that are looked at in one step, and the messages of one.
-    private static let piecesPerStep = 4
+    private static let piecesPerStep = 1
     static let messagesPerPiece: UInt64 = 256
 
     private var cost = 0
