@@ -24,6 +24,8 @@ public struct Engine: ~Copyable {
     /// Distinguishes messages that are not stored and were accepted in one millisecond.
     var notStoredCounter: UInt64 = 0
     let limits: MailboxLimits
+    /// Several projects ask for something: each one's part of a transaction is small.
+    public var isShared = false
     /// QUO-1.
     var rates: DeviceRates
     /// QUO-2.
@@ -166,7 +168,8 @@ public struct Engine: ~Copyable {
         _ acknowledgements: [Acknowledgement], _ sent: [SentCount], now: Instant,
         _ storage: borrowing some StorageWriter & ~Copyable
     ) throws(StorageError) -> Outcome {
-        let later = try storage.acknowledge(acknowledgements, now: now, limits: limits)
+        let later = try storage.acknowledge(
+            acknowledgements, isShared: isShared, now: now, limits: limits)
         try storage.countSent(Array(sent.prefix(Self.sentPerTransactionMax)), now: now)
         let sentLater = Array(sent.dropFirst(Self.sentPerTransactionMax))
         guard !later.isEmpty || !sentLater.isEmpty else { return .done }

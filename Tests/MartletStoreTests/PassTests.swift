@@ -60,7 +60,7 @@ struct PassTests {
         let project = try bench.project("tides")
         let instances = try bench.register(70, in: "tides")
         try bench.change(.subscribe, "all", instances, in: project)
-        let count: UInt64 = 3000
+        let count: UInt64 = 6000
         for index in 0..<2 {
             let target = SendCommand.Target.token(instances[index].token.text)
             let all = Command.send(

@@ -121,6 +121,7 @@ final class Committer: Sendable {
                 }
             }
             let batch = waiting.next()
+            engine.isShared = !waiting.isAlone
             let done = commit(batch, &engine)
             waiting.putBack(batch, done.outcomes)
             publish(batch, done, &transport)

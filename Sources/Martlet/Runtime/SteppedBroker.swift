@@ -130,6 +130,7 @@ package final class SteppedBroker<Kernel: Transport & ~Copyable> {
         _ batch: [Request],
         _ observe: (_ own: [Outcome], _ commands: [(command: Command, outcome: Outcome)]) -> Void
     ) -> Bool {
+        engine.isShared = !waiting.isAlone
         var done = committer.commit(batch, &engine)
         observe(
             done.own,

@@ -73,6 +73,9 @@ struct WaitingCommands {
     private var last: LineName?
     private var aloneCount = WaitingCommands.aloneAfter
 
+    /// Whether one project has had the transactions to itself for long.
+    var isAlone: Bool { aloneCount >= Self.aloneAfter }
+
     var isEmpty: Bool { order.isEmpty && common.count == 0 }
 
     /// - Returns: what is refused, of projects that ask for too much.
@@ -114,7 +117,7 @@ struct WaitingCommands {
     /// What goes into the next transaction.
     mutating func next() -> [Request] {
         if order.count > 1 { aloneCount = 0 }
-        let isAlone = aloneCount >= Self.aloneAfter
+        let isAlone = isAlone
         aloneCount = min(aloneCount + 1, Self.aloneAfter)
         let perProject = isAlone ? Self.perTransactionMax : Self.perProjectMax
         var batch = common.take(isAlone ? Self.perTransactionMax : Self.commonMax)

@@ -67,7 +67,7 @@ extension Engine {
             departure: Acknowledgement.Departure(
                 connectionNumber: 0, position: project.lastSequence,
                 throttleFull: Instant(millisecondsSince1970: 0), seen: now))
-        _ = try storage.acknowledge([seen], now: now, limits: limits)
+        _ = try storage.acknowledge([seen], isShared: false, now: now, limits: limits)
         for set in Self.standingSets(of: instance) {
             _ = try storage.add([ordinal.rawValue], to: set, in: project.number)
         }

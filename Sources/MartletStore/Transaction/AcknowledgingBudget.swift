@@ -12,8 +12,10 @@ import MartletEngine
 /// What the acknowledgements of a command have cost so far, and what they may in this step.
 struct AcknowledgingBudget {
     /// In units of about three microseconds: an acknowledgement, or a message that it is counted for.
-    static let costMax = 4096
-    static let costPerProjectMax = 256
+    private static let costMax = 4096
+    private static let costPerProjectMax = 2048
+    /// Where others wait for the transaction.
+    private static let costPerProjectSharedMax = 256
     /// What a row of the inbox costs that goes.
     static let costPerInboxRow = 2
     /// Fanouts that are looked at and are none of the instance's, for one unit.
@@ -22,15 +24,23 @@ struct AcknowledgingBudget {
     static let inboxRowsPerStep = 256
     static let singlesPerStep = 256
     /// Pieces of a project's log that are looked at in one step, and the messages of one.
-    private static let piecesPerStep = 1
+    private static let piecesPerStep = 4
+    private static let piecesPerSharedStep = 1
     static let messagesPerPiece: UInt64 = 256
 
+    private let perProjectMax: Int
+    private let piecesMax: Int
     private var cost = 0
     private var costs: [ProjectNumber: Int] = [:]
     private var pieces: [ProjectNumber: Set<UInt64>] = [:]
 
+    init(isShared: Bool) {
+        perProjectMax = isShared ? Self.costPerProjectSharedMax : Self.costPerProjectMax
+        piecesMax = isShared ? Self.piecesPerSharedStep : Self.piecesPerStep
+    }
+
     func hasRoom(_ project: ProjectNumber) -> Bool {
-        cost < Self.costMax && costs[project, default: 0] < Self.costPerProjectMax
+        cost < Self.costMax && costs[project, default: 0] < perProjectMax
     }
 
     mutating func charge(_ units: Int, _ project: ProjectNumber) {
@@ -53,7 +63,7 @@ struct AcknowledgingBudget {
         var next = piece
         while next <= last.rawValue / Self.messagesPerPiece {
             let known = pieces[project, default: []]
-            guard known.contains(next) || known.count < Self.piecesPerStep else { break }
+            guard known.contains(next) || known.count < piecesMax else { break }
             pieces[project, default: []].insert(next)
             next += 1
         }

@@ -22,9 +22,9 @@ extension Transaction {
     }
 
     public borrowing func acknowledge(
-        _ acknowledgements: [Acknowledgement], now: Instant, limits: MailboxLimits
+        _ acknowledgements: [Acknowledgement], isShared: Bool, now: Instant, limits: MailboxLimits
     ) throws(StorageError) -> [Acknowledgement] {
-        var budget = AcknowledgingBudget()
+        var budget = AcknowledgingBudget(isShared: isShared)
         var waiting = acknowledgements
         var later: [Acknowledgement] = []
         while !waiting.isEmpty {
