@@ -231,6 +231,16 @@ public struct Acknowledgement: Sendable {
     }
 }
 
+extension Command {
+    /// Whether what comes of it depends on who has taken which message by then.
+    public var asksWhoHas: Bool {
+        switch self {
+        case .cancel, .unregister: true
+        default: false
+        }
+    }
+}
+
 /// What came of a command. Only true once the transaction it was applied in is committed.
 public enum Outcome: Sendable {
     case project(Project)

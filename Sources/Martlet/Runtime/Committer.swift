@@ -182,6 +182,9 @@ final class Committer: Sendable {
                 done.hasMore = advance.hasMore
                 done.outcomes.reserveCapacity(batch.count)
                 for request in batch {
+                    if request.command.asksWhoHas {
+                        try finish(&done.outcomes, now, &engine, transaction)
+                    }
                     done.outcomes.append(
                         try engine.apply(request.command, now: now, in: transaction))
                 }
@@ -211,6 +214,18 @@ final class Committer: Sendable {
                 .unavailable, "The store cannot take this now (\(error)).",
                 retryDelayMilliseconds: 1000)
             return Committed(outcomes: [.refused(refusal)])
+        }
+    }
+
+    /// What has been acknowledged is there before something asks for it.
+    private func finish(
+        _ outcomes: inout [Outcome], _ now: Instant, _ engine: inout Engine,
+        _ transaction: borrowing Transaction
+    ) throws(StorageError) {
+        for index in outcomes.indices {
+            while case .unfinished(let rest) = outcomes[index] {
+                outcomes[index] = try engine.apply(rest, now: now, in: transaction)
+            }
         }
     }
 

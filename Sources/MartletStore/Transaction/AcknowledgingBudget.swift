@@ -23,6 +23,8 @@ struct AcknowledgingBudget {
     /// Of one instance, in one step.
     static let inboxRowsPerStep = 256
     static let singlesPerStep = 256
+    /// Instances that have to wait for another step, for one unit.
+    private static let postponedPerUnit = 16
     /// Pieces of a project's log that are looked at in one step, and the messages of one.
     private static let piecesPerStep = 4
     private static let piecesPerSharedStep = 1
@@ -31,6 +33,7 @@ struct AcknowledgingBudget {
     private let perProjectMax: Int
     private let piecesMax: Int
     private var cost = 0
+    private var postponedCount = 0
     private var costs: [ProjectNumber: Int] = [:]
     private var pieces: [ProjectNumber: Set<UInt64>] = [:]
 
@@ -52,6 +55,11 @@ struct AcknowledgingBudget {
         charge(counted + looked / Self.looksPerUnit, project)
     }
 
+    mutating func chargePostponed(_ project: ProjectNumber) {
+        postponedCount += 1
+        if postponedCount % Self.postponedPerUnit == 0 { charge(1, project) }
+    }
+
     mutating func beginStep() { pieces.removeAll(keepingCapacity: true) }
 
     /// Marks are to move past fanouts, the first and the last of which are these or lie outside of them.
@@ -68,7 +76,8 @@ struct AcknowledgingBudget {
             next += 1
         }
         guard next > piece else { return nil }
-        return min(last, MessageSequence(next * Self.messagesPerPiece - 1))
+        let end = (next - 1) * Self.messagesPerPiece + (Self.messagesPerPiece - 1)
+        return min(last, MessageSequence(end))
     }
 }
 

@@ -25,21 +25,29 @@ extension Transaction {
         _ acknowledgements: [Acknowledgement], isShared: Bool, now: Instant, limits: MailboxLimits
     ) throws(StorageError) -> [Acknowledgement] {
         var budget = AcknowledgingBudget(isShared: isShared)
+        // What an ended connection left is there before the next one begins.
+        var leaving: [ProjectNumber: Set<Ordinal>] = [:]
+        for one in acknowledgements where one.departure != nil {
+            leaving[one.project, default: []].insert(one.ordinal)
+        }
         var waiting = acknowledgements
         var later: [Acknowledgement] = []
         while !waiting.isEmpty {
             budget.beginStep()
             var next: [Acknowledgement] = []
-            for one in waiting {
-                // What an ended connection left is there before the next one begins.
-                guard one.departure != nil || budget.hasRoom(one.project) else {
-                    later.append(one)
-                    continue
+            for var one in waiting {
+                let isWhole = leaving[one.project]?.contains(one.ordinal) ?? false
+                if !isWhole {
+                    // Before marks move past it, with this acknowledgement or with a later one.
+                    try settleSkipped(&one, limits: limits)
+                    guard budget.hasRoom(one.project) else {
+                        later.append(one)
+                        continue
+                    }
                 }
-                budget.charge(1, one.project)
-                if let rest = try acknowledge(one, now: now, limits: limits, &budget) {
-                    next.append(rest)
-                }
+                let rest = try acknowledge(
+                    one, isWhole: isWhole, now: now, limits: limits, &budget)
+                if let rest { next.append(rest) }
             }
             try countPasses(now: now, &budget)
             waiting = next
@@ -47,9 +55,22 @@ extension Transaction {
         return later
     }
 
+    /// What a connection passed over is no entry of the log any more.
+    private borrowing func settleSkipped(
+        _ acknowledgement: inout Acknowledgement, limits: MailboxLimits
+    ) throws(StorageError) {
+        guard let skipped = acknowledgement.skipped else { return }
+        acknowledgement.skipped = nil
+        let (ordinal, project) = (acknowledgement.ordinal, acknowledgement.project)
+        guard let instance = try raw.get(.instances, .ordinal(ordinal, in: project)) else { return }
+        if let holder = acknowledgement.holder, try !isHeld(instance, by: holder) { return }
+        try settle(ordinal, in: project, skipped, limits: limits)
+    }
+
+    /// - Parameter isWhole: in one step.
     /// - Returns: what is left for another step.
     private borrowing func acknowledge(
-        _ acknowledgement: Acknowledgement, now: Instant, limits: MailboxLimits,
+        _ acknowledgement: Acknowledgement, isWhole: Bool, now: Instant, limits: MailboxLimits,
         _ budget: inout AcknowledgingBudget
     ) throws(StorageError) -> Acknowledgement? {
         let (ordinal, project) = (acknowledgement.ordinal, acknowledgement.project)
@@ -62,14 +83,15 @@ extension Transaction {
         let isFirst = row == nil
         var through = acknowledgement.through
         var single = acknowledgement.single
-        if acknowledgement.departure == nil, let row {
+        if !isWhole, let row {
             guard let end = try admit(through, by: taker, MailboxRow.state(row), &budget) else {
+                budget.chargePostponed(project)
                 return acknowledgement
             }
             through = through.limited(to: end)
             single = Array(single.prefix(AcknowledgingBudget.singlesPerStep))
-            budget.charge(single.count, project)
         }
+        budget.charge(1 + single.count, project)
         if acknowledgement.departure != nil {
             try endLostConnection(of: ordinal, in: project, now: now, limits: limits)
         }
@@ -102,7 +124,9 @@ extension Transaction {
             try setSeen(state.seen, before: before.seen, ordinal, in: project)
         }
         if lowest > before.acknowledged.lowest {
-            try removeInbox(of: ordinal, in: project, through: lowest, isTaken: true)
+            let rowCount = try removeInbox(
+                of: ordinal, in: project, through: lowest, isTaken: true)
+            budget.charge(rowCount * AcknowledgingBudget.costPerInboxRow, project)
         }
         if state.logStart > before.logStart {
             for key in try keys(.acknowledged, under: .ordinal(ordinal, in: project)) {
@@ -127,9 +151,9 @@ extension Transaction {
                     ordinal, in: project, position: departure.position, now: now, limits: limits)
             }
         }
-        let isWhole =
+        let isDone =
             through == acknowledgement.through && single.count == acknowledgement.single.count
-        return isWhole ? nil : acknowledgement.rest(behind: single.count)
+        return isDone ? nil : acknowledgement.rest(behind: single.count)
     }
 
     /// Up to where an instance's marks may move in this step; nil: not at all.
@@ -140,9 +164,8 @@ extension Transaction {
         let everything = MessageSequence(.max)
         guard let (start, end) = state.passed(by: marks) else { return everything }
         var (first, last) = (MessageSequence(start.rawValue + 1), end)
-        var rowCount = 0
         if end.rawValue - start.rawValue > AcknowledgingBudget.messagesPerPiece {
-            (last, rowCount) = try inboxRows(of: taker, behind: start, through: end)
+            last = try inboxEnd(of: taker, behind: start, through: end)
             let recipients = try Cursor(raw, .recipients)
             let fanout = try recipients.seek(.sequence(first, in: taker.project))
             let isOwn = fanout.map { Key(taker.project).isPrefix(of: $0.key) } ?? false
@@ -154,14 +177,13 @@ extension Transaction {
             }
             last = admitted
         }
-        budget.charge(rowCount * AcknowledgingBudget.costPerInboxRow, taker.project)
         return last < end ? last : everything
     }
 
-    /// How many rows of an inbox a step may take, and up to where these are.
-    private borrowing func inboxRows(
+    /// Up to where a step may take the rows of an inbox.
+    private borrowing func inboxEnd(
         of taker: Taker, behind start: MessageSequence, through end: MessageSequence
-    ) throws(StorageError) -> (last: MessageSequence, count: Int) {
+    ) throws(StorageError) -> MessageSequence {
         let prefix = Key.ordinal(taker.ordinal, in: taker.project)
         let inbox = try Cursor(raw, .inbox)
         var found = try inbox.seek(
@@ -171,10 +193,10 @@ extension Transaction {
             let sequence = MessageSequence(entry.key.loadBigEndian(UInt64.self, at: 8))
             guard sequence <= end else { break }
             count += 1
-            if count == AcknowledgingBudget.inboxRowsPerStep { return (sequence, count) }
+            if count == AcknowledgingBudget.inboxRowsPerStep { return sequence }
             found = try inbox.next()
         }
-        return (end, count)
+        return end
     }
 
     /// The last of some stream IDs that stands for what was discarded.
@@ -302,12 +324,14 @@ extension Transaction {
     }
 
     /// Deletes the inbox rows up to a sequence.
+    /// - Returns: how many there were.
+    @discardableResult
     private borrowing func removeInbox(
         of ordinal: Ordinal, in project: ProjectNumber, through: MessageSequence, isTaken: Bool
-    ) throws(StorageError) {
-        for row in try inboxRows(of: ordinal, in: project, through: through) {
-            try removeInboxRow(ordinal, row, in: project, isTaken: isTaken)
-        }
+    ) throws(StorageError) -> Int {
+        let rows = try inboxRows(of: ordinal, in: project, through: through)
+        for row in rows { try removeInboxRow(ordinal, row, in: project, isTaken: isTaken) }
+        return rows.count
     }
 
     private borrowing func inboxRows(
