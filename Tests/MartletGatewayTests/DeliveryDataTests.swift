@@ -153,14 +153,15 @@ struct DeliveryDataTests {
                 try await sdk.world.newToken(.web),
             ]
             _ = try await sdk.broker.subscribe(tokens, to: "storm", in: GatewayWorld.project)
-            for count in 1...3 {
+            // There is a day without messages after the first, and the last is in another month. All
+            // of it within the time to live, or pending ones would expire while they are read.
+            for (count, daysLater) in [(1, 0), (2, 2), (3, 15)] {
+                clock.advance(seconds: Int64(daysLater) * 86_400)
                 for _ in 0..<count {
                     _ = try await sdk.broker.send(
                         OutgoingMessage(to: .topic("storm"), Message()),
                         in: GatewayWorld.project)
                 }
-                // There is a day without messages after the first, and the last is in another month.
-                clock.advance(seconds: (count == 1 ? 2 : 15) * 86_400)
             }
             let all = days(try await get(Self.path, sdk))
             let dates = [
