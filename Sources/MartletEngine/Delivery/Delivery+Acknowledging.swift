@@ -33,15 +33,13 @@ extension Delivery {
             claimed < device.pointee.discardedThrough
             && device.pointee.acknowledged.lowest.rawValue < device.pointee.discardedThrough
         let through = isBefore ? 0 : claimed
-        if through > device.pointee.lateBarrier { device.pointee.lateLanes = [] }
+        let late = late.isEmpty ? nil : late(index, behind: through)
         let before = device.pointee.acknowledged
         let delivered = deliveredMarks(index)
         for number in 0..<UInt8(Lane.count) {
             let lane = Lane(rawValue: number)
-            var taken = min(through, delivered[lane].rawValue)
-            if device.pointee.lateLanes.contains(lane) {
-                taken = min(taken, device.pointee.lateCap)
-            }
+            let reached = late?.cap(of: through, in: lane) ?? through
+            let taken = min(reached, delivered[lane].rawValue)
             if taken > device.pointee.acknowledged[lane].rawValue {
                 device.pointee.acknowledged[lane] = MessageSequence(taken)
             }
@@ -63,6 +61,13 @@ extension Delivery {
             acknowledged.append(index)
         }
         return true
+    }
+
+    /// What came late to a session and is not acknowledged with all that came before it.
+    private mutating func late(_ index: UInt32, behind through: UInt64) -> LateDeliveries? {
+        late[index]?.acknowledged(through)
+        if late[index]?.isEmpty ?? false { late[index] = nil }
+        return late[index]
     }
 
     private func count(_ messages: UInt64, _ device: UnsafeMutablePointer<DeviceSession>) {
@@ -91,7 +96,7 @@ extension Delivery {
     mutating func keepDeparture(of index: UInt32, _ now: Instant) {
         let session = sessions + Int(index)
         let device = devices + Int(index)
-        if !session.pointee.flags.contains(.behind), device.pointee.lateLanes.isEmpty,
+        if !session.pointee.flags.contains(.behind), late[index] == nil,
             session.pointee.highestDelivered <= device.pointee.acknowledged.lowest.rawValue
         {
             moveOn(index, to: projects[session.pointee.project].pointee.finishedThrough)
@@ -106,6 +111,7 @@ extension Delivery {
                     position: MessageSequence(heardThrough(index)),
                     throttleFull: Instant(rawValue: session.pointee.throttleFull), seen: now)))
         skipped[index] = nil
+        late[index] = nil
     }
 
     /// What ended connections left behind could not be written: it is handed on again, before what came

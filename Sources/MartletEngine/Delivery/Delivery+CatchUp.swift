@@ -194,7 +194,10 @@ extension Delivery {
         let frame = output.arena.take(byteCount, .direct)
         guard output.append(frame, to: index) == .queued else { return false }
         let sequence = entry.sequence.rawValue
-        noteLate(sequence, [LaneSet(entry.lane)], index)
+        let highest = session.pointee.highestDelivered
+        if sequence < highest {
+            late[index, default: LateDeliveries()].note(sequence, in: entry.lane, behind: highest)
+        }
         moveOn(index, to: sequence)
         session.pointee.highestDelivered = max(session.pointee.highestDelivered, sequence)
         if entry.lane.isCollapsible, throttle.token > 0,
@@ -238,18 +241,6 @@ extension Delivery {
         }
         session.pointee.highestDelivered = max(session.pointee.highestDelivered, sequence)
         return true
-    }
-
-    /// A message behind one with a higher stream ID: a cumulative acknowledgement that is on its way
-    /// was sent before it came.
-    private func noteLate(_ sequence: UInt64, _ lanes: LaneSet, _ index: UInt32) {
-        let highest = sessions[Int(index)].highestDelivered
-        guard sequence < highest else { return }
-        let device = devices + Int(index)
-        let cap = device.pointee.lateLanes.isEmpty ? sequence : device.pointee.lateCap &+ 1
-        device.pointee.lateCap = min(cap, sequence) &- 1
-        device.pointee.lateLanes.formUnion(lanes)
-        device.pointee.lateBarrier = max(device.pointee.lateBarrier, highest)
     }
 
     // MARK: Ending

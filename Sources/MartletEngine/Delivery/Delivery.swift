@@ -38,6 +38,8 @@ public struct Delivery: ~Copyable {
     var taken: [UInt32: Set<UInt64>] = [:]
     /// REP-1: who was not given all that was in their mailboxes, until that is handed on.
     var skipped: [UInt32: Acknowledgement.Skipped] = [:]
+    /// TTL-4: by session, of those that were delivered something late.
+    var late: [UInt32: LateDeliveries] = [:]
     /// Sessions whose collapsible lanes are closed.
     var waking: WakeQueue
     /// Acknowledgements of sessions that are closed already, and single ones.

@@ -102,12 +102,6 @@ struct DeviceSession {
     /// Closed for a doze, for want of a token, or for both.
     var isDozing = false
     var isThrottled = false
-    /// Lanes that messages came late in: behind one with a higher stream ID. A cumulative
-    /// acknowledgement up to `lateBarrier` may have been sent before they arrived, and so acknowledges
-    /// no more in these lanes than `lateCap`; they are acknowledged singly, or by one above.
-    var lateLanes: LaneSet = []
-    var lateBarrier: UInt64 = 0
-    var lateCap: UInt64 = 0
     /// The store knows of this connection, and with it of everything that its predecessors left.
     var isStored = false
     /// Waits for that.
