@@ -24,8 +24,8 @@ public struct Engine: ~Copyable {
     /// Distinguishes messages that are not stored and were accepted in one millisecond.
     var notStoredCounter: UInt64 = 0
     let limits: MailboxLimits
-    /// Several projects ask for something: each one's part of a transaction is small.
-    public var isShared = false
+    /// Of each transaction.
+    public var acknowledgingBounds = AcknowledgingBounds.alone
     /// QUO-1.
     var rates: DeviceRates
     /// QUO-2.
@@ -58,8 +58,7 @@ public struct Engine: ~Copyable {
         self.upstreamBook = upstreamBook
     }
 
-    /// - Returns: what came of it. A refusal is an outcome; only trouble with the store throws, and
-    ///   then the transaction must be abandoned.
+    /// One command, alone in its part of a transaction.
     public mutating func apply(
         _ command: Command, now: Instant, in storage: borrowing some StorageWriter & ~Copyable
     ) throws(StorageError) -> Outcome {
@@ -93,8 +92,7 @@ public struct Engine: ~Copyable {
             try changeGroup(named: name, key: key, change, tokens: tokens, in: project, storage)
         case .send(let project, let message):
             try send(message, in: project, now: now, storage)
-        case .acknowledge(let acknowledgements, let sent):
-            try acknowledge(acknowledgements, sent, now: now, storage)
+        case .acknowledge: try apply(CollectionOfOne(command), now: now, in: storage)[0]
         case .connected(let project, let ordinal, let holder, let connection):
             try connected(ordinal, of: holder, in: project, connection, now: now, storage)
         case .rotate(let project, let ordinal, let holder, let token):
@@ -134,7 +132,7 @@ public struct Engine: ~Copyable {
     }
 
     /// Forgets what a command may make untrue.
-    private mutating func forget(_ command: Command) {
+    mutating func forget(_ command: Command) {
         switch command {
         case .send, .rotate, .cancel, .receipt, .takeReceipts, .changeProject, .upstream,
             .takeUpstream, .createGroup, .changeGroup, .createServiceAccount,
@@ -159,21 +157,6 @@ public struct Engine: ~Copyable {
     ) throws(StorageError) -> Outcome {
         try storage.removeReceipts(through: event, in: project)
         return .done
-    }
-
-    /// Messages of which one transaction is told how often they were sent.
-    private static var sentPerTransactionMax: Int { 1024 }
-
-    private func acknowledge(
-        _ acknowledgements: [Acknowledgement], _ sent: [SentCount], now: Instant,
-        _ storage: borrowing some StorageWriter & ~Copyable
-    ) throws(StorageError) -> Outcome {
-        let later = try storage.acknowledge(
-            acknowledgements, isShared: isShared, now: now, limits: limits)
-        try storage.countSent(Array(sent.prefix(Self.sentPerTransactionMax)), now: now)
-        let sentLater = Array(sent.dropFirst(Self.sentPerTransactionMax))
-        guard !later.isEmpty || !sentLater.isEmpty else { return .done }
-        return .unfinished(.acknowledge(later, sent: sentLater))
     }
 
     private func connected(

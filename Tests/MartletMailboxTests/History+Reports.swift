@@ -15,6 +15,7 @@ extension History {
     ]
 
     func compareReports() throws {
+        try world.finishRests()
         for (id, message) in model.messages.sorted(by: { $0.key < $1.key }) {
             guard let serial = message.serial, let number = numbers[id],
                 let expected = model.reports[serial]

@@ -8,6 +8,8 @@ import MartletEngine
 extension History {
     /// Messages in one transaction, each answered as the model says.
     func send(count: Int) throws {
+        // What has been taken is not replaced or discarded any more, once that is known.
+        try world.finishRests()
         var commands: [(id: UInt64, command: SendCommand)] = []
         for _ in 0..<count {
             // The same again, as a sender does that was not answered.

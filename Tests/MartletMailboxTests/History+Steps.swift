@@ -204,6 +204,7 @@ extension History {
             guard world.acknowledge(instances[id]!.ordinal, through: through, single: [through])
             else { throw Difference("an acknowledgement is refused") }
         }
+        try world.finishRests()
         tell { "\(now): crash" }
         try world.crash(isReopened: random.chance(10))
         model.crash()

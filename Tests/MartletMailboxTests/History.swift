@@ -60,12 +60,27 @@ final class History {
             limits.deviceMessagesPerMinute = random.one(of: [0, 3, 4, 6, 20])
             limits.deviceMessagesPerHour = random.one(of: [0, 8, 12, 40])
         }
-        try world.beginHistory(limits: limits, rowsMax: random.one(of: [2, 5, 1024]))
+        try world.beginHistory(
+            limits: limits, rowsMax: random.one(of: [2, 5, 1024]),
+            acknowledgingBounds: Self.bounds(&random))
         model = BrokerModel(
             limits: limits, now: world.now.millisecondsSince1970, brokenRule: brokenRule)
         tell { "\(limits)" }
         try register(random.number(1...instancesMax))
         if random.chance(5) { try gather() }
+    }
+
+    /// So small that most batches of acknowledgements take several transactions; or those of production.
+    private static func bounds(_ random: inout SeededGenerator) -> AcknowledgingBounds? {
+        guard random.chance(40) else { return nil }
+        let cost = random.number(1...4)
+        var bounds = AcknowledgingBounds(
+            costMax: cost, costPerProjectMax: cost, piecesPerStep: random.number(1...2))
+        bounds.messagesPerPiece = UInt64(random.one(of: [1, 2, 5]))
+        bounds.inboxRowsPerStep = random.number(1...3)
+        bounds.singlesPerStep = random.number(1...2)
+        bounds.sentCountsMax = random.number(1...2)
+        return bounds
     }
 
     private func gather() throws {

@@ -68,8 +68,11 @@ final class LoopDriver {
 
     func takeSent() -> [SentCount] { delivery.takeSent() }
 
-    func acknowledgementsSettled() {
-        _ = delivery.acknowledgementsSettled(delivery.lastBatch, areStored: true)
+    /// Of what was taken last.
+    var lastBatch: UInt64 { delivery.lastBatch }
+
+    func acknowledgementsSettled(_ batch: UInt64) {
+        _ = delivery.acknowledgementsSettled(batch, areStored: true)
     }
 
     func takeFrames(_ index: UInt32) -> [Frame] {

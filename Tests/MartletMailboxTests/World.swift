@@ -59,6 +59,17 @@ final class World {
     /// By the number in the body.
     private(set) var streamIDs: [UInt64: UInt64] = [:]
 
+    /// What is left of a loop's acknowledgements for the next transaction.
+    private struct Rest {
+        var loop: LoopDriver
+        var batch: UInt64
+        var command: Command
+    }
+
+    private var rests: [Rest] = []
+    /// nil: production's, and a batch of acknowledgements is done before anything else happens.
+    private var acknowledgingBounds: AcknowledgingBounds?
+
     init() throws {
         store = try Store(
             StoreConfiguration(
@@ -66,10 +77,15 @@ final class World {
         engine = Engine()
     }
 
-    /// - Parameter rowsMax: messages that a loop looks at before it turns to other sessions.
-    func beginHistory(limits: MailboxLimits, rowsMax: Int) throws {
+    /// - Parameters:
+    ///   - rowsMax: messages that a loop looks at before it turns to other sessions.
+    ///   - acknowledgingBounds: what a transaction does of the acknowledgements that wait.
+    func beginHistory(
+        limits: MailboxLimits, rowsMax: Int, acknowledgingBounds: AcknowledgingBounds? = nil
+    ) throws {
         self.limits = limits
         self.rowsMax = rowsMax
+        self.acknowledgingBounds = acknowledgingBounds
         forgetMemory()
         streamIDs = [:]
         historyCount += 1
@@ -82,6 +98,8 @@ final class World {
 
     private func forgetMemory() {
         engine = Engine(limits: limits)
+        engine.acknowledgingBounds = acknowledgingBounds ?? .alone
+        rests = []
         lines = [:]
         loops = (0..<Self.loopCount).map { _ in LoopDriver(limits: limits, rowsMax: rowsMax) }
     }
@@ -103,8 +121,23 @@ final class World {
 
     func apply(_ command: Command) throws -> Outcome { try apply([command])[0] }
 
-    /// Applies commands in one transaction and tells the loops what came of them.
+    /// Applies commands in one transaction, behind what is left of earlier ones, and tells the loops what
+    /// came of them.
     func apply(_ commands: [Command]) throws -> [Outcome] {
+        let outcomes = try commit(rests.map(\.command) + commands)
+        var left: [Rest] = []
+        for (rest, outcome) in zip(rests, outcomes) {
+            if case .unfinished(let command) = outcome {
+                left.append(Rest(loop: rest.loop, batch: rest.batch, command: command))
+            } else {
+                rest.loop.acknowledgementsSettled(rest.batch)
+            }
+        }
+        defer { rests = left }
+        return Array(outcomes.dropFirst(rests.count))
+    }
+
+    private func commit(_ commands: [Command]) throws -> [Outcome] {
         let now = now
         var isAgain = false
         let (own, outcomes) = try store.write { (transaction) throws(StorageError) in
@@ -116,11 +149,7 @@ final class World {
                 own += advance.outcomes
                 guard advance.hasMore else { break }
             }
-            var outcomes: [Outcome] = []
-            for command in commands {
-                outcomes.append(try self.engine.apply(command, now: now, in: transaction))
-            }
-            return (own, outcomes)
+            return (own, try self.engine.apply(commands, now: now, in: transaction))
         }
         engine.committed()
         publish(own + outcomes)
@@ -151,6 +180,7 @@ final class World {
     /// Time passes, and the committer and the loops see that it has.
     /// - Parameter loopsFirst: the loops do, and then the committer.
     func passTime(to instant: Instant, loopsFirst: Bool = false) throws {
+        try finishRests()
         now = instant
         if loopsFirst { try settle() }
         _ = try apply([])
@@ -170,9 +200,19 @@ final class World {
         let acknowledgements = loop.takeAcknowledgements()
         let sent = loop.takeSent()
         guard !acknowledgements.isEmpty || !sent.isEmpty else { return }
-        var outcome = try apply(.acknowledge(acknowledgements, sent: sent))
-        while case .unfinished(let rest) = outcome { outcome = try apply(rest) }
-        loop.acknowledgementsSettled()
+        let batch = loop.lastBatch
+        let outcome = try apply(.acknowledge(acknowledgements, sent: sent))
+        if case .unfinished(let rest) = outcome {
+            rests.append(Rest(loop: loop, batch: batch, command: rest))
+            if acknowledgingBounds == nil { try finishRests() }
+        } else {
+            loop.acknowledgementsSettled(batch)
+        }
+    }
+
+    /// Everything that was acknowledged is in the store.
+    func finishRests() throws {
+        while !rests.isEmpty { _ = try apply([]) }
     }
 
     // MARK: Instances
@@ -212,7 +252,10 @@ final class World {
         readsEarly: Bool = false
     ) throws {
         if let line = lines[instance.ordinal], line.loop != loop { close(instance.ordinal) }
-        if !isHasty { try handOver() }
+        if !isHasty {
+            try handOver()
+            try finishRests()
+        }
         let (mailbox, position) = try store.read { (transaction) throws in
             (
                 try transaction.mailboxState(of: instance.ordinal, in: project),

@@ -121,7 +121,7 @@ final class Committer: Sendable {
                 }
             }
             let batch = waiting.next()
-            engine.isShared = !waiting.isAlone
+            engine.acknowledgingBounds = waiting.isAlone ? .alone : .shared
             let done = commit(batch, &engine)
             waiting.putBack(batch, done.outcomes)
             publish(batch, done, &transport)
@@ -180,14 +180,8 @@ final class Committer: Sendable {
                     now: now, commandCount: batch.count, in: transaction)
                 done.own = advance.outcomes
                 done.hasMore = advance.hasMore
-                done.outcomes.reserveCapacity(batch.count)
-                for request in batch {
-                    if request.command.asksWhoHas {
-                        try finish(&done.outcomes, now, &engine, transaction)
-                    }
-                    done.outcomes.append(
-                        try engine.apply(request.command, now: now, in: transaction))
-                }
+                done.outcomes = try engine.apply(
+                    batch.lazy.map(\.command), now: now, in: transaction)
                 return done
             }
             engine.committed()
@@ -214,18 +208,6 @@ final class Committer: Sendable {
                 .unavailable, "The store cannot take this now (\(error)).",
                 retryDelayMilliseconds: 1000)
             return Committed(outcomes: [.refused(refusal)])
-        }
-    }
-
-    /// What has been acknowledged is there before something asks for it.
-    private func finish(
-        _ outcomes: inout [Outcome], _ now: Instant, _ engine: inout Engine,
-        _ transaction: borrowing Transaction
-    ) throws(StorageError) {
-        for index in outcomes.indices {
-            while case .unfinished(let rest) = outcomes[index] {
-                outcomes[index] = try engine.apply(rest, now: now, in: transaction)
-            }
         }
     }
 

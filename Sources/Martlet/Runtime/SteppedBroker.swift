@@ -28,6 +28,8 @@ package final class SteppedBroker<Kernel: Transport & ~Copyable> {
     private var committerTransport: Kernel
     private var waiting = WaitingCommands()
     package var tampering = Tampering()
+    /// Instead of production's.
+    package var acknowledgingBounds: AcknowledgingBounds?
 
     /// - Parameters:
     ///   - monotonic: milliseconds that only rise.
@@ -102,19 +104,16 @@ package final class SteppedBroker<Kernel: Transport & ~Copyable> {
         for context in contexts { _ = context.inbox.push([.drain]) }
     }
 
-    /// Commits everything that waits, and what is due.
-    /// - Parameter observe: told of each batch, in the order of its commands, before anybody else:
-    ///   what happened by itself, and what came of the commands.
+    /// Commits a transaction of what waits, and what is due.
+    /// - Parameter observe: told, in the order of the commands, before anybody else: what happened by
+    ///   itself, and what came of the commands.
     /// - Returns: whether there is more to do at once.
     package func commit(
         _ observe: (_ own: [Outcome], _ commands: [(command: Command, outcome: Outcome)]) -> Void
     ) -> Bool {
         committer.take(committer.inbox.drain(), into: &waiting, &committerTransport)
-        var hasMore = false
-        repeat {
-            hasMore = commit(waiting.next().map(tampered), observe)
-        } while !waiting.isEmpty
-        return hasMore || committer.upstream.isDue
+        let hasMore = commit(waiting.next().map(tampered), observe)
+        return hasMore || !waiting.isEmpty || committer.upstream.isDue
     }
 
     /// Commits commands of the owner's.
@@ -130,7 +129,8 @@ package final class SteppedBroker<Kernel: Transport & ~Copyable> {
         _ batch: [Request],
         _ observe: (_ own: [Outcome], _ commands: [(command: Command, outcome: Outcome)]) -> Void
     ) -> Bool {
-        engine.isShared = !waiting.isAlone
+        engine.acknowledgingBounds =
+            acknowledgingBounds ?? (waiting.isAlone ? .alone : .shared)
         var done = committer.commit(batch, &engine)
         observe(
             done.own,

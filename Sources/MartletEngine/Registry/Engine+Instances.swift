@@ -11,7 +11,7 @@ import MartletBase
 import MartletBits
 
 extension Engine {
-    func register(
+    mutating func register(
         _ new: NewInstance, now: Instant, in storage: borrowing some StorageWriter & ~Copyable
     ) throws(StorageError) -> Outcome {
         guard var project = try storage.project(id: new.project) else {
@@ -67,7 +67,7 @@ extension Engine {
             departure: Acknowledgement.Departure(
                 connectionNumber: 0, position: project.lastSequence,
                 throttleFull: Instant(millisecondsSince1970: 0), seen: now))
-        _ = try storage.acknowledge([seen], isShared: false, now: now, limits: limits)
+        _ = try apply(.acknowledge([seen]), now: now, in: storage)
         for set in Self.standingSets(of: instance) {
             _ = try storage.add([ordinal.rawValue], to: set, in: project.number)
         }

@@ -264,11 +264,12 @@ public protocol StorageWriter: StorageReader, ~Copyable {
     ) throws(StorageError) -> Bool
 
     /// Instances have taken messages, and perhaps left. Nothing, where one is another's by now.
-    /// - Parameter isShared: several projects wait for the transaction.
-    /// - Returns: what is too much for one transaction: it is told again in another one.
+    /// - Parameter all: of each loop, in this order.
+    /// - Returns: of each what is too much for one transaction: it is told again in another one.
     func acknowledge(
-        _ acknowledgements: [Acknowledgement], isShared: Bool, now: Instant, limits: MailboxLimits
-    ) throws(StorageError) -> [Acknowledgement]
+        _ all: [[Acknowledgement]], now: Instant, limits: MailboxLimits,
+        _ budget: inout AcknowledgingBudget
+    ) throws(StorageError) -> [[Acknowledgement]]
     /// The instance is connected at `now`: not away (STO-1), and inactive no more (STO-2). A connection
     /// that is told again, or takes over from another, began when that did.
     func connected(

@@ -113,6 +113,7 @@ final class World {
             clock: { clock.instant }, monotonic: { clock.milliseconds },
             loopCount: plan.loopCount, connectionsMax: plan.connectionsMax,
             transport: { [ports] in SimulatedTransport(port: ports[$0]) })
+        broker.acknowledgingBounds = plan.acknowledgingBounds
         tamper(broker)
         self.broker = broker
         phase = .running

@@ -4,6 +4,7 @@
 // Times are microseconds, chances are per thousand. Rests on Randomness.
 
 import MartletBase
+import MartletEngine
 
 /// One world.
 struct WorldPlan {
@@ -37,6 +38,8 @@ struct WorldPlan {
     var commitCost: Int64 = 400
     var failedCommitChance = 0
     var failedReadChance = 0
+    /// nil: production's.
+    var acknowledgingBounds: AcknowledgingBounds?
     /// Between two ends of the broker's process; 0: none.
     var crashMean: Int64 = 0
     /// Those of them that are asked for.
@@ -139,6 +142,20 @@ struct WorldPlan {
             isRenewing = false
         }
         if random.chance(400) { appsPerPhone = random.number(1...5) }
+        if random.chance(300) { boundAcknowledging(&random) }
+    }
+
+    /// So small that what is left of acknowledgements waits for the next transaction, and behind it what
+    /// has come since.
+    private mutating func boundAcknowledging(_ random: inout Randomness) {
+        let cost = random.number(1...8)
+        var bounds = AcknowledgingBounds(
+            costMax: 2 * cost, costPerProjectMax: cost, piecesPerStep: 1)
+        bounds.messagesPerPiece = UInt64(random.number(1...8))
+        bounds.inboxRowsPerStep = random.number(1...4)
+        bounds.singlesPerStep = random.number(1...4)
+        bounds.sentCountsMax = random.number(1...8)
+        acknowledgingBounds = bounds
     }
 
     /// Minutes instead of seconds, with as much in them.

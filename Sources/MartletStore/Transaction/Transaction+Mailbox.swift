@@ -21,33 +21,23 @@ extension Transaction {
         return state
     }
 
+    /// What one instance acknowledges keeps its order, whatever is left for later.
     public borrowing func acknowledge(
-        _ acknowledgements: [Acknowledgement], isShared: Bool, now: Instant, limits: MailboxLimits
-    ) throws(StorageError) -> [Acknowledgement] {
-        var budget = AcknowledgingBudget(isShared: isShared)
-        // What an ended connection left is there before the next one begins.
-        var leaving: [ProjectNumber: Set<Ordinal>] = [:]
-        for one in acknowledgements where one.departure != nil {
-            leaving[one.project, default: []].insert(one.ordinal)
-        }
-        var waiting = acknowledgements
-        var later: [Acknowledgement] = []
+        _ all: [[Acknowledgement]], now: Instant, limits: MailboxLimits,
+        _ budget: inout AcknowledgingBudget
+    ) throws(StorageError) -> [[Acknowledgement]] {
+        var waiting = all.indices.flatMap { from in all[from].map { (from: from, one: $0) } }
+        var later = [[Acknowledgement]](repeating: [], count: all.count)
         while !waiting.isEmpty {
             budget.beginStep()
-            var next: [Acknowledgement] = []
-            for var one in waiting {
-                let isWhole = leaving[one.project]?.contains(one.ordinal) ?? false
-                if !isWhole {
-                    // Before marks move past it, with this acknowledgement or with a later one.
-                    try settleSkipped(&one, limits: limits)
-                    guard budget.hasRoom(one.project) else {
-                        later.append(one)
-                        continue
-                    }
+            var next: [(from: Int, one: Acknowledgement)] = []
+            for (from, one) in waiting {
+                guard budget.isWhole(one) || budget.hasRoom(one.project) else {
+                    later[from].append(one)
+                    continue
                 }
-                let rest = try acknowledge(
-                    one, isWhole: isWhole, now: now, limits: limits, &budget)
-                if let rest { next.append(rest) }
+                let rest = try acknowledge(one, now: now, limits: limits, &budget)
+                if let rest { next.append((from, rest)) }
             }
             try countPasses(now: now, &budget)
             waiting = next
@@ -55,22 +45,9 @@ extension Transaction {
         return later
     }
 
-    /// What a connection passed over is no entry of the log any more.
-    private borrowing func settleSkipped(
-        _ acknowledgement: inout Acknowledgement, limits: MailboxLimits
-    ) throws(StorageError) {
-        guard let skipped = acknowledgement.skipped else { return }
-        acknowledgement.skipped = nil
-        let (ordinal, project) = (acknowledgement.ordinal, acknowledgement.project)
-        guard let instance = try raw.get(.instances, .ordinal(ordinal, in: project)) else { return }
-        if let holder = acknowledgement.holder, try !isHeld(instance, by: holder) { return }
-        try settle(ordinal, in: project, skipped, limits: limits)
-    }
-
-    /// - Parameter isWhole: in one step.
     /// - Returns: what is left for another step.
     private borrowing func acknowledge(
-        _ acknowledgement: Acknowledgement, isWhole: Bool, now: Instant, limits: MailboxLimits,
+        _ acknowledgement: Acknowledgement, now: Instant, limits: MailboxLimits,
         _ budget: inout AcknowledgingBudget
     ) throws(StorageError) -> Acknowledgement? {
         let (ordinal, project) = (acknowledgement.ordinal, acknowledgement.project)
@@ -83,18 +60,19 @@ extension Transaction {
         let isFirst = row == nil
         var through = acknowledgement.through
         var single = acknowledgement.single
-        if !isWhole, let row {
+        if !budget.isWhole(acknowledgement), let row {
             guard let end = try admit(through, by: taker, MailboxRow.state(row), &budget) else {
                 budget.chargePostponed(project)
                 return acknowledgement
             }
             through = through.limited(to: end)
-            single = Array(single.prefix(AcknowledgingBudget.singlesPerStep))
+            single = Array(single.prefix(budget.bounds.singlesPerStep))
         }
         budget.charge(1 + single.count, project)
         if acknowledgement.departure != nil {
             try endLostConnection(of: ordinal, in: project, now: now, limits: limits)
         }
+        // Before its marks move past it.
         if let skipped = acknowledgement.skipped {
             try settle(ordinal, in: project, skipped, limits: limits)
         }
@@ -164,8 +142,10 @@ extension Transaction {
         let everything = MessageSequence(.max)
         guard let (start, end) = state.passed(by: marks) else { return everything }
         var (first, last) = (MessageSequence(start.rawValue + 1), end)
-        if end.rawValue - start.rawValue > AcknowledgingBudget.messagesPerPiece {
-            last = try inboxEnd(of: taker, behind: start, through: end)
+        if end.rawValue - start.rawValue > budget.bounds.messagesPerPiece {
+            last = try inboxEnd(
+                of: taker, behind: start, through: end,
+                rowsMax: budget.bounds.inboxRowsPerStep)
             let recipients = try Cursor(raw, .recipients)
             let fanout = try recipients.seek(.sequence(first, in: taker.project))
             let isOwn = fanout.map { Key(taker.project).isPrefix(of: $0.key) } ?? false
@@ -182,7 +162,8 @@ extension Transaction {
 
     /// Up to where a step may take the rows of an inbox.
     private borrowing func inboxEnd(
-        of taker: Taker, behind start: MessageSequence, through end: MessageSequence
+        of taker: Taker, behind start: MessageSequence, through end: MessageSequence,
+        rowsMax: Int
     ) throws(StorageError) -> MessageSequence {
         let prefix = Key.ordinal(taker.ordinal, in: taker.project)
         let inbox = try Cursor(raw, .inbox)
@@ -193,7 +174,7 @@ extension Transaction {
             let sequence = MessageSequence(entry.key.loadBigEndian(UInt64.self, at: 8))
             guard sequence <= end else { break }
             count += 1
-            if count == AcknowledgingBudget.inboxRowsPerStep { return sequence }
+            if count == rowsMax { return sequence }
             found = try inbox.next()
         }
         return end
