@@ -34,6 +34,7 @@ enum DirectMessages {
         }
         var (appending, acknowledging, appendRows, acknowledgeRows) =
             (UInt64(0), UInt64(0), UInt64(0), UInt64(0))
+        var engine = Engine()
         for _ in 0..<messages / batch {
             let ordinals = (0..<batch).map { _ in
                 Universe.ordinal(Int(random.next() % UInt64(instances)))
@@ -64,12 +65,17 @@ enum DirectMessages {
             began = nanoseconds()
             try store.write { (transaction) throws(StorageError) in
                 let rows = nanoseconds()
-                for ordinal in ordinals {
-                    try transaction.acknowledge(
-                        Acknowledgement(
-                            project: fleet.project, ordinal: ordinal,
-                            through: LaneMarks(MessageSequence(sequence))),
-                        now: Instant(millisecondsSince1970: 1_800_000_000_000), limits: .none)
+                var rest = Outcome.unfinished(
+                    .acknowledge(
+                        ordinals.map {
+                            Acknowledgement(
+                                project: fleet.project, ordinal: $0,
+                                through: LaneMarks(MessageSequence(sequence)))
+                        }))
+                while case .unfinished(let command) = rest {
+                    rest = try engine.apply(
+                        command, now: Instant(millisecondsSince1970: 1_800_000_000_000),
+                        in: transaction)
                 }
                 acknowledgeRows += nanoseconds() - rows
             }

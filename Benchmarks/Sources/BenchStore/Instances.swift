@@ -39,10 +39,11 @@ enum Instances {
         try universe.add(everyone, to: .platform(app.platform))
         try universe.add(everyone, to: .app(app.number))
         try universe.addTopic(topic, number: 0, everyone)
+        var engine = Engine()
         for start in stride(from: 0, to: instances, by: batch) {
             try universe.store.write { (transaction) throws(StorageError) in
                 for position in start..<min(start + batch, instances) {
-                    try insert(position, project, transaction)
+                    try insert(position, project, &engine, transaction)
                 }
             }
         }
@@ -58,7 +59,8 @@ enum Instances {
     }
 
     static func insert(
-        _ position: Int, _ project: ProjectNumber, _ transaction: borrowing Transaction
+        _ position: Int, _ project: ProjectNumber, _ engine: inout Engine,
+        _ transaction: borrowing Transaction
     ) throws(StorageError) {
         // The store orders tokens by their bytes: the upper half of the first word rises.
         var random = Random(state: UInt64(position) &* 0x9E37_79B9_7F4A_7C15 | 1)
@@ -74,13 +76,12 @@ enum Instances {
                 app: app.number, platform: app.platform,
                 registered: Instant(millisecondsSince1970: 1_700_000_000_000)))
         try transaction.setTopicNumbers([0], of: ordinal, in: project)
-        try transaction.acknowledge(
-            Acknowledgement(
-                project: project, ordinal: ordinal, through: LaneMarks(MessageSequence(1)),
-                departure: Acknowledgement.Departure(
-                    connectionNumber: 0, position: .none,
-                    throttleFull: Instant(millisecondsSince1970: 0), seen: seen)),
-            now: seen, limits: .none)
+        let left = Acknowledgement(
+            project: project, ordinal: ordinal, through: LaneMarks(MessageSequence(1)),
+            departure: Acknowledgement.Departure(
+                connectionNumber: 0, position: .none,
+                throttleFull: Instant(millisecondsSince1970: 0), seen: seen))
+        _ = try engine.apply(.acknowledge([left]), now: seen, in: transaction)
     }
 
     static func addDevices(_ folder: String) async throws {
