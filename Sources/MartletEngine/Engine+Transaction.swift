@@ -46,9 +46,9 @@ extension Engine {
             all.map(\.acknowledgements), now: now, limits: limits, &budget)
         var outcomes: [Outcome] = []
         for (one, rest) in zip(all, rests) {
-            let sentMax = budget.bounds.sentCountsMax
-            try storage.countSent(Array(one.sent.prefix(sentMax)), now: now)
-            let sentRest = Array(one.sent.dropFirst(sentMax))
+            let sentCount = budget.admitSentCounts(one.sent.count)
+            try storage.countSent(Array(one.sent.prefix(sentCount)), now: now)
+            let sentRest = Array(one.sent.dropFirst(sentCount))
             let isDone = rest.isEmpty && sentRest.isEmpty
             outcomes.append(isDone ? .done : .unfinished(.acknowledge(rest, sent: sentRest)))
         }

@@ -66,6 +66,10 @@ final class LoopDriver {
         delivery.hasAcknowledgements ? delivery.takeAcknowledgements() : []
     }
 
+    func takeUrgentAcknowledgements() -> [Acknowledgement] {
+        delivery.hasUrgentAcknowledgements ? delivery.takeUrgentAcknowledgements() : []
+    }
+
     func takeSent() -> [SentCount] { delivery.takeSent() }
 
     /// Of what was taken last.

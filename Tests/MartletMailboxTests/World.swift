@@ -197,8 +197,12 @@ final class World {
     }
 
     private func handOver(_ loop: LoopDriver) throws {
-        let acknowledgements = loop.takeAcknowledgements()
-        let sent = loop.takeSent()
+        try handOver(loop, loop.takeAcknowledgements(), loop.takeSent())
+    }
+
+    private func handOver(
+        _ loop: LoopDriver, _ acknowledgements: [Acknowledgement], _ sent: [SentCount]
+    ) throws {
         guard !acknowledgements.isEmpty || !sent.isEmpty else { return }
         let batch = loop.lastBatch
         let outcome = try apply(.acknowledge(acknowledgements, sent: sent))
@@ -276,9 +280,9 @@ final class World {
         let line = Line(loop: loop, index: index, number: connectionCount)
         lines[instance.ordinal] = line
         if readsEarly { try settle() }
-        // The committer takes a loop's acknowledgements and requests in their order; another loop's,
-        // of which the last connection was, may come later.
-        try handOver(loops[loop])
+        // The committer takes what a loop hands over in its order; another loop's, of which the last
+        // connection was, may come later.
+        try handOver(loops[loop], loops[loop].takeUrgentAcknowledgements(), [])
         if !isHasty { try handOver() }
         try tellConnected(instance)
         loops[loop].stored(line.index, connectionNumber: line.number)

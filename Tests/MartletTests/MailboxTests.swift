@@ -132,6 +132,27 @@ struct MailboxTests {
         try await test.broker.close()
     }
 
+    @Test("STO-1 TTL-4 a device that names the notice when it connects again is not told once more")
+    func namesNotice() async throws {
+        let test = try await open(TestClock()) { $0.deviceMessagesPerMinute = 0 }
+        let (first, credentials) = try test.newDevice()
+        first.close()
+        let sender = try test.sender()
+        for number in 1...102 {
+            try sender.send(to: .token(credentials.token), n: "\(number)")
+        }
+        let device = try test.connect(credentials)
+        let frame = try device.next()
+        guard case .deleted(let deleted) = frame else { throw Peer.Failure.unexpected(frame) }
+        #expect(try device.number() == "102")
+        device.close()
+        let next = try test.connect(credentials, taken: [deleted.streamID])
+        #expect(try next.number() == "102")
+        try next.roundTrip()
+        #expect(!next.hasMore(milliseconds: 50))
+        try await test.broker.close()
+    }
+
     @Test("STO-1 messages for a device that is awake are on their way, however many, however slow")
     func doesNotOverflow() async throws {
         let test = try await open(TestClock()) { $0.deviceMessagesPerMinute = 0 }

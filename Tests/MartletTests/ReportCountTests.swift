@@ -33,6 +33,26 @@ struct ReportCountTests {
         return report
     }
 
+    @Test("REP-1 REG-3: what a device acknowledges with its last breath was delivered")
+    func leaves() async throws {
+        let test = try await TestBroker.open()
+        let (device, credentials) = try test.newDevice()
+        let sender = try test.sender()
+        let sent = try sender.send(to: .token(credentials.token))
+        let message = try device.message()
+        var writer = WireWriter()
+        ClientFrame.acknowledge(Acknowledge(through: message.streamID)).encode(into: &writer)
+        ClientFrame.unregister(UnregisterRequest(correlation: 9)).encode(into: &writer)
+        try device.send(raw: writer.bytes)
+        try device.waitForEnd()
+        let counts = try test.broker.report(
+            of: MessageID.text(sent.messageNumber, projectID: project), in: project
+        ).counts
+        #expect(counts.acknowledged == 1 && counts.unregistered == 0 && addsUp(counts))
+        sender.close()
+        try await test.broker.close()
+    }
+
     @Test(
         "REP-1 REP-2: one has it, one is away, one is rate-limited; those that miss it get the next one, and nobody else does"
     )

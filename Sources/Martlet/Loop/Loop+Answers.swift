@@ -27,7 +27,7 @@ extension Loop where Kernel: ~Copyable {
                 mine.connectionNumber < number
             else { return }
             replace(connections + Int(mine.index))
-            handOverDepartures()
+            handOverUrgent()
         case .disconnect(let project, let ordinal, let holder):
             guard let mine = delivery.session(of: ordinal, in: project) else { return }
             let connection = connections + Int(mine.index)
@@ -57,7 +57,7 @@ extension Loop where Kernel: ~Copyable {
     private mutating func settleAcknowledgements(
         _ batch: UInt64, _ areStored: Bool, _ departures: [Acknowledgement]
     ) {
-        acknowledgingCount -= 1
+        gathered.remove(batch)
         if !areStored, !isDraining {
             delivery.keep(departures)
             lastAcknowledged = context.monotonic() + Self.storeRestMilliseconds

@@ -163,7 +163,7 @@ extension Loop where Kernel: ~Copyable {
                 position: project.lastSequence,
                 state: state, taken: taken, connectionNumber: number), now: context.clock())
         if let replaced { replace(connections + Int(replaced)) }
-        handOverDepartures()
+        handOverUrgent()
         tellConnected(connection)
         for (other, loop) in context.peers.all.enumerated() where other != context.number {
             let message = LoopMessage.connected(project.number, ordinal, connectionNumber: number)

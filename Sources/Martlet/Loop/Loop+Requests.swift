@@ -101,6 +101,8 @@ extension Loop where Kernel: ~Copyable {
         case .unregister(let frame):
             guard case .device(let project, let ordinal, let holder) = connection.pointee.principal
             else { throw Self.onlyDevices() }
+            // What it has taken was delivered.
+            handOverWaiting()
             try ask(
                 .unregister(project: project, ordinal: ordinal, holder: holder), frame.correlation,
                 connection)

@@ -113,10 +113,10 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     var lastAcknowledged: Int64 = 0
     /// Since when there is something sent that the committer was not told; nil: there is nothing.
     private var sentSince: Int64?
-    /// Batches of acknowledgements of this loop that the committer has. With one there further ones
-    /// gather here, so that devices cannot tell them faster than they are written; but what ended
-    /// connections leave behind goes before the next one of their instance.
-    var acknowledgingCount = 0
+    /// Batches of everything acknowledged that the committer has. With one there further ones gather here,
+    /// so that devices cannot tell them faster than they are written; but what is urgent goes before what
+    /// depends on it.
+    var gathered: Set<UInt64> = []
     /// RCP-1: senders that listen, and those of them that may have receipts to be sent.
     var listening: [ProjectNumber: [ConnectionID]] = [:]
     var receiptsDue: [ConnectionID] = []
@@ -218,7 +218,7 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
 
     private func quietMilliseconds() -> Int {
         if !requests.isEmpty { return Self.handOverRestMilliseconds }
-        if delivery.hasAcknowledgements, acknowledgingCount == 0 {
+        if delivery.hasAcknowledgements, gathered.isEmpty {
             return Int(Self.acknowledgeMilliseconds)
         }
         if isDraining { return 20 }
@@ -364,26 +364,30 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
             sentSince = since
             isDue = now - since >= Self.sentMilliseconds
         }
-        guard isDraining || acknowledgingCount == 0 && isDue else { return }
+        guard isDraining || gathered.isEmpty && isDue else { return }
         lastAcknowledged = now
         requestAcknowledgement()
         handOverRequests()
     }
 
-    /// What ended connections left behind is handed over at once.
-    mutating func handOverDepartures() {
-        if delivery.hasDepartures { requestAcknowledgement() }
+    /// What ended connections left behind, and what devices say they have taken when they connect.
+    mutating func handOverUrgent() {
+        guard delivery.hasUrgentAcknowledgements else { return }
+        request(.acknowledge(delivery.takeUrgentAcknowledgements()))
     }
 
+    /// Everything, for what is asked next depends on it.
     mutating func handOverWaiting() {
         if delivery.hasAcknowledgements { requestAcknowledgement() }
     }
 
     private mutating func requestAcknowledgement() {
-        acknowledgingCount += 1
         sentSince = nil
-        let command = Command.acknowledge(
-            delivery.takeAcknowledgements(), sent: delivery.takeSent())
+        request(.acknowledge(delivery.takeAcknowledgements(), sent: delivery.takeSent()))
+        gathered.insert(delivery.lastBatch)
+    }
+
+    private mutating func request(_ command: Command) {
         requests.append(
             Request(
                 command: command,

@@ -196,9 +196,13 @@ final class Committer: Sendable {
             if batch.count > 1 {
                 var all = Committed()
                 for request in batch {
-                    let one = commit([request], &engine)
-                    all.outcomes += one.outcomes
+                    var one = commit([request], &engine)
                     all.own += one.own
+                    while case .unfinished(let rest) = one.outcomes[0] {
+                        one = commit([Request(command: rest, reply: request.reply)], &engine)
+                        all.own += one.own
+                    }
+                    all.outcomes += one.outcomes
                     all.hasMore = one.hasMore
                 }
                 return all

@@ -38,10 +38,11 @@ struct WaitingCommands {
             first = 0
         }
 
-        /// Takes the first ones out that weigh no more together, one at least.
-        mutating func take(_ weightMax: Int) -> [Request] {
+        /// Takes the first ones out that weigh no more together, one at least, unless that has to wait for
+        /// acknowledgements.
+        mutating func take(_ weightMax: Int, canAsk: Bool = true) -> [Request] {
             var (end, weight) = (first, 0)
-            while end < requests.count {
+            while end < requests.count, canAsk || !requests[end].command.asksWhoHas {
                 weight += requests[end].command.weight
                 guard weight <= weightMax || end == first else { break }
                 end += 1
@@ -125,7 +126,7 @@ struct WaitingCommands {
         for line in order {
             let room = min(perProject, Self.perTransactionMax - batch.count)
             if room > 0 {
-                let taken = lines[line]!.take(room)
+                let taken = lines[line]!.take(room, canAsk: common.count == 0)
                 lineCount -= taken.count
                 batch += taken
             }

@@ -33,12 +33,12 @@ extension Delivery {
             claimed < device.pointee.discardedThrough
             && device.pointee.acknowledged.lowest.rawValue < device.pointee.discardedThrough
         let through = isBefore ? 0 : claimed
-        let late = late.isEmpty ? nil : late(index, behind: through)
+        let cameLate = late.isEmpty ? nil : lateDeliveries(to: index, behind: through)
         let before = device.pointee.acknowledged
         let delivered = deliveredMarks(index)
         for number in 0..<UInt8(Lane.count) {
             let lane = Lane(rawValue: number)
-            let reached = late?.cap(of: through, in: lane) ?? through
+            let reached = cameLate?.cap(of: through, in: lane) ?? through
             let taken = min(reached, delivered[lane].rawValue)
             if taken > device.pointee.acknowledged[lane].rawValue {
                 device.pointee.acknowledged[lane] = MessageSequence(taken)
@@ -64,7 +64,9 @@ extension Delivery {
     }
 
     /// What came late to a session and is not acknowledged with all that came before it.
-    private mutating func late(_ index: UInt32, behind through: UInt64) -> LateDeliveries? {
+    private mutating func lateDeliveries(
+        to index: UInt32, behind through: UInt64
+    ) -> LateDeliveries? {
         late[index]?.acknowledged(through)
         if late[index]?.isEmpty ?? false { late[index] = nil }
         return late[index]
@@ -96,13 +98,13 @@ extension Delivery {
     mutating func keepDeparture(of index: UInt32, _ now: Instant) {
         let session = sessions + Int(index)
         let device = devices + Int(index)
-        if !session.pointee.flags.contains(.behind), late[index] == nil,
+        if !session.pointee.flags.contains(.behind),
             session.pointee.highestDelivered <= device.pointee.acknowledged.lowest.rawValue
         {
             moveOn(index, to: projects[session.pointee.project].pointee.finishedThrough)
             device.pointee.acknowledged.formMaximum(deliveredMarks(index))
         }
-        hasDepartures = true
+        hasUrgentAcknowledgements = true
         closedAcknowledgements.append(
             acknowledgement(
                 of: index,
@@ -119,7 +121,17 @@ extension Delivery {
     public mutating func keep(_ departures: [Acknowledgement]) {
         guard !departures.isEmpty else { return }
         closedAcknowledgements.insert(contentsOf: departures, at: 0)
-        hasDepartures = true
+        hasUrgentAcknowledgements = true
+    }
+
+    /// What is to be in the store before what follows, and no more: marks that rise go on gathering.
+    public mutating func takeUrgentAcknowledgements() -> [Acknowledgement] {
+        var result: [Acknowledgement] = []
+        swap(&result, &closedAcknowledgements)
+        singleCount = 0
+        hasUrgentAcknowledgements = false
+        lastBatch &+= 1
+        return result
     }
 
     /// Whether there are acknowledgements to hand on.
@@ -132,11 +144,7 @@ extension Delivery {
 
     /// What was acknowledged since the last call, each session's latest once.
     public mutating func takeAcknowledgements() -> [Acknowledgement] {
-        var result: [Acknowledgement] = []
-        swap(&result, &closedAcknowledgements)
-        singleCount = 0
-        hasDepartures = false
-        lastBatch &+= 1
+        var result = takeUrgentAcknowledgements()
         result.reserveCapacity(result.count + acknowledged.count)
         for index in acknowledged {
             let session = sessions + Int(index)

@@ -54,7 +54,7 @@ public struct Delivery: ~Copyable {
     public internal(set) var lastBatch: UInt64 = 0
     var activity = ProjectActivity()
     /// A connection has ended since acknowledgements were handed on.
-    public internal(set) var hasDepartures = false
+    public internal(set) var hasUrgentAcknowledgements = false
     /// Sessions looked at in this turn.
     var looks = 0
     /// What the walk that is on comes along with, and whom it comes to.
@@ -174,6 +174,7 @@ public struct Delivery: ~Copyable {
         if !attachment.taken.isEmpty {
             taken[index] = Set(attachment.taken)
             keepSingle(index, attachment.taken)
+            hasUrgentAcknowledgements = true
         }
         queueCatchUp(index)
         return replaced

@@ -6,7 +6,7 @@
 
 import MartletBase
 
-/// Of one connection, since the last acknowledgement above all of it.
+/// Of one connection: what no acknowledgement has named a message behind yet.
 struct LateDeliveries {
     /// Messages of a lane that came behind the same one. A lane is delivered in order, so of two episodes
     /// of it the later one has the higher numbers.

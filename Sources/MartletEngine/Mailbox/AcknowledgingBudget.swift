@@ -4,8 +4,8 @@
 // one device that comes back to a hundred thousand messages acknowledges as many: so each project has a
 // bounded part, in steps that are bounded too, and what is over comes in the next transaction. An
 // acknowledgement that is applied up to some message only is as good as one that was sent there. What
-// belongs to a connection that ended is there with its end, and what a device has said when it connected
-// is there with its beginning: its mailbox is read behind that. Rests on Command.
+// belongs to a connection that ended is there with its end, and what a device named when it connected is
+// there with its beginning: its mailbox is read behind that. Rests on Command.
 
 package import MartletBase
 
@@ -20,7 +20,7 @@ public struct AcknowledgingBounds: Sendable {
     /// Pieces of a project's log that are looked at in one step, and the messages of one.
     package var piecesPerStep: Int
     package var messagesPerPiece: UInt64 = 256
-    /// Messages of which a loop tells how often they were sent.
+    /// Messages of which loops tell how often they were sent.
     package var sentCountsMax = 1024
 
     package init(costMax: Int, costPerProjectMax: Int, piecesPerStep: Int) {
@@ -46,9 +46,16 @@ public struct AcknowledgingBudget {
     /// Instances that have to wait for another step, for one unit.
     private static let postponedPerUnit = 16
 
+    /// Single ones of instances that connect, which are applied at once: a device names as many as it
+    /// likes.
+    private static let singlesOfConnectingMax = 4096
+
     package let bounds: AcknowledgingBounds
-    /// Instances whose connections end or begin in the transaction.
-    private var whole: [ProjectNumber: Set<Ordinal>] = [:]
+    /// Instances whose connections end in the transaction, and those whose begin.
+    private var leaving: [ProjectNumber: Set<Ordinal>] = [:]
+    private var connecting: [ProjectNumber: Set<Ordinal>] = [:]
+    private var singlesOfConnecting = 0
+    private var sentCounts = 0
     private var cost = 0
     private var postponedCount = 0
     private var costs: [ProjectNumber: Int] = [:]
@@ -61,10 +68,10 @@ public struct AcknowledgingBudget {
             switch command {
             case .acknowledge(let acknowledgements, _):
                 for one in acknowledgements where one.departure != nil {
-                    whole[one.project, default: []].insert(one.ordinal)
+                    leaving[one.project, default: []].insert(one.ordinal)
                 }
             case .connected(let project, let ordinal, _, _):
-                whole[project, default: []].insert(ordinal)
+                connecting[project, default: []].insert(ordinal)
             default: break
             }
         }
@@ -72,7 +79,26 @@ public struct AcknowledgingBudget {
 
     /// Whether everything that an instance has acknowledged is applied in this transaction.
     package func isWhole(_ acknowledgement: Acknowledgement) -> Bool {
-        whole[acknowledgement.project]?.contains(acknowledgement.ordinal) ?? false
+        let (project, ordinal) = (acknowledgement.project, acknowledgement.ordinal)
+        return leaving[project]?.contains(ordinal) ?? false
+            || acknowledgement.single.isEmpty && connecting[project]?.contains(ordinal) ?? false
+    }
+
+    /// Whether an instance's single ones are applied at once, whatever else waits.
+    package mutating func takesSingles(of acknowledgement: Acknowledgement) -> Bool {
+        guard !acknowledgement.single.isEmpty,
+            connecting[acknowledgement.project]?.contains(acknowledgement.ordinal) ?? false,
+            singlesOfConnecting < Self.singlesOfConnectingMax
+        else { return false }
+        singlesOfConnecting += acknowledgement.single.count
+        return true
+    }
+
+    /// - Returns: of how many more messages it may be told how often they were sent.
+    mutating func admitSentCounts(_ count: Int) -> Int {
+        let admitted = min(count, bounds.sentCountsMax - sentCounts)
+        sentCounts += admitted
+        return admitted
     }
 
     package func hasRoom(_ project: ProjectNumber) -> Bool {
@@ -115,6 +141,14 @@ public struct AcknowledgingBudget {
 }
 
 extension Acknowledgement {
+    /// Its single stream IDs, which are none of its any more.
+    package mutating func takeSingles() -> Acknowledgement {
+        defer { single = [] }
+        return Acknowledgement(
+            project: project, ordinal: ordinal, holder: holder, through: LaneMarks(.none),
+            single: single)
+    }
+
     /// What is left of it when its marks have been raised in part only, and its first single stream IDs
     /// were seen to.
     package func rest(behind singleCount: Int) -> Acknowledgement {

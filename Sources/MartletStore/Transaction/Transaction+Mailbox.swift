@@ -28,15 +28,21 @@ extension Transaction {
     ) throws(StorageError) -> [[Acknowledgement]] {
         var waiting = all.indices.flatMap { from in all[from].map { (from: from, one: $0) } }
         var later = [[Acknowledgement]](repeating: [], count: all.count)
+        for index in waiting.indices where budget.takesSingles(of: waiting[index].one) {
+            let singles = waiting[index].one.takeSingles()
+            _ = try acknowledge(singles, isWhole: true, now: now, limits: limits, &budget)
+        }
         while !waiting.isEmpty {
             budget.beginStep()
             var next: [(from: Int, one: Acknowledgement)] = []
             for (from, one) in waiting {
-                guard budget.isWhole(one) || budget.hasRoom(one.project) else {
+                let isWhole = budget.isWhole(one)
+                guard isWhole || budget.hasRoom(one.project) else {
                     later[from].append(one)
                     continue
                 }
-                let rest = try acknowledge(one, now: now, limits: limits, &budget)
+                let rest = try acknowledge(
+                    one, isWhole: isWhole, now: now, limits: limits, &budget)
                 if let rest { next.append((from, rest)) }
             }
             try countPasses(now: now, &budget)
@@ -45,9 +51,10 @@ extension Transaction {
         return later
     }
 
+    /// - Parameter isWhole: in one step.
     /// - Returns: what is left for another step.
     private borrowing func acknowledge(
-        _ acknowledgement: Acknowledgement, now: Instant, limits: MailboxLimits,
+        _ acknowledgement: Acknowledgement, isWhole: Bool, now: Instant, limits: MailboxLimits,
         _ budget: inout AcknowledgingBudget
     ) throws(StorageError) -> Acknowledgement? {
         let (ordinal, project) = (acknowledgement.ordinal, acknowledgement.project)
@@ -56,11 +63,21 @@ extension Transaction {
         guard let instance = try raw.get(.instances, key) else { return nil }
         if let holder = acknowledgement.holder, try !isHeld(instance, by: holder) { return nil }
         let taker = try Taker(instance, ordinal, in: project)
+        var acknowledgement = acknowledgement
+        if acknowledgement.departure != nil {
+            try endLostConnection(of: ordinal, in: project, now: now, limits: limits)
+        }
+        // Before its marks move past it, with this acknowledgement or with a later one.
+        if let skipped = acknowledgement.skipped {
+            acknowledgement.skipped = nil
+            budget.charge(1, project)
+            try settle(ordinal, in: project, skipped, limits: limits)
+        }
         let row = try raw.get(.mailboxes, key)
         let isFirst = row == nil
         var through = acknowledgement.through
         var single = acknowledgement.single
-        if !budget.isWhole(acknowledgement), let row {
+        if !isWhole, let row {
             guard let end = try admit(through, by: taker, MailboxRow.state(row), &budget) else {
                 budget.chargePostponed(project)
                 return acknowledgement
@@ -69,13 +86,6 @@ extension Transaction {
             single = Array(single.prefix(budget.bounds.singlesPerStep))
         }
         budget.charge(1 + single.count, project)
-        if acknowledgement.departure != nil {
-            try endLostConnection(of: ordinal, in: project, now: now, limits: limits)
-        }
-        // Before its marks move past it.
-        if let skipped = acknowledgement.skipped {
-            try settle(ordinal, in: project, skipped, limits: limits)
-        }
         var notice = try notice(among: single, of: ordinal, in: project)
         if notice != nil {
             // What was discarded since is another notice, which may be among them too.
