@@ -107,18 +107,24 @@ struct MailboxTests {
         try await test.broker.close()
     }
 
-    @Test("STO-1 the 101st stored message discards all, which is told once, with the count")
-    func overflows() async throws {
-        let test = try await open(TestClock()) { $0.deviceMessagesPerMinute = 0 }
+    /// A device that comes back to so many messages, and is told first that most were discarded.
+    private func returning(
+        behind count: Int, _ test: TestBroker
+    ) throws -> (device: Peer, credentials: InstanceCredentials, deleted: Deleted) {
         let (first, credentials) = try test.newDevice()
         first.close()
         let sender = try test.sender()
-        for number in 1...103 {
-            try sender.send(to: .token(credentials.token), n: "\(number)")
-        }
+        for number in 1...count { try sender.send(to: .token(credentials.token), n: "\(number)") }
         let device = try test.connect(credentials)
         let frame = try device.next()
         guard case .deleted(let deleted) = frame else { throw Peer.Failure.unexpected(frame) }
+        return (device, credentials, deleted)
+    }
+
+    @Test("STO-1 the 101st stored message discards all, which is told once, with the count")
+    func overflows() async throws {
+        let test = try await open(TestClock()) { $0.deviceMessagesPerMinute = 0 }
+        let (device, credentials, deleted) = try returning(behind: 103, test)
         #expect(deleted.count == 101)
         #expect(try device.number() == "102")
         let last = try device.message()
@@ -135,15 +141,7 @@ struct MailboxTests {
     @Test("STO-1 TTL-4 a device that names the notice when it connects again is not told once more")
     func namesNotice() async throws {
         let test = try await open(TestClock()) { $0.deviceMessagesPerMinute = 0 }
-        let (first, credentials) = try test.newDevice()
-        first.close()
-        let sender = try test.sender()
-        for number in 1...102 {
-            try sender.send(to: .token(credentials.token), n: "\(number)")
-        }
-        let device = try test.connect(credentials)
-        let frame = try device.next()
-        guard case .deleted(let deleted) = frame else { throw Peer.Failure.unexpected(frame) }
+        let (device, credentials, deleted) = try returning(behind: 102, test)
         #expect(try device.number() == "102")
         device.close()
         let next = try test.connect(credentials, taken: [deleted.streamID])
