@@ -85,7 +85,10 @@ enum Instances {
     }
 
     static func addDevices(_ folder: String) async throws {
-        let broker = try await Broker.open(BrokerConfiguration(folder: folder))
+        var configuration = BrokerConfiguration(folder: folder)
+        // Ten thousand subscribe at once, and not as fast as a project's senders may ask for it.
+        configuration.limits.topicChangesPerSecond = 0
+        let broker = try await Broker.open(configuration)
         var devices: [InstanceCredentials] = []
         try await withThrowingTaskGroup(of: InstanceCredentials.self) { group in
             for _ in 0...returning {
