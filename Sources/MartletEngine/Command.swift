@@ -52,6 +52,8 @@ public enum Command: Sendable {
     case upstream(UpstreamCommand)
     /// UPS-1: senders have taken these messages of the project's devices.
     case takeUpstream(project: ProjectNumber, numbers: [UInt64])
+    /// REP-1: what gathered of messages that are not stored (TTL-2).
+    case count([DayCount])
 }
 
 /// A server key to be: ID, name and digest, made at the edge.

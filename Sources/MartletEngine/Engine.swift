@@ -14,15 +14,9 @@ import MartletCondition
 
 /// Applies commands to a storage transaction. One value per broker, used by its committer alone.
 public struct Engine: ~Copyable {
-    let programs: SharedPrograms
-    /// The subscribers of the topic that was sent to last, as long as nothing but sends came since: a
-    /// burst to one topic reads them once, and loops see that its messages are for the same instances.
-    var lastAudience: TopicAudience?
-    /// REP-1: how many of the recipients of the last message have each app, as long as nobody comes or
-    /// goes.
-    var lastShares: (recipients: RecipientSet, shares: [AppNumber: UInt64])?
-    /// Distinguishes messages that are not stored and were accepted in one millisecond.
-    var notStoredCounter: UInt64 = 0
+    /// Remembers the last one as long as nothing but sends comes.
+    var audiences: Audiences
+    let notStoredNumbers: NotStoredNumbers
     let limits: MailboxLimits
     /// Of each transaction.
     public var acknowledgingBounds = AcknowledgingBounds.alone
@@ -46,9 +40,11 @@ public struct Engine: ~Copyable {
     /// - Parameter quotas: those that others ask and take from as well; nil: this engine's alone.
     public init(
         programs: SharedPrograms = SharedPrograms(), limits: MailboxLimits = MailboxLimits(),
-        book: FanoutBook? = nil, quotas: ProjectQuotas? = nil, upstreamBook: UpstreamBook? = nil
+        book: FanoutBook? = nil, quotas: ProjectQuotas? = nil, upstreamBook: UpstreamBook? = nil,
+        notStoredNumbers: NotStoredNumbers = NotStoredNumbers()
     ) {
-        self.programs = programs
+        audiences = Audiences(programs: programs, limits: limits)
+        self.notStoredNumbers = notStoredNumbers
         self.limits = limits
         self.book = book
         self.quotas = quotas ?? ProjectQuotas(limits)
@@ -106,6 +102,7 @@ public struct Engine: ~Copyable {
         case .upstream(let message): try acceptUpstream(message, now: now, storage)
         case .takeUpstream(let project, let numbers):
             try takeUpstream(numbers, in: project, storage)
+        case .count(let days): try count(days, storage)
         }
     }
 
@@ -121,8 +118,7 @@ public struct Engine: ~Copyable {
 
     /// What was applied since then was thrown away, whether it will be applied again or not.
     public mutating func abandon() {
-        lastAudience = nil
-        lastShares = nil
+        audiences.forget()
         hasBegun = isBegun
         rates.abandon()
         upstreamRates.abandon()
@@ -134,21 +130,27 @@ public struct Engine: ~Copyable {
     /// Forgets what a command may make untrue.
     mutating func forget(_ command: Command) {
         switch command {
-        case .send, .rotate, .cancel, .receipt, .takeReceipts, .changeProject, .upstream,
+        case .send, .count, .rotate, .cancel, .receipt, .takeReceipts, .changeProject, .upstream,
             .takeUpstream, .createGroup, .changeGroup, .createServiceAccount,
             .revokeServiceAccount:
             break
         case .acknowledge(let acknowledgements, _):
             for one in acknowledgements where one.departure != nil {
-                lastAudience?.forgetInactive(one.ordinal, in: one.project)
+                audiences.lastTopic?.forgetInactive(one.ordinal, in: one.project)
             }
         case .connected(let project, let ordinal, _, _):
-            lastAudience?.forgetInactive(ordinal, in: project)
+            audiences.lastTopic?.forgetInactive(ordinal, in: project)
         case .createProject, .createKey, .revokeKey, .register, .unregister, .changeTopics,
             .changeTopic:
-            lastAudience = nil
-            lastShares = nil
+            audiences.forget()
         }
+    }
+
+    private func count(
+        _ days: [DayCount], _ storage: borrowing some StorageWriter & ~Copyable
+    ) throws(StorageError) -> Outcome {
+        try storage.count(days)
+        return .done
     }
 
     private func takeReceipts(

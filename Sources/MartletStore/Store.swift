@@ -4,7 +4,7 @@
 // is ~Copyable and lives for one call, so nothing borrowed from the map can outlive it, and no
 // reader can pin old pages for long. Rests on Environment.
 
-import MartletBase
+public import MartletBase
 public import MartletEngine
 
 /// Where and how large a store begins.
@@ -61,6 +61,7 @@ public final class Store: Sendable {
     private let environment: Environment
     private let faults: StoreFaults?
     private let settlings = Settlings()
+    private let setChanges = SetChanges()
     private let reportsPerProjectMax: Int
 
     /// - Throws: `StoreOpenError` or `StorageError`.
@@ -80,7 +81,7 @@ public final class Store: Sendable {
         if let fault = faults?.beforeRead() { throw fault }
         let raw = try environment.beginRead()
         defer { environment.endRead(raw) }
-        return try body(Transaction(raw))
+        return try body(Transaction(raw, setChanges))
     }
 
     /// Runs `body` in the one writing transaction and makes it durable. When `body` throws, nothing
@@ -93,8 +94,8 @@ public final class Store: Sendable {
             let result: Result
             do throws(StorageError) {
                 let tally = ReportTally()
-                result = try body(Transaction(raw, settlings, tally))
-                try Transaction(raw, settlings, tally).writeTally(
+                result = try body(Transaction(raw, setChanges, settlings, tally))
+                try Transaction(raw, setChanges, settlings, tally).writeTally(
                     reportsMax: reportsPerProjectMax)
                 if let fault = faults?.beforeCommit() { throw fault }
             } catch {
@@ -125,16 +126,30 @@ public final class Store: Sendable {
 /// One snapshot, or the one writing transaction.
 public struct Transaction: ~Copyable {
     let raw: RawTransaction
+    private let setChanges: SetChanges
     /// nil: nothing is written.
     let settlings: Settlings?
     /// The same.
     let tally: ReportTally?
 
     init(
-        _ raw: RawTransaction, _ settlings: Settlings? = nil, _ tally: ReportTally? = nil
+        _ raw: RawTransaction, _ setChanges: SetChanges, _ settlings: Settlings? = nil,
+        _ tally: ReportTally? = nil
     ) {
         self.raw = raw
+        self.setChanges = setChanges
         self.settlings = settlings
         self.tally = tally
+    }
+
+    public var snapshot: UInt64 { raw.number }
+
+    public func lastSetChange(in project: ProjectNumber) -> UInt64 {
+        setChanges.last(in: project)
+    }
+
+    /// A set of the project's is about to change.
+    borrowing func noteSetChange(in project: ProjectNumber) {
+        setChanges.note(raw.number, in: project)
     }
 }

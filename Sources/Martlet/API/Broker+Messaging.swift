@@ -91,8 +91,12 @@ extension Broker {
         let number = try number(of: project)
         let request = try message.request(
             correlation: 1, message: try message.message.encoded(), projectID: project)
-        let outcome = try await perform(
-            .send(project: number, message: try SendCommand(request)))
+        let command = try SendCommand(request)
+        let now = clock()
+        let outcome =
+            LiveSender.takes(command, at: now)
+            ? try committer.sendLive(command, in: number, now: now)
+            : try await perform(.send(project: number, message: command))
         guard case .accepted(let acceptance, _) = outcome else { throw .unexpected }
         return SendReceipt(
             messageID: message.validateOnly

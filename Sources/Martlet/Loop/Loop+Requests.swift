@@ -109,9 +109,13 @@ extension Loop where Kernel: ~Copyable {
 
         case .send(let frame):
             let project = try connection.pointee.principal.senderProject()
-            try ask(
-                .send(project: project, message: try SendCommand(frame)), frame.correlation,
-                connection)
+            let message = try SendCommand(frame)
+            let now = context.clock()
+            if LiveSender.takes(message, at: now) {
+                try sendLive(message, in: project, frame.correlation, connection, now)
+            } else {
+                try ask(.send(project: project, message: message), frame.correlation, connection)
+            }
         case .cancel(let frame):
             let project = try connection.pointee.principal.senderProject()
             // Who has the message is counted by acknowledgements: those that are here go first.

@@ -50,6 +50,7 @@ final class Peers: Sendable {
     private let handles = Mutex<[LoopHandle]>([])
     func add(_ loop: LoopHandle) { handles.withLock { $0.append(loop) } }
     var all: [LoopHandle] { handles.withLock { $0 } }
+    var count: Int { handles.withLock { $0.count } }
 }
 
 /// One loop's state.
@@ -104,6 +105,9 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     let prefixes = ChannelPrefixes()
     /// Requests for the committer, handed over once a turn.
     var requests: [Request] = []
+    /// TTL-2: sends what is not stored, and fanouts of that for the other loops, told once a turn.
+    var live: LiveSender
+    var liveForOthers: [Fanout] = []
     var writer = FrameWriter()
     /// Vectors of the sends since the last submission; the kernel reads them then.
     let vectors: UnsafeMutableBufferPointer<iovec>
@@ -151,6 +155,7 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
         isOccupied.initialize(repeating: false, count: placesMax)
         appPlaces = AppPlaces(from: connectionsMax, to: placesMax)
         vectors = .allocate(capacity: OutputBounds.vectorsPerSend * 256)
+        live = LiveSender(context.committer.liveSending)
         began = context.monotonic()
         allowance = context.ceiling.map { DeliveryAllowance($0) }
     }
@@ -177,6 +182,7 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     mutating func turn() -> Bool {
         while let event = transport.nextEvent() { handle(event) }
         for message in context.inbox.drain() { handle(message) }
+        if !liveForOthers.isEmpty { handOverLive() }
         if !requests.isEmpty {
             handOverRequests()
             // The committer is woken before this turn's sends and not behind them: on another core
@@ -346,7 +352,7 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
             case .connection(_, let id, let context):
                 handle(.outcome(id, context, .refused(refusal)))
             case .acknowledging, .connected: if isFull { kept.append(request) }
-            case .caller: break
+            case .caller, .counting: break
             }
         }
         requests.insert(contentsOf: kept, at: 0)

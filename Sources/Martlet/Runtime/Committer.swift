@@ -27,6 +27,11 @@ final class Committer: Sendable {
     let programs = SharedPrograms()
     /// FAN-1.
     let book: FanoutBook
+    /// TTL-2: what whoever sends without this thread shares with it.
+    let liveSending: LiveSending
+    private let notStoredNumbers = NotStoredNumbers()
+    /// Of callers that embed the broker.
+    let liveSender: Mutex<LiveSender>
     /// UPS-1.
     let upstream = UpstreamBook()
     private let logger: Logger
@@ -45,6 +50,9 @@ final class Committer: Sendable {
         self.store = store
         self.limits = limits
         book = FanoutBook(limits: limits)
+        liveSending = LiveSending(
+            programs: programs, limits: limits, book: book, numbers: notStoredNumbers)
+        liveSender = Mutex(LiveSender(liveSending))
         self.quotas = quotas
         self.clock = clock
         self.logger = logger
@@ -89,6 +97,7 @@ final class Committer: Sendable {
     }
 
     func add(_ loop: LoopHandle) { loops.withLock { $0.append(loop) } }
+    var allLoops: [LoopHandle] { loops.withLock { $0 } }
 
     /// Where loops send their wakes.
     var address: RingAddress? { place.withLock { $0?.address } }
@@ -99,7 +108,8 @@ final class Committer: Sendable {
     /// For whoever commits: one at a time.
     func makeEngine() -> Engine {
         Engine(
-            programs: programs, limits: limits, book: book, quotas: quotas, upstreamBook: upstream)
+            programs: programs, limits: limits, book: book, quotas: quotas, upstreamBook: upstream,
+            notStoredNumbers: notStoredNumbers)
     }
 
     // MARK: The committer's thread
@@ -113,20 +123,35 @@ final class Committer: Sendable {
             // What has come during a transaction is in the next one, whatever waits already.
             take(inbox.drain(), into: &waiting, &transport)
             if waiting.isEmpty {
-                if isLast { return }
+                if isLast {
+                    if !liveSending.counts.isEmpty { finish(withCounts(), &engine, &transport) }
+                    return
+                }
                 if !engine.canBeginDeferred {
                     let isBusy = hasMore || upstream.isDue
                     wait(isBusy ? Self.restMilliseconds : Self.idleMilliseconds, &transport)
                     take(inbox.drain(), into: &waiting, &transport)
                 }
             }
-            let batch = waiting.next()
+            let batch = waiting.next() + withCounts()
             engine.acknowledgingBounds = waiting.isAlone ? .alone : .shared
             let done = commit(batch, &engine)
             waiting.putBack(batch, done.outcomes)
             publish(batch, done, &transport)
             hasMore = done.hasMore
         }
+    }
+
+    /// TTL-2: what was counted of messages that are not stored is written with whatever is written next.
+    func withCounts() -> [Request] {
+        let counts = liveSending.counts.take()
+        return counts.isEmpty ? [] : [Request(command: .count(counts), reply: .counting)]
+    }
+
+    private func finish(
+        _ batch: [Request], _ engine: inout Engine, _ transport: inout UringTransport
+    ) {
+        publish(batch, commit(batch, &engine), &transport)
     }
 
     private func wait(_ timeoutMilliseconds: Int, _ transport: inout UringTransport) {
@@ -268,6 +293,10 @@ final class Committer: Sendable {
             case .connection(let loop, let connection, let context):
                 messages[loop].append(.outcome(connection, context, outcome))
             case .caller(let tell): tell(outcome)
+            case .counting:
+                if case .refused = outcome, case .count(let days) = request.command {
+                    liveSending.counts.giveBack(days)
+                }
             case .acknowledging(let loop, let batch):
                 messages[loop].append(Self.acknowledged(batch, request.command, outcome))
             case .connected(let loop, let connection, let number):

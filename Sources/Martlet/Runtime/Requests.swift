@@ -18,6 +18,8 @@ struct Request: Sendable {
 enum ReplyTo: Sendable {
     case connection(loop: Int, ConnectionID, RequestContext)
     case caller(@Sendable (Outcome) -> Void)
+    /// Nobody, but what could not be written is counted again with the next transaction.
+    case counting
     /// The loop, which hands over its next acknowledgements when these are on disk.
     case acknowledging(loop: Int, batch: UInt64)
     /// The loop whose connection the store then knows of.

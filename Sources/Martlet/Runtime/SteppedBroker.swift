@@ -112,7 +112,7 @@ package final class SteppedBroker<Kernel: Transport & ~Copyable> {
         _ observe: (_ own: [Outcome], _ commands: [(command: Command, outcome: Outcome)]) -> Void
     ) -> Bool {
         committer.take(committer.inbox.drain(), into: &waiting, &committerTransport)
-        let hasMore = commit(waiting.next().map(tampered), observe)
+        let hasMore = commit((waiting.next() + committer.withCounts()).map(tampered), observe)
         return hasMore || !waiting.isEmpty || committer.upstream.isDue
     }
 

@@ -8,7 +8,6 @@
 // few, and checks (MSG-7), always pass. Rests on FanoutBook and Engine+Scheduling.
 
 import MartletBase
-import MartletBits
 
 extension SendCommand.Target {
     /// Whether it stands for any number of instances.
@@ -53,11 +52,12 @@ extension Engine {
             try mustWait(project.number, storage)
         else { return nil }
         let dispatch = try Dispatch(message, from: now, number: nil)
-        let named = try check(dispatch, in: project, storage)
+        // TTL-2: what is now or never waits for no place, and takes none.
+        guard dispatch.isStored else { return nil }
+        let named = try audiences.check(dispatch, in: project, storage)
         let count = admission.count(of: project.number)
         let mayWait = limits.fanoutsDeferredMax == 0 || count < limits.fanoutsDeferredMax
-        // TTL-2: what is now or never cannot wait.
-        guard dispatch.isStored, project.overload == .defer, mayWait else {
+        guard project.overload == .defer, mayWait else {
             throw overload(
                 of: project, waiting: count,
                 retryMilliseconds: book.retryMilliseconds(for: project.number, at: now))
@@ -121,19 +121,10 @@ extension Engine {
         _ dispatch: Dispatch, _ message: StoredMessage, _ distribution: Distribution,
         in project: Project
     ) -> FanoutProgress? {
-        guard let book, dispatch.target.isFanout else { return nil }
-        var bodyBytes = 0
-        var sets: [RecipientSet] = []
-        for (variant, recipients) in zip(dispatch.variants, distribution.perVariant) {
-            guard case .many(let set) = recipients else { continue }
-            bodyBytes += variant.variant.body.count
-            sets.append(set)
-        }
-        guard !sets.isEmpty else { return nil }
-        let progress = FanoutProgress(
-            project: project, number: message.number, target: dispatch.target.told,
-            recipientCount: distribution.recipientCount, began: message.accepted,
-            bodyBytes: bodyBytes, recipients: sets, book: book)
+        guard let book,
+            let progress = dispatch.progress(
+                of: message, distribution, in: project, book: book)
+        else { return nil }
         admission.enter(progress, in: book)
         return progress
     }

@@ -23,6 +23,8 @@ public final class FanoutBook: Sendable {
 
     private struct Entry {
         var running: [ObjectIdentifier: Running] = [:]
+        /// Those of them that take one of the project's places.
+        var placesTaken = 0
         var bytes = 0
         /// Sets of recipients that fanouts in progress have, each counted once.
         var sets: [ObjectIdentifier: Held] = [:]
@@ -42,6 +44,7 @@ public final class FanoutBook: Sendable {
         mutating func enter(_ one: Running) -> Int {
             let before = bytes
             running[ObjectIdentifier(one.progress)] = one
+            if one.progress.takesPlace { placesTaken += 1 }
             weight = one.progress.weight
             bytes += one.progress.bodyBytes
             for set in one.progress.recipients {
@@ -57,6 +60,7 @@ public final class FanoutBook: Sendable {
         /// - Returns: bytes that are held no more; nil if it was not here.
         mutating func leave(_ progress: FanoutProgress, at now: Instant?) -> Int? {
             guard running.removeValue(forKey: ObjectIdentifier(progress)) != nil else { return nil }
+            if progress.takesPlace { placesTaken -= 1 }
             let before = bytes
             bytes -= progress.bodyBytes
             for set in progress.recipients {
@@ -98,10 +102,24 @@ public final class FanoutBook: Sendable {
     func hasRoom(for project: ProjectNumber) -> Bool {
         state.withLock { state in
             guard let entry = state.projects[project], !entry.running.isEmpty else { return true }
-            return isBelow(entry.running.count, limits.fanoutsInProgressMax)
-                && isBelow(entry.bytes, limits.fanoutMegabytesPerProjectMax << 20)
-                && isBelow(state.bytes, limits.fanoutMegabytesMax << 20)
+            return isBelow(entry.placesTaken, limits.fanoutsInProgressMax)
+                && hasMemory(entry, state)
         }
+    }
+
+    /// TTL-2: whether a project may begin one more that is now or never. These take no place from
+    /// those that are stored; as many may be in progress beside them, so that memory stays bounded.
+    func hasLiveRoom(for project: ProjectNumber) -> Bool {
+        state.withLock { state in
+            guard let entry = state.projects[project], !entry.running.isEmpty else { return true }
+            let liveCount = entry.running.count - entry.placesTaken
+            return isBelow(liveCount, limits.fanoutsInProgressMax) && hasMemory(entry, state)
+        }
+    }
+
+    private func hasMemory(_ entry: Entry, _ state: State) -> Bool {
+        isBelow(entry.bytes, limits.fanoutMegabytesPerProjectMax << 20)
+            && isBelow(state.bytes, limits.fanoutMegabytesMax << 20)
     }
 
     private func isBelow(_ value: Int, _ limit: Int) -> Bool { limit == 0 || value < limit }
@@ -181,7 +199,7 @@ public final class FanoutBook: Sendable {
 
     /// QUO-5.
     func inProgressCount(of project: ProjectNumber) -> Int {
-        state.withLock { $0.projects[project]?.running.count ?? 0 }
+        state.withLock { $0.projects[project]?.placesTaken ?? 0 }
     }
 
     /// What a project has in progress (FAN-8).

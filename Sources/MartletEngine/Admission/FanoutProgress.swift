@@ -17,6 +17,8 @@ public final class FanoutProgress: Sendable {
     public let recipientCount: UInt64
     public let began: Instant
     let weight: Int
+    /// FAN-1: whether it is one of the project's 1000. What is now or never is not (TTL-2).
+    let takesPlace: Bool
     /// What it keeps in memory: the variants' bodies, and who they are for.
     let bodyBytes: Int
     let recipients: [RecipientSet]
@@ -31,7 +33,8 @@ public final class FanoutProgress: Sendable {
 
     init(
         project: Project, number: UInt64, target: SendCommand.Target, recipientCount: UInt64,
-        began: Instant, bodyBytes: Int, recipients: [RecipientSet], book: FanoutBook
+        began: Instant, takesPlace: Bool = true, bodyBytes: Int, recipients: [RecipientSet],
+        book: FanoutBook
     ) {
         self.project = project.number
         self.number = number
@@ -39,6 +42,7 @@ public final class FanoutProgress: Sendable {
         self.recipientCount = recipientCount
         self.began = began
         weight = project.weight
+        self.takesPlace = takesPlace
         self.bodyBytes = bodyBytes
         self.recipients = recipients
         self.book = book
@@ -82,5 +86,27 @@ public final class FanoutProgress: Sendable {
             total > 0 ? Double(blocksDone.load(ordering: .relaxed)) / Double(total) : 0
         let given = recipientCount > 0 ? Double(deliveredCount) / Double(recipientCount) : 0
         return min(max(walked, given), 1)
+    }
+}
+
+extension Dispatch {
+    /// How far the message is to be told of; nil for a message to few instances, or to nobody.
+    func progress(
+        of message: StoredMessage, _ distribution: Distribution, in project: Project,
+        book: FanoutBook
+    ) -> FanoutProgress? {
+        guard target.isFanout else { return nil }
+        var bodyBytes = 0
+        var sets: [RecipientSet] = []
+        for (variant, recipients) in zip(variants, distribution.perVariant) {
+            guard case .many(let set) = recipients else { continue }
+            bodyBytes += variant.variant.body.count
+            sets.append(set)
+        }
+        guard !sets.isEmpty else { return nil }
+        return FanoutProgress(
+            project: project, number: message.number, target: target.told,
+            recipientCount: distribution.recipientCount, began: message.accepted,
+            takesPlace: isStored, bodyBytes: bodyBytes, recipients: sets, book: book)
     }
 }

@@ -19,6 +19,27 @@ extension Delivery {
         }
     }
 
+    /// Whether everybody that the message is for is connected here: then no other loop need hear of it.
+    public func isConnected(to fanout: Fanout) -> Bool {
+        guard let project = projects.find(fanout.project) else { return false }
+        switch fanout.recipients {
+        case .one(let ordinal): return project.pointee.connected.contains(ordinal)
+        case .many(let recipients):
+            let view = recipients.view
+            for index in 0..<view.blockCount {
+                let block = view.block(at: index)
+                let here = project.pointee.connected.view(ofBlock: block.block)
+                guard project.pointee.connected.count(inBlock: block.block) >= block.count,
+                    here.intersectionCount(with: block.view) == block.count
+                else { return false }
+            }
+            return true
+        }
+    }
+
+    /// Messages that are not stored could not be told to another loop.
+    public mutating func drop(_ count: Int) { counters.dropped &+= UInt64(count) }
+
     /// Begins a fanout, or queues a message for one instance at once (FAN-5). The first `byteCount`
     /// bytes of what was reserved, of the fanout's kind, are its frame.
     public mutating func enqueue(_ fanout: Fanout, byteCount: Int, now: Instant) {

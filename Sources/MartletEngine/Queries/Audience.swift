@@ -31,7 +31,7 @@ public struct Audience: Sendable, Hashable {
         for app in 0..<project.nextApp.rawValue {
             if let app = try storage.app(AppNumber(app), in: number) { apps.append(app) }
         }
-        let slots = try Engine.slots(of: condition, in: number, storage)
+        let slots = try Audiences.slots(of: condition, in: number, storage)
         let blocks = try storage.blocks(of: slots, in: number)
         var evaluator = ConditionEvaluator(condition, source: blocks)
         var appBlocks = try storage.blocks(of: apps.map { .app($0.number) }, in: number)
@@ -92,7 +92,7 @@ public struct Audience: Sendable, Hashable {
         _ condition: Condition, in number: ProjectNumber,
         _ storage: borrowing some StorageReader & ~Copyable
     ) throws(StorageError) -> UInt64 {
-        let slots = try Engine.slots(of: condition, in: number, storage)
+        let slots = try Audiences.slots(of: condition, in: number, storage)
         let blocks = try storage.blocks(of: slots, in: number)
         var evaluator = ConditionEvaluator(condition, source: blocks)
         let count = evaluator.count()

@@ -155,7 +155,7 @@ public enum Listing {
         let condition = try programs.condition(
             parsing: text, topicsMax: project.conditionTopicsMax)
         let total = try Audience.count(condition, in: number, storage)
-        let slots = try Engine.slots(of: condition, in: number, storage)
+        let slots = try Audiences.slots(of: condition, in: number, storage)
         let blocks = try storage.blocks(of: slots, in: number)
         var evaluator = ConditionEvaluator(condition, source: blocks)
         evaluator.skip(to: start.blockIndex)

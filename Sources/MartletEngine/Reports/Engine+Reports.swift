@@ -18,7 +18,7 @@ extension Engine {
     ) throws(StorageError) {
         guard let recipients, recipients.count > 0 else { return }
         var missed: [Recipients] = []
-        let targeted = try shares(of: recipients, in: project, storage)
+        let targeted = try audiences.shares(of: recipients, in: project, storage)
         var counts = targeted.mapValues { count in
             var counts = ReportCounts()
             counts[.targeted] = count
@@ -29,22 +29,22 @@ extension Engine {
         }
         if let distribution, let granted = distribution.granted {
             if granted.count < recipients.count {
-                let left = try shares(of: granted, in: project, storage)
+                let left = try audiences.shares(of: granted, in: project, storage)
                 add(.rateLimited, targeted.merging(left) { $0 - $1 })
                 missed += recipients.without(granted)
             }
             var waiting: UInt64 = 0
             if let inactive = distribution.inactive {
-                add(.discardedInactive, try shares(of: inactive, in: project, storage))
+                add(.discardedInactive, try audiences.shares(of: inactive, in: project, storage))
                 missed.append(inactive)
                 waiting += inactive.count
             }
             waiting += distribution.stored?.count ?? 0
             if waiting < granted.count {
-                var now = try shares(of: granted, in: project, storage)
+                var now = try audiences.shares(of: granted, in: project, storage)
                 for part in [distribution.stored, distribution.inactive] {
                     guard let part else { continue }
-                    now.merge(try shares(of: part, in: project, storage)) { $0 - $1 }
+                    now.merge(try audiences.shares(of: part, in: project, storage)) { $0 - $1 }
                 }
                 add(.nowOrNever, now)
             }
@@ -61,50 +61,6 @@ extension Engine {
                 missed: missed), in: project.number)
     }
 
-    /// How many of some instances have each of the project's apps.
-    private mutating func shares(
-        of recipients: Recipients, in project: Project,
-        _ storage: borrowing some StorageReader & ~Copyable
-    ) throws(StorageError) -> [AppNumber: UInt64] {
-        if project.nextApp.rawValue == 1 { return [AppNumber(0): recipients.count] }
-        switch recipients {
-        case .one(let ordinal):
-            let instance = try storage.instance(ordinal, in: project.number)
-            return [instance?.app ?? AppNumber(0): 1]
-        case .many(let set):
-            // A burst of messages is for the same instances.
-            if let lastShares, lastShares.recipients === set { return lastShares.shares }
-            let shares = try shares(of: set, in: project, storage)
-            lastShares = (set, shares)
-            return shares
-        }
-    }
-
-    private func shares(
-        of set: RecipientSet, in project: Project,
-        _ storage: borrowing some StorageReader & ~Copyable
-    ) throws(StorageError) -> [AppNumber: UInt64] {
-        let apps = (0..<project.nextApp.rawValue).map { AppNumber($0) }
-        var blocks = try storage.blocks(of: apps.map { .app($0) }, in: project.number)
-        var shares: [AppNumber: UInt64] = [:]
-        for index in 0..<set.view.blockCount {
-            let block = set.view.block(at: index)
-            // An instance has one app: the apps' counts sum up to all.
-            var left = block.count
-            for (slot, app) in apps.enumerated() where left > 0 {
-                guard let found = blocks.nextBlock(slot: slot, from: block.block),
-                    found.block == block.block
-                else { continue }
-                let count = block.view.intersectionCount(with: found.view)
-                guard count > 0 else { continue }
-                shares[app, default: 0] += UInt64(count)
-                left -= count
-            }
-        }
-        try blocks.finish()
-        return shares
-    }
-
     /// Who a message is for, less those that have an earlier one, if it says so.
     /// - Throws: `MartletError`, `StorageError`.
     mutating func recipients(
@@ -112,7 +68,8 @@ extension Engine {
         without number: UInt64?, in project: ProjectNumber,
         _ storage: borrowing some StorageReader & ~Copyable
     ) throws -> Recipients? {
-        let recipients = try recipients(of: &dispatch, among: instances, in: project, storage)
+        let recipients = try audiences.recipients(
+            of: &dispatch, among: instances, in: project, storage)
         guard let number, let recipients else { return recipients }
         guard let sequence = try storage.reportSequence(ofNumber: number, in: project) else {
             throw MartletError(

@@ -51,7 +51,7 @@ extension Engine {
             now: now, limits: limits, rowsMax: rowsMax)
         // First, so that what is sent now finds who is inactive by now (STO-2).
         if try storage.isInactivityDue(now: now, limits: limits) {
-            lastAudience?.forgetDistributions()
+            audiences.lastTopic?.forgetDistributions()
         }
         if try storage.sweep(now: now, limits: limits, rowsMax: rowsMax) {
             advance.hasMore = true
@@ -83,7 +83,7 @@ extension Engine {
                 "A message can be scheduled \(Limits.scheduleSecondsMax) seconds ahead at most.",
                 field: "send_at")
         }
-        let named = try check(
+        let named = try audiences.check(
             try Dispatch(message, from: due, number: nil), in: project, storage)
         if message.validateOnly { return Self.validated(0, named) }
         guard
@@ -123,7 +123,7 @@ extension Engine {
             var dispatch = try Dispatch(message, from: due.due, number: due.number)
             // The broker may have been away for longer than it was to live.
             dispatch.variants.removeAll { (isLate || $0.isStored) && $0.expires <= now }
-            let target = try resolve(dispatch, in: project, storage)
+            let target = try audiences.resolve(dispatch, in: project, storage)
             let recipients = try recipients(
                 of: &dispatch, among: target.instances, without: message.notReceived,
                 in: project.number, storage)

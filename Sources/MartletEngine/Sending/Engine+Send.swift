@@ -2,7 +2,7 @@
 //
 // A message is accepted: its target becomes a set of instances, at this instant (CON-5), and the
 // message is kept once, with that set once, until everyone in it has it. A cost per block of
-// instances, not per instance. Rests on Engine+Targets and Engine+Distribution.
+// instances, not per instance. Rests on Audiences and DeviceRates.
 
 import MartletBase
 
@@ -42,7 +42,7 @@ extension Engine {
             outcome = deferred
         } else {
             var dispatch = try Dispatch(message, from: now, number: nil)
-            let target = try resolve(dispatch, in: project, storage)
+            let target = try audiences.resolve(dispatch, in: project, storage)
             let recipients = try recipients(
                 of: &dispatch, among: target.instances, without: message.notReceived,
                 in: project.number, storage)
@@ -88,7 +88,7 @@ extension Engine {
             project.lastSequence = sequence
             try storage.put(project, isNew: false)
         } else {
-            sequence = nextNotStored(now)
+            sequence = notStoredNumbers.next(now)
         }
         let message = StoredMessage(
             sequence: sequence,
@@ -152,7 +152,7 @@ extension Engine {
             guard let recipients else { continue }
             var header = message.header(of: variant.stored)
             if !variant.isStored, header.sequence.isStored {
-                header.sequence = nextNotStored(message.accepted)
+                header.sequence = notStoredNumbers.next(message.accepted)
             }
             if message.wantsReceipts {
                 try storage.putReceiptsWanted(
@@ -161,22 +161,31 @@ extension Engine {
                         bySeconds: Int64(Limits.receiptsWantedSeconds)), from: recipients,
                     in: project.number)
             }
-            for recipients in dispatch.target.isFanout ? [recipients] : recipients.single {
-                fanouts.append(
-                    Fanout(
-                        project: project.number, header: header, body: variant.variant.body,
-                        recipients: recipients, position: project.lastSequence,
-                        weight: project.weight, progress: progress))
-            }
+            fanouts += dispatch.fanouts(
+                of: variant, header, to: recipients, in: project, progress)
         }
         return fanouts
     }
 
-    /// 42 bits of milliseconds and 21 of a counter: distinct over restarts without being stored.
-    private mutating func nextNotStored(_ now: Instant) -> MessageSequence {
-        notStoredCounter &+= 1
-        let milliseconds = UInt64(clamping: now.millisecondsSince1970) & (1 << 42 - 1)
-        return MessageSequence(
-            MessageSequence.notStoredBit | milliseconds << 21 | notStoredCounter & (1 << 21 - 1))
+    // MARK: Within limits
+
+    /// - Parameter recipients: who `recipients` found.
+    /// - Returns: `nobody` if it was one instance, and that is over a limit.
+    mutating func distribute(
+        _ dispatch: Dispatch, to recipients: Recipients, in project: ProjectNumber, now: Instant,
+        _ storage: borrowing some StorageReader & ~Copyable
+    ) throws(StorageError) -> GrantedDistribution {
+        let granted: Recipients
+        // TTL-2: what is now or never is not throttled.
+        switch dispatch.isStored ? rates.take(recipients, in: project, at: now) : .everyone {
+        case .everyone: granted = recipients
+        case .some(let some): granted = some
+        case .nobody(let retryMilliseconds):
+            return .nobody(retryMilliseconds: retryMilliseconds)
+        }
+        var distribution = try audiences.distribution(
+            of: dispatch, to: granted, in: project, storage)
+        distribution.rateLimitedCount = recipients.count - granted.count
+        return .some(distribution, to: granted)
     }
 }

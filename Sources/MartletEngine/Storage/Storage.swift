@@ -60,6 +60,12 @@ public protocol StoredBlockSource: BlockSource {
 public protocol StorageReader: ~Copyable {
     associatedtype Blocks: StoredBlockSource
 
+    /// Rises with every transaction: what was committed later has a higher one.
+    var snapshot: UInt64 { get }
+    /// The last transaction that changed a set of the project's, or is about to: with everything that
+    /// was read in a snapshot not below this one, sets are as they are here.
+    func lastSetChange(in project: ProjectNumber) -> UInt64
+
     func project(id: String) throws(StorageError) -> Project?
     func project(_ number: ProjectNumber) throws(StorageError) -> Project?
     /// In the order of their IDs, those after `id`.
@@ -338,6 +344,8 @@ public protocol StorageWriter: StorageReader, ~Copyable {
     func beginReport(_ report: NewReport, in project: ProjectNumber) throws(StorageError)
     /// REP-1: messages were written to connections, today.
     func countSent(_ sent: [SentCount], now: Instant) throws(StorageError)
+    /// REP-1: adds to what was counted of whole days.
+    func count(_ days: [DayCount]) throws(StorageError)
 
     /// UPS-1: they ascend from 1 and are never used again.
     func takeUpstreamNumber(in project: ProjectNumber) throws(StorageError) -> UInt64

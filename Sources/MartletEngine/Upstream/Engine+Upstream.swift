@@ -77,7 +77,7 @@ extension Engine {
         now: Instant, _ storage: borrowing some StorageWriter & ~Copyable
     ) throws -> Outcome {
         let number = message.project
-        guard let key = try? Self.groupKey(text), let group = try storage.group(key, in: number),
+        guard let key = try? Audiences.groupKey(text), let group = try storage.group(key, in: number),
             group.members.contains(instance.ordinal), let project = try storage.project(number)
         else {
             throw MartletError(
@@ -90,7 +90,7 @@ extension Engine {
             from: now, number: nil)
         let others = group.members.filter { $0 != instance.ordinal }
         let target = ResolvedTarget(kind: .group, from: text, instances: .many(.of(others)))
-        let recipients = try recipients(
+        let recipients = try audiences.recipients(
             of: &dispatch, among: target.instances, in: number, storage)
         let sent = try send(
             dispatch, to: recipients, of: target, in: project, now: now, storage)

@@ -25,7 +25,7 @@ struct Checker {
 
     init(_ raw: RawTransaction) { self.raw = raw }
 
-    var transaction: Transaction { Transaction(raw) }
+    var transaction: Transaction { Transaction(raw, SetChanges()) }
 
     mutating func note(_ kind: CheckProblem.Kind, _ detail: String) {
         note(kind, in: project.number, detail)

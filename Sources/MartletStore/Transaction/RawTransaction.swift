@@ -15,6 +15,9 @@ struct RawTransaction {
     let transaction: OpaquePointer
     let handles: [MDB_dbi]
 
+    /// LMDB's number of the snapshot, or of the transaction that is being written: it rises.
+    var number: UInt64 { UInt64(mdb_txn_id(transaction)) }
+
     func get(_ table: Table, _ key: Key) throws(StorageError) -> UnsafeRawBufferPointer? {
         var value = MDB_val()
         let code = key.withValue { found in

@@ -57,6 +57,14 @@ extension Transaction {
         }
     }
 
+    public borrowing func count(_ days: [DayCount]) throws(StorageError) {
+        guard let tally else { return }
+        for one in days {
+            let day = ReportTally.Day(project: one.project, day: one.day, app: one.app)
+            tally.days[day, default: ReportCounts()] += one.counts
+        }
+    }
+
     private borrowing func putMissed(
         _ recipients: Recipients, of sequence: MessageSequence, in project: ProjectNumber
     ) throws(StorageError) {

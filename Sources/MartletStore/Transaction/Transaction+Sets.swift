@@ -12,6 +12,7 @@ extension Transaction {
     public borrowing func add(
         _ ordinals: [UInt32], to set: InstanceSet, in project: ProjectNumber
     ) throws(StorageError) -> Int {
+        noteSetChange(in: project)
         let number = SetKey.number(of: set)
         guard SetKey.isTopic(number) else {
             return try changeBlocks(ordinals, of: number, in: project, adding: true)
@@ -40,6 +41,7 @@ extension Transaction {
     public borrowing func remove(
         _ ordinals: [UInt32], from set: InstanceSet, in project: ProjectNumber
     ) throws(StorageError) -> Int {
+        noteSetChange(in: project)
         let number = SetKey.number(of: set)
         if SetKey.isTopic(number) {
             let smallKey = Key.block(SetKey.smallTopicBlock, of: number, in: project)

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Who gets which variant of a message: the target's instances, on the variant's platforms, with the
-// app it is restricted to (MSG-8), within the limits of their devices (QUO-1), and not inactive
-// (STO-2). Where nothing of that makes a difference, nothing is worked out at all.
-// Rests on RecipientFilter and DeviceRates.
+// app it is restricted to (MSG-8), and not inactive (STO-2). Where nothing of that makes a difference,
+// nothing is worked out at all. Rests on RecipientFilter.
 
 import MartletBase
 import MartletBits
 
-extension Engine {
+extension Audiences {
     /// The variant that an instance gets; nil if its platform has none.
     /// - Throws: `MartletError` if that is for another app (MSG-8), `StorageError`.
     func variant(
@@ -48,38 +47,25 @@ extension Engine {
             guard set.count > 0 else { return nil }
             let reaches = dispatch.variants.map(VariantReach.init)
             if reaches.count == 1, reaches[0].isEverybody { return .many(set) }
-            let isLast = lastAudience?.subscribers === set
-            if isLast, let known = lastAudience?.recipients(for: reaches) {
+            let isLast = lastTopic?.subscribers === set
+            if isLast, let known = lastTopic?.recipients(for: reaches) {
                 return known.count > 0 ? .many(known) : nil
             }
             let reached = try intersection(of: set, with: reaches, in: project, storage)
-            if isLast { lastAudience?.keep(reached, for: reaches) }
+            if isLast { lastTopic?.keep(reached, for: reaches) }
             return reached.count > 0 ? .many(reached) : nil
         }
     }
 
-    /// - Parameter recipients: who `recipients` found.
-    /// - Returns: `nobody` if it was one instance, and that is over a limit.
-    mutating func distribute(
-        _ dispatch: Dispatch, to recipients: Recipients, in project: ProjectNumber, now: Instant,
+    /// Who gets which variant of a message, if nobody is over a limit.
+    mutating func distribution(
+        of dispatch: Dispatch, to recipients: Recipients, in project: ProjectNumber,
         _ storage: borrowing some StorageReader & ~Copyable
-    ) throws(StorageError) -> GrantedDistribution {
-        let granted: Recipients
-        switch rates.take(recipients, in: project, at: now) {
-        case .everyone: granted = recipients
-        case .some(let some): granted = some
-        case .nobody(let retryMilliseconds):
-            return .nobody(retryMilliseconds: retryMilliseconds)
+    ) throws(StorageError) -> Distribution {
+        switch recipients {
+        case .one(let ordinal): try distribution(of: dispatch, to: ordinal, in: project, storage)
+        case .many(let set): try distribution(of: dispatch, to: set, in: project, storage)
         }
-        var distribution: Distribution
-        switch granted {
-        case .one(let ordinal):
-            distribution = try self.distribution(of: dispatch, to: ordinal, in: project, storage)
-        case .many(let set):
-            distribution = try self.distribution(of: dispatch, to: set, in: project, storage)
-        }
-        distribution.rateLimitedCount = recipients.count - granted.count
-        return .some(distribution, to: granted)
     }
 
     private func distribution(
@@ -105,15 +91,15 @@ extension Engine {
     ) throws(StorageError) -> Distribution {
         let reaches = dispatch.variants.map(VariantReach.init)
         let isKnown =
-            lastAudience.map {
+            lastTopic.map {
                 $0.subscribers === recipients || $0.recipients(for: reaches) === recipients
             } ?? false
-        if isKnown, let distribution = lastAudience?.distribution(for: reaches) {
+        if isKnown, let distribution = lastTopic?.distribution(for: reaches) {
             return distribution
         }
         let distribution = try self.distribution(
             of: reaches, to: recipients, in: project, storage)
-        if isKnown { lastAudience?.keep(distribution, for: reaches) }
+        if isKnown { lastTopic?.keep(distribution, for: reaches) }
         return distribution
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A target becomes a set of instances, at this instant (CON-5). Rests on Storage,
-// MartletCondition and Engine+Several.
+// MartletCondition and Audiences+Several.
 
 public import MartletBase
 import MartletBits
@@ -22,7 +22,7 @@ struct ResolvedTarget {
     var named: NamedInstances?
 }
 
-extension Engine {
+extension Audiences {
     /// What can be wrong with a message's target, without asking who all its instances are.
     /// - Returns: what is told of those that it names.
     /// - Throws: `MartletError`, `StorageError`.
@@ -104,11 +104,11 @@ extension Engine {
         of name: TopicName, in number: ProjectNumber,
         _ storage: borrowing some StorageReader & ~Copyable
     ) throws -> RecipientSet {
-        if let last = lastAudience, last.project == number, last.topic == name {
+        if let last = lastTopic, last.project == number, last.topic == name {
             return last.subscribers
         }
         let subscribers = try readSubscribers(of: name, in: number, storage)
-        lastAudience = TopicAudience(project: number, topic: name, subscribers: subscribers)
+        lastTopic = TopicAudience(project: number, topic: name, subscribers: subscribers)
         return subscribers
     }
 

@@ -2,12 +2,12 @@
 //
 // Targets that name instances one by one: a group, and several targets in one message. Of several, what
 // is malformed in a topic, a condition or a key refuses the message; a token that is not good is told
-// and the message is for the others. Rests on Engine+Targets.
+// and the message is for the others. Rests on Audiences+Targets.
 
 import MartletBase
 import MartletBits
 
-extension Engine {
+extension Audiences {
     /// GRP-5: nobody, if there is no such group.
     /// - Throws: `MartletError`, `StorageError`.
     func members(

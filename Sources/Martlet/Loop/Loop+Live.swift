@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// TTL-2: a message that is now or never is sent by the loop that received it, from a snapshot of its
+// own. Connections here are given it in the same turn; other loops are told once a turn, and not at all
+// where everybody that the message is for is connected here. Rests on LiveSender.
+
+import MartletBase
+import MartletEngine
+import MartletRing
+import MartletStore
+import MartletWire
+import Synchronization
+
+extension Loop where Kernel: ~Copyable {
+    mutating func sendLive(
+        _ message: SendCommand, in project: ProjectNumber, _ correlation: UInt32,
+        _ connection: UnsafeMutablePointer<Connection>, _ now: Instant
+    ) throws(MartletError) {
+        let outcome: Outcome
+        do {
+            let store = context.store
+            outcome = try store.read { (transaction) throws(StorageError) in
+                try live.send(message, in: project, now: now, transaction)
+            }
+        } catch {
+            throw .unreadable(error)
+        }
+        switch outcome {
+        case .accepted(let acceptance, let fanouts):
+            context.committer.acceptedCount.add(1, ordering: .relaxed)
+            begin(live: fanouts, now)
+            send(acceptance.frame(correlation: correlation), to: connection)
+        case .refused(let error): throw error
+        default: preconditionFailure("A message is accepted or refused.")
+        }
+    }
+
+    private mutating func begin(live fanouts: [Fanout], _ now: Instant) {
+        guard let first = fanouts.first else { return }
+        let loopCount = context.peers.count
+        let isForOthers = loopCount > 1 && !fanouts.allSatisfy { delivery.isConnected(to: $0) }
+        first.progress?.begin(loops: isForOthers ? loopCount : 1, at: now)
+        if isForOthers { liveForOthers += fanouts }
+        for fanout in fanouts { begin(fanout) }
+    }
+
+    /// Tells the other loops what they are to deliver.
+    mutating func handOverLive() {
+        var fanouts: [Fanout] = []
+        swap(&fanouts, &liveForOthers)
+        for (number, loop) in context.peers.all.enumerated() where number != context.number {
+            if loop.inbox.count < LiveSending.waitingMax,
+                case .taken(let mustWake) = loop.inbox.push(fanouts.map { .fanout($0) })
+            {
+                if mustWake { transport.wake(loop.address, value: 1) }
+                continue
+            }
+            let now = context.clock()
+            for fanout in fanouts { fanout.progress?.endPart(at: now) }
+            delivery.drop(fanouts.count)
+        }
+    }
+}

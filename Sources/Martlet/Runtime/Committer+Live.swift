@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// TTL-2: messages that are now or never, of callers that embed the broker. They are sent on the
+// caller's thread, one at a time, and the loops are told at once. Rests on LiveSender.
+
+import MartletBase
+import MartletEngine
+import MartletRing
+import MartletStore
+import Synchronization
+
+extension Committer {
+    /// - Parameter message: one that `LiveSender.takes`.
+    /// - Throws: `MartletError` for what is wrong with the message, and if the store cannot be read.
+    func sendLive(
+        _ message: SendCommand, in project: ProjectNumber, now: Instant
+    ) throws(MartletError) -> Outcome {
+        let outcome: Outcome
+        do {
+            outcome = try liveSender.withLock { sender in
+                try store.read { (transaction) throws(StorageError) in
+                    try sender.send(message, in: project, now: now, transaction)
+                }
+            }
+        } catch {
+            throw .unreadable(error)
+        }
+        switch outcome {
+        case .accepted(_, let fanouts):
+            acceptedCount.add(1, ordering: .relaxed)
+            begin(live: fanouts, now)
+        case .refused(let error): throw error
+        default: break
+        }
+        return outcome
+    }
+
+    private func begin(live fanouts: [Fanout], _ now: Instant) {
+        guard let first = fanouts.first else { return }
+        let loops = allLoops
+        first.progress?.begin(loops: loops.count, at: now)
+        for loop in loops {
+            if loop.inbox.count < LiveSending.waitingMax,
+                case .taken(let mustWake) = loop.inbox.push(fanouts.map { .fanout($0) })
+            {
+                if mustWake { loop.waker.wake() }
+                continue
+            }
+            for fanout in fanouts { fanout.progress?.endPart(at: now) }
+        }
+    }
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// REP-1: how many recipients of a message have each app, as set algebra between the recipients and the
+// apps' sets. Rests on Audiences.
+
+import MartletBase
+import MartletBits
+import MartletCondition
+
+extension Audiences {
+    /// How many of some instances have each of the project's apps.
+    mutating func shares(
+        of recipients: Recipients, in project: Project,
+        _ storage: borrowing some StorageReader & ~Copyable
+    ) throws(StorageError) -> [AppNumber: UInt64] {
+        if project.nextApp.rawValue == 1 { return [AppNumber(0): recipients.count] }
+        switch recipients {
+        case .one(let ordinal):
+            let instance = try storage.instance(ordinal, in: project.number)
+            return [instance?.app ?? AppNumber(0): 1]
+        case .many(let set):
+            // A burst of messages is for the same instances.
+            if let lastShares, lastShares.recipients === set { return lastShares.shares }
+            let shares = try shares(of: set, in: project, storage)
+            lastShares = (set, shares)
+            return shares
+        }
+    }
+
+    private func shares(
+        of set: RecipientSet, in project: Project,
+        _ storage: borrowing some StorageReader & ~Copyable
+    ) throws(StorageError) -> [AppNumber: UInt64] {
+        let apps = (0..<project.nextApp.rawValue).map { AppNumber($0) }
+        var blocks = try storage.blocks(of: apps.map { .app($0) }, in: project.number)
+        var shares: [AppNumber: UInt64] = [:]
+        for index in 0..<set.view.blockCount {
+            let block = set.view.block(at: index)
+            // An instance has one app: the apps' counts sum up to all.
+            var left = block.count
+            for (slot, app) in apps.enumerated() where left > 0 {
+                guard let found = blocks.nextBlock(slot: slot, from: block.block),
+                    found.block == block.block
+                else { continue }
+                let count = block.view.intersectionCount(with: found.view)
+                guard count > 0 else { continue }
+                shares[app, default: 0] += UInt64(count)
+                left -= count
+            }
+        }
+        try blocks.finish()
+        return shares
+    }
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// REP-1, TTL-2: what is counted of messages that are not stored. Nothing is written for such a message,
+// so its counts gather in memory until the committer writes them with its next transaction, a second
+// later at most. A crash loses what gathered. Rests on ReportCounts.
+
+public import MartletBase
+import Synchronization
+
+/// What was counted of the messages of one day for the instances of one app.
+public struct DayCount: Sendable, Hashable {
+    public var project: ProjectNumber
+    /// Since 1970-01-01, UTC.
+    public var day: UInt32
+    public var app: AppNumber
+    public var counts: ReportCounts
+
+    public init(project: ProjectNumber, day: UInt32, app: AppNumber, counts: ReportCounts) {
+        self.project = project
+        self.day = day
+        self.app = app
+        self.counts = counts
+    }
+}
+
+/// Counts that no transaction has written yet. One value per broker; its lock is taken once for a
+/// message and once for a transaction.
+public final class LiveCounts: Sendable {
+    private struct Key: Hashable {
+        var project: ProjectNumber
+        var day: UInt32
+        var app: AppNumber
+    }
+
+    private let counts = Mutex<[Key: ReportCounts]>([:])
+
+    public init() {}
+
+    /// A message that is now or never was accepted.
+    /// - Parameter shares: how many of its recipients have each app.
+    func add(_ shares: [AppNumber: UInt64], of project: ProjectNumber, at now: Instant) {
+        counts.withLock { counts in
+            for (app, number) in shares {
+                var count = ReportCounts()
+                count[.targeted] = number
+                count[.nowOrNever] = number
+                counts[Key(project: project, day: now.day, app: app), default: ReportCounts()] +=
+                    count
+            }
+        }
+    }
+
+    /// Counts that could not be written.
+    public func giveBack(_ days: [DayCount]) {
+        counts.withLock { counts in
+            for one in days {
+                counts[
+                    Key(project: one.project, day: one.day, app: one.app), default: ReportCounts()] +=
+                    one.counts
+            }
+        }
+    }
+
+    /// Everything that gathered since the last call.
+    public func take() -> [DayCount] {
+        let taken = counts.withLock { counts in
+            var taken: [Key: ReportCounts] = [:]
+            swap(&taken, &counts)
+            return taken
+        }
+        return taken.map {
+            DayCount(project: $0.key.project, day: $0.key.day, app: $0.key.app, counts: $0.value)
+        }
+    }
+
+    public var isEmpty: Bool { counts.withLock { $0.isEmpty } }
+}

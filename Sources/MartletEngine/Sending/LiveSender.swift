@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// TTL-2: messages that are now or never. Such a message changes nothing in the store, so whoever
+// receives it sends it at once, from a snapshot on its own thread: no other thread is woken, nothing is
+// written and no disk is waited for. Each loop has a sender of its own, and the embedding API one for
+// all callers. What is counted gathers in LiveCounts. Rests on Audiences.
+
+public import MartletBase
+import MartletBits
+
+/// What the senders of one broker share.
+public struct LiveSending: Sendable {
+    let programs: SharedPrograms
+    let limits: MailboxLimits
+    let book: FanoutBook?
+    let numbers: NotStoredNumbers
+    public let counts = LiveCounts()
+
+    /// Elements in a loop's inbox past which it is not told of more: whoever sends faster than that loop
+    /// delivers loses what is now or never there, and memory stays bounded.
+    public static let waitingMax = 16_384
+
+    public init(
+        programs: SharedPrograms, limits: MailboxLimits, book: FanoutBook?,
+        numbers: NotStoredNumbers
+    ) {
+        self.programs = programs
+        self.limits = limits
+        self.book = book
+        self.numbers = numbers
+    }
+}
+
+/// Sends what is not stored.
+public struct LiveSender: ~Copyable {
+    private let shared: LiveSending
+    private var audiences: Audiences
+    /// What `audiences` remembers was read in this snapshot or in a later one.
+    private var rememberedSince: UInt64 = 0
+
+    public init(_ shared: LiveSending) {
+        self.shared = shared
+        audiences = Audiences(programs: shared.programs, limits: shared.limits)
+    }
+
+    /// Whether a message is now or never for everybody, and leaves nothing behind for later: no answer
+    /// to keep (MSG-9), no receipts to wait for (RCP-1), no instant to wait for (MSG-10).
+    public static func takes(_ message: SendCommand, at now: Instant) -> Bool {
+        !message.validateOnly && !message.wantsReceipts && message.idempotencyKey == nil
+            && message.sendAt == nil && message.notReceived == nil
+            && message.variants.allSatisfy { $0.lifespan.isOver(at: now) }
+    }
+
+    /// - Parameter message: one that `takes` said yes to.
+    /// - Returns: `accepted` with the fanouts to begin, or `refused`.
+    public mutating func send(
+        _ message: SendCommand, in number: ProjectNumber, now: Instant,
+        _ storage: borrowing some StorageReader & ~Copyable
+    ) throws(StorageError) -> Outcome {
+        guard let project = try storage.project(number) else { return .refused(.noProject("")) }
+        if storage.lastSetChange(in: number) > rememberedSince {
+            audiences.forget()
+            rememberedSince = storage.snapshot
+        }
+        do {
+            return try accept(message, in: project, now: now, storage)
+        } catch {
+            return .refused(try Engine.refusal(error))
+        }
+    }
+
+    private mutating func accept(
+        _ message: SendCommand, in project: Project, now: Instant,
+        _ storage: borrowing some StorageReader & ~Copyable
+    ) throws -> Outcome {
+        var dispatch = try Dispatch(message, from: now, number: nil)
+        if dispatch.target.isFanout, let book = shared.book, !book.hasLiveRoom(for: project.number) {
+            throw MartletError(
+                .resourceExhausted,
+                """
+                The project has as many messages to many instances in progress as it may, and this \
+                cannot wait.
+                """, field: "target",
+                retryDelayMilliseconds: book.retryMilliseconds(for: project.number, at: now))
+        }
+        let target = try audiences.resolve(dispatch, in: project, storage)
+        let recipients = try audiences.recipients(
+            of: &dispatch, among: target.instances, in: project.number, storage)
+        let sequence = shared.numbers.next(now)
+        let stored = StoredMessage(
+            sequence: sequence, number: sequence.rawValue & ~MessageSequence.notStoredBit,
+            accepted: now, kind: target.kind, from: target.from, wantsReceipts: false,
+            variants: [])
+        let acceptance = Acceptance(
+            messageNumber: stored.number, recipientCount: recipients?.count ?? 0,
+            named: target.named?.results ?? .none)
+        guard let recipients, recipients.count > 0 else {
+            return .accepted(acceptance, fanouts: [])
+        }
+        let distribution = try audiences.distribution(
+            of: dispatch, to: recipients, in: project.number, storage)
+        shared.counts.add(
+            try audiences.shares(of: recipients, in: project, storage), of: project.number,
+            at: now)
+        let progress = shared.book.flatMap {
+            dispatch.progress(of: stored, distribution, in: project, book: $0)
+        }
+        if let progress { shared.book?.enter(progress) }
+        var fanouts: [Fanout] = []
+        for (variant, recipients) in zip(dispatch.variants, distribution.perVariant) {
+            guard let recipients else { continue }
+            fanouts += dispatch.fanouts(
+                of: variant, stored.header(of: variant.stored), to: recipients, in: project,
+                progress)
+        }
+        return .accepted(acceptance, fanouts: fanouts)
+    }
+}
+
+extension Lifespan {
+    fileprivate func isOver(at now: Instant) -> Bool {
+        switch self {
+        case .seconds(let seconds): seconds == 0
+        case .until(let end): end <= now
+        }
+    }
+}
+
+extension Dispatch {
+    /// One variant of a message on its way: to few, each by itself (FAN-5), so that none of them waits
+    /// for what is in progress.
+    func fanouts(
+        of variant: DispatchVariant, _ header: MessageHeader, to recipients: Recipients,
+        in project: Project, _ progress: FanoutProgress?
+    ) -> [Fanout] {
+        (target.isFanout ? [recipients] : recipients.single).map {
+            Fanout(
+                project: project.number, header: header, body: variant.variant.body,
+                recipients: $0, position: project.lastSequence, weight: project.weight,
+                progress: progress)
+        }
+    }
+}
