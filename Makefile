@@ -4,7 +4,7 @@
 
 PACKAGES := liburing-dev libjemalloc-dev liblmdb-dev
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
-SOURCES := Package.swift Sources Tests
+SOURCES := Package.swift Sources Tests Benchmarks/Sources
 
 .PHONY: run build test mailbox-histories simulate deps python python-sdks format format-check clean
 

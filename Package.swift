@@ -144,6 +144,29 @@ let package = Package(
             path: "Sources/SimulatorCommand",
             swiftSettings: common),
 
+        // The benchmarks are no products: who embeds Martlet does not build them, and the tests' build
+        // does. The load generator and the floors are C that shares nothing with what is measured.
+        .executableTarget(
+            name: "bench-broker", dependencies: ["Martlet"],
+            path: "Benchmarks/Sources/BenchBroker", swiftSettings: common),
+        .executableTarget(
+            name: "bench-store",
+            dependencies: [
+                "Martlet", "MartletBase", "MartletBits", "MartletCondition", "MartletEngine",
+                "MartletRing", "MartletStore", "MartletWire",
+            ],
+            path: "Benchmarks/Sources/BenchStore", swiftSettings: common),
+        .executableTarget(name: "bench-load", path: "Benchmarks/Sources/MartletLoad"),
+        .executableTarget(
+            name: "bench-rows", path: "Benchmarks/Sources/BenchRows",
+            linkerSettings: [.linkedLibrary("lmdb")]),
+        .executableTarget(
+            name: "bench-ring", path: "Benchmarks/Sources/RingFloor",
+            linkerSettings: [.linkedLibrary("uring")]),
+        .executableTarget(
+            name: "bench-floor", path: "Benchmarks/Sources/KernelFloor",
+            linkerSettings: [.linkedLibrary("uring")]),
+
         .testTarget(
             name: "MartletBitsTests", dependencies: ["MartletBits"], swiftSettings: common),
         .testTarget(

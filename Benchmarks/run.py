@@ -9,7 +9,6 @@
 import argparse
 import datetime
 import pathlib
-import subprocess
 import sys
 import time
 import traceback
@@ -26,37 +25,15 @@ import inside  # noqa: E402
 import micro  # noqa: E402
 import publish  # noqa: E402
 import scale  # noqa: E402
+from build import built  # noqa: E402
 from report import Report  # noqa: E402
 from servers import Unavailable  # noqa: E402
 
-PRODUCTS = ["bench-load", "bench-floor", "bench-ring", "bench-rows", "bench-broker", "bench-store"]
+PRODUCTS = [
+    "bench-load", "bench-floor", "bench-ring", "bench-rows", "bench-broker", "bench-store", "martlet"]
 # A window of a second holds hundreds of messages but for the largest cells, where it holds one and
 # more: a run always ends with all that was published delivered.
 SECONDS, SECONDS_QUICK = 0.8, 0.6
-
-
-def build():
-    print("building (the first time takes minutes) …", flush=True)
-    command = ["swift", "build", "-c", "release", "--package-path", str(HERE)]
-    for product in PRODUCTS:
-        done = subprocess.run(command + ["--product", product], capture_output=True, text=True)
-        if done.returncode != 0:
-            sys.exit(done.stdout[-4000:] + done.stderr[-4000:])
-    path = subprocess.run(command + ["--show-bin-path"], capture_output=True, text=True)
-    link_martlet(path.stdout.strip())
-    return path.stdout.strip()
-
-
-def link_martlet(binaries):
-    """The gateway that is measured is the command itself, which is the other package's product."""
-    command = ["swift", "build", "-c", "release", "--package-path", str(HERE.parent)]
-    done = subprocess.run(command + ["--product", "martlet"], capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(done.stdout[-4000:] + done.stderr[-4000:])
-    path = subprocess.run(command + ["--show-bin-path"], capture_output=True, text=True)
-    link = pathlib.Path(binaries) / "martlet"
-    link.unlink(missing_ok=True)
-    link.symlink_to(pathlib.Path(path.stdout.strip()) / "martlet")
 
 
 class Progress:
@@ -177,7 +154,7 @@ def main():
     for name in sections:
         if name not in SECTIONS:
             parser.error(f"no section '{name}'; there are " + ", ".join(SECTIONS))
-    binaries = options.binaries or build()
+    binaries = options.binaries or built(HERE.parent, PRODUCTS)
     stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     command = "a quick run" if options.quick else "a full run"
     if options.only:

@@ -9,23 +9,14 @@
 
 import argparse
 import pathlib
-import subprocess
 import sys
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "Harness"))
 
+from build import built  # noqa: E402
 from stress_run import Plan, run  # noqa: E402
-
-
-def built(arguments, product):
-    command = ["swift", "build", "-c", "release", *arguments]
-    done = subprocess.run(command + ["--product", product], capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(done.stdout[-4000:] + done.stderr[-4000:])
-    path = subprocess.run(command + ["--show-bin-path"], capture_output=True, text=True)
-    return pathlib.Path(path.stdout.strip()) / product
 
 
 def main():
@@ -35,8 +26,8 @@ def main():
     parser.add_argument("--load", default="", help="do not build, take this bench-load")
     parser.add_argument("--verbose", action="store_true", help="tell what the generators tell")
     options = parser.parse_args()
-    broker = options.broker or built(["--package-path", str(HERE.parent)], "martlet")
-    load = options.load or built(["--package-path", str(HERE)], "bench-load")
+    broker = options.broker or built(HERE.parent, ["martlet"]) / "martlet"
+    load = options.load or built(HERE.parent, ["bench-load"]) / "bench-load"
     began = time.monotonic()
     plan = Plan.quick() if options.quick else Plan.full()
     faults = run(broker, load, plan, options.verbose)

@@ -75,7 +75,8 @@ enum Micro {
                     owner: MailboxOwner(
                         project: project, ordinal: Ordinal(index), platform: .android,
                         appKey: CollapseDigest(rawValue: 0)),
-                    holder: Holder(keyDigest: SecretDigest(bytes: [UInt8](repeating: 0, count: 32))),
+                    holder: Holder(
+                        keyDigest: SecretDigest(bytes: [UInt8](repeating: 0, count: 32))),
                     mailbox: MailboxState(
                         acknowledged: LaneMarks(.none), awayFrom: .none, throttleFull: now,
                         seen: now),
