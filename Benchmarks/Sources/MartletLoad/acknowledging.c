@@ -7,6 +7,8 @@
 
 // Connections with something to acknowledge, the first due first.
 static uint32_t firstDue = UINT32_MAX, lastDue = UINT32_MAX;
+// Set before the first message comes.
+uint32_t acknowledgeAfter;
 
 bool isAnythingDue(void) { return firstDue != UINT32_MAX; }
 
@@ -33,7 +35,7 @@ void acknowledgeLater(
     }
     connection->unacknowledged += count;
     connection->through = through;
-    if (connection->unacknowledged >= protocol->acknowledgedTogether) acknowledge(connection);
+    if (connection->unacknowledged >= acknowledgeAfter) acknowledge(connection);
 }
 
 void acknowledgeDue(uint64_t now) {

@@ -14,16 +14,21 @@
 #include <stdio.h>
 #include <sys/types.h>
 
+enum { windowsMax = 8 };
+
 struct options {
     const char *protocol;
     const char *host;
     uint16_t port;
     uint32_t subscribers;
     uint32_t payloadBytes;
+    // How many messages are outstanding: one measurement for each of these.
+    uint32_t windows[windowsMax], windowCount;
+    // The one of the measurement that goes on.
     uint32_t outstanding;
     double warmupSeconds;
     double seconds;
-    // Messages per second, or 0 for as many as `outstanding` allows.
+    // Messages per second, each due at its time, or 0 for as many as `outstanding` allows.
     double rate;
     // The server, whose CPU time and memory are read; 0 for none.
     pid_t server;
@@ -40,6 +45,12 @@ struct options {
     uint32_t subscribeRequests, batch;
     // Each message goes to one subscriber, in turn, instead of to all.
     bool isDirect;
+    // Messages that a device acknowledges together; 0: as many as the protocol's clients do.
+    uint32_t acknowledgedTogether;
+    // Martlet: apps on each connection, where they share one.
+    uint32_t appsEach;
+    // Martlet: devices of the project "beside", whose topics are changed during a second measurement.
+    const char *besideDevices;
     const char *administratorKey;
     // Martlet: where devices' credentials are written once all are registered, or read from, so that
     // the devices of an earlier run connect again.
@@ -111,6 +122,8 @@ struct protocol {
     uint32_t acknowledgedTogether, acknowledgementMilliseconds;
     // ...or each message by itself.
     bool acknowledgesEach;
+    // Whether each message goes to one subscriber.
+    bool isDirect;
     // Connections in their greeting at once: bounded by the server's backlog.
     uint32_t greetingsMax;
     // What a connection says first; returns bytes written to `out`.
@@ -141,6 +154,7 @@ extern const struct protocol *protocol;
 extern struct connection *connections;
 
 // acknowledging.c
+extern uint32_t acknowledgeAfter;
 bool isAnythingDue(void);
 void acknowledgeLater(struct connection *, uint32_t count, uint64_t through, uint64_t now);
 // Acknowledges what is due by then.
@@ -157,8 +171,12 @@ void measureSubscriptions(const struct options *, const struct protocol *);
 // stress.c: another generator, with the arguments behind its name.
 int stress(int argc, char **argv);
 
-// martlet.c
-const char *martletToken(uint32_t device);
+// beside.c
+enum { besideNumber = UINT32_MAX };
+void openBeside(const struct options *, int poller);
+void setBeside(bool isWanted);
+void handleBeside(void);
+uint32_t besideAnswered(void);
 
 // system.c
 uint64_t nowNanoseconds(void);

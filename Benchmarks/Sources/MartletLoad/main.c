@@ -33,6 +33,8 @@
 
 enum {
     eventsMax = 512,
+    // 64 apps say HELLO at once, each with a token and a key.
+    greetingBytesMax = 1 << 14,
     // Connections that share one source address.
     connectionsPerSource = 4000,
     // Without any delivery for so long the run has failed.
@@ -58,6 +60,9 @@ static struct outstanding *ring;
 static uint64_t ringMask, publishedCount, doneCount, acceptedCount, deliveredCount;
 static uint8_t *publishing;
 static bool isMeasuring;
+// At a rate: when the first message was due, and the nanoseconds from one to the next.
+static double firstDue, dueInterval;
+static uint64_t firstSequence;
 static struct histogram firstTimes, allTimes, lastTimes;
 // Where deliveries are only counted: when the first and the last came.
 static uint64_t firstDelivery, lastDelivery;
@@ -100,7 +105,7 @@ static void connected(struct connection *connection) {
     getsockopt(connection->descriptor, SOL_SOCKET, SO_ERROR, &error, &bytes);
     if (error) fail("connect: %s", strerror(error));
     connection->phase = phaseGreeting;
-    uint8_t greeting[1024];
+    uint8_t greeting[greetingBytesMax];
     size_t count = protocol->greet(&options, connection, greeting);
     if (count > 0) {
         writeAll(connection->descriptor, greeting, count);
@@ -142,12 +147,15 @@ static void messageDone(uint64_t sequence, uint64_t now) {
     if (isMeasuring) histogramAdd(&lastTimes, now - ring[sequence & ringMask].published, 1);
 }
 
+/// Publishes what may be outstanding. At a rate a message counts from when it was due, however late
+/// it leaves: a server that holds up the generator must not be asked less because of that.
 static void publishUpTo(uint64_t limit, uint64_t now) {
     uint8_t *at = publishing;
     while (publishedCount < limit && publishedCount - doneCount < options.outstanding) {
         uint8_t *payload;
         struct outstanding *message = ring + (publishedCount & ringMask);
-        message->published = now;
+        message->published = options.rate > 0
+            ? (uint64_t)(firstDue + dueInterval * (double)(publishedCount - firstSequence)) : now;
         message->remaining =
             (options.offlineMessages ? 0 : options.subscribers) + (protocol->isAccepted ? 1 : 0);
         size_t bytes = protocol->publish(&options, publishedCount, at, &payload);
@@ -265,6 +273,10 @@ static void turn(int timeoutMilliseconds) {
     if (timeoutMilliseconds != 0) timeoutMilliseconds = boundByDue(timeoutMilliseconds);
     int count = epoll_wait(poller, events, eventsMax, timeoutMilliseconds);
     for (int index = 0; index < count; index++) {
+        if (events[index].data.u32 == besideNumber) {
+            handleBeside();
+            continue;
+        }
         struct connection *connection = connections + events[index].data.u32;
         if (connection->phase == phaseConnecting) {
             if (events[index].events & (EPOLLOUT | EPOLLERR | EPOLLHUP)) connected(connection);
@@ -291,22 +303,24 @@ static void confirm(uint32_t first, uint32_t end) {
     }
 }
 
-/// Publishes for some seconds, then waits until every message is done and acknowledged. The publisher
+/// Publishes for some seconds, or what is due in them, then waits until every message is done and
+/// acknowledged. The publisher
 /// is asked last: the server reads what came before first, and to ask everybody would cost as much as
 /// the acknowledgements.
 static double run(double seconds) {
     uint64_t began = nowNanoseconds(), now = began, progress = began, delivered = deliveredCount;
-    uint64_t first = publishedCount, end = began + (uint64_t)(seconds * 1e9);
+    uint64_t end = began + (uint64_t)(seconds * 1e9);
+    firstSequence = publishedCount;
+    firstDue = (double)began;
+    dueInterval = options.rate > 0 ? 1e9 / options.rate : 0;
     for (;;) {
         now = nowNanoseconds();
-        if (now < end) {
-            uint64_t limit = UINT64_MAX;
-            if (options.rate > 0)
-                limit = first + (uint64_t)((double)(now - began) / 1e9 * options.rate) + 1;
-            publishUpTo(limit, now);
-        } else if (doneCount == publishedCount) {
-            break;
-        }
+        uint64_t limit = now < end ? UINT64_MAX : publishedCount;
+        if (options.rate > 0)
+            limit = firstSequence + 1 +
+                (uint64_t)((double)((now < end ? now : end) - began) / dueInterval);
+        publishUpTo(limit, now);
+        if (now >= end && doneCount >= limit) break;
         turn(options.rate > 0 ? 0 : 1000);
         if (deliveredCount != delivered) {
             delivered = deliveredCount;
@@ -418,10 +432,57 @@ static void connectAll(void) {
         (double)(nowNanoseconds() - began) / 1e6);
 }
 
+static double microseconds(const struct histogram *times, double quantile) {
+    return (double)histogramQuantile(times, quantile) / 1e3;
+}
+
+/// One measurement after a warm-up, and its line of JSON.
+static void measure(double idleBytes) {
+    run(options.warmupSeconds);
+    histogramClear(&firstTimes);
+    histogramClear(&allTimes);
+    histogramClear(&lastTimes);
+    isMeasuring = true;
+    uint64_t serverBegan = processNanoseconds(options.server), ownBegan = ownNanoseconds();
+    uint64_t writtenBefore = processBytesWritten(options.server);
+    uint64_t deliveredBefore = deliveredCount, messagesBefore = doneCount;
+    uint32_t changesBefore = besideAnswered();
+    double seconds = run(options.seconds);
+    isMeasuring = false;
+    uint64_t serverUsed = processNanoseconds(options.server) - serverBegan;
+    uint64_t ownUsed = ownNanoseconds() - ownBegan;
+    double deliveries = (double)(deliveredCount - deliveredBefore);
+    double messages = (double)(doneCount - messagesBefore);
+    uint64_t written = processBytesWritten(options.server) - writtenBefore;
+    struct memory after = processMemory(options.server);
+    // An acknowledgement that the server refuses ends its connection, and with it this process.
+    if (protocol->acknowledgedTogether) confirm(0, options.subscribers);
+
+    printf(
+        "{\"protocol\":\"%s\",\"subscribers\":%u,\"payload\":%u,\"outstanding\":%u,"
+        "\"rate\":%.0f,\"seconds\":%.3f,\"messages\":%.0f,\"deliveries\":%.0f,"
+        "\"deliveriesPerSecond\":%.0f,\"serverNanoseconds\":%.1f,\"generatorNanoseconds\":%.1f,"
+        "\"serverLoad\":%.3f,\"generatorLoad\":%.3f,\"first\":%.1f,\"median\":%.1f,\"p99\":%.1f,"
+        "\"p999\":%.1f,\"last\":%.1f,\"lastP99\":%.1f,\"bytesEach\":%.1f,"
+        "\"changesPerSecond\":%.1f,\"idleBytes\":%.0f,\"serverAnonymousBytes\":%llu}\n",
+        protocol->name, options.subscribers, options.payloadBytes, options.outstanding,
+        options.rate, seconds, messages, deliveries, deliveries / seconds,
+        (double)serverUsed / deliveries, (double)ownUsed / deliveries,
+        (double)serverUsed / 1e9 / seconds, (double)ownUsed / 1e9 / seconds,
+        microseconds(&firstTimes, 0.5), microseconds(&allTimes, 0.5),
+        microseconds(&allTimes, 0.99), microseconds(&allTimes, 0.999),
+        microseconds(&lastTimes, 0.5), microseconds(&lastTimes, 0.99),
+        (double)written / messages, (besideAnswered() - changesBefore) / seconds, idleBytes,
+        (unsigned long long)after.anonymous);
+    fflush(stdout);
+}
+
 int main(int argc, char **argv) {
     if (argc > 1 && !strcmp(argv[1], "stress")) return stress(argc - 2, argv + 2);
     parseOptions(&options, argc, argv);
     protocol = findProtocol(options.protocol);
+    acknowledgeAfter = options.acknowledgedTogether ? options.acknowledgedTogether
+                                                    : protocol->acknowledgedTogether;
     struct rlimit limit;
     getrlimit(RLIMIT_NOFILE, &limit);
     limit.rlim_cur = limit.rlim_max;
@@ -429,9 +490,12 @@ int main(int argc, char **argv) {
     connections = calloc(options.subscribers + 1, sizeof *connections);
     publisher = connections + options.subscribers;
     reading = malloc(carryBytesMax + readBytes);
-    publishing = malloc((size_t)options.outstanding * (options.payloadBytes + 256));
+    uint32_t outstandingMost = 0;
+    for (uint32_t index = 0; index < options.windowCount; index++)
+        if (options.windows[index] > outstandingMost) outstandingMost = options.windows[index];
+    publishing = malloc((size_t)outstandingMost * (options.payloadBytes + 256));
     ringMask = 1;
-    while (ringMask < options.outstanding) ringMask *= 2;
+    while (ringMask < outstandingMost) ringMask *= 2;
     ring = calloc(ringMask, sizeof *ring);
     ringMask--;
     poller = epoll_create1(EPOLL_CLOEXEC);
@@ -466,34 +530,17 @@ int main(int argc, char **argv) {
         return 0;
     }
 
-    run(options.warmupSeconds);
-    isMeasuring = true;
-    uint64_t serverBegan = processNanoseconds(options.server), ownBegan = ownNanoseconds();
-    uint64_t deliveredBefore = deliveredCount, messagesBefore = doneCount;
-    double seconds = run(options.seconds);
-    uint64_t serverUsed = processNanoseconds(options.server) - serverBegan;
-    uint64_t ownUsed = ownNanoseconds() - ownBegan;
-    double deliveries = (double)(deliveredCount - deliveredBefore);
-    struct memory after = processMemory(options.server);
-    // An acknowledgement that the server refuses ends its connection, and with it this process.
-    if (protocol->acknowledgedTogether) confirm(0, options.subscribers);
-
-    printf(
-        "{\"protocol\":\"%s\",\"subscribers\":%u,\"payload\":%u,\"outstanding\":%u,"
-        "\"rate\":%.0f,\"seconds\":%.3f,\"messages\":%llu,\"deliveries\":%.0f,"
-        "\"deliveriesPerSecond\":%.0f,\"serverNanoseconds\":%.1f,\"generatorNanoseconds\":%.1f,"
-        "\"serverLoad\":%.3f,\"generatorLoad\":%.3f,\"first\":%.1f,\"median\":%.1f,\"p99\":%.1f,"
-        "\"last\":%.1f,\"lastP99\":%.1f,\"idleBytes\":%.0f,\"serverAnonymousBytes\":%llu}\n",
-        protocol->name, options.subscribers, options.payloadBytes, options.outstanding,
-        options.rate, seconds, (unsigned long long)(doneCount - messagesBefore), deliveries,
-        deliveries / seconds, (double)serverUsed / deliveries, (double)ownUsed / deliveries,
-        (double)serverUsed / 1e9 / seconds, (double)ownUsed / 1e9 / seconds,
-        (double)histogramQuantile(&firstTimes, 0.5) / 1e3,
-        (double)histogramQuantile(&allTimes, 0.5) / 1e3,
-        (double)histogramQuantile(&allTimes, 0.99) / 1e3,
-        (double)histogramQuantile(&lastTimes, 0.5) / 1e3,
-        (double)histogramQuantile(&lastTimes, 0.99) / 1e3,
-        ((double)idle.anonymous - (double)before.anonymous) / connectionCount,
-        (unsigned long long)after.anonymous);
+    if (protocol->isDirect && options.subscribers > 1)
+        fail("live messages to a token each need one subscriber");
+    if (options.besideDevices) openBeside(&options, poller);
+    double idleBytes = ((double)idle.anonymous - (double)before.anonymous) / connectionCount;
+    for (uint32_t index = 0; index < options.windowCount; index++) {
+        options.outstanding = options.windows[index];
+        measure(idleBytes);
+    }
+    if (options.besideDevices) {
+        setBeside(true);
+        measure(idleBytes);
+    }
     return 0;
 }

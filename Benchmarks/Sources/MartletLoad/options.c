@@ -6,11 +6,24 @@
 
 #include <getopt.h>
 #include <stdlib.h>
+#include <string.h>
+
+enum { outstandingMax = 1024, appsMax = 64 };
+
+/// Numbers with commas between them.
+static void parseWindows(struct options *options, char *text) {
+    for (char *part = strtok(text, ","); part; part = strtok(NULL, ",")) {
+        int window = atoi(part);
+        if (window < 1 || window > outstandingMax) fail("1 to %d outstanding", outstandingMax);
+        if (options->windowCount == windowsMax) fail("at most %d windows", windowsMax);
+        options->windows[options->windowCount++] = (uint32_t)window;
+    }
+}
 
 void parseOptions(struct options *options, int argc, char **argv) {
     *options = (struct options){
         .protocol = "martlet", .host = "127.0.0.1", .port = 5228, .subscribers = 1000,
-        .payloadBytes = 128, .outstanding = 1, .warmupSeconds = 0.5, .seconds = 2,
+        .payloadBytes = 128, .warmupSeconds = 0.5, .seconds = 2,
         .batch = 1, .project = "bench", .topic = "bench", .firstSource = 0};
     static const struct option names[] = {
         {"protocol", 1, 0, 'p'}, {"host", 1, 0, 'h'}, {"port", 1, 0, 'P'},
@@ -20,7 +33,8 @@ void parseOptions(struct options *options, int argc, char **argv) {
         {"first-source", 1, 0, 'f'}, {"topic", 1, 0, 't'}, {"save", 1, 0, 'v'},
         {"load", 1, 0, 'l'}, {"offline", 1, 0, 'o'}, {"drain", 1, 0, 'd'},
         {"direct", 0, 0, 'D'}, {"subscribe", 1, 0, 'B'}, {"batch", 1, 0, 'c'},
-        {"from-others", 0, 0, 'O'}, {0, 0, 0, 0}};
+        {"from-others", 0, 0, 'O'}, {"acknowledge", 1, 0, 'a'}, {"apps", 1, 0, 'A'},
+        {"beside", 1, 0, 'e'}, {"project", 1, 0, 'j'}, {0, 0, 0, 0}};
     int name;
     while ((name = getopt_long(argc, argv, "", names, NULL)) != -1) {
         switch (name) {
@@ -29,7 +43,7 @@ void parseOptions(struct options *options, int argc, char **argv) {
             case 'P': options->port = (uint16_t)atoi(optarg); break;
             case 'n': options->subscribers = (uint32_t)atoi(optarg); break;
             case 'b': options->payloadBytes = (uint32_t)atoi(optarg); break;
-            case 'w': options->outstanding = (uint32_t)atoi(optarg); break;
+            case 'w': parseWindows(options, optarg); break;
             case 'u': options->warmupSeconds = atof(optarg); break;
             case 's': options->seconds = atof(optarg); break;
             case 'r': options->rate = atof(optarg); break;
@@ -46,12 +60,20 @@ void parseOptions(struct options *options, int argc, char **argv) {
             case 'B': options->subscribeRequests = (uint32_t)atoi(optarg); break;
             case 'c': options->batch = (uint32_t)atoi(optarg); break;
             case 'O': options->isFromOthers = true; break;
+            case 'a': options->acknowledgedTogether = (uint32_t)atoi(optarg); break;
+            case 'A': options->appsEach = (uint32_t)atoi(optarg); break;
+            case 'e': options->besideDevices = optarg; break;
+            case 'j': options->project = optarg; break;
             default: exit(2);
         }
     }
     if (options->payloadBytes < stampBytes || options->payloadBytes > 3900)
         fail("a payload has %d to 3900 bytes", stampBytes);
-    if (options->outstanding < 1 || options->outstanding > 1024) fail("1 to 1024 outstanding");
+    // At a rate messages wait for nothing but their time.
+    if (!options->windowCount)
+        options->windows[options->windowCount++] = options->rate > 0 ? outstandingMax : 1;
+    options->outstanding = options->windows[0];
+    if (options->appsEach > appsMax) fail("1 to %d apps on a connection", appsMax);
     if (options->isFromOthers && !options->idle) fail("--from-others needs --idle");
     if (options->subscribers < 1) fail("at least one subscriber");
 }

@@ -174,13 +174,14 @@ static size_t natsPublish(
     return natsPublishHeadBytes + options->payloadBytes + 2;
 }
 
-extern const struct protocol martletProtocol, martletDurableProtocol, martletDirectProtocol;
+extern const struct protocol martletProtocol, martletTokenProtocol, martletDurableProtocol;
+extern const struct protocol martletDirectProtocol, martletSharedProtocol;
 extern const struct protocol mqtt0Protocol, mqtt1Protocol, mqttLastingProtocol, jetstreamProtocol;
 
 static const struct protocol *const elsewhere[] = {
-    &martletProtocol, &martletDurableProtocol, &martletDirectProtocol, &mqtt0Protocol,
-    &mqtt1Protocol, &mqttLastingProtocol, &jetstreamProtocol};
-
+    &martletProtocol, &martletTokenProtocol, &martletDurableProtocol, &martletDirectProtocol,
+    &martletSharedProtocol, &mqtt0Protocol, &mqtt1Protocol, &mqttLastingProtocol,
+    &jetstreamProtocol};
 
 static const struct protocol protocols[] = {
     {.name = "floor", .greetingsMax = 256, .greet = floorGreet, .parse = floorParse,
