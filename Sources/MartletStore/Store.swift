@@ -95,7 +95,7 @@ public final class Store: Sendable {
             do throws(StorageError) {
                 let tally = ReportTally()
                 result = try body(Transaction(raw, setChanges, settlings, tally))
-                try Transaction(raw, setChanges, settlings, tally).writeTally(
+                try Transaction(raw, setChanges, settlings, tally).finish(
                     reportsMax: reportsPerProjectMax)
                 if let fault = faults?.beforeCommit() { throw fault }
             } catch {

@@ -16,6 +16,11 @@ extension Audiences {
         if project.nextApp.rawValue == 1 { return [AppNumber(0): recipients.count] }
         switch recipients {
         case .one(let ordinal):
+            if let lastInstance, lastInstance.ordinal == ordinal,
+                lastInstance.project == project.number
+            {
+                return [lastInstance.app: 1]
+            }
             let instance = try storage.instance(ordinal, in: project.number)
             return [instance?.app ?? AppNumber(0): 1]
         case .many(let set):

@@ -17,6 +17,18 @@ extension Engine {
         in project: Project, _ storage: borrowing some StorageWriter & ~Copyable
     ) throws(StorageError) {
         guard let recipients, recipients.count > 0 else { return }
+        let isKept = message.sequence.isStored && limits.reportSeconds > 0
+        var report = NewReport(
+            sequence: isKept ? message.sequence : nil, number: message.number,
+            accepted: message.accepted, shares: [], missed: [])
+        if let distribution, distribution.isWaitedFor(by: recipients) {
+            for (app, count) in try audiences.shares(of: recipients, in: project, storage) {
+                var counts = ReportCounts()
+                counts[.targeted] = count
+                report.shares.append(NewReport.Share(app: app, counts: counts))
+            }
+            return try storage.beginReport(report, in: project.number)
+        }
         var missed: [Recipients] = []
         let targeted = try audiences.shares(of: recipients, in: project, storage)
         var counts = targeted.mapValues { count in
@@ -52,13 +64,9 @@ extension Engine {
             add(.rateLimited, targeted)
             missed.append(recipients)
         }
-        let isKept = message.sequence.isStored && limits.reportSeconds > 0
-        try storage.beginReport(
-            NewReport(
-                sequence: isKept ? message.sequence : nil, number: message.number,
-                accepted: message.accepted,
-                shares: counts.map { NewReport.Share(app: $0.key, counts: $0.value) },
-                missed: missed), in: project.number)
+        report.shares = counts.map { NewReport.Share(app: $0.key, counts: $0.value) }
+        report.missed = missed
+        try storage.beginReport(report, in: project.number)
     }
 
     /// Who a message is for, less those that have an earlier one, if it says so.
@@ -91,6 +99,13 @@ extension Engine {
             let both = set.intersection(missing)
             return both.count > 0 ? .many(both) : nil
         }
+    }
+}
+
+extension Distribution {
+    /// Whether the message is stored for everybody it was for, and discarded for nobody.
+    fileprivate func isWaitedFor(by recipients: Recipients) -> Bool {
+        inactive == nil && granted?.count == recipients.count && stored?.count == recipients.count
     }
 }
 

@@ -55,6 +55,7 @@ extension Audiences {
         switch dispatch.target {
         case .token(let text):
             let instance = try instance(text, in: project.number, storage)
+            lastInstance = instance
             return ResolvedTarget(kind: .token, from: sender, instances: .one(instance))
         case .topic(let text):
             let name = try TopicName(validating: text)

@@ -16,6 +16,8 @@ struct Audiences: ~Copyable {
     var lastTopic: TopicAudience?
     /// REP-1: how many of the recipients of the last message have each app.
     var lastShares: (recipients: RecipientSet, shares: [AppNumber: UInt64])?
+    /// The instance that the last token meant.
+    var lastInstance: Instance?
 
     init(programs: SharedPrograms, limits: MailboxLimits) {
         self.programs = programs
@@ -26,5 +28,6 @@ struct Audiences: ~Copyable {
     mutating func forget() {
         lastTopic = nil
         lastShares = nil
+        lastInstance = nil
     }
 }

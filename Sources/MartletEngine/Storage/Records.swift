@@ -148,6 +148,9 @@ public struct Holder: Sendable, Hashable {
 
     init(word: UInt64) { self.word = word }
 
+    /// - Parameter digestStart: the first eight bytes of the device key's digest, the first one highest.
+    public init(digestStart: UInt64) { word = digestStart }
+
     public init(keyDigest: SecretDigest) {
         word = keyDigest.bytes.prefix(8).reduce(0) { $0 << 8 | UInt64($1) }
     }

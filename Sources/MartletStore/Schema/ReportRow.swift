@@ -39,8 +39,8 @@ struct ReportRow {
 extension RecordWriter {
     /// In the order of the events; what follows the last that is not 0 is left out.
     mutating func append(_ counts: ReportCounts) {
-        let used = ReportEvent.allCases.reversed().drop { counts[$0] == 0 }.reversed()
-        for event in used {
+        guard let last = ReportEvent.allCases.last(where: { counts[$0] != 0 }) else { return }
+        for event in ReportEvent.allCases where event.rawValue <= last.rawValue {
             var rest = counts[event]
             while rest >= 0x80 {
                 append(UInt8(truncatingIfNeeded: rest) | 0x80)

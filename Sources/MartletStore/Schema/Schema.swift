@@ -76,7 +76,7 @@ import MartletBase
 import MartletEngine
 
 /// The version of everything drawn above. A folder of a newer one is refused.
-let storeFormatVersion: UInt32 = 5
+let storeFormatVersion: UInt32 = 6
 
 /// The tables, in the order in which they are opened.
 enum Table: Int, CaseIterable {
@@ -139,7 +139,8 @@ enum DueKind: UInt8, CaseIterable {
     case upstream = 11
     /// id = o: some of its message IDs are not known any more.
     case upstreamIDs = 12
-    /// id = s; time = when it was accepted. What was counted of a message is not kept any longer.
+    /// id = s; time = when it was accepted. The project's oldest report: what was counted of its message
+    /// is not kept any longer.
     case report = 13
     /// id = the day; time = when that began. The same of a day.
     case reportDay = 14

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a transaction counts of messages, until its end: a fanout's acknowledgements come by the
-// thousand, and each of its rows is written once. It is written with the facts it counts, in their
+// What a transaction counts of messages, and what else it writes once at its end: a fanout's
+// acknowledgements come by the thousand, and a project's record changes with each of its messages. It is written with the facts it counts, in their
 // transaction, so that neither is ever there without the other. Rests on ReportCounts.
 
 import MartletBase
@@ -30,17 +30,28 @@ final class ReportTally {
     }
 
     struct Part {
-        /// The report begins with this transaction.
-        var new: ReportRow?
         var counts = ReportCounts()
         /// Instances that do not get the message any more.
         var missed: [UInt32] = []
     }
 
     var messages: [Message: Part] = [:]
+    /// How many reports begin with this transaction.
+    var begun: [ProjectNumber: UInt64] = [:]
     var days: [Day: ReportCounts] = [:]
     /// Messages whose rest has no recipients because they were cancelled.
     var cancelled: Set<Message> = []
     /// What was acknowledged, before it is counted.
     var passes: [ProjectNumber: [Pass]] = [:]
+    /// Projects that were read, and those that changed: each is written once.
+    var projects: [ProjectNumber: Project] = [:]
+    var changedProjects: Set<ProjectNumber> = []
+    /// Cursors that many acknowledgements search with; closed before the transaction ends.
+    var cursors: [Table: HeldCursor] = [:]
+}
+
+/// A cursor that outlives one search.
+final class HeldCursor {
+    let cursor: Cursor
+    init(_ cursor: consuming Cursor) { self.cursor = cursor }
 }

@@ -45,11 +45,10 @@ extension Transaction {
             all += share.counts
         }
         guard let sequence = report.sequence else { return }
-        let message = ReportTally.Message(project: project, sequence: sequence)
-        tally.messages[message, default: ReportTally.Part()].new = ReportRow(
-            accepted: report.accepted, number: report.number, counts: all)
+        let row = ReportRow(accepted: report.accepted, number: report.number, counts: all)
+        try raw.put(.reports, .sequence(sequence, in: project), row.bytes)
+        tally.begun[project, default: 0] += 1
         for set in report.missed { try putMissed(set, of: sequence, in: project) }
-        try raw.put(.due, .due(.report, report.accepted, project, sequence.rawValue), [])
         if report.number != sequence.rawValue {
             var writer = RecordWriter()
             writer.append(sequence.rawValue)
@@ -94,23 +93,22 @@ extension Transaction {
 
     // MARK: At the transaction's end
 
-    /// Writes what was counted.
+    /// Writes what is written once for the whole transaction.
     /// - Parameter reportsMax: reports kept of a project; 0: any number.
-    borrowing func writeTally(reportsMax: Int) throws(StorageError) {
+    borrowing func finish(reportsMax: Int) throws(StorageError) {
+        // LMDB frees the cursors of a transaction that ends.
+        tally?.cursors.removeAll()
+        try writeProjects()
+        try writeTally(reportsMax: reportsMax)
+    }
+
+    private borrowing func writeTally(reportsMax: Int) throws(StorageError) {
         guard let tally else { return }
-        var begun: [ProjectNumber: UInt64] = [:]
         for message in tally.messages.keys.sorted() {
             let part = tally.messages[message]!
             let key = Key.sequence(message.sequence, in: message.project)
-            var row: ReportRow
-            if let new = part.new {
-                row = new
-                begun[message.project, default: 0] += 1
-            } else if let found = try raw.get(.reports, key) {
-                row = try ReportRow(found)
-            } else {
-                continue
-            }
+            guard let found = try raw.get(.reports, key) else { continue }
+            var row = try ReportRow(found)
             row.counts += part.counts
             try raw.put(.reports, key, row.bytes)
             guard !part.missed.isEmpty else { continue }
@@ -118,8 +116,10 @@ extension Transaction {
         }
         // In the order of their keys: the same commands make the same file.
         for day in tally.days.keys.sorted() { try add(tally.days[day]!, to: day) }
-        for (project, count) in begun.sorted(by: { $0.key < $1.key }) {
-            try setReportCount(try reportCount(of: project) + count, of: project)
+        for (project, count) in tally.begun.sorted(by: { $0.key < $1.key }) {
+            let before = try reportCount(of: project)
+            try setReportCount(before + count, of: project)
+            if before == 0 { try putOldestReportDue(of: project) }
             guard reportsMax > 0 else { continue }
             while try reportCount(of: project) > UInt64(reportsMax),
                 let oldest = try firstReport(of: project)
@@ -188,6 +188,16 @@ extension Transaction {
         }
         try deleteAll(.missed, under: key)
         try setReportCount(try reportCount(of: project) - 1, of: project)
+        try putOldestReportDue(of: project)
+    }
+
+    /// Reports of a project leave in the order of their sequences, so the oldest alone is due.
+    private borrowing func putOldestReportDue(of project: ProjectNumber) throws(StorageError) {
+        guard let oldest = try firstReport(of: project),
+            let found = try raw.get(.reports, .sequence(oldest, in: project))
+        else { return }
+        let accepted = try ReportRow(found).accepted
+        try raw.put(.due, .due(.report, accepted, project, oldest.rawValue), [])
     }
 
     /// What is not kept any longer.

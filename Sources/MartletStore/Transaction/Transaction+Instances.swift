@@ -103,6 +103,16 @@ extension Transaction {
         try insert(instance)
     }
 
+    /// The first row whose key is not below `key`, with a cursor that later searches use again. The
+    /// bytes live until the next search in the table.
+    borrowing func seek(_ table: Table, _ key: Key) throws(StorageError) -> Cursor.Entry? {
+        guard let tally else { return try Cursor(raw, table).seek(key) }
+        if let held = tally.cursors[table] { return try held.cursor.seek(key) }
+        let held = HeldCursor(try Cursor(raw, table))
+        tally.cursors[table] = held
+        return try held.cursor.seek(key)
+    }
+
     /// Deletes every row whose key begins with `prefix`.
     borrowing func deleteAll(_ table: Table, under prefix: Key) throws(StorageError) {
         for key in try keys(table, under: prefix) { try raw.delete(table, key) }

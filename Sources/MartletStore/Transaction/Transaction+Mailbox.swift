@@ -67,6 +67,10 @@ extension Transaction {
         if acknowledgement.departure != nil {
             try endLostConnection(of: ordinal, in: project, now: now, limits: limits)
         }
+        // Mostly its marks move and nothing else: what its connection was matters for the rest alone.
+        let isPlain =
+            acknowledgement.departure == nil && acknowledgement.skipped == nil
+            && acknowledgement.single.isEmpty
         // Before its marks move past it, with this acknowledgement or with a later one.
         if let skipped = acknowledgement.skipped {
             acknowledgement.skipped = nil
@@ -92,7 +96,13 @@ extension Transaction {
             _ = try settle(ordinal, in: project, now: now, limits: limits)
             notice = try self.notice(among: single, of: ordinal, in: project)
         }
-        let before = try mailboxState(of: ordinal, in: project)
+        let before: MailboxState
+        if isPlain {
+            before = try row.map { (row) throws(StorageError) in try MailboxRow.state(row) }
+                ?? MailboxRow.nowhere
+        } else {
+            before = try mailboxState(of: ordinal, in: project)
+        }
         var state = before
         state.acknowledged.formMaximum(through)
         if let notice, notice >= state.discardedThrough { state.discardedCount = 0 }
@@ -101,9 +111,16 @@ extension Transaction {
             state.seen = max(state.seen, departure.seen)
         }
         let lowest = state.acknowledged.lowest
-        // What a new instance's marks pass was another's.
+        let hasInbox =
+            try firstRow(.inbox, of: ordinal, in: project).map {
+                $0 <= state.acknowledged.highest
+            } ?? false
+        let hasSingles = try firstRow(.acknowledged, of: ordinal, in: project) != nil
+        // The first marks of a new instance pass messages of the ordinal's holder before.
         if !isFirst {
-            try countPassed(by: taker, from: before, to: state.acknowledged, now: now)
+            try countPassed(
+                by: taker, from: before, to: state.acknowledged, now: now, inbox: hasInbox,
+                singles: hasSingles)
         }
         if state != before || isFirst {
             try raw.put(.mailboxes, key, MailboxRow.bytes(state))
@@ -111,12 +128,12 @@ extension Transaction {
         if acknowledgement.departure != nil {
             try setSeen(state.seen, before: before.seen, ordinal, in: project)
         }
-        if lowest > before.acknowledged.lowest {
+        if hasInbox, lowest > before.acknowledged.lowest {
             let rowCount = try removeInbox(
                 of: ordinal, in: project, through: lowest, isTaken: true)
             budget.charge(rowCount * AcknowledgingBudget.costPerInboxRow, project)
         }
-        if state.logStart > before.logStart {
+        if hasSingles, state.logStart > before.logStart {
             for key in try keys(.acknowledged, under: .ordinal(ordinal, in: project)) {
                 let sequence = key.bytes.withUnsafeBytes { $0.loadBigEndian(UInt64.self, at: 8) }
                 guard sequence <= state.logStart.rawValue else { break }
@@ -142,6 +159,17 @@ extension Transaction {
         let isDone =
             through == acknowledgement.through && single.count == acknowledgement.single.count
         return isDone ? nil : acknowledgement.rest(behind: single.count)
+    }
+
+    /// The sequence of an instance's first row in `inbox` or in `acknowledged`.
+    private borrowing func firstRow(
+        _ table: Table, of ordinal: Ordinal, in project: ProjectNumber
+    ) throws(StorageError) -> MessageSequence? {
+        let prefix = Key.ordinal(ordinal, in: project)
+        guard let entry = try seek(table, prefix), prefix.isPrefix(of: entry.key) else {
+            return nil
+        }
+        return MessageSequence(entry.key.loadBigEndian(UInt64.self, at: 8))
     }
 
     /// Up to where an instance's marks may move in this step; nil: not at all.
@@ -298,9 +326,11 @@ extension Transaction {
     private borrowing func isHeld(
         _ instance: UnsafeRawBufferPointer, by holder: Holder
     ) throws(StorageError) -> Bool {
-        var reader = RecordReader(instance, of: .instances)
-        _ = try reader.bytes(Limits.tokenRandomBytes)
-        return Holder(keyDigest: SecretDigest(bytes: Array(try reader.bytes(32)))) == holder
+        guard instance.count >= Limits.tokenRandomBytes + 32 else {
+            throw RecordReader(instance, of: .instances).damaged()
+        }
+        let start = instance.loadBigEndian(UInt64.self, at: Limits.tokenRandomBytes)
+        return Holder(digestStart: start) == holder
     }
 
     /// The instance is there, so it is not inactive.

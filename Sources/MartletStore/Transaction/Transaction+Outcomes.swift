@@ -75,7 +75,7 @@ extension Transaction {
         }
         var event = ReportEvent.acknowledged
         if variant.expires <= now {
-            if try isClosed(sequence, for: taker) { return }
+            if try isClosed(sequence, for: taker.ordinal, in: taker.project) { return }
             event = try ending(
                 of: record, sequence, expires: variant.expires, in: taker.project)
         }
@@ -148,7 +148,7 @@ extension Transaction {
                 of: logged, replay, for: taker.ordinal, in: taker.project, now: now)
         else { return }
         if event == .expired || event == .cancelled,
-            try isClosed(logged.entry.sequence, for: taker)
+            try isClosed(logged.entry.sequence, for: taker.ordinal, in: taker.project)
         {
             return
         }
@@ -307,13 +307,12 @@ extension Transaction {
 
     /// Whether an instance was looked at when a message's time was over, while others still are.
     borrowing func isClosed(
-        _ sequence: MessageSequence, for taker: Taker
+        _ sequence: MessageSequence, for ordinal: Ordinal, in project: ProjectNumber
     ) throws(StorageError) -> Bool {
-        guard
-            let found = try raw.get(
-                .closings, .sequence(sequence, in: taker.project))
-        else { return false }
-        return taker.ordinal.blockIndex < found.loadLittleEndian(UInt32.self, at: 0)
+        guard let found = try raw.get(.closings, .sequence(sequence, in: project)) else {
+            return false
+        }
+        return ordinal.blockIndex < found.loadLittleEndian(UInt32.self, at: 0)
     }
 
     /// Whether anybody's outcome is open. Without a report that is not known.

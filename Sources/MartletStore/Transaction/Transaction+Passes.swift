@@ -10,14 +10,18 @@ import MartletEngine
 
 extension Transaction {
     /// An instance's marks move.
+    /// - Parameter inbox: whether it has rows in its inbox up to there.
     borrowing func countPassed(
-        by taker: Taker, from before: MailboxState, to marks: LaneMarks, now: Instant
+        by taker: Taker, from before: MailboxState, to marks: LaneMarks, now: Instant,
+        inbox: Bool, singles hasSingles: Bool
     ) throws(StorageError) {
         guard let tally, let (start, end) = before.passed(by: marks) else { return }
         let pass = Pass(
-            taker: taker, before: before.acknowledged, after: marks, start: start, end: end,
-            singles: try singles(of: taker, behind: start, through: end))
-        try countInbox(pass, now: now)
+            taker: taker,
+            marks: PassedMarks(
+                before: before.acknowledged, after: marks, start: start, end: end,
+                singles: hasSingles ? try singles(of: taker, behind: start, through: end) : []))
+        if inbox { try countInbox(pass, now: now) }
         tally.passes[taker.project, default: []].append(pass)
     }
 
@@ -44,10 +48,10 @@ extension Transaction {
         let inbox = try Cursor(raw, .inbox)
         let prefix = Key.ordinal(taker.ordinal, in: project)
         var found = try inbox.seek(
-            .inbox(taker.ordinal, MessageSequence(pass.start.rawValue + 1), in: project))
+            .inbox(taker.ordinal, MessageSequence(pass.marks.start.rawValue + 1), in: project))
         while let entry = found, prefix.isPrefix(of: entry.key) {
             let sequence = MessageSequence(entry.key.loadBigEndian(UInt64.self, at: 8))
-            guard sequence <= pass.end else { break }
+            guard sequence <= pass.marks.end else { break }
             let row = InboxRow.row(sequence, entry.value)
             let isReplaced = entry.value.count == 9
             found = try inbox.next()
@@ -56,7 +60,7 @@ extension Transaction {
             else { continue }
             let record = try MessageRecord(bytes)
             guard let variant = try record.variant(on: taker.platform),
-                pass.takes(sequence, variant)
+                pass.marks.takes(sequence, variant)
             else { continue }
             var event = ReportEvent.acknowledged
             if variant.expires <= now {
@@ -92,7 +96,6 @@ extension Transaction {
     ) throws(StorageError) -> (looked: Int, counted: Int) {
         let prefix = Key(project)
         let recipients = try Cursor(raw, .recipients)
-        var found: [Int] = []
         var (looked, counted) = (0, 0)
         for range in table.ranges() {
             var next = try recipients.seek(
@@ -100,13 +103,10 @@ extension Transaction {
             while let entry = next, prefix.isPrefix(of: entry.key) {
                 let row = LogRow(entry.key)
                 guard row.sequence <= range.end else { break }
-                if !row.isDiscarded {
-                    found.removeAll(keepingCapacity: true)
-                    if let set = CheckedRecipientSet(entry.value) {
-                        table.find(membersOf: set, into: &found)
-                    }
-                    try count(row, for: found, of: table, in: project, now: now)
-                    counted += found.isEmpty ? 0 : 1
+                if !row.isDiscarded, let set = CheckedRecipientSet(entry.value),
+                    try count(row, for: set, passedBy: table, in: project, now: now)
+                {
+                    counted += 1
                 }
                 looked += 1
                 next = try recipients.next()
@@ -115,65 +115,55 @@ extension Transaction {
         return (looked, counted)
     }
 
-    /// - Parameter found: recipients of a fanout, by their places in the table.
+    /// - Returns: whether anybody who passed the fanout was a recipient.
     private borrowing func count(
-        _ row: LogRow, for found: [Int], of table: PassTable, in project: ProjectNumber,
-        now: Instant
-    ) throws(StorageError) {
-        guard !found.isEmpty, let bytes = try raw.get(.messages, .log(row, in: project)) else {
-            return
-        }
-        let record = try MessageRecord(bytes)
-        // Whoever had not taken it when its time was over was counted then.
-        guard !record.flags.contains(.isExpired) else { return }
-        let variants = try record.variants()
-        var taken = TakenCounts()
-        for at in found {
-            let pass = table.passes[at]
-            let platform = pass.taker.platform
-            guard let variant = variants.first(where: { $0.platforms.contains(platform) }),
-                pass.takes(row.sequence, variant)
-            else { continue }
-            guard variant.expires <= now else {
-                taken.add(pass.taker.app)
-                continue
+        _ row: LogRow, for set: CheckedRecipientSet, passedBy table: PassTable,
+        in project: ProjectNumber, now: Instant
+    ) throws(StorageError) -> Bool {
+        let sequence = row.sequence
+        var record: MessageRecord?
+        var wasFound = false
+        for at in table.cohorts.indices {
+            let marks = table.cohorts[at].marks
+            guard sequence > marks.start, sequence <= marks.end else { continue }
+            let number = table.count(of: at, in: set)
+            guard number > 0 else { continue }
+            wasFound = true
+            if record == nil {
+                guard let bytes = try raw.get(.messages, .log(row, in: project)) else {
+                    return true
+                }
+                record = try MessageRecord(bytes)
             }
-            if try isClosed(row.sequence, for: pass.taker) { continue }
+            // Whoever had not taken it when its time was over was counted then.
+            guard let record, !record.flags.contains(.isExpired) else { return true }
+            guard let variant = try record.variant(on: table.cohorts[at].platform),
+                marks.takes(sequence, variant)
+            else { continue }
+            if variant.expires > now {
+                count(
+                    .acknowledged, UInt64(number), of: sequence, accepted: record.accepted,
+                    by: table.cohorts[at].app, in: project)
+            } else {
+                try countExpired(
+                    table.members(of: at, in: set), sequence, record, variant,
+                    table.cohorts[at].app, in: project)
+            }
+        }
+        return wasFound
+    }
+
+    /// Instances passed a fanout when its time was over for them.
+    private borrowing func countExpired(
+        _ ordinals: [Ordinal], _ sequence: MessageSequence, _ record: MessageRecord,
+        _ variant: MessageRecord.Variant, _ app: AppNumber, in project: ProjectNumber
+    ) throws(StorageError) {
+        for ordinal in ordinals {
+            if try isClosed(sequence, for: ordinal, in: project) { continue }
             count(
-                try ending(of: record, row.sequence, expires: variant.expires, in: project),
-                of: row.sequence, accepted: record.accepted, for: pass.taker.ordinal,
-                of: pass.taker.app, in: project)
+                try ending(of: record, sequence, expires: variant.expires, in: project),
+                of: sequence, accepted: record.accepted, for: ordinal, of: app, in: project)
         }
-        for (app, number) in taken.finish() {
-            count(
-                .acknowledged, number, of: row.sequence, accepted: record.accepted, by: app,
-                in: project)
-        }
-    }
-}
-
-/// How many instances of each app took a fanout: mostly those of one.
-private struct TakenCounts {
-    private var others: [AppNumber: UInt64] = [:]
-    private var app = AppNumber(0)
-    private var number: UInt64 = 0
-
-    mutating func add(_ app: AppNumber) {
-        if app != self.app {
-            settle()
-            self.app = app
-        }
-        number += 1
-    }
-
-    private mutating func settle() {
-        if number > 0 { others[app, default: 0] += number }
-        number = 0
-    }
-
-    mutating func finish() -> [AppNumber: UInt64] {
-        settle()
-        return others
     }
 }
 

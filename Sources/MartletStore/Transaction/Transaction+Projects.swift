@@ -17,6 +17,15 @@ extension Transaction {
     }
 
     public borrowing func project(_ number: ProjectNumber) throws(StorageError) -> Project? {
+        if let known = tally?.projects[number] { return known }
+        let project = try storedProject(number)
+        if let project { tally?.projects[number] = project }
+        return project
+    }
+
+    private borrowing func storedProject(
+        _ number: ProjectNumber
+    ) throws(StorageError) -> Project? {
         guard let found = try raw.get(.projects, Key(number)) else { return nil }
         var reader = RecordReader(found, of: .projects)
         let senderID = try reader.read(UInt64.self)
@@ -58,6 +67,28 @@ extension Transaction {
     }
 
     public borrowing func put(_ project: Project, isNew: Bool) throws(StorageError) {
+        if let tally {
+            tally.projects[project.number] = project
+            tally.changedProjects.insert(project.number)
+        } else {
+            try write(project)
+        }
+        guard isNew else { return }
+        var number = RecordWriter()
+        number.append(project.number.rawValue)
+        try raw.put(.projectIDs, Key(bytes: Array(project.id.utf8)), number.bytes)
+        var next = RecordWriter()
+        next.append(project.number.rawValue + 1)
+        try raw.put(.meta, Self.nextProjectKey, next.bytes)
+    }
+
+    /// Projects that changed in the transaction.
+    borrowing func writeProjects() throws(StorageError) {
+        guard let tally else { return }
+        for number in tally.changedProjects.sorted() { try write(tally.projects[number]!) }
+    }
+
+    private borrowing func write(_ project: Project) throws(StorageError) {
         var writer = RecordWriter()
         writer.append(project.senderID)
         writer.append(project.lastSequence.rawValue)
@@ -71,13 +102,6 @@ extension Transaction {
         writer.append(project.overload.rawValue)
         writer.append(text: project.id)
         try raw.put(.projects, Key(project.number), writer.bytes)
-        guard isNew else { return }
-        var number = RecordWriter()
-        number.append(project.number.rawValue)
-        try raw.put(.projectIDs, Key(bytes: Array(project.id.utf8)), number.bytes)
-        var next = RecordWriter()
-        next.append(project.number.rawValue + 1)
-        try raw.put(.meta, Self.nextProjectKey, next.bytes)
     }
 
     public borrowing func nextProjectNumber() throws(StorageError) -> ProjectNumber {
