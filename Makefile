@@ -24,6 +24,7 @@ test: deps python python-sdks
 	swift test -c release --skip-build --skip $(OVER_SOCKETS)
 	swift test -c release --skip-build --filter $(OVER_SOCKETS) \
 	    --experimental-maximum-parallelization-width 2
+	python3 -m unittest discover -s Benchmarks/Harness
 
 # Random histories of mailboxes beside a naive broker: COUNT of them from seed FIRST on, or the one
 # with SEED, told; with FIRST those before it are run in the same environment.

@@ -5,10 +5,16 @@
 
 BENCH_PACKAGES := redis-server nats-server mosquitto wrk python3-venv
 
-.PHONY: bench stress bench-publish bench-deps
+.PHONY: bench bench-compare stress bench-publish bench-deps
 
 bench: deps python bench-deps
 	python3 Benchmarks/run.py $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY))
+
+# This tree's broker beside an older commit's: make bench-compare BASE=COMMIT, within ten minutes once
+# the base is built. CELLS=fanout,latency: some cells.
+bench-compare: deps python
+	@[ -n "$(BASE)" ] || { echo "make bench-compare BASE=COMMIT [CELLS=fanout,latency,...]"; exit 2; }
+	python3 Benchmarks/compare.py --base $(BASE) $(if $(CELLS),--cells "$(CELLS)")
 
 # Whether the broker can be drowned: within ten minutes; make stress QUICK=1: under two.
 stress: deps python

@@ -30,9 +30,11 @@ class Server:
     package = ""
     executable = ""
 
-    def __init__(self, binaries, all_cores=False, data=None, loops=None):
-        """With `data` the server works on that folder, which outlives it."""
+    def __init__(self, binaries, all_cores=False, data=None, loops=None, load=None):
+        """With `data` the server works on that folder, which outlives it; `load` is the load generator
+        where it is not one of the binaries."""
         self.binaries = pathlib.Path(binaries)
+        self.load = pathlib.Path(load) if load else self.binaries / "bench-load"
         self.port = free_port()
         self.all_cores = all_cores
         self.data = data

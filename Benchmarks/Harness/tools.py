@@ -37,13 +37,18 @@ def lines(command, core=SERVER_CORE, timeout=600):
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
 
-def generator(server, protocol, subscribers, *options):
-    """The load generator's first line, on its core. Standard input is at its end, so that it does
+def measurements(server, protocol, subscribers, *options):
+    """All lines of the load generator, on its core. Standard input is at its end, so that it does
     not stay where it would only hold connections."""
     command = [
-        server.binaries / "bench-load", "--protocol", protocol, "--port", server.port,
-        "--subscribers", subscribers, "--server", server.process.pid, *server.options(), *options]
-    return lines(command, core=GENERATOR_CORE)[0]
+        server.load, "--protocol", protocol, "--port", server.port, "--subscribers", subscribers,
+        "--server", server.process.pid, *server.options(), *options]
+    return lines(command, core=GENERATOR_CORE, timeout=180)
+
+
+def generator(server, protocol, subscribers, *options):
+    """Its first line."""
+    return measurements(server, protocol, subscribers, *options)[0]
 
 
 def medians(runs):
