@@ -18,6 +18,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "Harness"))
 
 from build import base_built, built, commit_of  # noqa: E402
+import goals  # noqa: E402
+import tools  # noqa: E402
 from guard import ROUNDS, Comparison, Tree  # noqa: E402
 from guard_cells import GROUPS  # noqa: E402
 
@@ -72,6 +74,8 @@ def main():
     lines += [f"not measured: {fault}" for fault in comparison.faults()]
     lines += [f"slower: {line}" for line in comparison.slower()] or ["no cell is slower"]
     print("\n".join(lines))
+    if options.base and not options.cells:
+        goals.keep(HERE / "Reports", "compare", tools.commit(root), comparison.verdicts(name))
     if options.out:
         pathlib.Path(options.out).write_text("\n".join(lines) + "\n")
     return 0 if comparison.is_good() else 1

@@ -8,6 +8,7 @@
 
 import argparse
 import datetime
+import os
 import pathlib
 import sys
 import time
@@ -21,10 +22,13 @@ import durable  # noqa: E402
 import fanout  # noqa: E402
 import fanout_report  # noqa: E402
 import gateway  # noqa: E402
+import goals  # noqa: E402
 import inside  # noqa: E402
+import latency  # noqa: E402
 import micro  # noqa: E402
 import publish  # noqa: E402
 import scale  # noqa: E402
+import tools  # noqa: E402
 from build import built  # noqa: E402
 from report import Report  # noqa: E402
 from servers import Unavailable  # noqa: E402
@@ -61,6 +65,7 @@ class Bench:
         self.seconds = options.seconds or (SECONDS_QUICK if options.quick else SECONDS)
         self.kinds = fanout.kinds(options.servers)
         self.progress = Progress()
+        self.one_core = {}
 
     def measure(self, cells, kinds, name, **options):
         return fanout.run(
@@ -68,7 +73,7 @@ class Bench:
             self.report.record(name), **options)
 
     def fanout(self):
-        results = self.measure(fanout.cells(self.quick), self.kinds, "fanout")
+        results = self.one_core = self.measure(fanout.cells(self.quick), self.kinds, "fanout")
         fanout_report.judge(self.report, results)
         fanout_report.headline(self.report, results, self.kinds, self.repeats)
         fanout_report.section(
@@ -82,6 +87,9 @@ class Bench:
             fanout_report.judge_equal_load(self.report, found)
             fanout_report.section(self.report, "Fanout at equal load", found, kinds, "equal")
 
+    def latency(self):
+        latency.run(self)
+
     def cores(self):
         """Nothing is pinned, and Martlet has as many loops as there are cores."""
         small = [(1000, 128, 16)] if self.quick else [
@@ -92,6 +100,7 @@ class Bench:
         for cells, kinds in [(small, self.kinds), (large, fast)]:
             results |= self.measure(
                 [fanout.Cell(*cell) for cell in cells], kinds, "cores", all_cores=True)
+        fanout_report.judge_cores(self.report, self.one_core, results, os.cpu_count())
         fanout_report.section(
             self.report, "Fanout, all cores for everybody", results, self.kinds, "cores")
 
@@ -122,8 +131,15 @@ class Bench:
                 texts.append(str(error))
         self.report.missing(sorted(set(texts)))
 
+    def others(self):
+        """What `make stress` and `make bench-compare` found at this commit."""
+        for program in ["stress", "compare"]:
+            for line in goals.kept(HERE / "Reports", program, tools.commit(HERE.parent)):
+                self.report.verdict(**line)
+
     def run(self, sections):
         self.missing()
+        self.others()
         for name in sections:
             self.progress.section = name
             try:
@@ -134,7 +150,7 @@ class Bench:
                 self.report.failed(name, error)
 
 
-SECTIONS = ["fanout", "cores", "audience", "durable", "gateway", "scale", "micro"]
+SECTIONS = ["fanout", "latency", "cores", "audience", "durable", "gateway", "scale", "micro"]
 
 
 def main():

@@ -160,6 +160,18 @@ class Comparison:
                     f"{statistics.median(worse):.2f}× ({min(worse):.2f}–{max(worse):.2f}) slower")
         return lines
 
+    def verdicts(self, base):
+        """For a report: see goals.py."""
+        slower = self.slower()
+        worst = max((
+            statistics.median(result.worse(figure)) for result in self.results.values()
+            for figure in result.slower()), default=0)
+        text = f"{len(slower)} figures of {len(self.results)} cells are slower than {base}"
+        return [{
+            "what": f"figures slower than at {base}", "wanted": "none", "goal": "base",
+            "reached": text if slower else f"none of {len(self.results)} cells", "note": "",
+            "is_good": self.is_good(), "excess": worst}]
+
     def faults(self):
         """What could not be measured, once for each; the base's own do not count against the tree."""
         return sorted({

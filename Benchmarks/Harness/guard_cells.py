@@ -21,7 +21,9 @@ FIGURES = {
 
 WINDOWS = "1,16,256"
 FANOUT_SECONDS, LATENCY_SECONDS = 0.4, 2.5
-RETURNING, CONNECTIONS, SHARED_CONNECTIONS = 10_000, 10_000, 5000
+RETURNING, CONNECTIONS = 10_000, 10_000
+# A loop has sessions for as many apps as it has descriptors for connections.
+SHARED_CONNECTIONS = 2000
 APPS = [1, 4, 8]
 # The rates leave a core of this machine mostly idle, so that no queue stands by itself.
 RATES = {1: 2000, 100: 400, 1000: 50}

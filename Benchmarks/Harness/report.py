@@ -2,32 +2,36 @@
 #
 # What a run leaves behind: a Markdown report with a verdict on every figure that was set, the raw
 # runs as TSV, and plots. It is written anew after every section, so that a run which is ended leaves
-# what it has. Rests on reasons.py.
+# what it has. Rests on goals.py and reasons.py.
 
 import dataclasses
 import datetime
 import os
 import pathlib
 import platform
-import subprocess
 
+import goals
 import reasons
+import tools
 
 COLUMNS = [
     "deliveriesPerSecond", "serverNanoseconds", "generatorNanoseconds", "serverLoad",
-    "generatorLoad", "first", "median", "p99", "last", "lastP99", "idleBytes", "seconds",
-    "messages", "deliveries"]
+    "generatorLoad", "first", "median", "p99", "p999", "last", "lastP99", "bytesEach", "idleBytes",
+    "seconds", "messages", "deliveries"]
 
 
 @dataclasses.dataclass
 class Verdict:
-    """A figure that was set. `is_good` None: not measured. `note`: what the same run says of it."""
+    """A figure that was set. `is_good` None: not measured. `note`: what the same run says of it.
+    `goal`: its row in goals.py; `excess`: by how many times it is over its limit."""
 
     what: str
     wanted: str
     reached: str
     is_good: bool | None
     note: str = ""
+    goal: str = ""
+    excess: float = 0
 
 
 class Report:
@@ -69,8 +73,19 @@ class Report:
 
     # What is said of them.
 
-    def verdict(self, what, wanted, reached, is_good, note=""):
-        self.verdicts.append(Verdict(what, wanted, reached, is_good, note))
+    def verdict(self, what, wanted, reached, is_good, note="", goal="", excess=0.0):
+        self.verdicts.append(Verdict(what, wanted, reached, is_good, note, goal, excess))
+
+    def at_most(self, what, value, limit, form, goal, note="", wanted=""):
+        """A figure with an upper bound; `form` says how both are told."""
+        self.verdict(
+            what, wanted or "≤ " + form.format(limit), form.format(value), value <= limit, note, goal,
+            value / limit)
+
+    def at_least(self, what, value, limit, form, goal, note=""):
+        self.verdict(
+            what, "≥ " + form.format(limit), form.format(value), value >= limit, note, goal,
+            limit / value if value else float("inf"))
 
     def compare(self, what, peer, mine, other, is_less, note=""):
         """Martlet beside a peer; `is_less`: less is better; `note`: what is to be known with it."""
@@ -95,13 +110,6 @@ class Report:
 
     # The header.
 
-    def output(self, *command):
-        try:
-            return subprocess.run(
-                command, capture_output=True, text=True, cwd=self.root).stdout.strip()
-        except OSError:
-            return ""
-
     def machine(self):
         model = ""
         for line in open("/proc/cpuinfo"):
@@ -109,9 +117,7 @@ class Report:
                 model = line.split(":", 1)[1].strip()
                 break
         memory = int(open("/proc/meminfo").readline().split()[1]) // 1024 // 1024
-        commit = self.output("git", "rev-parse", "--short", "HEAD") or "unknown"
-        if self.output("git", "status", "--porcelain", "--untracked-files=no"):
-            commit += " with changes"
+        commit = tools.commit(self.root)
         spent = (datetime.datetime.now().astimezone() - self.began).total_seconds()
         return [
             f"- {self.began:%Y-%m-%d %H:%M %Z}, commit {commit}",
@@ -148,7 +154,8 @@ class Report:
         lines = ["# Martlet's benchmark report", "", *self.machine(), "", *self.failures_text()]
         if self.verdicts:
             good = sum(verdict.is_good is True for verdict in self.verdicts)
-            lines += ["## The figures", "", f"{good} of {len(self.verdicts)} reached.", "",
+            lines += ["## What is to be reached", "", *goals.table(self.verdicts), "",
+                      "## The figures", "", f"{good} of {len(self.verdicts)} reached.", "",
                       *self.verdict_table(), "",
                       "## Not reached", "", reasons.section(self.verdicts), ""]
         if self.comparisons:
@@ -162,10 +169,11 @@ class Report:
         """What the README shows: see publish.py."""
         good = sum(verdict.is_good is True for verdict in self.verdicts)
         return [
-            *self.machine(), "", *self.headline, "",
-            "Also in this run, with what was wanted in parentheses:", "",
+            *self.machine(), "", *self.headline, "", "What is to be reached:", "",
+            *goals.table(self.verdicts), "", "Also in this run, with what was wanted in parentheses:", "",
             *(f"- {verdict.what}: {verdict.reached} ({verdict.wanted})"
-              for verdict in self.verdicts if " N=" not in verdict.what), "",
+              for verdict in self.verdicts
+              if " N=" not in verdict.what and not verdict.goal), "",
             f"{good} of the {len(self.verdicts)} figures that were set are reached; the report says "
             "which are not, and why.", "",
             "Slower than a peer in this run:", "", *self.slower(), ""]

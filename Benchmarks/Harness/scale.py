@@ -11,6 +11,7 @@ import signal
 import subprocess
 import time
 
+from guard_cells import APPS, SHARED_CONNECTIONS, shared_memory
 from servers import Floor, Martlet, Mosquitto0, Nats, Redis, Unavailable
 from tools import (
     Folder, anonymous, generator, kernel_memory, lines, medians, table)
@@ -29,6 +30,7 @@ def run(binaries, quick, repeats, progress, report):
         "| connections | loops | open descriptors | user-space memory, all / per connection | "
         "kernel slab memory, both ends, per connection |", "| ---: | ---: | ---: | ---: | ---: |",
         *rows, "", "One message to all of them, the generators on the same cores:", "", *told]))
+    shared(binaries, progress, report)
     restart(binaries, 1_000_000 if quick else 10_000_000, progress, report)
 
 
@@ -139,14 +141,34 @@ def idle(binaries, processes, each, loops, progress, report, rows, messages):
         "bytesPerConnection": per_connection, "descriptors": descriptors,
         "slabBytesPerConnection": kernel / count, "firstMilliseconds": first,
         "lastMilliseconds": last})
-    report.verdict(
-        f"user-space memory per idle connection, {count:,} connections", "≤ 512 B",
-        f"{per_connection:.0f} B", per_connection <= 512)
+    report.at_most(
+        f"user-space memory per idle connection, {count:,} connections", per_connection, 400,
+        "{:.0f} B", "idle")
     rows.append(
         f"| {count:,} | {loops} | {descriptors} | {after / 1e6:.1f} MB / {per_connection:.0f} B | "
         f"{kernel / count:,.0f} B |")
     messages.append(
         f"- {count:,}: first delivery after {first:.1f} ms, last after {last:.0f} ms")
+
+
+# Several apps on each connection.
+
+def shared(binaries, progress, report):
+    """What each further app costs on a connection that several share."""
+    def start(**options):
+        return Martlet(binaries, **options)
+
+    progress(1, 1, f"{SHARED_CONNECTIONS:,} shared connections, {APPS[-1]} apps on each")
+    cells = shared_memory().measure(start)
+    held = [figures["memory"] for figures in cells.values()]
+    for name, figures in cells.items():
+        report.figures("scale", name, "Martlet", 0, figures)
+    report.at_most(
+        "user-space memory of each further app on a shared connection",
+        (held[-1] - held[0]) / (APPS[-1] - APPS[0]), 200, "{:.0f} B", "idle")
+    report.section(f"{SHARED_CONNECTIONS:,} shared connections", "\n".join(table(
+        ["apps on each connection", "bytes of user-space memory per connection", "per app"],
+        [[apps, f"{value:,.0f}", f"{value / apps:,.0f}"] for apps, value in zip(APPS, held)])))
 
 
 # Restart.

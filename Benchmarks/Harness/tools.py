@@ -4,10 +4,13 @@
 # view of a process, and medians. Rests on servers.py.
 
 import json
+import os
+import random
 import shutil
 import statistics
 import subprocess
 import tempfile
+import time
 
 from servers import GENERATOR_CORE, SERVER_CORE, scratch
 
@@ -62,6 +65,38 @@ def anonymous(process):
         if line.startswith("RssAnon:"):
             return int(line.split()[1]) * 1024
     return 0
+
+
+def commit(root):
+    """The short name of the commit that lies in a folder, and whether something was changed since."""
+    def git(*arguments):
+        try:
+            return subprocess.run(
+                ["git", *arguments], capture_output=True, text=True, cwd=root).stdout.strip()
+        except OSError:
+            return ""
+
+    name = git("rev-parse", "--short", "HEAD") or "unknown"
+    changed = git("status", "--porcelain", "--untracked-files=no")
+    return name + (" with changes" if changed else "")
+
+
+def fsync_microseconds():
+    """The median time of one fsync after as many pages as a small commit writes, on the measured disk."""
+    pages, page, times = 1024, bytes(4096), []
+    chosen = random.Random(1)
+    with Folder() as folder:
+        descriptor = os.open(f"{folder}/pages", os.O_RDWR | os.O_CREAT, 0o600)
+        os.pwrite(descriptor, page * pages, 0)
+        os.fsync(descriptor)
+        for _ in range(300):
+            began = time.perf_counter_ns()
+            for _ in range(4):
+                os.pwrite(descriptor, page, 4096 * chosen.randrange(pages))
+            os.fdatasync(descriptor)
+            times.append(time.perf_counter_ns() - began)
+        os.close(descriptor)
+    return statistics.median(times) / 1e3
 
 
 def bytes_written(process):
