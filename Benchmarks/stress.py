@@ -16,6 +16,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "Harness"))
 
 from build import built  # noqa: E402
+import goals  # noqa: E402
+import tools  # noqa: E402
 from stress_run import Plan, run  # noqa: E402
 
 
@@ -30,7 +32,9 @@ def main():
     load = options.load or built(HERE.parent, ["bench-load"]) / "bench-load"
     began = time.monotonic()
     plan = Plan.quick() if options.quick else Plan.full()
-    faults = run(broker, load, plan, options.verbose)
+    faults, verdicts = run(broker, load, plan, options.verbose)
+    if verdicts and not (options.quick or options.broker):
+        goals.keep(HERE / "Reports", "stress", tools.commit(HERE.parent), verdicts)
     print(f"\n{time.monotonic() - began:.0f} s")
     for fault in faults:
         print(f"broken: {fault}")
