@@ -42,7 +42,10 @@ extension BrokerModel {
         if command.validateOnly {
             return .validated(recipients: audience.reduce(0) { $0 + instances[$1]!.count })
         }
-        if case .token = command.target, let only = audience.first {
+        if case .token = command.target, let only = audience.first,
+            case let own = message.variants[variant(of: message, for: instances[only]!)!],
+            Self.expiry(of: own, from: now) > now
+        {
             let delay = max(instances[only]!.minute.delay, instances[only]!.hour.delay)
             if delay > 0 { return .quota(delayMilliseconds: delay) }
         }
@@ -111,6 +114,12 @@ extension BrokerModel {
             let variant = message.variants[variant(of: message, for: instance)!]
             let expires = Self.expiry(of: variant, from: start)
             if expires > start, expires <= now { continue }
+            if expires == start {
+                reached += instance.count
+                report.nowOrNeverCount += instance.count
+                giveAtOnce(id, variant, to: one)
+                continue
+            }
             guard instance.minute.hasOne, instance.hour.hasOne else {
                 rateLimited += instance.count
                 report.rateLimited.insert(one)
@@ -120,11 +129,6 @@ extension BrokerModel {
             instances[one]!.minute.use()
             instances[one]!.hour.use()
             reached += instance.count
-            if expires == start {
-                report.nowOrNeverCount += instance.count
-                giveAtOnce(id, variant, to: one)
-                continue
-            }
             report.waited.insert(one)
             report.waitedCount += instance.count
             if store(lastSerial, variant, until: expires, for: one) {

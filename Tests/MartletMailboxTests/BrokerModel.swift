@@ -21,8 +21,8 @@
 //     first looks after it was due; its life counts from when it was due. One for a token that is not
 //     registered any more then, or is over its quota, is dropped. What the throttle lets go by then is
 //     given before that or after it: both happen at the next look, one by the loops, one by the committer.
-//  8. A message that is now or never uses the quota of everybody it is for, and is given to who is
-//     connected and not dozing, or connected if it is urgent. It is not discarded for the inactive.
+//  8. A message that is now or never uses nobody's quota, and is given to who is connected and not
+//     dozing, or connected if it is urgent. It is not discarded for the inactive.
 //
 // Rests on EagerMailbox; on the engine's types only where something is handed over.
 

@@ -19,12 +19,15 @@ extension Loop where Kernel: ~Copyable {
         let outcome: Outcome
         do {
             let store = context.store
+            let inProgressCount = delivery.fanoutCount(of: project)
             outcome = try store.read { (transaction) throws(StorageError) in
-                try live.send(message, in: project, now: now, transaction)
+                try live.send(
+                    message, in: project, inProgressCount: inProgressCount, now: now, transaction)
             }
         } catch {
             throw .unreadable(error)
         }
+        observeLive?(.send(project: project, message: message), outcome)
         switch outcome {
         case .accepted(let acceptance, let fanouts):
             context.committer.acceptedCount.add(1, ordering: .relaxed)

@@ -108,6 +108,8 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     /// TTL-2: sends what is not stored, and fanouts of that for the other loops, told once a turn.
     var live: LiveSender
     var liveForOthers: [Fanout] = []
+    /// Told of them, for whoever turns a loop by hand.
+    var observeLive: ((Command, Outcome) -> Void)?
     var writer = FrameWriter()
     /// Vectors of the sends since the last submission; the kernel reads them then.
     let vectors: UnsafeMutableBufferPointer<iovec>
@@ -266,7 +268,7 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
             return
         }
         guard delivery.fanoutCount < Delivery.fanoutsInProgressMax,
-            hasRoomForFrames, !delivery.isCrowded(fanout.project)
+            hasRoomForFrames, !delivery.isCrowded(fanout.project), hasPlace(for: fanout)
         else {
             delivery.postpone(fanout)
             fanout.progress?.endPart(at: context.clock())
@@ -276,6 +278,16 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
             encodeDelivery(fanout.header, body, fanout.frameKind)
         }
         delivery.enqueue(fanout, byteCount: count, now: context.clock())
+    }
+
+    /// TTL-2: what is now or never takes no place from what is stored: of a project only so many are in
+    /// progress here.
+    private func hasPlace(for fanout: Fanout) -> Bool {
+        let max = context.configuration.limits.fanoutsInProgressMax
+        guard max > 0, !fanout.header.sequence.isStored, case .many = fanout.recipients else {
+            return true
+        }
+        return delivery.fanoutCount(of: fanout.project) < 2 * max
     }
 
     /// Writes a DELIVER frame into what it reserves and returns its size.

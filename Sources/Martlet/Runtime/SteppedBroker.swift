@@ -141,6 +141,12 @@ package final class SteppedBroker<Kernel: Transport & ~Copyable> {
         return done.hasMore
     }
 
+    /// - Parameter observe: told of messages that are not stored, by the loops that send them, before anybody
+    ///   gets them.
+    package func observeLive(_ observe: @escaping (Command, Outcome) -> Void) {
+        for number in contexts.indices { loops[number].observeLive = observe }
+    }
+
     /// Answers the questions that wait.
     /// - Returns: whether there were any.
     package func answerQuestions() -> Bool { inquiry.answerWaiting() > 0 }

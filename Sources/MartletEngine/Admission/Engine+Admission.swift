@@ -76,9 +76,9 @@ extension Engine {
     mutating func `defer`(
         _ due: ScheduledMessage, _ storage: borrowing some StorageWriter & ~Copyable
     ) throws(StorageError) -> Outcome? {
-        guard try mustWait(due.project, storage),
-            try ScheduledSend.message(due.bytes).target.isFanout
-        else { return nil }
+        guard try mustWait(due.project, storage) else { return nil }
+        let message = try ScheduledSend.message(due.bytes)
+        guard message.target.isFanout, !message.isNowOrNever(at: due.due) else { return nil }
         return try wait(due, storage)
     }
 

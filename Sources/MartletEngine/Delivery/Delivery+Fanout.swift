@@ -132,8 +132,8 @@ extension Delivery {
     /// Fanouts in progress here.
     public var fanoutCount: Int { projects.fanoutCount }
 
-    /// Those of one project.
-    package func fanoutCount(of project: ProjectNumber) -> Int {
+    /// Those of one project here.
+    public func fanoutCount(of project: ProjectNumber) -> Int {
         projects.find(project)?.pointee.turns.count ?? 0
     }
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// REP-1: what is counted when a message is accepted, app by app: set algebra between whom it is for and
-// the apps' sets. REP-2: those that have not got an earlier message, as an audience. Rests on
-// Engine+Distribution.
+// REP-1: what is counted when a message is accepted, app by app. REP-2: those that have not got an
+// earlier message, as an audience. Rests on Audiences.
 
 import MartletBase
 import MartletBits

@@ -45,8 +45,8 @@ extension Audiences {
             return .one(instance.ordinal)
         case .many(let set):
             guard set.count > 0 else { return nil }
+            if dispatch.isForEverybody { return .many(set) }
             let reaches = dispatch.variants.map(VariantReach.init)
-            if reaches.count == 1, reaches[0].isEverybody { return .many(set) }
             let isLast = lastTopic?.subscribers === set
             if isLast, let known = lastTopic?.recipients(for: reaches) {
                 return known.count > 0 ? .many(known) : nil
@@ -89,6 +89,10 @@ extension Audiences {
         of dispatch: Dispatch, to recipients: RecipientSet, in project: ProjectNumber,
         _ storage: borrowing some StorageReader & ~Copyable
     ) throws(StorageError) -> Distribution {
+        if dispatch.isForEverybody, !dispatch.isStored {
+            return Distribution(
+                recipientCount: recipients.count, perVariant: [.many(recipients)])
+        }
         let reaches = dispatch.variants.map(VariantReach.init)
         let isKnown =
             lastTopic.map {
@@ -139,7 +143,7 @@ extension Audiences {
     }
 
     /// Those that any of the variants is for.
-    private func intersection(
+    func intersection(
         of recipients: RecipientSet, with reaches: [VariantReach], in project: ProjectNumber,
         _ storage: borrowing some StorageReader & ~Copyable
     ) throws(StorageError) -> RecipientSet {

@@ -51,17 +51,21 @@ extension Audiences {
         _ dispatch: Dispatch, in project: Project,
         _ storage: borrowing some StorageReader & ~Copyable
     ) throws -> ResolvedTarget {
-        let sender = String(project.senderID)
+        var sender: String { String(project.senderID) }
         switch dispatch.target {
         case .token(let text):
             let instance = try instance(text, in: project.number, storage)
             lastInstance = instance
             return ResolvedTarget(kind: .token, from: sender, instances: .one(instance))
         case .topic(let text):
+            if let from = lastTopic?.from(of: text, in: project.number) {
+                return ResolvedTarget(
+                    kind: .topic, from: from, instances: .many(lastTopic!.subscribers))
+            }
             let name = try TopicName(validating: text)
             let set = try subscribers(of: name, in: project.number, storage)
             return ResolvedTarget(
-                kind: .topic, from: "/topics/" + name.text, instances: .many(set))
+                kind: .topic, from: TopicAudience.from(name), instances: .many(set))
         case .condition(let text):
             let condition = try programs.condition(
                 parsing: text, topicsMax: project.conditionTopicsMax)

@@ -9,6 +9,10 @@ import MartletBits
 /// A variant of a message that is being sent.
 struct DispatchVariant {
     var variant: OutgoingVariant
+    /// Whether nobody is left out.
+    var isForEverybody: Bool {
+        variant.platforms == .all && variant.restrictedPackageName == nil
+    }
     var expires: Instant
     /// TTL-2: false: now or never.
     var isStored: Bool
@@ -81,6 +85,9 @@ struct Dispatch {
     }
 
     var isStored: Bool { variants.contains(where: \.isStored) }
+
+    /// Whether there is one variant, and nobody is left out.
+    var isForEverybody: Bool { variants.count == 1 && variants[0].isForEverybody }
 }
 
 /// Who gets which variant.
@@ -116,8 +123,6 @@ struct VariantReach: Hashable {
         restrictedPackageName = variant.variant.restrictedPackageName
         isStored = variant.isStored
     }
-
-    var isEverybody: Bool { platforms == .all && restrictedPackageName == nil }
 }
 
 /// The subscribers of a topic, and who of them gets what, worked out for variants like those of the
@@ -126,6 +131,8 @@ struct TopicAudience {
     let project: ProjectNumber
     let topic: TopicName
     let subscribers: RecipientSet
+    /// What a message to it says it is from.
+    private let from: String
     /// Past so many, the oldest goes.
     private static let knownMax = 4
     private var known: [(reaches: [VariantReach], distribution: Distribution)] = []
@@ -135,6 +142,14 @@ struct TopicAudience {
         self.project = project
         self.topic = topic
         self.subscribers = subscribers
+        from = Self.from(topic)
+    }
+
+    static func from(_ topic: TopicName) -> String { "/topics/" + topic.text }
+
+    /// What a message to the topic of this name says it is from; nil: it is another topic, or may be.
+    func from(of name: String, in project: ProjectNumber) -> String? {
+        project == self.project && name == topic.text ? from : nil
     }
 
     func distribution(for reaches: [VariantReach]) -> Distribution? {

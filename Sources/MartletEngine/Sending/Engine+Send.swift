@@ -5,6 +5,7 @@
 // instances, not per instance. Rests on Audiences and DeviceRates.
 
 import MartletBase
+import MartletBits
 
 extension Engine {
     mutating func send(
@@ -176,8 +177,7 @@ extension Engine {
         _ storage: borrowing some StorageReader & ~Copyable
     ) throws(StorageError) -> GrantedDistribution {
         let granted: Recipients
-        // TTL-2: what is now or never is not throttled.
-        switch dispatch.isStored ? rates.take(recipients, in: project, at: now) : .everyone {
+        switch try grant(dispatch, to: recipients, in: project, now: now, storage) {
         case .everyone: granted = recipients
         case .some(let some): granted = some
         case .nobody(let retryMilliseconds):
@@ -187,5 +187,29 @@ extension Engine {
             of: dispatch, to: granted, in: project, storage)
         distribution.rateLimitedCount = recipients.count - granted.count
         return .some(distribution, to: granted)
+    }
+
+    /// TTL-2: what is now or never is not throttled, so of a message with both kinds of variants those alone
+    /// are asked for a token that get a stored one.
+    private mutating func grant(
+        _ dispatch: Dispatch, to recipients: Recipients, in project: ProjectNumber, now: Instant,
+        _ storage: borrowing some StorageReader & ~Copyable
+    ) throws(StorageError) -> RateGrant {
+        guard dispatch.isStored else { return .everyone }
+        let reaches = dispatch.variants.map(VariantReach.init)
+        guard case .many(let set) = recipients, reaches.contains(where: { !$0.isStored }) else {
+            return rates.take(recipients, in: project, at: now)
+        }
+        let throttled = try audiences.intersection(
+            of: set, with: reaches.filter(\.isStored), in: project, storage)
+        guard case .some(let some) = rates.take(.many(throttled), in: project, at: now) else {
+            return .everyone
+        }
+        var sets = [set.subtracting(throttled)]
+        switch some {
+        case .one(let ordinal): sets.append(.of([ordinal]))
+        case .many(let granted): sets.append(granted)
+        }
+        return .some(.many(RecipientSet.union(of: sets)))
     }
 }

@@ -16,6 +16,10 @@ public struct LiveSending: Sendable {
     let numbers: NotStoredNumbers
     public let counts = LiveCounts()
 
+    /// Recipients up to which a fanout is not listed among those in progress (FAN-8): a loop is through with
+    /// it in a turn.
+    static let untoldMax: UInt64 = 256
+
     /// Elements in a loop's inbox past which it is not told of more: whoever sends faster than that loop
     /// delivers loses what is now or never there, and memory stays bounded.
     public static let waitingMax = 16_384
@@ -48,13 +52,15 @@ public struct LiveSender: ~Copyable {
     public static func takes(_ message: SendCommand, at now: Instant) -> Bool {
         !message.validateOnly && !message.wantsReceipts && message.idempotencyKey == nil
             && message.sendAt == nil && message.notReceived == nil
-            && message.variants.allSatisfy { $0.lifespan.isOver(at: now) }
+            && message.isNowOrNever(at: now)
     }
 
-    /// - Parameter message: one that `takes` said yes to.
+    /// - Parameters:
+    ///   - message: one that `takes` said yes to.
+    ///   - inProgressCount: fanouts of the project that the caller's loop has in progress.
     /// - Returns: `accepted` with the fanouts to begin, or `refused`.
     public mutating func send(
-        _ message: SendCommand, in number: ProjectNumber, now: Instant,
+        _ message: SendCommand, in number: ProjectNumber, inProgressCount: Int = 0, now: Instant,
         _ storage: borrowing some StorageReader & ~Copyable
     ) throws(StorageError) -> Outcome {
         guard let project = try storage.project(number) else { return .refused(.noProject("")) }
@@ -63,6 +69,7 @@ public struct LiveSender: ~Copyable {
             rememberedSince = storage.snapshot
         }
         do {
+            if message.target.isFanout { try checkRoom(project, inProgressCount, now) }
             return try accept(message, in: project, now: now, storage)
         } catch {
             return .refused(try Engine.refusal(error))
@@ -74,15 +81,6 @@ public struct LiveSender: ~Copyable {
         _ storage: borrowing some StorageReader & ~Copyable
     ) throws -> Outcome {
         var dispatch = try Dispatch(message, from: now, number: nil)
-        if dispatch.target.isFanout, let book = shared.book, !book.hasLiveRoom(for: project.number) {
-            throw MartletError(
-                .resourceExhausted,
-                """
-                The project has as many messages to many instances in progress as it may, and this \
-                cannot wait.
-                """, field: "target",
-                retryDelayMilliseconds: book.retryMilliseconds(for: project.number, at: now))
-        }
         let target = try audiences.resolve(dispatch, in: project, storage)
         let recipients = try audiences.recipients(
             of: &dispatch, among: target.instances, in: project.number, storage)
@@ -102,10 +100,7 @@ public struct LiveSender: ~Copyable {
         shared.counts.add(
             try audiences.shares(of: recipients, in: project, storage), of: project.number,
             at: now)
-        let progress = shared.book.flatMap {
-            dispatch.progress(of: stored, distribution, in: project, book: $0)
-        }
-        if let progress { shared.book?.enter(progress) }
+        let progress = enter(dispatch, stored, distribution, in: project)
         var fanouts: [Fanout] = []
         for (variant, recipients) in zip(dispatch.variants, distribution.perVariant) {
             guard let recipients else { continue }
@@ -114,6 +109,41 @@ public struct LiveSender: ~Copyable {
                 progress)
         }
         return .accepted(acceptance, fanouts: fanouts)
+    }
+
+    private func checkRoom(
+        _ project: Project, _ inProgressCount: Int, _ now: Instant
+    ) throws(MartletError) {
+        guard let book = shared.book else { return }
+        let max = shared.limits.fanoutsInProgressMax
+        guard max > 0 && inProgressCount >= max || !book.hasLiveRoom(for: project.number) else {
+            return
+        }
+        throw MartletError(
+            .resourceExhausted,
+            """
+            The project has as many messages to many instances in progress as it may, and this \
+            cannot wait.
+            """, field: "target",
+            retryDelayMilliseconds: book.retryMilliseconds(for: project.number, at: now))
+    }
+
+    private func enter(
+        _ dispatch: Dispatch, _ message: StoredMessage, _ distribution: Distribution,
+        in project: Project
+    ) -> FanoutProgress? {
+        guard distribution.recipientCount > LiveSending.untoldMax, let book = shared.book,
+            let progress = dispatch.progress(of: message, distribution, in: project, book: book)
+        else { return nil }
+        book.enter(progress)
+        return progress
+    }
+}
+
+extension SendCommand {
+    /// TTL-2: whether nothing of it is stored that is accepted at `now`.
+    func isNowOrNever(at now: Instant) -> Bool {
+        variants.allSatisfy { $0.lifespan.isOver(at: now) }
     }
 }
 
@@ -133,11 +163,12 @@ extension Dispatch {
         of variant: DispatchVariant, _ header: MessageHeader, to recipients: Recipients,
         in project: Project, _ progress: FanoutProgress?
     ) -> [Fanout] {
-        (target.isFanout ? [recipients] : recipients.single).map {
+        func fanout(_ recipients: Recipients) -> Fanout {
             Fanout(
                 project: project.number, header: header, body: variant.variant.body,
-                recipients: $0, position: project.lastSequence, weight: project.weight,
+                recipients: recipients, position: project.lastSequence, weight: project.weight,
                 progress: progress)
         }
+        return target.isFanout ? [fanout(recipients)] : recipients.single.map(fanout)
     }
 }

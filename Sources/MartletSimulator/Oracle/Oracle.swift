@@ -238,7 +238,9 @@ final class Oracle {
     ) {
         let now = clock.instant
         message.send(at: now, from: start, sequence: sequence)
-        message.recipients = audience.filter { take(instances[$0], now) }
+        // TTL-2: what is now or never is not throttled.
+        message.recipients =
+            message.isStored ? audience.filter { take(instances[$0], now) } : audience
         message.limited = audience.subtracting(message.recipients)
         trace.explain("\(message) to \(message.recipients.sorted())")
     }

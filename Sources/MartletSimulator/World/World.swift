@@ -114,6 +114,7 @@ final class World {
             loopCount: plan.loopCount, connectionsMax: plan.connectionsMax,
             transport: { [ports] in SimulatedTransport(port: ports[$0]) })
         broker.acknowledgingBounds = plan.acknowledgingBounds
+        broker.observeLive { [unowned oracle] in oracle.committed($0, $1) }
         tamper(broker)
         self.broker = broker
         phase = .running
