@@ -84,7 +84,8 @@ extension Engine {
     ) throws {
         try checkCount(tokens)
         for (index, text) in tokens.enumerated() {
-            let ordinal = try audiences.instance(text, at: "tokens[\(index)]", in: number, storage).ordinal
+            let ordinal = try audiences.instance(text, at: "tokens[\(index)]", in: number, storage)
+                .ordinal
             guard !group.members.contains(ordinal) else { continue }
             guard
                 try storage.groupKeys(of: ordinal, in: number).count < Limits.groupsPerInstanceMax

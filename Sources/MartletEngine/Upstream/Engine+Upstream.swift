@@ -77,7 +77,8 @@ extension Engine {
         now: Instant, _ storage: borrowing some StorageWriter & ~Copyable
     ) throws -> Outcome {
         let number = message.project
-        guard let key = try? Audiences.groupKey(text), let group = try storage.group(key, in: number),
+        guard let key = try? Audiences.groupKey(text),
+            let group = try storage.group(key, in: number),
             group.members.contains(instance.ordinal), let project = try storage.project(number)
         else {
             throw MartletError(

@@ -98,7 +98,8 @@ extension Transaction {
         }
         let before: MailboxState
         if isPlain {
-            before = try row.map { (row) throws(StorageError) in try MailboxRow.state(row) }
+            before =
+                try row.map { (row) throws(StorageError) in try MailboxRow.state(row) }
                 ?? MailboxRow.nowhere
         } else {
             before = try mailboxState(of: ordinal, in: project)
