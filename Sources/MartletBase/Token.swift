@@ -12,17 +12,32 @@ public struct Token: Hashable, Sendable {
     /// Bytes 0–7, 8–15 and 16–23, each little-endian.
     public init(words: (UInt64, UInt64, UInt64)) { self.words = words }
 
-    /// nil unless the text is 32 characters of `[A-Za-z0-9_-]`.
-    public init?(text: some StringProtocol) {
-        guard let bytes = Base64URL.decode(text), bytes.count == Limits.tokenRandomBytes else {
-            return nil
+    /// nil unless the text is 32 characters of `[A-Za-z0-9_-]`. Every message to a token asks for this, so
+    /// four characters become three bytes in place, without an array.
+    public init?(text: String) {
+        guard text.utf8.count * 6 == Limits.tokenRandomBytes * 8 else { return nil }
+        var (low, middle, high): (UInt64, UInt64, UInt64) = (0, 0, 0)
+        var (bits, bitCount, byteCount): (UInt32, UInt32, UInt64) = (0, 0, 0)
+        for character in text.utf8 {
+            guard let value = Base64URL.value(of: character) else { return nil }
+            bits = bits << 6 | value
+            bitCount += 6
+            guard bitCount >= 8 else { continue }
+            bitCount -= 8
+            let byte = UInt64(bits >> bitCount & 0xFF) << (8 * (byteCount & 7))
+            switch byteCount >> 3 {
+            case 0: low |= byte
+            case 1: middle |= byte
+            default: high |= byte
+            }
+            byteCount += 1
         }
-        self.init(bytes: bytes)
+        self.init(words: (low, middle, high))
     }
 
-    /// The same, with an error that says what a token looks like.
+    /// - Throws: an error that says what a token looks like.
     public init(validating text: some StringProtocol) throws(MartletError) {
-        guard let token = Token(text: text) else {
+        guard let token = Token(text: String(text)) else {
             throw MartletError(
                 .invalidArgument,
                 "This is not a registration token: 32 characters of [A-Za-z0-9_-].", field: "token")
@@ -70,7 +85,7 @@ public struct GroupKey: Hashable, Sendable {
 
     /// - Throws: an error that says what a key looks like.
     public init(validating text: some StringProtocol) throws(MartletError) {
-        guard let bits = Token(text: text) else {
+        guard let bits = Token(text: String(text)) else {
             throw MartletError(
                 .invalidArgument,
                 "This is not a group's key: 32 characters of [A-Za-z0-9_-].", field: "key")
@@ -132,15 +147,7 @@ public enum Base64URL {
         var bits: UInt32 = 0
         var bitCount = 0
         for character in text.utf8 {
-            let value: UInt32
-            switch character {
-            case UInt8(ascii: "A")...UInt8(ascii: "Z"): value = UInt32(character) - 65
-            case UInt8(ascii: "a")...UInt8(ascii: "z"): value = UInt32(character) - 71
-            case UInt8(ascii: "0")...UInt8(ascii: "9"): value = UInt32(character) + 4
-            case UInt8(ascii: "-"): value = 62
-            case UInt8(ascii: "_"): value = 63
-            default: return nil
-            }
+            guard let value = value(of: character) else { return nil }
             bits = bits << 6 | value
             bitCount += 6
             if bitCount >= 8 {
@@ -151,5 +158,17 @@ public enum Base64URL {
         }
         guard bitCount < 6, bits == 0 else { return nil }
         return out
+    }
+
+    /// The six bits that a character stands for; nil outside the alphabet.
+    static func value(of character: UInt8) -> UInt32? {
+        switch character {
+        case UInt8(ascii: "A")...UInt8(ascii: "Z"): UInt32(character) - 65
+        case UInt8(ascii: "a")...UInt8(ascii: "z"): UInt32(character) - 71
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): UInt32(character) + 4
+        case UInt8(ascii: "-"): 62
+        case UInt8(ascii: "_"): 63
+        default: nil
+        }
     }
 }

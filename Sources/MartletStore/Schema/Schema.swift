@@ -202,6 +202,13 @@ struct Key {
     init(_ project: ProjectNumber) { append(project.rawValue) }
     init(bytes: [UInt8]) { append(name: bytes) }
 
+    /// Its 24 bytes in their order.
+    init(_ token: Token) {
+        appendInteger(token.words.0.littleEndian)
+        appendInteger(token.words.1.littleEndian)
+        appendInteger(token.words.2.littleEndian)
+    }
+
     var bytes: [UInt8] { withBytes { Array($0) } }
 
     func withBytes<Result>(_ body: (UnsafeRawBufferPointer) -> Result) -> Result {

@@ -21,7 +21,7 @@ extension Transaction {
     private borrowing func place(
         of token: Token, in table: Table
     ) throws(StorageError) -> (project: ProjectNumber, ordinal: Ordinal)? {
-        guard let found = try raw.get(table, Key(bytes: token.bytes)) else { return nil }
+        guard let found = try raw.get(table, Key(token)) else { return nil }
         var reader = RecordReader(found, of: table)
         let project = ProjectNumber(try reader.read(UInt32.self))
         return (project, Ordinal(try reader.read(UInt32.self)))
@@ -34,7 +34,7 @@ extension Transaction {
             return nil
         }
         var reader = RecordReader(found, of: .instances)
-        let token = Token(bytes: Array(try reader.bytes(Limits.tokenRandomBytes)))
+        let token = Token(stored: try reader.bytes(Limits.tokenRandomBytes))
         let digest = SecretDigest(bytes: Array(try reader.bytes(32)))
         let registered = Instant(millisecondsSince1970: try reader.read(Int64.self))
         let app = AppNumber(try reader.read(UInt32.self))
@@ -45,7 +45,7 @@ extension Transaction {
         let registeredBehind = MessageSequence(try reader.read(UInt64.self))
         var former: [Token] = []
         while reader.offset < found.count {
-            former.append(Token(bytes: Array(try reader.bytes(Limits.tokenRandomBytes))))
+            former.append(Token(stored: try reader.bytes(Limits.tokenRandomBytes)))
         }
         return Instance(
             project: project, ordinal: ordinal, token: token, formerTokens: former,
@@ -66,7 +66,7 @@ extension Transaction {
         var place = RecordWriter()
         place.append(instance.project.rawValue)
         place.append(instance.ordinal.rawValue)
-        try raw.put(.tokens, Key(bytes: instance.token.bytes), place.bytes)
+        try raw.put(.tokens, Key(instance.token), place.bytes)
     }
 
     public borrowing func remove(
@@ -74,9 +74,9 @@ extension Transaction {
     ) throws(StorageError) {
         let key = Key.ordinal(instance.ordinal, in: instance.project)
         try countLeft(by: instance, now: now, limits: limits)
-        try raw.delete(.tokens, Key(bytes: instance.token.bytes))
+        try raw.delete(.tokens, Key(instance.token))
         for token in instance.formerTokens {
-            try raw.delete(.formerTokens, Key(bytes: token.bytes))
+            try raw.delete(.formerTokens, Key(token))
         }
         try raw.delete(.instances, key)
         try removeMailbox(of: instance.ordinal, in: instance.project)
@@ -88,7 +88,7 @@ extension Transaction {
         of ordinal: Ordinal, in project: ProjectNumber, with token: Token
     ) throws(StorageError) {
         guard var instance = try instance(ordinal, in: project) else { return }
-        let before = Key(bytes: instance.token.bytes)
+        let before = Key(instance.token)
         try raw.delete(.tokens, before)
         var place = RecordWriter()
         place.append(project.rawValue)
@@ -97,7 +97,7 @@ extension Transaction {
         instance.formerTokens.append(instance.token)
         if instance.formerTokens.count > Limits.formerTokensMax {
             let oldest = instance.formerTokens.removeFirst()
-            try raw.delete(.formerTokens, Key(bytes: oldest.bytes))
+            try raw.delete(.formerTokens, Key(oldest))
         }
         instance.token = token
         try insert(instance)
@@ -156,5 +156,13 @@ extension Transaction {
         var key = Key.free(kind, in: project)
         key.append(number)
         try raw.put(.free, key, [])
+    }
+}
+
+extension Token {
+    /// - Parameter bytes: 24 of a record.
+    fileprivate init(stored bytes: UnsafeRawBufferPointer) {
+        func word(_ offset: Int) -> UInt64 { bytes.loadLittleEndian(UInt64.self, at: offset) }
+        self.init(words: (word(0), word(8), word(16)))
     }
 }
