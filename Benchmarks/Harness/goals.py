@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The figures to reach, as the README shows them: one row for each, whatever number of measurements it is made
-# of. A verdict of a report names its row; what no section measured says so. Two rows are other programs':
-# `make stress` and `make bench-compare` leave their verdicts beside the reports, and a report of
-# the same commit takes them over.
+# The figures to reach, as the README shows them: one row for each, made of one measurement or more. A
+# verdict of a report names its row, and a row without verdicts was not measured. Two rows belong to
+# other programs: `make stress` and `make bench-compare` leave their verdicts beside the reports, and
+# a report of the same commit takes them over.
 
 import json
 

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Two brokers measured in turn, and what is said of them. Every round measures each group of cells with
-# one broker and then with the other, and begins with the other in the next round, so that a change of the
-# machine's speed falls on both. A figure's ratio is taken within a round; its spread is the lowest
-# and the highest ratio of all rounds.
+# Two brokers measured in turn, and what is said of them. A round measures each group of cells with one
+# broker and then with the other; the next round begins with the other. So a change of the machine's
+# speed falls on both. A figure's ratio is taken within a round; its spread is the lowest and the
+# highest ratio of all rounds.
 #
-# A figure is slower if the median of its ratios and every single one is above the bound. Three rounds of a noisy
-# figure can all be above it by chance (one time in eight), so a group with such a figure is measured in more rounds, and
-# all rounds count. Rests on guard_cells.py.
+# A figure is slower if every one of its ratios is above the bound. Three rounds of a figure that is
+# only noisy are all above it one time in eight, so a group with such a figure is measured in more
+# rounds, and all rounds count. Rests on guard_cells.py.
 
 import dataclasses
 import statistics

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# What a broker is compared with an older one in: groups of cells, each group one broker's life from
-# an empty folder, or a few. A group is a function of a way to start the broker; it returns the figures of its
-# cells. All figures go by the same few names, whatever the cell: see FIGURES. Rests on servers.py and
-# the load generator.
+# What a broker is compared with an older one in: groups of cells, each measured with a broker on an
+# empty folder. A group has a function that takes a way to start the broker and returns the figures
+# of its cells. All figures go by the same few names, whatever the cell: see FIGURES. Rests on
+# servers.py and the load generator.
 
 from tools import Folder, generator, measurements
 

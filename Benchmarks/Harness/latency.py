@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Messages at a fixed rate, each counted from when it was due: beside Redis and the kernel floor, and
-# beside another project's topic changes; and how soon a message that is not stored is accepted. Rests on
-# fanout.py and on the groups of guard_cells.py.
+# beside another project's topic changes; and how soon a message that is not stored is accepted.
+# Rests on fanout.py and on the groups of guard_cells.py.
 
 import fanout
 from guard_cells import BESIDE_RATE, RATES, acceptance, beside
@@ -53,8 +53,8 @@ def open_loop(found, bench):
                     f"{figures[part]:,.0f}" for part in ["median", "p99", "p999"]))
         rows.append(row)
     return [
-        "Due → delivered in µs: median / p99 / p99.9. A message counts from when it was due, not from when "
-        "it was sent.", "", *table(["cell", *(kind.name for kind in KINDS)], rows), "", *missing]
+        "Due → delivered in µs: median / p99 / p99.9. A message counts from when it was due, not from "
+        "when it was sent.", "", *table(["cell", *(kind.name for kind in KINDS)], rows), "", *missing]
 
 
 def judge(found, report, fsync):
@@ -117,6 +117,6 @@ def head_of_line(bench):
                     loud[part] / quiet[part], BESIDE_MAX, "{:.2f}×", "beside",
                     f"{loud[part]:,.0f} and {quiet[part]:,.0f} µs.")
     return [
-        f"One project's messages to one device, {BESIDE_RATE} a second, while another has 16 requests outstanding that "
-        "each change a topic of a thousand tokens. Due → delivered in µs.", "",
+        f"One project's messages to one device, {BESIDE_RATE} a second, while another has 16 requests "
+        "outstanding that each change a topic of a thousand tokens. Due → delivered in µs.", "",
         *table(["", "quiet, p50 / p99", "beside the changes, p50 / p99"], rows)]

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The load generator: N subscribers and one publisher on one thread, so that publish and delivery
-// are read from one clock and one core is all it needs. It keeps W messages outstanding; a message
-// is done when all subscribers have it (and its acceptance has come, where the protocol has one).
-// Every delivery is checked: each subscriber must see 0, 1, 2, … without gap or repetition. A
-// measurement begins and ends drained, so that CPU time and deliveries belong to each other exactly:
-// where deliveries are acknowledged, that includes the acknowledgements.
+// are read from one clock and one core is all it needs. It keeps W messages outstanding, or publishes
+// at a fixed rate. A message is done when all subscribers have it (and its acceptance has come, where
+// the protocol has one). Every delivery is checked: each subscriber must see 0, 1, 2, … without gap
+// or repetition. A measurement begins and ends drained, so that CPU time and deliveries belong to
+// each other exactly: where deliveries are acknowledged, that includes the acknowledgements.
 //
-// Prints one line of JSON. Source addresses rotate through 127.0.x.y, ports chosen at connect
-// (IP_BIND_ADDRESS_NO_PORT), which the kernel does several times faster.
+// Prints a line of JSON for each measurement. Source addresses rotate through 127.0.x.y, ports chosen
+// at connect (IP_BIND_ADDRESS_NO_PORT), which the kernel does several times faster.
 
 #include "load.h"
 
@@ -304,9 +304,8 @@ static void confirm(uint32_t first, uint32_t end) {
 }
 
 /// Publishes for some seconds, or what is due in them, then waits until every message is done and
-/// acknowledged. The publisher
-/// is asked last: the server reads what came before first, and to ask everybody would cost as much as
-/// the acknowledgements.
+/// acknowledged. The publisher is asked last: the server reads what came before first, and to ask
+/// everybody would cost as much as the acknowledgements.
 static double run(double seconds) {
     uint64_t began = nowNanoseconds(), now = began, progress = began, delivered = deliveredCount;
     uint64_t end = began + (uint64_t)(seconds * 1e9);

@@ -156,7 +156,8 @@ static void prepare(const struct options *options, int publisher) {
     static uint8_t frame[requestBytesMax];
     if (options->loadFrom) return;
     if (options->saveTo) saveDevices(options);
-    uint32_t sent = 0, answered = 0, batches = (deviceCount + topicChangeTokensMax - 1) / topicChangeTokensMax;
+    uint32_t batches = (deviceCount + topicChangeTokensMax - 1) / topicChangeTokensMax;
+    uint32_t sent = 0, answered = 0;
     uint64_t began = nowNanoseconds();
     while (answered < batches) {
         while (sent < batches && sent - answered < 16) {
