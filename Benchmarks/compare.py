@@ -64,7 +64,11 @@ def main():
         print(f"[{time.monotonic() - began:5.0f} s] {text}", file=sys.stderr, flush=True)
 
     comparison = Comparison(Tree(name, base, load), Tree("now", binaries, load), progress)
-    comparison.run(groups, options.rounds, SECONDS_MAX)
+    is_whole = True
+    try:
+        comparison.run(groups, options.rounds, SECONDS_MAX)
+    except KeyboardInterrupt:
+        is_whole = False
     lines = [
         f"{name} and this tree, {time.monotonic() - began:.0f} s, load of the machine at the end "
         f"{os.getloadavg()[0]:.1f}. Ratios are now / base: median, lowest–highest of the rounds.", "",
@@ -74,11 +78,13 @@ def main():
     lines += [f"not measured: {fault}" for fault in comparison.faults()]
     lines += [f"slower: {line}" for line in comparison.slower()] or ["no cell is slower"]
     print("\n".join(lines))
-    if options.base and not options.cells:
+    if options.base and not options.cells and is_whole:
         goals.keep(HERE / "Reports", "compare", tools.commit(root), comparison.verdicts(name))
     if options.out:
         pathlib.Path(options.out).write_text("\n".join(lines) + "\n")
-    return 0 if comparison.is_good() else 1
+    if not is_whole:
+        print("ended early: not every cell was measured")
+    return 0 if is_whole and comparison.is_good() else 1
 
 
 if __name__ == "__main__":
