@@ -3,7 +3,7 @@
 // Cuts the bytes of a connection into frames. A frame that lies whole inside a received chunk is
 // handed out where it lies; only a frame that ends in a later chunk is copied, into memory that
 // grows with what has arrived (not with what the length field promises) and is given back when the
-// frame has been used. So a connection between frames holds no memory but this struct:
+// frame has been used. So a connection between frames holds no memory but this struct, 12 bytes:
 //
 //     chunk   ┌ len ┬ t ┬ body ┐┌ len ┬ t ┬ body ┐┌ len ┬ t ┬ bo      next chunk ┐
 //                    handed out            handed out      copied, handed out from the copy
@@ -24,49 +24,54 @@ public struct FrameSplitter: ~Copyable {
         set { longestBytes = UInt32(clamping: newValue) }
     }
 
+    /// The frame that began in an earlier chunk; its type and body lie behind this value.
+    private struct Partial {
+        /// The length field as far as it has arrived, and how many of its bytes have.
+        var length: UInt32 = 0
+        var lengthCount: UInt8 = 0
+        /// The whole frame was handed out by the last `next`.
+        var isHandedOut = false
+        var count: UInt32 = 0
+        var capacity: UInt32
+
+        static let bytesAt = MemoryLayout<Partial>.stride
+    }
+
+    private var partial: UnsafeMutablePointer<Partial>?
     private var longestBytes: UInt32
-    /// The length field as far as it has arrived, and how many of its bytes have.
-    private var length: UInt32 = 0
-    private var lengthCount: UInt8 = 0
-    /// Whether `partial` holds a whole frame that was handed out by the last `next`.
-    private var isHandedOut = false
-    /// The type and body of a frame that began in an earlier chunk.
-    private var partial: UnsafeMutableRawPointer?
-    private var partialCount: UInt32 = 0
-    private var partialCapacity: UInt32 = 0
 
     public init(frameBytesMax: Int) {
         longestBytes = UInt32(clamping: frameBytesMax)
     }
 
-    deinit { partial?.deallocate() }
+    deinit { UnsafeMutableRawPointer(partial)?.deallocate() }
 
     /// Bytes of an unfinished frame that are kept in memory of the splitter's own.
-    public var keptBytes: Int { Int(partialCount) }
+    public var keptBytes: Int { Int(partial?.pointee.count ?? 0) }
     /// Whether it stands between two frames and holds no memory.
-    public var isIdle: Bool { lengthCount == 0 && partial == nil }
+    public var isIdle: Bool { partial == nil }
 
     /// The next whole frame, or nil when `chunk` is used up. Advances `chunk` past what it took.
     /// The frame is borrowed from `chunk` or from the splitter, and good until the next call.
     public mutating func next(
         from chunk: inout UnsafeRawBufferPointer
     ) throws(WireError) -> RawFrame? {
-        if isHandedOut { release() }
-        guard try readLength(from: &chunk) else { return nil }
-        let frameBytes = Int(length)
-        if partialCount == 0 && chunk.count >= frameBytes {
-            let type = chunk[0]
-            let body = UnsafeRawBufferPointer(rebasing: chunk[1..<frameBytes])
-            chunk = UnsafeRawBufferPointer(rebasing: chunk[frameBytes...])
-            lengthCount = 0
-            length = 0
-            return RawFrame(type: type, body: body)
+        if let partial {
+            if !partial.pointee.isHandedOut { return try goOn(partial, from: &chunk) }
+            release()
         }
-        keep(from: &chunk)
-        guard Int(partialCount) == frameBytes, let partial else { return nil }
-        isHandedOut = true
-        let whole = UnsafeRawBufferPointer(start: partial, count: frameBytes)
-        return RawFrame(type: whole[0], body: UnsafeRawBufferPointer(rebasing: whole[1...]))
+        guard chunk.count >= WireVersion.lengthBytes else {
+            guard !chunk.isEmpty else { return nil }
+            return try goOn(makePartial(), from: &chunk)
+        }
+        let length = UInt32(littleEndian: chunk.loadUnaligned(as: UInt32.self))
+        try check(length)
+        chunk = UnsafeRawBufferPointer(rebasing: chunk[WireVersion.lengthBytes...])
+        if chunk.count >= Int(length) { return Self.take(Int(length), from: &chunk) }
+        let begun = makePartial()
+        begun.pointee.length = length
+        begun.pointee.lengthCount = UInt8(WireVersion.lengthBytes)
+        return try goOn(begun, from: &chunk)
     }
 
     /// The same, for callers without pointers: `take` is called with each whole frame in turn.
@@ -81,59 +86,89 @@ public struct FrameSplitter: ~Copyable {
         }
     }
 
-    /// Completes the length field as far as the chunk allows, and says whether it is known.
-    private mutating func readLength(
-        from chunk: inout UnsafeRawBufferPointer
-    ) throws(WireError) -> Bool {
-        if lengthCount < 4 {
-            if lengthCount == 0 && chunk.count >= 4 {
-                length = UInt32(littleEndian: chunk.loadUnaligned(as: UInt32.self))
-                lengthCount = 4
-                chunk = UnsafeRawBufferPointer(rebasing: chunk[4...])
-            } else {
-                while lengthCount < 4, let byte = chunk.first {
-                    length |= UInt32(byte) << (8 * UInt32(lengthCount))
-                    lengthCount += 1
-                    chunk = UnsafeRawBufferPointer(rebasing: chunk[1...])
-                }
-                guard lengthCount == 4 else { return false }
-            }
-        }
+    private func check(_ length: UInt32) throws(WireError) {
         guard length > 0 else { throw .emptyFrame }
         guard length <= longestBytes else {
             throw .frameTooLong(bytes: Int(length), maxBytes: Int(longestBytes))
         }
-        return true
+    }
+
+    /// A frame that lies whole at the beginning of the chunk.
+    private static func take(
+        _ frameBytes: Int, from chunk: inout UnsafeRawBufferPointer
+    ) -> RawFrame {
+        let type = chunk[0]
+        let body = UnsafeRawBufferPointer(rebasing: chunk[1..<frameBytes])
+        chunk = UnsafeRawBufferPointer(rebasing: chunk[frameBytes...])
+        return RawFrame(type: type, body: body)
+    }
+
+    /// Goes on with a frame that did not arrive in one piece.
+    @inline(never)
+    private mutating func goOn(
+        _ begun: UnsafeMutablePointer<Partial>, from chunk: inout UnsafeRawBufferPointer
+    ) throws(WireError) -> RawFrame? {
+        while begun.pointee.lengthCount < UInt8(WireVersion.lengthBytes) {
+            guard let byte = chunk.first else { return nil }
+            begun.pointee.length |= UInt32(byte) << (8 * UInt32(begun.pointee.lengthCount))
+            begun.pointee.lengthCount += 1
+            chunk = UnsafeRawBufferPointer(rebasing: chunk[1...])
+        }
+        try check(begun.pointee.length)
+        let frameBytes = Int(begun.pointee.length)
+        if begun.pointee.count == 0, chunk.count >= frameBytes {
+            release()
+            return Self.take(frameBytes, from: &chunk)
+        }
+        let kept = keep(begun, from: &chunk)
+        guard Int(kept.pointee.count) == frameBytes else { return nil }
+        kept.pointee.isHandedOut = true
+        let whole = UnsafeRawBufferPointer(
+            start: UnsafeRawPointer(kept) + Partial.bytesAt, count: frameBytes)
+        return RawFrame(type: whole[0], body: UnsafeRawBufferPointer(rebasing: whole[1...]))
     }
 
     /// Copies what belongs to the unfinished frame. Capacity doubles up to the frame's length.
-    private mutating func keep(from chunk: inout UnsafeRawBufferPointer) {
-        let count = min(chunk.count, Int(length) - Int(partialCount))
-        guard count > 0, let source = chunk.baseAddress else { return }
-        let needed = Int(partialCount) + count
-        if needed > Int(partialCapacity) {
-            let capacity = min(Int(length), max(needed, 2 * Int(partialCapacity)))
-            let grown = UnsafeMutableRawPointer.allocate(byteCount: capacity, alignment: 8)
-            if let partial {
-                grown.copyMemory(from: partial, byteCount: Int(partialCount))
-                partial.deallocate()
-            }
-            partial = grown
-            partialCapacity = UInt32(capacity)
+    private mutating func keep(
+        _ begun: UnsafeMutablePointer<Partial>, from chunk: inout UnsafeRawBufferPointer
+    ) -> UnsafeMutablePointer<Partial> {
+        let before = begun.pointee
+        let count = min(chunk.count, Int(before.length) - Int(before.count))
+        guard count > 0, let source = chunk.baseAddress else { return begun }
+        let needed = Int(before.count) + count
+        var kept = begun
+        if needed > Int(before.capacity) {
+            let capacity = min(Int(before.length), max(needed, 2 * Int(before.capacity)))
+            kept = Self.allocate(capacity: capacity)
+            UnsafeMutableRawPointer(kept).copyMemory(
+                from: begun, byteCount: Partial.bytesAt + Int(before.count))
+            kept.pointee.capacity = UInt32(capacity)
+            UnsafeMutableRawPointer(begun).deallocate()
+            partial = kept
         }
-        partial?.advanced(by: Int(partialCount)).copyMemory(from: source, byteCount: count)
-        partialCount = UInt32(needed)
+        (UnsafeMutableRawPointer(kept) + Partial.bytesAt + Int(before.count)).copyMemory(
+            from: source, byteCount: count)
+        kept.pointee.count = UInt32(needed)
         chunk = UnsafeRawBufferPointer(rebasing: chunk[count...])
+        return kept
+    }
+
+    private mutating func makePartial() -> UnsafeMutablePointer<Partial> {
+        let begun = Self.allocate(capacity: 0)
+        begun.initialize(to: Partial(capacity: 0))
+        partial = begun
+        return begun
+    }
+
+    private static func allocate(capacity: Int) -> UnsafeMutablePointer<Partial> {
+        UnsafeMutableRawPointer.allocate(
+            byteCount: Partial.bytesAt + capacity, alignment: MemoryLayout<Partial>.alignment
+        ).assumingMemoryBound(to: Partial.self)
     }
 
     /// Gives back the memory of the frame that the caller has used.
     private mutating func release() {
-        partial?.deallocate()
+        UnsafeMutableRawPointer(partial)?.deallocate()
         partial = nil
-        partialCount = 0
-        partialCapacity = 0
-        length = 0
-        lengthCount = 0
-        isHandedOut = false
     }
 }
