@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the transport knows of one connection, 8 bytes in a table indexed by direct descriptor.
+// What the transport knows of one connection, 4 bytes in a table indexed by direct descriptor. A slot
+// that was never used is zero, so that the table takes memory only as far as it has been used.
 //
 //     free ──accepted──► open ──close()──► closing ──nothing in flight──► close queued ──► free
 //
@@ -9,9 +10,16 @@
 // Rests on nothing.
 
 struct ConnectionSlot {
+    /// The generation, and the state in the upper byte.
+    private var word: UInt32 = 0
+
     /// Which occupant of the index this is; counts up when it is freed.
-    var generation: UInt32 = 0
-    var state: State = []
+    var generation: UInt32 { word & Self.generationMask }
+
+    var state: State {
+        get { State(rawValue: UInt8(word >> 24)) }
+        set { word = UInt32(newValue.rawValue) << 24 | generation }
+    }
 
     static let generationMask: UInt32 = 0xFF_FFFF
 
@@ -39,7 +47,6 @@ struct ConnectionSlot {
 
     /// Forgets the occupant.
     mutating func free() {
-        generation = (generation &+ 1) & Self.generationMask
-        state = []
+        word = (generation &+ 1) & Self.generationMask
     }
 }

@@ -72,6 +72,13 @@ struct ReceiveBuffers: ~Copyable {
         martlet_store_release_u16(tail, tailLocal)
     }
 
+    /// Gives the pages back to the system; the kernel fills the buffers as before. No buffer may hold
+    /// bytes that were not looked at.
+    func releasePages() {
+        // A refusal costs only the memory.
+        _ = madvise(memory, count * bufferBytes, MADV_DONTNEED)
+    }
+
     private static func map(bytes: Int) throws(RingError) -> UnsafeMutableRawPointer {
         let address = mmap(
             nil, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)

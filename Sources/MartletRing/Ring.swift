@@ -180,6 +180,12 @@ struct Ring: ~Copyable {
         return flags & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW) != 0
     }
 
+    /// Whether the kernel has told of everything that it has done.
+    var hasToldAll: Bool {
+        martlet_load_acquire_u32(completionTail) == completionHeadLocal
+            && martlet_load_relaxed_u32(submissionFlags) & IORING_SQ_CQ_OVERFLOW == 0
+    }
+
     // MARK: Completion
 
     /// Takes the next completion out of the ring.

@@ -83,6 +83,10 @@ public protocol Transport: ~Copyable {
     /// does this, reads on until the peer has ended too, and only then closes.
     mutating func endSending(_ connection: ConnectionID)
 
+    /// Gives back memory that a burst has left behind. Does nothing unless `nextEvent` has just returned
+    /// nil.
+    mutating func releaseMemory()
+
     /// Ends the connection. A send in flight is cancelled, so wait for `.sent` where the last bytes
     /// matter. After it come at most one `.sent`, then `.closed`.
     mutating func close(_ connection: ConnectionID)
@@ -107,4 +111,7 @@ public protocol Transport: ~Copyable {
 extension Transport where Self: ~Copyable {
     /// Where connections have no halves, the peer sees the end when the connection is closed.
     public mutating func endSending(_ connection: ConnectionID) {}
+
+    /// Where nothing is left behind, nothing is given back.
+    public mutating func releaseMemory() {}
 }

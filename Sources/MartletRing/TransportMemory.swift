@@ -2,14 +2,14 @@
 //
 // The memory of a transport that the kernel or every operation touches: allocated once, at fixed
 // addresses. Behind pointers rather than arrays so that no access counts references or checks for
-// exclusivity. Owned by UringTransport, which frees it. Rests on ConnectionSlot.
+// exclusivity. Rests on ConnectionSlot.
 
 internal import CLiburing
 internal import Glibc
 
-struct TransportMemory {
-    /// One slot for each direct descriptor.
-    let slots: UnsafeMutableBufferPointer<ConnectionSlot>
+struct TransportMemory: ~Copyable {
+    /// One slot for each direct descriptor. Pages of zeros come from the system when they are written.
+    let slots: UnsafeMutablePointer<ConnectionSlot>
     /// One header for each place in the submission ring; the kernel reads it at submission.
     let messageHeaders: UnsafeMutableBufferPointer<msghdr>
     /// Where the ring reads the waker's eventfd to.
@@ -18,8 +18,10 @@ struct TransportMemory {
     let acceptRetryTime: UnsafeMutablePointer<__kernel_timespec>
 
     init(connectionsMax: Int, submissionEntries: Int) {
-        slots = .allocate(capacity: connectionsMax)
-        slots.initialize(repeating: ConnectionSlot())
+        guard let zeros = calloc(connectionsMax, MemoryLayout<ConnectionSlot>.stride) else {
+            fatalError("There is no memory for \(connectionsMax) connections.")
+        }
+        slots = zeros.bindMemory(to: ConnectionSlot.self, capacity: connectionsMax)
         messageHeaders = .allocate(capacity: submissionEntries)
         messageHeaders.initialize(repeating: msghdr())
         wakeValue = .allocate(capacity: 1)
@@ -28,8 +30,8 @@ struct TransportMemory {
         acceptRetryTime.initialize(to: __kernel_timespec())
     }
 
-    func deallocate() {
-        slots.deallocate()
+    deinit {
+        free(slots)
         messageHeaders.deallocate()
         wakeValue.deallocate()
         acceptRetryTime.deallocate()

@@ -12,7 +12,7 @@ extension UringTransport {
     @inline(__always)
     private func slot(of completion: Completion) -> UnsafeMutablePointer<ConnectionSlot>? {
         guard Int(completion.index) < connectionsMax else { return nil }
-        let slot = memory.slots.baseAddress! + Int(completion.index)
+        let slot = memory.slots + Int(completion.index)
         guard slot.pointee.generation == completion.generation,
             slot.pointee.state.contains(.open)
         else { return nil }
@@ -131,7 +131,7 @@ extension UringTransport {
 
     /// Makes an accepted descriptor a connection.
     mutating func occupy(_ index: UInt32) -> TransportEvent {
-        let slot = memory.slots.baseAddress! + Int(index)
+        let slot = memory.slots + Int(index)
         precondition(slot.pointee.state.isEmpty, "the kernel gave out an index that is taken")
         slot.pointee.state = [.open, .receiveWanted]
         connectionCount += 1
@@ -152,7 +152,7 @@ extension UringTransport {
         // multishot completes at once, a single operation at the end of the batch. Then the close
         // has happened; its own completion, of an old generation by then, will be ignored.
         let index = UInt32(completion.result)
-        let slot = memory.slots.baseAddress! + Int(index)
+        let slot = memory.slots + Int(index)
         if slot.pointee.state.contains(.closeQueued) {
             acceptedNext = index
             return vacate(index, slot)

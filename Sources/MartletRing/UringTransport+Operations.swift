@@ -12,7 +12,7 @@ extension UringTransport {
     @inline(__always)
     private func liveSlot(_ connection: ConnectionID) -> UnsafeMutablePointer<ConnectionSlot>? {
         guard Int(connection.index) < connectionsMax else { return nil }
-        let slot = memory.slots.baseAddress! + Int(connection.index)
+        let slot = memory.slots + Int(connection.index)
         guard slot.pointee.generation == connection.generation,
             slot.pointee.state.isSuperset(of: .open), slot.pointee.state.isDisjoint(with: .closing)
         else { return nil }

@@ -86,7 +86,6 @@ public struct UringTransport: ~Copyable, Transport {
             _ = io_uring_register_sync_cancel($0, &everything)
             _ = io_uring_unregister_buf_ring($0, Int32(Kernel.receiveBufferGroup))
         }
-        memory.deallocate()
     }
 
     // MARK: The turn of a loop
@@ -108,6 +107,13 @@ public struct UringTransport: ~Copyable, Transport {
             if let event = handle(completion) { return event }
         }
         return nil
+    }
+
+    /// The kernel takes receive buffers in their order, so that a burst touches all of them, and a few
+    /// frames a second keep them so. Completions appear only in `enter`: while none waits, no buffer holds bytes.
+    public mutating func releaseMemory() {
+        guard heldBuffer < 0, ring.hasToldAll else { return }
+        buffers.releasePages()
     }
 
     // MARK: Waking
