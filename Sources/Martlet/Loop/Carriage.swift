@@ -22,12 +22,19 @@ final class Carriage {
     let connection: ConnectionID
     /// The channel that the peer's next frame is for.
     var heard: UInt8 = 0
-    /// Places of all apps that are not gone yet.
-    private(set) var apps: [UInt32] = []
+    struct App {
+        let place: UInt32
+        let channel: UInt8
+        /// The peer knows of it. An app that has been told that it is detached waits until that has left,
+        /// and its channel is free.
+        var isAttached = true
+    }
+
+    /// All apps that are not gone yet. They are few: looking through them takes less memory than a table
+    /// of channels, and hardly more time.
+    private(set) var apps: [App] = []
     /// When the last app left, or the connection began. Seconds of the loop's clock.
     private(set) var emptySince: UInt32
-    /// Channel ↦ place. An app that has been told that it is detached has none.
-    private var places = [UInt32](repeating: .max, count: Limits.appsPerConnectionMax + 1)
 
     /// The place whose queue is being sent.
     private(set) var sending: UInt32?
@@ -36,7 +43,7 @@ final class Carriage {
     /// The channel that the last frame sent is of.
     private var told: UInt8 = 0
     /// Bytes of CHANNEL that have not left.
-    private var prefixBytesLeft = 0
+    private var prefixBytesLeft: UInt8 = 0
     /// Places that have something to send, in the order in which they had.
     private var waiting: [UInt32] = []
 
@@ -51,20 +58,22 @@ final class Carriage {
     var isCrowded: Bool { apps.count >= 2 * Limits.appsPerConnectionMax }
 
     func place(of channel: UInt8) -> UInt32? {
-        places[Int(channel)] == .max ? nil : places[Int(channel)]
+        apps.first { $0.channel == channel && $0.isAttached }?.place
     }
 
     func attach(_ place: UInt32, channel: UInt8) {
-        places[Int(channel)] = place
-        apps.append(place)
+        apps.append(App(place: place, channel: channel))
     }
 
     /// The app was told that its channel is free.
-    func free(_ channel: UInt8) { places[Int(channel)] = .max }
+    func free(_ place: UInt32) {
+        guard let index = apps.firstIndex(where: { $0.place == place }) else { return }
+        apps[index].isAttached = false
+    }
 
     /// Nothing of the app is left.
     func remove(_ place: UInt32, now: UInt32) {
-        apps.removeAll { $0 == place }
+        apps.removeAll { $0.place == place }
         emptySince = now
     }
 
@@ -78,7 +87,7 @@ final class Carriage {
         }
         if unfinished == nil, channel != told {
             told = channel
-            prefixBytesLeft = ChannelPrefixes.byteCount
+            prefixBytesLeft = UInt8(ChannelPrefixes.byteCount)
         }
         sending = place
         return true
@@ -87,15 +96,15 @@ final class Carriage {
     /// What goes out before the queue, if anything does.
     func prefix(_ prefixes: borrowing ChannelPrefixes) -> iovec? {
         guard prefixBytesLeft > 0 else { return nil }
-        return prefixes.last(prefixBytesLeft, of: told)
+        return prefixes.last(Int(prefixBytesLeft), of: told)
     }
 
     /// The send has ended.
     /// - Parameter inFlightBytes: of the queue, the prefix not counted.
     /// - Returns: how much of the queue has left, and who has waited.
     func sent(byteCount: Int, inFlightBytes: Int) -> (byteCount: Int, waiting: [UInt32]) {
-        let prefix = min(byteCount, prefixBytesLeft)
-        prefixBytesLeft -= prefix
+        let prefix = min(byteCount, Int(prefixBytesLeft))
+        prefixBytesLeft -= UInt8(prefix)
         let left = byteCount - prefix
         unfinished = prefixBytesLeft > 0 || left < inFlightBytes ? sending : nil
         sending = nil

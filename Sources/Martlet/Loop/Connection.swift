@@ -51,7 +51,8 @@ enum Principal {
     }
 }
 
-/// The loop's part of a connection. An idle one holds no memory besides this.
+/// The loop's part of a connection, or of an app on one. 64 bytes: an idle one holds no memory besides,
+/// but for a connection of several apps.
 struct Connection: ~Copyable {
     enum Phase {
         /// Nothing heard yet. Can transition to: registering, open, closing.
@@ -74,55 +75,39 @@ struct Connection: ~Copyable {
     }
 
     let id: ConnectionID
+    /// What few connections have at a time. An app's is that of its connection, which outlives it.
+    private var extras: UnsafeMutablePointer<ConnectionExtras>?
     var splitter: FrameSplitter
-    var phase: Phase = .hello
+    /// Bytes of requests that are not answered yet.
+    var requestBytes: UInt32 = 0
     var principal: Principal = .nobody
+    var phase: Phase = .hello
     /// No frames are taken until answers have left.
     var isPaused = false
-    /// What came nevertheless: the kernel had received it before it heard of the pause.
-    var backlog: [UInt8] = []
-    /// The peer has sent everything; the last of it is in the backlog.
-    var endsWithBacklog = false
-    /// The peer has sent everything, or nothing more is heard of it.
-    var hasEnded = false
-    /// What may still come while it lingers.
-    var lingerBytesLeft = Connection.lingerBytesMax
-    /// Requests that are not answered yet.
-    var outstanding: UInt32 = 0
-    /// Their bytes.
-    var requestBytes = 0
-    /// What came of frames that are not whole yet, or not taken.
-    var unfinished = RequestCharge(project: nil, byteCount: 0)
-    /// Seconds of the loop's clock.
-    var phaseBegan: UInt32
-    var heard: UInt32
-    var sendBegan: UInt32 = 0
-    /// When the store was last told that the device is connected (STO-2).
-    var seen: UInt32 = 0
-    /// RCP-1: a sender that listens has been sent the project's receipts up to here.
-    var receiptsAfter: UInt64?
-    /// Its queue had no room for more of them.
-    var receiptsWait = false
-    /// UPS-1: the number of a sender that listens; 0: it does not.
-    var upstreamListener: UInt64 = 0
-    /// Of a connection of several apps, and of each of them.
-    var carriage: Carriage?
     /// An app's; 0: it has a socket of its own.
-    var channel: UInt8 = 0
+    let channel: UInt8
+    /// When the phase began, or the open connection was last heard of. Seconds of the loop's clock, as
+    /// below.
+    var since: UInt32
+    var sendBegan: UInt32 = 0
+    /// When the store was last told that the device is connected (STO-2), in whole hours.
+    private var seenHour: UInt16 = 0
+    /// Requests that are not answered yet.
+    var outstanding: UInt16 = 0
     /// Whether it is one of several on a connection.
     var isApp: Bool { channel != 0 }
 
     /// Requests past which a connection is not read from until answers have left.
-    static let outstandingMax: UInt32 = 1024
-    static let outstandingToResume: UInt32 = 512
+    static let outstandingMax: UInt16 = 1024
+    static let outstandingToResume: UInt16 = 512
     /// What a request takes beside its bytes.
     static let requestOverheadBytes = 256
     /// Bytes queued past which it is not read from either: whoever does not read its answers gets no
     /// more of them. Above what messages alone may queue, so that acknowledgements are still read.
     static let queuedBytesMax = 2 * OutputBounds.bytesPerSessionMax
     static let queuedBytesToResume = OutputBounds.bytesPerSessionMax / 2
-    /// How often the store is told of a connection that lasts.
-    static let seenSeconds: UInt32 = 86_400
+    /// How often the store is told of a connection that lasts: once a day.
+    static let seenHours: UInt16 = 24
     /// How long a closing connection may take to read its last frame.
     static let closingSecondsMax: UInt32 = 5
     /// How long, and for how many bytes, a peer that has been told its last frame may go on talking.
@@ -137,8 +122,129 @@ struct Connection: ~Copyable {
 
     init(id: ConnectionID, now: UInt32) {
         self.id = id
+        channel = 0
         splitter = FrameSplitter(frameBytesMax: Limits.deviceFrameBytesMax)
-        phaseBegan = now
-        heard = now
+        since = now
+    }
+
+    /// An app on a connection of several.
+    init(id: ConnectionID, channel: UInt8, on connection: borrowing Connection, now: UInt32) {
+        self.id = id
+        self.channel = channel
+        extras = connection.extras
+        splitter = FrameSplitter(frameBytesMax: Limits.deviceFrameBytesMax)
+        since = now
+    }
+
+    deinit { if !isApp { Self.free(extras) } }
+
+    private static func free(_ extras: UnsafeMutablePointer<ConnectionExtras>?) {
+        guard let extras else { return }
+        extras.deinitialize(count: 1)
+        extras.deallocate()
+    }
+
+    // MARK: Time
+
+    mutating func noteSeen(_ now: UInt32) { seenHour = Self.hour(now) }
+
+    /// The store could not be told: it is with the next tick.
+    mutating func forgetSeen(_ now: UInt32) { seenHour = Self.hour(now) &- Self.seenHours }
+
+    /// Whether the store was told so long ago that it is told again.
+    func isSeenDue(_ now: UInt32) -> Bool { Self.hour(now) &- seenHour >= Self.seenHours }
+
+    private static func hour(_ seconds: UInt32) -> UInt16 {
+        UInt16(truncatingIfNeeded: seconds / 3600)
+    }
+
+    // MARK: Extras
+
+    /// Of a connection of several apps, and of each of them.
+    var carriage: Carriage? {
+        get { extras?.pointee.carriage }
+        set { change(isGone: newValue == nil) { $0.carriage = newValue } }
+    }
+    /// What came although the connection is paused: the kernel had received it before it heard of that.
+    var backlog: [UInt8] {
+        get { own?.pointee.backlog ?? [] }
+        set { change(isGone: newValue.isEmpty) { $0.backlog = newValue } }
+    }
+    var backlogBytes: Int { own?.pointee.backlog.count ?? 0 }
+    mutating func keep(_ bytes: UnsafeRawBufferPointer) {
+        change(isGone: bytes.isEmpty) { $0.backlog.append(contentsOf: bytes) }
+    }
+    /// The peer has sent everything; the last of it is in the backlog.
+    var endsWithBacklog: Bool {
+        get { own?.pointee.endsWithBacklog ?? false }
+        set { change(isGone: !newValue) { $0.endsWithBacklog = newValue } }
+    }
+    /// The peer has sent everything, or nothing more is heard of it.
+    var hasEnded: Bool {
+        get { own?.pointee.hasEnded ?? false }
+        set { change(isGone: !newValue) { $0.hasEnded = newValue } }
+    }
+    /// What may still come while it lingers.
+    var lingerBytesLeft: Int {
+        get { own?.pointee.lingerBytesLeft ?? Self.lingerBytesMax }
+        set { change(isGone: newValue == Self.lingerBytesMax) { $0.lingerBytesLeft = newValue } }
+    }
+    /// What came of frames that are not whole yet, or not taken.
+    var unfinished: RequestCharge {
+        get { own?.pointee.unfinished ?? .nothing }
+        set { change(isGone: newValue.byteCount == 0) { $0.unfinished = newValue } }
+    }
+    /// RCP-1: a sender that listens has been sent the project's receipts up to here.
+    var receiptsAfter: UInt64? {
+        get { own?.pointee.receiptsAfter }
+        set { change(isGone: newValue == nil) { $0.receiptsAfter = newValue } }
+    }
+    /// Its queue had no room for more of them.
+    var receiptsWait: Bool {
+        get { own?.pointee.receiptsWait ?? false }
+        set { change(isGone: !newValue) { $0.receiptsWait = newValue } }
+    }
+    /// UPS-1: the number of a sender that listens; 0: it does not.
+    var upstreamListener: UInt64 {
+        get { own?.pointee.upstreamListener ?? 0 }
+        set { change(isGone: newValue == 0) { $0.upstreamListener = newValue } }
+    }
+
+    private var own: UnsafeMutablePointer<ConnectionExtras>? { isApp ? nil : extras }
+
+    /// - Parameter isGone: what is changed becomes what it is without extras.
+    private mutating func change(isGone: Bool, _ change: (inout ConnectionExtras) -> Void) {
+        precondition(!isApp || isGone, "An app has nothing of this kind.")
+        guard !isApp else { return }
+        if extras == nil {
+            guard !isGone else { return }
+            let new = UnsafeMutablePointer<ConnectionExtras>.allocate(capacity: 1)
+            new.initialize(to: ConnectionExtras())
+            extras = new
+        }
+        guard let extras else { return }
+        change(&extras.pointee)
+        guard isGone, extras.pointee.isEmpty else { return }
+        Self.free(extras)
+        self.extras = nil
+    }
+}
+
+/// What few connections have, and those that have it mostly not for long.
+private struct ConnectionExtras {
+    var carriage: Carriage?
+    var backlog: [UInt8] = []
+    var unfinished = RequestCharge.nothing
+    var receiptsAfter: UInt64?
+    var upstreamListener: UInt64 = 0
+    var lingerBytesLeft = Connection.lingerBytesMax
+    var endsWithBacklog = false
+    var hasEnded = false
+    var receiptsWait = false
+
+    var isEmpty: Bool {
+        carriage == nil && backlog.isEmpty && unfinished.byteCount == 0 && receiptsAfter == nil
+            && upstreamListener == 0 && lingerBytesLeft == Connection.lingerBytesMax
+            && !endsWithBacklog && !hasEnded && !receiptsWait
     }
 }

@@ -46,7 +46,7 @@ extension Loop where Kernel: ~Copyable {
         case .notStored(let id):
             // What has ended meanwhile is told already, and would come back to life.
             guard let connection = connection(id) else { return }
-            connection.pointee.seen = lastTick &- Connection.seenSeconds &+ 1
+            connection.pointee.forgetSeen(lastTick)
         case .cancel(let project, let sequence): delivery.cancel(sequence, in: project)
         case .receipts(let project): receiptsDue += listening[project] ?? []
         case .upstream(let listener, let messages): sendUpstream(messages, to: listener)

@@ -28,7 +28,7 @@ extension Loop where Kernel: ~Copyable {
             return own
         }
         var most = own
-        for place in carriage.apps { most = max(most, delivery.queuedBytes(place)) }
+        for app in carriage.apps { most = max(most, delivery.queuedBytes(app.place)) }
         return most
     }
 
@@ -76,10 +76,11 @@ extension Loop where Kernel: ~Copyable {
         }
         let index = Int(id.index)
         let app = connections + index
-        app.initialize(to: Connection(id: id, now: lastTick))
-        app.pointee.carriage = carriage
-        app.pointee.channel = carriage.heard
+        app.initialize(
+            to: Connection(
+                id: id, channel: carriage.heard, on: connection.pointee, now: lastTick))
         isOccupied[index] = true
+        placesChanged &+= 1
         highestIndex = max(highestIndex, index)
         delivery.open(id.index)
         carriage.attach(id.index, channel: carriage.heard)
@@ -108,7 +109,7 @@ extension Loop where Kernel: ~Copyable {
     mutating func leave(_ connection: UnsafeMutablePointer<Connection>) {
         delivery.detach(connection.pointee.id.index, now: context.clock())
         connection.pointee.phase = .finishing
-        connection.pointee.phaseBegan = lastTick
+        connection.pointee.since = lastTick
         if !connection.pointee.isApp { transport.pauseReceive(connection.pointee.id) }
         closeIfDone(connection)
     }
@@ -121,15 +122,15 @@ extension Loop where Kernel: ~Copyable {
         send(.detached(Detached()), to: app)
         guard app.pointee.phase != .closed else { return }
         app.pointee.phase = .lingering
-        carriage.free(app.pointee.channel)
+        carriage.free(app.pointee.id.index)
     }
 
     /// The connection ends, and its apps with it.
     mutating func endApps(_ carriage: Carriage) {
-        for place in carriage.apps {
-            delivery.detach(place, now: context.clock())
-            connections[Int(place)].phase = .lingering
-            endedApps.append(place)
+        for app in carriage.apps {
+            delivery.detach(app.place, now: context.clock())
+            connections[Int(app.place)].phase = .lingering
+            endedApps.append(app.place)
         }
     }
 
@@ -174,6 +175,7 @@ extension Loop where Kernel: ~Copyable {
         delivery.close(place, now: context.clock())
         (connections + Int(place)).deinitialize(count: 1)
         isOccupied[Int(place)] = false
+        placesChanged &+= 1
         appPlaces.giveBack(place)
         while highestIndex >= 0, !isOccupied[highestIndex] { highestIndex -= 1 }
     }
@@ -215,9 +217,7 @@ extension Loop where Kernel: ~Copyable {
 
     /// Silence and deadlines are the connection's.
     mutating func tickApp(_ app: UnsafeMutablePointer<Connection>, _ now: UInt32) {
-        guard app.pointee.phase == .open,
-            now &- app.pointee.seen >= Connection.seenSeconds
-        else { return }
+        guard app.pointee.phase == .open, app.pointee.isSeenDue(now) else { return }
         tellConnected(app)
     }
 

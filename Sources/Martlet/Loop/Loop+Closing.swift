@@ -22,7 +22,7 @@ extension Loop where Kernel: ~Copyable {
         delivery.detach(connection.pointee.id.index, now: context.clock())
         leaveUpstream(connection)
         connection.pointee.phase = .closing
-        connection.pointee.phaseBegan = lastTick
+        connection.pointee.since = lastTick
         if !connection.pointee.isApp { transport.pauseReceive(connection.pointee.id) }
         send(.error(ErrorFrame(correlation: 0, error: error)), to: connection)
         if let carriage = connection.pointee.carriage {
@@ -75,7 +75,7 @@ extension Loop where Kernel: ~Copyable {
         delivery.detach(connection.pointee.id.index, now: context.clock())
         if let carriage = connection.pointee.carriage { endApps(carriage) }
         connection.pointee.phase = .lingering
-        connection.pointee.phaseBegan = lastTick
+        connection.pointee.since = lastTick
         connection.pointee.isPaused = false
         connection.pointee.backlog = []
         transport.endSending(connection.pointee.id)
@@ -95,9 +95,9 @@ extension Loop where Kernel: ~Copyable {
         leaveUpstream(connection)
         connection.pointee.phase = .closed
         delivery.detach(connection.pointee.id.index, now: context.clock())
-        for place in connection.pointee.carriage?.apps ?? [] {
-            connections[Int(place)].phase = .closed
-            delivery.detach(place, now: context.clock())
+        for app in connection.pointee.carriage?.apps ?? [] {
+            connections[Int(app.place)].phase = .closed
+            delivery.detach(app.place, now: context.clock())
         }
         transport.close(connection.pointee.id)
     }

@@ -36,6 +36,7 @@ extension Loop where Kernel: ~Copyable {
         precondition(index < connectionsMax && !isOccupied[index], "A number is given out once.")
         (connections + index).initialize(to: Connection(id: id, now: lastTick))
         isOccupied[index] = true
+        placesChanged &+= 1
         highestIndex = max(highestIndex, index)
         delivery.open(id.index)
     }
@@ -50,11 +51,12 @@ extension Loop where Kernel: ~Copyable {
 
     private mutating func received(_ id: ConnectionID, _ bytes: UnsafeRawBufferPointer) {
         guard let connection = connection(id) else { return }
-        connection.pointee.heard = lastTick
+        receivedCount &+= 1
+        if connection.pointee.phase == .open { connection.pointee.since = lastTick }
         if connection.pointee.phase == .lingering {
             linger(connection, over: bytes.count)
         } else if connection.pointee.isPaused {
-            connection.pointee.backlog.append(contentsOf: bytes)
+            connection.pointee.keep(bytes)
         } else {
             take(bytes, from: connection)
         }
@@ -83,14 +85,14 @@ extension Loop where Kernel: ~Copyable {
         }
         if connection.pointee.phase.isReading, mustPause(connection) {
             connection.pointee.isPaused = true
-            connection.pointee.backlog.append(contentsOf: chunk)
+            connection.pointee.keep(chunk)
             transport.pauseReceive(connection.pointee.id)
         }
     }
 
     private func mustPause(_ connection: UnsafeMutablePointer<Connection>) -> Bool {
         connection.pointee.outstanding >= Connection.outstandingMax
-            || connection.pointee.requestBytes >= Limits.requestBytesPerConnectionMax
+            || Int(connection.pointee.requestBytes) >= Limits.requestBytesPerConnectionMax
             || queuedBytes(connection) >= Connection.queuedBytesMax
             || isCrowded(connection)
     }
@@ -101,11 +103,11 @@ extension Loop where Kernel: ~Copyable {
         let id = connection.pointee.id
         guard connection.pointee.isPaused,
             connection.pointee.outstanding <= Connection.outstandingToResume,
-            connection.pointee.requestBytes <= Limits.requestBytesPerConnectionMax / 2,
+            Int(connection.pointee.requestBytes) <= Limits.requestBytesPerConnectionMax / 2,
             queuedBytes(connection) <= Connection.queuedBytesToResume, !isCrowded(connection)
         else { return }
         connection.pointee.isPaused = false
-        connection.pointee.heard = lastTick
+        if connection.pointee.phase == .open { connection.pointee.since = lastTick }
         var backlog: [UInt8] = []
         swap(&backlog, &connection.pointee.backlog)
         backlog.withUnsafeBytes { take($0, from: connection) }
@@ -153,12 +155,12 @@ extension Loop where Kernel: ~Copyable {
         }
         // Who has sent everything may still wait for answers, but takes no messages any more.
         connection.pointee.phase = .finishing
-        connection.pointee.phaseBegan = lastTick
+        connection.pointee.since = lastTick
         delivery.detach(id.index, now: context.clock())
         leaveUpstream(connection)
-        for place in connection.pointee.carriage?.apps ?? []
-        where connections[Int(place)].phase.isReading {
-            leave(connections + Int(place))
+        for app in connection.pointee.carriage?.apps ?? []
+        where connections[Int(app.place)].phase.isReading {
+            leave(connections + Int(app.place))
         }
         closeIfDone(connection)
     }
@@ -166,7 +168,7 @@ extension Loop where Kernel: ~Copyable {
     private mutating func closed(_ id: ConnectionID) {
         let index = Int(id.index)
         guard isOccupied[index] else { return }
-        for place in connections[index].carriage?.apps ?? [] { release(place) }
+        for app in connections[index].carriage?.apps ?? [] { release(app.place) }
         delivery.close(id.index, now: context.clock())
         context.requestMemory.giveBack(connections[index].unfinished)
         stopListening(connections + index)
@@ -176,6 +178,7 @@ extension Loop where Kernel: ~Copyable {
         }
         (connections + index).deinitialize(count: 1)
         isOccupied[index] = false
+        placesChanged &+= 1
         while highestIndex >= 0, !isOccupied[highestIndex] { highestIndex -= 1 }
     }
 
@@ -187,10 +190,11 @@ extension Loop where Kernel: ~Copyable {
         receiptsDue += receiptsUnread
         receiptsUnread.removeAll()
         goOnWithUpstream()
+        countReceives()
         guard highestIndex >= 0 else { return }
         for index in 0...highestIndex where isOccupied[index] {
             let connection = connections + index
-            let inPhase = now &- connection.pointee.phaseBegan
+            let inPhase = now &- connection.pointee.since
             if isStuck(connection),
                 now &- connection.pointee.sendBegan > Connection.sendSecondsMax
             {
@@ -208,7 +212,7 @@ extension Loop where Kernel: ~Copyable {
                     MartletError(
                         .deadlineExceeded,
                         "No HELLO within \(configuration.handshakeSeconds) seconds."))
-            case .open where now &- connection.pointee.heard >= configuration.idleSeconds:
+            case .open where inPhase >= configuration.idleSeconds:
                 fail(
                     connection,
                     MartletError(
@@ -220,8 +224,7 @@ extension Loop where Kernel: ~Copyable {
                     MartletError(
                         .deadlineExceeded,
                         "No app for \(configuration.handshakeSeconds) seconds."))
-            case .open where now &- connection.pointee.seen >= Connection.seenSeconds:
-                tellConnected(connection)
+            case .open where connection.pointee.isSeenDue(now): tellConnected(connection)
             case .closing, .finishing:
                 if inPhase >= Connection.closingSecondsMax { close(connection) }
             case .lingering where inPhase > Connection.lingerSecondsMax: close(connection)

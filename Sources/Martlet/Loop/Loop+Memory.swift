@@ -21,11 +21,11 @@ extension Loop where Kernel: ~Copyable {
             byteCount: servedBytes + Connection.requestOverheadBytes)
         try context.requestMemory.take(charge)
         connection.pointee.outstanding += 1
-        connection.pointee.requestBytes += charge.byteCount
+        connection.pointee.requestBytes += UInt32(charge.byteCount)
         if connection.pointee.isApp {
             let carrier = carrier(of: connection)
             carrier.pointee.outstanding += 1
-            carrier.pointee.requestBytes += charge.byteCount
+            carrier.pointee.requestBytes += UInt32(charge.byteCount)
         }
         return charge
     }
@@ -38,11 +38,11 @@ extension Loop where Kernel: ~Copyable {
         context.requestMemory.giveBack(charge)
         guard let connection = connection(id) else { return nil }
         connection.pointee.outstanding -= 1
-        connection.pointee.requestBytes -= charge.byteCount
+        connection.pointee.requestBytes -= UInt32(charge.byteCount)
         if connection.pointee.isApp {
             let carrier = carrier(of: connection)
             carrier.pointee.outstanding -= 1
-            carrier.pointee.requestBytes -= charge.byteCount
+            carrier.pointee.requestBytes -= UInt32(charge.byteCount)
         }
         return connection
     }
@@ -50,18 +50,68 @@ extension Loop where Kernel: ~Copyable {
     /// What is kept of frames that have not been taken is counted too; where there is no room for it
     /// the connection ends.
     mutating func chargeUnfinished(_ connection: UnsafeMutablePointer<Connection>) {
-        let kept = connection.pointee.splitter.keptBytes + connection.pointee.backlog.count
-        guard kept != connection.pointee.unfinished.byteCount else { return }
-        context.requestMemory.giveBack(connection.pointee.unfinished)
+        let kept = connection.pointee.splitter.keptBytes + connection.pointee.backlogBytes
+        let before = connection.pointee.unfinished
+        guard kept != before.byteCount else { return }
+        context.requestMemory.giveBack(before)
         let charge = RequestCharge(
             project: connection.pointee.principal.project, byteCount: kept)
-        connection.pointee.unfinished = RequestCharge(project: nil, byteCount: 0)
         do throws(MartletError) {
             try context.requestMemory.take(charge)
             connection.pointee.unfinished = charge
         } catch {
+            connection.pointee.unfinished = .nothing
             fail(connection, error)
         }
+    }
+
+    // MARK: What is left behind
+
+    /// Connections and apps that come or go, past which memory is given back when no more do. A burst
+    /// leaves behind what it needed at its height: receive buffers, frames, commands, and the pages that
+    /// the allocator keeps for the next one.
+    static var burstPlacesMin: UInt32 { 256 }
+    /// How long none may have come or gone.
+    static var burstRestMilliseconds: Int { 100 }
+    /// Receive buffers are given back by themselves after so many events with bytes, if fewer than
+    /// `quietReceivesMax` came in the last second: idle connections say PING now and then, and the kernel
+    /// takes another buffer for each.
+    static var receivesToRelease: UInt32 { 512 }
+    static var quietReceivesMax: UInt32 { 128 }
+
+    /// Whether a burst of connections is to be cleaned up after.
+    var hasBurst: Bool { placesChanged &- release.places >= Self.burstPlacesMin }
+    var hasSpareBuffers: Bool { release.hasSpareBuffers }
+
+    /// Called when the transport has no event, and one of both is so.
+    mutating func releaseMemory() {
+        if release.hasSpareBuffers {
+            release.hasSpareBuffers = false
+            transport.releaseMemory()
+        }
+        guard hasBurst else { return }
+        let now = context.monotonic()
+        if placesChanged != release.placesBefore {
+            release.placesBefore = placesChanged
+            release.changed = now
+        }
+        guard now - release.changed >= Self.burstRestMilliseconds else { return }
+        release.places = placesChanged
+        release.receives = receivedCount
+        transport.releaseMemory()
+        delivery.releaseMemory()
+        ProcessMemory.release()
+    }
+
+    /// Once a second: whether idle connections have used the receive buffers, and nobody else has.
+    mutating func countReceives() {
+        let inSecond = receivedCount &- release.receivesBefore
+        release.receivesBefore = receivedCount
+        guard inSecond < Self.quietReceivesMax,
+            receivedCount &- release.receives >= Self.receivesToRelease
+        else { return }
+        release.receives = receivedCount
+        release.hasSpareBuffers = true
     }
 
     // MARK: What is not read
@@ -126,4 +176,18 @@ extension Loop where Kernel: ~Copyable {
             "readers that stopped were disconnected to free memory",
             metadata: ["project": "\(project.rawValue)", "connections": "\(closedCount)"])
     }
+}
+
+/// What memory was last given back after.
+struct ReleaseState {
+    /// Places that had changed by then, and events with bytes that had come.
+    var places: UInt32 = 0
+    var receives: UInt32 = 0
+    /// Places that had changed when a burst was last looked at, and since when they are so many, in
+    /// milliseconds of the monotonic clock.
+    var placesBefore: UInt32 = 0
+    var changed: Int64 = 0
+    /// Events until the last tick.
+    var receivesBefore: UInt32 = 0
+    var hasSpareBuffers = false
 }

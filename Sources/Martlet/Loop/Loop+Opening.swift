@@ -31,7 +31,7 @@ extension Loop where Kernel: ~Copyable {
         switch hello {
         case .shared:
             connection.pointee.carriage = Carriage(connection.pointee.id, now: lastTick)
-            connection.pointee.phase = .open
+            open(connection)
             send(
                 .welcome(
                     Welcome(
@@ -93,11 +93,16 @@ extension Loop where Kernel: ~Copyable {
         }
     }
 
+    private func open(_ connection: UnsafeMutablePointer<Connection>) {
+        connection.pointee.phase = .open
+        connection.pointee.since = lastTick
+    }
+
     private mutating func welcome(
         _ connection: UnsafeMutablePointer<Connection>, _ principal: Principal, senderID: UInt64
     ) {
         connection.pointee.principal = principal
-        connection.pointee.phase = .open
+        open(connection)
         if let project = principal.project {
             delivery.assign(connection.pointee.id.index, to: project)
         }
@@ -144,7 +149,7 @@ extension Loop where Kernel: ~Copyable {
         let ordinal = instance.ordinal
         let number = context.connectionNumbers.next()
         connection.pointee.principal = .device(project.number, ordinal, instance.holder)
-        connection.pointee.phase = .open
+        open(connection)
         send(
             .welcome(
                 Welcome(
@@ -179,7 +184,7 @@ extension Loop where Kernel: ~Copyable {
             let mine = delivery.session(of: ordinal, in: project),
             mine.index == connection.pointee.id.index
         else { return }
-        connection.pointee.seen = lastTick
+        connection.pointee.noteSeen(lastTick)
         requests.append(
             Request(
                 command: .connected(

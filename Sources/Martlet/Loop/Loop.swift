@@ -9,6 +9,7 @@
 import Glibc
 import Logging
 import MartletBase
+import MartletBits
 import MartletEngine
 import MartletRing
 import MartletStore
@@ -97,7 +98,12 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     let placesMax: Int
     /// Which numbers hold a connection.
     let isOccupied: UnsafeMutablePointer<Bool>
+    private let occupationTable: ZeroedTable<Bool>
     var highestIndex = -1
+    /// Connections and apps that came or went, and events with bytes.
+    var placesChanged: UInt32 = 0
+    var receivedCount: UInt32 = 0
+    var release = ReleaseState()
     /// Numbers of apps that share a connection.
     var appPlaces: AppPlaces
     /// Apps that have been told that they are detached; some have left.
@@ -150,11 +156,10 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
         self.connectionsMax = connectionsMax
         placesMax = 2 * connectionsMax
         delivery = Delivery(
-            capacity: connectionsMax, rareCapacity: placesMax - connectionsMax,
-            limits: context.configuration.limits)
+            capacity: placesMax, limits: context.configuration.limits)
         connections = .allocate(capacity: placesMax)
-        isOccupied = .allocate(capacity: placesMax)
-        isOccupied.initialize(repeating: false, count: placesMax)
+        occupationTable = ZeroedTable(capacity: placesMax)
+        isOccupied = occupationTable.base
         appPlaces = AppPlaces(from: connectionsMax, to: placesMax)
         vectors = .allocate(capacity: OutputBounds.vectorsPerSend * 256)
         live = LiveSender(context.committer.liveSending)
@@ -167,7 +172,6 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
             (connections + index).deinitialize(count: 1)
         }
         connections.deallocate()
-        isOccupied.deallocate()
         vectors.deallocate()
     }
 
@@ -183,6 +187,7 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     /// - Returns: whether the loop was told to drain and has.
     mutating func turn() -> Bool {
         while let event = transport.nextEvent() { handle(event) }
+        if hasBurst || hasSpareBuffers { releaseMemory() }
         for message in context.inbox.drain() { handle(message) }
         if !liveForOthers.isEmpty { handOverLive() }
         if !requests.isEmpty {
@@ -230,9 +235,10 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
             return Int(Self.acknowledgeMilliseconds)
         }
         if isDraining { return 20 }
-        guard let wake = delivery.nextWake else { return 1000 }
+        let longest = hasBurst ? Self.burstRestMilliseconds : 1000
+        guard let wake = delivery.nextWake else { return longest }
         let left = wake.millisecondsSince1970 - context.clock().millisecondsSince1970
-        return Int(min(max(left, 0), 1000))
+        return min(Int(max(left, 0)), longest)
     }
 
     // MARK: Fanouts

@@ -14,6 +14,8 @@ struct RequestCharge: Sendable {
     /// nil: nobody's in particular.
     var project: ProjectNumber?
     var byteCount: Int
+
+    static let nothing = RequestCharge(project: nil, byteCount: 0)
 }
 
 /// Bytes of all that wait. One value per broker.

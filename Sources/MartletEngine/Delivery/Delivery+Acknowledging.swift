@@ -35,32 +35,39 @@ extension Delivery {
         let through = isBefore ? 0 : claimed
         let cameLate = late.isEmpty ? nil : lateDeliveries(to: index, behind: through)
         let before = device.pointee.acknowledged
+        var marks = before
         let delivered = deliveredMarks(index)
         for number in 0..<UInt8(Lane.count) {
             let lane = Lane(rawValue: number)
             let reached = cameLate?.cap(of: through, in: lane) ?? through
             let taken = min(reached, delivered[lane].rawValue)
-            if taken > device.pointee.acknowledged[lane].rawValue {
-                device.pointee.acknowledged[lane] = MessageSequence(taken)
-            }
+            if taken > marks[lane].rawValue { marks[lane] = MessageSequence(taken) }
         }
+        device.pointee.acknowledged = marks
         // A notice is a position in all lanes, also where something from before waits in a closed one.
         let told = device.pointee.toldThrough
         if through >= told, device.pointee.acknowledgedThrough < told,
-            device.pointee.acknowledged.lowest.rawValue < told
+            marks.lowest.rawValue < told
         {
             keepSingle(index, [told])
         }
         let advance = through - min(through, device.pointee.acknowledgedThrough)
         device.pointee.acknowledgedThrough = max(device.pointee.acknowledgedThrough, through)
         count(UInt64(single.count) + min(advance, Self.messagesPerAcknowledgement), device)
-        guard device.pointee.acknowledged != before else { return true }
+        guard marks != before else { return true }
+        foldDetails(index)
         counters.acknowledged &+= 1
         if !session.pointee.flags.contains(.acknowledged) {
             session.pointee.flags.insert(.acknowledged)
             acknowledged.append(index)
         }
         return true
+    }
+
+    /// Frees the details of a session for which they do not matter any more.
+    func foldDetails(_ index: UInt32) {
+        guard !sessions[Int(index)].flags.contains(.split) else { return }
+        devices[Int(index)].foldDetails()
     }
 
     /// What came late to a session and is not acknowledged with all that came before it.
@@ -88,7 +95,7 @@ extension Delivery {
     ) -> Acknowledgement {
         let device = devices + Int(index)
         return Acknowledgement(
-            project: device.pointee.owner.project, ordinal: device.pointee.owner.ordinal,
+            project: sessions[Int(index)].project, ordinal: sessions[Int(index)].ordinal,
             holder: device.pointee.holder, through: device.pointee.acknowledged, single: single,
             departure: departure, skipped: skipped.isEmpty ? nil : skipped[index])
     }
@@ -155,10 +162,10 @@ extension Delivery {
             let device = devices + Int(index)
             let through = device.pointee.acknowledged.lowest.rawValue
             if device.pointee.unconfirmedCount >= Self.confirmationsAfter,
-                through > device.pointee.confirmedThrough
+                device.pointee.isUnconfirmed
             {
                 device.pointee.unconfirmedCount = 0
-                device.pointee.confirmedThrough = through
+                device.pointee.isUnconfirmed = false
                 unconfirmed.append(
                     Unconfirmed(
                         batch: lastBatch, index: index,

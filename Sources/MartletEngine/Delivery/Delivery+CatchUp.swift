@@ -50,7 +50,7 @@ extension Delivery {
         let after = device.pointee.readAfter(delivered)
         let awayFrom = MessageSequence(device.pointee.awayFrom)
         return MailboxReading(
-            index: index, owner: device.pointee.owner, holder: device.pointee.holder,
+            index: index, owner: owner(of: index), holder: device.pointee.holder,
             isStale: device.pointee.isStale || !device.pointee.isSettled, after: after,
             connectionNumber: device.pointee.connectionNumber,
             acknowledged: device.pointee.acknowledged, delivered: delivered,
@@ -268,6 +268,7 @@ extension Delivery {
         }
         // What was discarded was told: nothing is while the instance has a connection.
         device.pointee.awayFrom = .max
+        foldDetails(index)
         taken[index] = nil
         session.pointee.flags.remove(.behind)
     }

@@ -33,10 +33,15 @@ extension Delivery {
     func countInTurn(_ count: Int, _ session: UnsafeMutablePointer<Session>, _ index: UInt32) {
         let app = Int(session.pointee.app)
         let slot =
-            app < Self.appsInTurn ? app : Int(devices[Int(index)].app.rawValue) % turnSentCapacity
+            app < Self.appsInTurn ? app : slotOfHighApp(index)
         turnSent[slot] &+= UInt32(truncatingIfNeeded: count)
         let last = turnSent + turnSentCapacity
         if slot > last.pointee { last.pointee = UInt32(truncatingIfNeeded: slot) }
+    }
+
+    @inline(never)
+    private func slotOfHighApp(_ index: UInt32) -> Int {
+        Int(kinds[devices[Int(index)].kind].app.rawValue) % turnSentCapacity
     }
 
     /// A project's turn is over.

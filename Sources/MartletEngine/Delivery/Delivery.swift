@@ -22,8 +22,11 @@ import MartletBits
 /// One loop's delivery.
 public struct Delivery: ~Copyable {
     let sessions: UnsafeMutablePointer<Session>
-    /// What belongs to a session once it is a device's; undefined before.
+    /// What belongs to a session once it is a device's; zeros before.
     let devices: UnsafeMutablePointer<DeviceSession>
+    private let sessionTable: ZeroedTable<Session>
+    private let deviceTable: ZeroedTable<DeviceSession>
+    var kinds = InstanceKinds()
     let limits: MailboxLimits
     let throttle: Throttle
     var output: OutputQueues
@@ -66,45 +69,40 @@ public struct Delivery: ~Copyable {
     private var ridersCapacity = 8
     var riderCount = 0
     let found: UnsafeMutableBufferPointer<UInt32>
-    /// Sessions that have memory: all below this number.
-    var sessionCount: Int
+    /// Sessions that were ever opened are below this number.
+    var sessionCount = 0
     public internal(set) var counters = DeliveryCounters()
 
     /// - Parameters:
-    ///   - capacity: sessions are numbered below it.
-    ///   - rareCapacity: and further ones behind, which take memory from when the first is opened.
+    ///   - capacity: sessions are numbered below it; each takes memory from when it is first opened.
     ///   - arrivalsMax: fanouts of a project after which those in progress are numbered anew.
     ///   - partialEntriesMax: entries of a mailbox after which they are delivered before the rest is
     ///     read, where nothing that is read later can change what becomes of them.
     public init(
-        capacity firstCapacity: Int, rareCapacity: Int = 0,
-        limits: MailboxLimits = MailboxLimits(), arrivalsMax: UInt32 = .max,
+        capacity: Int, limits: MailboxLimits = MailboxLimits(), arrivalsMax: UInt32 = .max,
         partialEntriesMax: Int = Delivery.partialEntriesMaxDefault
     ) {
         self.partialEntriesMax = partialEntriesMax
         self.limits = limits
-        let capacity = firstCapacity + rareCapacity
-        sessionCount = firstCapacity
         projects = ProjectTable(arrivalsMax: arrivalsMax)
         riders = .allocate(capacity: ridersCapacity)
         turnSent = .allocate(capacity: turnSentCapacity + 1)
         turnSent.initialize(repeating: 0, count: turnSentCapacity + 1)
         found = .allocate(capacity: ConnectedSet.handlesPerStep)
         throttle = Throttle(limits)
-        // Each in a cache line of its own.
-        sessions = UnsafeMutableRawPointer.allocate(
-            byteCount: MemoryLayout<Session>.stride * capacity, alignment: 64
-        ).bindMemory(to: Session.self, capacity: capacity)
-        sessions.initialize(repeating: Session(), count: firstCapacity)
-        devices = .allocate(capacity: capacity)
-        output = OutputQueues(sessions: sessions, capacity: capacity)
+        sessionTable = ZeroedTable(capacity: capacity)
+        sessions = sessionTable.base
+        deviceTable = ZeroedTable(capacity: capacity)
+        devices = deviceTable.base
+        output = OutputQueues(sessions: sessions)
         behind = CatchUpQueue(capacity: capacity)
         waking = WakeQueue(capacity: capacity)
     }
 
     deinit {
-        UnsafeMutableRawPointer(sessions).deallocate()
-        devices.deallocate()
+        for index in 0..<sessionCount where sessions[index].flags.contains(.known) {
+            devices[index].free()
+        }
         riders.deallocate()
         found.deallocate()
         turnSent.deallocate()
@@ -120,11 +118,8 @@ public struct Delivery: ~Copyable {
     // MARK: Sessions
 
     public mutating func open(_ index: UInt32) {
-        if Int(index) >= sessionCount {
-            (sessions + sessionCount).initialize(
-                repeating: Session(), count: Int(index) + 1 - sessionCount)
-            sessionCount = Int(index) + 1
-        }
+        sessionCount = max(sessionCount, Int(index) + 1)
+        forgetDevice(index)
         let rings = sessions[Int(index)].flags.intersection(.rings)
         sessions[Int(index)] = Session()
         sessions[Int(index)].flags = rings
@@ -149,6 +144,7 @@ public struct Delivery: ~Copyable {
                 visitedThrough = sessions[Int(replaced)].visitedThrough
             }
         }
+        forgetDevice(index)
         let session = sessions + Int(index)
         session.pointee.visitedThrough = visitedThrough
         session.pointee.project = owner.project
@@ -156,18 +152,14 @@ public struct Delivery: ~Copyable {
         session.pointee.app = UInt8(clamping: attachment.app.rawValue)
         session.pointee.deliveredThrough = state.acknowledged.lowest.rawValue
         session.pointee.attachedAt = attachment.position.rawValue
-        session.pointee.flags.formUnion([.device, .behind, .split])
+        session.pointee.flags.formUnion([.device, .known, .behind, .split])
+        let kind = InstanceKind(
+            app: attachment.app, platform: owner.platform, appKey: owner.appKey)
         (devices + Int(index)).initialize(
             to: DeviceSession(
-                owner: owner, app: attachment.app, holder: attachment.holder,
-                connectionNumber: attachment.connectionNumber, delivered: state.acknowledged,
-                acknowledged: state.acknowledged,
-                acknowledgedThrough: state.acknowledged.highest.rawValue,
-                awayFrom: state.awayFrom.rawValue,
-                awayThrough: min(state.awayThrough, attachment.position).rawValue,
-                discardedThrough: state.discardedThrough.rawValue,
-                discardedCount: state.discardedCount,
-                confirmedThrough: state.acknowledged.lowest.rawValue))
+                kind: kinds.number(of: kind), holder: attachment.holder,
+                connectionNumber: attachment.connectionNumber, state,
+                position: attachment.position))
         setThrottle(index, state.throttleFull, now)
         devices[Int(index)].isDozing = attachment.state == .doze
         devices[Int(index)].waitsForStore = state.hasLostConnection
@@ -271,6 +263,32 @@ public struct Delivery: ~Copyable {
     public mutating func close(_ index: UInt32, now: Instant) {
         detach(index, now: now)
         output.clear(index)
+        forgetDevice(index)
+    }
+
+    private func forgetDevice(_ index: UInt32) {
+        guard sessions[Int(index)].flags.contains(.known) else { return }
+        sessions[Int(index)].flags.remove(.known)
+        devices[Int(index)].free()
+    }
+
+    /// Whose log a device's session reads.
+    func owner(of index: UInt32) -> MailboxOwner {
+        let session = sessions + Int(index)
+        let kind = kinds[devices[Int(index)].kind]
+        return MailboxOwner(
+            project: session.pointee.project, ordinal: session.pointee.ordinal,
+            platform: kind.platform, appKey: kind.appKey)
+    }
+
+    /// Gives back memory that a burst of connections has left behind.
+    public mutating func releaseMemory() {
+        output.releaseMemory()
+        if readings.isEmpty { readings = [:] }
+        if taken.isEmpty { taken = [:] }
+        if skipped.isEmpty { skipped = [:] }
+        if late.isEmpty { late = [:] }
+        if acknowledged.isEmpty { acknowledged = [] }
     }
 
     // MARK: States

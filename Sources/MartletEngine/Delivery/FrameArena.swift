@@ -23,13 +23,14 @@ struct FrameArena: ~Copyable {
     /// Chunk numbers whose memory went back to the allocator.
     private var releasedNumbers: [UInt32] = []
     /// Where the next frame of each kind goes.
-    private var shared = Place(chunk: 0, used: 0)
-    private var direct = Place(chunk: 0, used: 0)
+    private var shared = Place()
+    private var direct = Place()
 
     private struct Place {
-        var chunk: UInt32
+        /// `nothing`: no chunk, which is as good as a full one.
+        var chunk: UInt32 = .nothing
         /// Bytes written in the chunk.
-        var used: Int
+        var used = FrameArena.bytesPerChunk
     }
 
     /// Free chunks that are kept for later; more go back to the allocator.
@@ -38,8 +39,6 @@ struct FrameArena: ~Copyable {
     init() {
         chunkCapacity = 64
         chunks = .allocate(capacity: chunkCapacity)
-        shared.chunk = takeChunk()
-        direct.chunk = takeChunk()
     }
 
     deinit {
@@ -70,12 +69,14 @@ struct FrameArena: ~Copyable {
             start: chunks[Int(place.chunk)].base + place.used, count: count)
     }
 
-    /// The place itself, or the start of another chunk.
+    /// The place itself, or the start of a chunk: of the same one where nobody has to be sent any of it
+    /// any more, so that a loop with little to do stays in a few pages.
     private mutating func fit(_ count: Int, in place: Place) -> Place {
         precondition(count <= Self.bytesPerChunk, "A frame fits into a chunk.")
+        if isUnused(place) { return Place(chunk: place.chunk, used: 0) }
         guard place.used + count > Self.bytesPerChunk else { return place }
         let next = Place(chunk: takeChunk(), used: 0)
-        release(place.chunk)
+        if place.chunk != .nothing { release(place.chunk) }
         return next
     }
 
@@ -107,12 +108,31 @@ struct FrameArena: ~Copyable {
     func base(_ chunk: UInt32) -> UnsafeMutableRawPointer { chunks[Int(chunk)].base }
 
     private mutating func recycle(_ chunk: UInt32) {
-        if free.count < Self.freeChunksMax {
-            free.append(chunk)
-        } else {
-            chunks[Int(chunk)].base.deallocate()
-            releasedNumbers.append(chunk)
+        if free.count < Self.freeChunksMax { free.append(chunk) } else { giveBack(chunk) }
+    }
+
+    private mutating func giveBack(_ chunk: UInt32) {
+        chunks[Int(chunk)].base.deallocate()
+        releasedNumbers.append(chunk)
+    }
+
+    /// Gives back the chunks of which nobody has to be sent anything.
+    mutating func releaseMemory() {
+        for chunk in free { giveBack(chunk) }
+        free.removeAll()
+        if isUnused(shared) {
+            giveBack(shared.chunk)
+            shared = Place()
         }
+        if isUnused(direct) {
+            giveBack(direct.chunk)
+            direct = Place()
+        }
+    }
+
+    /// Whether only the place itself refers to its chunk.
+    private func isUnused(_ place: Place) -> Bool {
+        place.chunk != .nothing && chunks[Int(place.chunk)].references == 1
     }
 
     /// A chunk with one reference: being the current one.

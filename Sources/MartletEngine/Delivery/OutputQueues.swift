@@ -48,14 +48,17 @@ struct OutputQueues: ~Copyable {
     private var segments: UnsafeMutablePointer<Segment>
     private var segmentCapacity: Int
     private var freeSegment: UInt32
+    private var usedSegments = 0
     private let sessions: UnsafeMutablePointer<Session>
     /// Sessions that have something to send and no send in flight, each once.
-    private var ready: SessionRing
+    private var ready = SessionRing()
 
-    init(sessions: UnsafeMutablePointer<Session>, capacity: Int) {
+    /// Segments that are there without any session.
+    private static let segmentCapacityMin = 1024
+
+    init(sessions: UnsafeMutablePointer<Session>) {
         self.sessions = sessions
-        ready = SessionRing(capacity: capacity)
-        segmentCapacity = 1024
+        segmentCapacity = Self.segmentCapacityMin
         segments = .allocate(capacity: segmentCapacity)
         freeSegment = .nothing
         addFree(from: 0, to: segmentCapacity)
@@ -105,6 +108,7 @@ struct OutputQueues: ~Copyable {
         if freeSegment == .nothing { growSegments() }
         let number = freeSegment
         freeSegment = segments[Int(number)].next
+        usedSegments &+= 1
         segments[Int(number)] = Segment(
             chunk: frame.chunk, offset: frame.offset, length: frame.length, next: .nothing)
         arena.retain(frame.chunk)
@@ -209,7 +213,20 @@ struct OutputQueues: ~Copyable {
             arena.release(segment.pointee.chunk)
             segment.pointee.next = freeSegment
             freeSegment = number
+            usedSegments &-= 1
         }
+    }
+
+    /// Gives back memory that many queues at once have needed.
+    mutating func releaseMemory() {
+        arena.releaseMemory()
+        ready.releaseMemory()
+        guard usedSegments == 0, segmentCapacity > Self.segmentCapacityMin else { return }
+        segments.deallocate()
+        segmentCapacity = Self.segmentCapacityMin
+        segments = .allocate(capacity: segmentCapacity)
+        freeSegment = .nothing
+        addFree(from: 0, to: segmentCapacity)
     }
 
     private mutating func growSegments() {
@@ -231,34 +248,48 @@ struct OutputQueues: ~Copyable {
 }
 
 /// Session numbers in order, at most one entry per number (a flag in the session sees to that and
-/// outlives the session's end), so that it never has to grow.
+/// outlives the session's end), so that it never has more entries than there are sessions.
 struct SessionRing: ~Copyable {
-    private let slots: UnsafeMutablePointer<UInt32>
-    private let capacity: Int
+    private var slots: UnsafeMutablePointer<UInt32>
+    /// A power of two.
+    private var capacity: Int
     private var first = 0
     private(set) var count = 0
 
-    init(capacity: Int) {
-        self.capacity = capacity
+    private static let capacityMin = 1024
+
+    init() {
+        capacity = Self.capacityMin
         slots = .allocate(capacity: capacity)
     }
 
     deinit { slots.deallocate() }
 
     mutating func append(_ index: UInt32) {
-        precondition(count < capacity, "Every session stands in the ring once.")
-        var at = first + count
-        if at >= capacity { at -= capacity }
-        slots[at] = index
-        count += 1
+        if count == capacity { resize(to: capacity * 2) }
+        slots[(first &+ count) & (capacity &- 1)] = index
+        count &+= 1
     }
 
     mutating func popFirst() -> UInt32? {
         guard count > 0 else { return nil }
         let index = slots[first]
-        first += 1
-        if first == capacity { first = 0 }
-        count -= 1
+        first = (first &+ 1) & (capacity &- 1)
+        count &-= 1
         return index
+    }
+
+    mutating func releaseMemory() {
+        if count == 0, capacity > Self.capacityMin { resize(to: Self.capacityMin) }
+    }
+
+    @inline(never)
+    private mutating func resize(to newCapacity: Int) {
+        let resized = UnsafeMutablePointer<UInt32>.allocate(capacity: newCapacity)
+        for at in 0..<count { resized[at] = slots[(first + at) & (capacity - 1)] }
+        slots.deallocate()
+        slots = resized
+        capacity = newCapacity
+        first = 0
     }
 }

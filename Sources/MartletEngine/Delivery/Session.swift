@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One connection as delivery sees it: whose it is, how far it is, what waits for it. Two plain values
-// in slabs, addressed by the connection's number: one cache line for what every fanout looks at, and
-// beside it what matters when something happens to one device. Rests on MartletBase.
+// One connection as delivery sees it: whose it is, how far it is, what waits for it. A plain value in a
+// table, addressed by the connection's number: one cache line, with everything that a fanout looks at.
+// What matters when something happens to one device is in DeviceSession. Rests on MartletBase.
 
 import MartletBase
 
@@ -22,6 +22,8 @@ struct Session {
         static let acknowledged = Flags(rawValue: 16)
         /// Its lanes are not equally far, or some are closed: how far they are is in `DeviceSession`.
         static let split = Flags(rawValue: 32)
+        /// A device's session, or was one until it was detached: its `DeviceSession` is set.
+        static let known = Flags(rawValue: 64)
         /// What belongs to the number rather than to the session.
         static let rings: Flags = [.ready, .catchingUp]
         /// What a fanout can not simply queue for.
@@ -74,66 +76,5 @@ extension LaneMarks {
             guard !closed.contains(lane), self[lane].rawValue < sequence else { continue }
             self[lane] = MessageSequence(sequence)
         }
-    }
-}
-
-/// What else delivery knows of a device's connection. Set when it is attached.
-struct DeviceSession {
-    var owner: MailboxOwner
-    var app: AppNumber
-    var holder: Holder
-    /// Rises with every connection of the broker: of two of one instance the higher stays (NET-4).
-    var connectionNumber: UInt64
-    /// While the session is split: in each lane every stored message up to here was queued for it, or
-    /// is none of its, or is gone.
-    var delivered: LaneMarks
-    var acknowledged: LaneMarks
-    /// The highest cumulative acknowledgement, or what was acknowledged before this connection.
-    var acknowledgedThrough: UInt64
-    /// See `MailboxState`; everything from the end of the first catch-up on: nothing is discarded then.
-    var awayFrom: UInt64
-    var awayThrough: UInt64
-    /// STO-1: nothing is stored from before; nothing up to here is acknowledged alone. See
-    /// `MailboxState`.
-    var discardedThrough: UInt64
-    var discardedCount: UInt64
-    /// The last discarded message that the device was told of on this connection (STO-1).
-    var toldThrough: UInt64 = 0
-    /// Closed for a doze, for want of a token, or for both.
-    var isDozing = false
-    var isThrottled = false
-    /// The store knows of this connection, and with it of everything that its predecessors left.
-    var isStored = false
-    /// Waits for that.
-    var waitsForStore = false
-    /// The state in the store is to be read with the log: what is there goes before what was known when
-    /// the session was attached.
-    var isStale = true
-    /// An estimate of the messages acknowledged since the device was last told what is durable.
-    var unconfirmedCount: UInt8 = 0
-    var confirmedThrough: UInt64
-
-    var closed: LaneSet {
-        (isDozing ? .normal : LaneSet()).union(isThrottled ? .collapsible : LaneSet())
-    }
-    /// It has caught up on this connection once.
-    var isSettled: Bool { awayFrom == .max }
-
-    /// Behind this its mailbox is read. What every lane was delivered, and STO-1 does not count,
-    /// matters for nothing that comes later; nothing at all is stored from before what was discarded
-    /// last.
-    func readAfter(_ delivered: LaneMarks) -> MessageSequence {
-        MessageSequence(
-            max(
-                acknowledged.lowest.rawValue, min(delivered.lowest.rawValue, awayFrom),
-                discardedThrough))
-    }
-
-    /// What is known to be discarded, unless the device has acknowledged that.
-    var discarded: (count: UInt64, through: MessageSequence)? {
-        guard discardedCount > 0, discardedThrough > acknowledged.lowest.rawValue else {
-            return nil
-        }
-        return (discardedCount, MessageSequence(discardedThrough))
     }
 }

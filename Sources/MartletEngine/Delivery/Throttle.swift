@@ -4,6 +4,7 @@
 // sessions that wait for their next token, by the instant of that. Rests on the limits.
 
 import MartletBase
+import MartletBits
 
 /// The arithmetic of the buckets, in milliseconds.
 struct Throttle: Sendable {
@@ -38,15 +39,10 @@ struct WakeQueue: ~Copyable {
     }
 
     private var heap: [Entry] = []
-    /// Session number ↦ place in the heap.
-    private let places: UnsafeMutablePointer<UInt32>
+    /// Session number ↦ place in the heap, from 1 on; 0: the session does not wait.
+    private let places: ZeroedTable<UInt32>
 
-    init(capacity: Int) {
-        places = .allocate(capacity: capacity)
-        places.initialize(repeating: .nothing, count: capacity)
-    }
-
-    deinit { places.deallocate() }
+    init(capacity: Int) { places = ZeroedTable(capacity: capacity) }
 
     var next: Int64? { heap.first?.instant }
 
@@ -57,14 +53,13 @@ struct WakeQueue: ~Copyable {
     }
 
     mutating func remove(_ index: UInt32) {
-        let place = places[Int(index)]
-        guard place != .nothing else { return }
-        places[Int(index)] = .nothing
+        guard let place = place(of: index) else { return }
+        places.base[Int(index)] = 0
         let last = heap.removeLast()
-        guard Int(place) < heap.count else { return }
-        heap[Int(place)] = last
-        sink(Int(place))
-        rise(Int(places[Int(last.index)]))
+        guard place < heap.count else { return }
+        heap[place] = last
+        let sunk = sink(place)
+        rise(sunk)
     }
 
     mutating func popFirst(until now: Int64) -> UInt32? {
@@ -73,17 +68,26 @@ struct WakeQueue: ~Copyable {
         return first.index
     }
 
+    private func place(of index: UInt32) -> Int? {
+        let place = places.base[Int(index)]
+        return place == 0 ? nil : Int(place) - 1
+    }
+
+    /// The session at a place has come there.
+    private func note(_ place: Int) { places.base[Int(heap[place].index)] = UInt32(place) + 1 }
+
     private mutating func rise(_ start: Int) {
         var at = start
         while at > 0, heap[at].instant < heap[(at - 1) / 2].instant {
             heap.swapAt(at, (at - 1) / 2)
-            places[Int(heap[at].index)] = UInt32(at)
+            note(at)
             at = (at - 1) / 2
         }
-        places[Int(heap[at].index)] = UInt32(at)
+        note(at)
     }
 
-    private mutating func sink(_ start: Int) {
+    /// - Returns: its place then.
+    private mutating func sink(_ start: Int) -> Int {
         var at = start
         while true {
             var least = at
@@ -93,9 +97,10 @@ struct WakeQueue: ~Copyable {
             }
             guard least != at else { break }
             heap.swapAt(at, least)
-            places[Int(heap[at].index)] = UInt32(at)
+            note(at)
             at = least
         }
-        places[Int(heap[at].index)] = UInt32(at)
+        note(at)
+        return at
     }
 }
