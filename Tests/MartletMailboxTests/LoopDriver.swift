@@ -114,9 +114,9 @@ final class LoopDriver {
         var isBusy = true
         while isBusy {
             isBusy = delivery.step(budget: 1000, now: now)
-            while let reading = delivery.nextReading() {
+            if delivery.hasBehind {
                 isBusy = true
-                try read(reading, store, now)
+                try catchUp(store, now)
             }
             while let index = delivery.nextReady() {
                 isBusy = true
@@ -125,35 +125,83 @@ final class LoopDriver {
         }
     }
 
-    private func read(_ first: MailboxReading, _ store: Store, _ now: Instant) throws {
-        let owner = first.owner
-        let (reading, scan, last) = try store.read { (transaction) throws in
-            var reading = first
-            if reading.isStale {
-                reading = delivery.refresh(
-                    reading, try transaction.mailboxState(of: owner.ordinal, in: owner.project),
-                    now: now)
+    /// Lets all who are behind read in one snapshot, as far as they get.
+    private func catchUp(_ store: Store, _ now: Instant) throws {
+        try store.read { (transaction) throws in
+            var log = try SharedLog(transaction, rowsMax: 2 * rowsMax)
+            while let reading = delivery.nextReading() {
+                try read(reading, &log, transaction, now)
             }
-            let last = try transaction.project(owner.project)?.lastSequence ?? .none
-            var read = reading
-            let scan = try transaction.forEachLogged(
-                for: owner, after: reading.after, rowsMax: rowsMax
-            ) { read.add($0) }
-            return (read, scan, last)
+            endSharing(log)
+            delivery.releaseShared()
         }
+    }
+
+    private func endSharing(_ log: borrowing SharedLog) {
+        if let project = log.project { delivery.endSharing(log.sharedMessages, of: project) }
+    }
+
+    private func read(
+        _ first: MailboxReading, _ log: inout SharedLog, _ transaction: borrowing Transaction,
+        _ now: Instant
+    ) throws {
+        let owner = first.owner
+        var reading = first
+        let state = try transaction.mailboxState(of: owner.ordinal, in: owner.project)
+        if reading.isStale { reading = delivery.refresh(reading, state, now: now) }
+        let last = try transaction.lastSequence(of: owner.project)
+        if let shared = delivery.shared(reading, state),
+            try share(shared, last, &log, transaction, now)
+        {
+            return
+        }
+        let scan = try transaction.forEachLogged(
+            for: owner, after: reading.after, rowsMax: rowsMax
+        ) { reading.add($0) }
         switch scan {
         case .paused(let through):
             if let plan = delivery.pause(reading, through: through, now: now) {
-                try give(plan, store, now)
+                try give(plan, transaction, now)
             }
         case .end:
             if let plan = delivery.finish(reading, through: last, now: now) {
-                try give(plan, store, now)
+                try give(plan, transaction, now)
             }
         }
     }
 
-    private func give(_ plan: MailboxPlan, _ store: Store, _ now: Instant) throws {
+    /// - Returns: false if the mailbox rules have a say.
+    private func share(
+        _ reading: SharedReading, _ last: MessageSequence, _ log: inout SharedLog,
+        _ transaction: borrowing Transaction, _ now: Instant
+    ) throws -> Bool {
+        if !log.covers(reading) {
+            endSharing(log)
+            try log.begin(reading.owner.project, after: reading.after)
+        }
+        guard
+            case .entries(let count, let through, let isEnd) = try log.read(
+                reading, now: now, rowsMax: rowsMax),
+            delivery.isCertain(reading, entries: count, isWhole: isEnd)
+        else { return false }
+        for place in log.selected where !log.messages[Int(place)].isEncoded {
+            let message = log.messages.baseAddress! + Int(place)
+            let id = try log.withMessage(at: place, on: reading.owner.platform) {
+                $0.body.loadUnaligned(as: UInt64.self)
+            }
+            write(1, message.pointee.sequence.rawValue, id, .direct)
+            delivery.share(&message.pointee, byteCount: Self.frameBytes)
+        }
+        let given = delivery.give(
+            log.selected[..<log.selectedCount], of: log.messages, to: reading.index)
+        guard given == log.selectedCount else { return true }
+        delivery.caughtUp(reading, through: isEnd ? last : through, isWhole: isEnd)
+        return true
+    }
+
+    private func give(
+        _ plan: MailboxPlan, _ transaction: borrowing Transaction, _ now: Instant
+    ) throws {
         var plan = plan
         for step in plan.steps {
             switch step {
@@ -170,11 +218,9 @@ final class LoopDriver {
                 case .open: break
                 }
                 var id: UInt64?
-                _ = try store.read { (transaction) throws in
-                    try transaction.withMessage(
-                        entry.sequence, on: plan.owner.platform, in: plan.owner.project
-                    ) { id = $0.body.loadUnaligned(as: UInt64.self) }
-                }
+                _ = try transaction.withMessage(
+                    entry.sequence, on: plan.owner.platform, in: plan.owner.project
+                ) { id = $0.body.loadUnaligned(as: UInt64.self) }
                 guard let id else { continue }
                 write(1, entry.sequence.rawValue, id, .direct)
                 guard delivery.catchUp(entry, of: plan, byteCount: Self.frameBytes, now: now)

@@ -10,33 +10,39 @@ import MartletStore
 import MartletWire
 
 extension Loop where Kernel: ~Copyable {
-    mutating func catchUp() {
+    /// Reads mailboxes of sessions that are behind.
+    /// - Returns: how many.
+    mutating func catchUp() -> Int {
         guard delivery.hasBehind, hasRoomForFrames, context.monotonic() >= catchUpResumes else {
-            return
+            return 0
         }
+        var readCount = 0
         let now = context.clock()
         let store = context.store
         do {
             try store.read { (transaction) throws in
-                var left = Self.catchUpCostPerTurn
-                var othersWait = false
-                defer { if left <= 0, othersWait { pauseCatchUp() } }
-                while left > 0, hasRoomForFrames, let reading = delivery.nextReading() {
+                var log = try SharedLog(transaction)
+                var used = 0
+                var bound = Self.catchUpCostPerTurnAlone
+                defer {
+                    endSharing(log)
+                    delivery.releaseShared()
+                    if used >= bound, bound == Self.catchUpCostPerTurn { pauseCatchUp() }
+                }
+                while used < bound, hasRoomForFrames, let reading = delivery.nextReading() {
+                    readCount += 1
                     let index = reading.index
                     let project = reading.owner.project
-                    othersWait = othersWait || delivery.hasOthers(than: project, now: now)
+                    if delivery.hasOthers(than: project, now: now) {
+                        bound = Self.catchUpCostPerTurn
+                    }
                     var cost = Self.catchUpCostPerReading
                     defer {
-                        left -= cost
+                        used += cost
                         delivery.chargeReading(cost, of: project)
                     }
                     do {
-                        guard let plan = try read(reading, now, transaction, &cost) else {
-                            continue
-                        }
-                        let before = delivery.counters.delivered
-                        defer { cost += Int(delivery.counters.delivered - before) }
-                        try queue(plan, now, transaction)
+                        try catchUp(reading, now, transaction, &log, &cost)
                     } catch {
                         delivery.catchUpLater(index)
                         throw error
@@ -47,10 +53,81 @@ extension Loop where Kernel: ~Copyable {
             context.logger.error("a mailbox could not be read", metadata: ["error": "\(error)"])
             catchUpResumes = context.monotonic() + Self.catchUpRestMilliseconds
         }
+        return readCount
     }
 
     private mutating func pauseCatchUp() {
         catchUpResumes = context.monotonic() + Self.catchUpPauseMilliseconds
+    }
+
+    /// Reads a part of a mailbox and queues what can go.
+    private mutating func catchUp(
+        _ start: MailboxReading, _ now: Instant, _ transaction: borrowing Transaction,
+        _ log: inout SharedLog, _ cost: inout Int
+    ) throws {
+        var reading = start
+        let owner = reading.owner
+        // The snapshot may be younger than the message that ends this connection: then the ordinal,
+        // and the mailbox, are another's.
+        let present = try transaction.holder(of: owner.ordinal, in: owner.project)
+        guard present == reading.holder else { return }
+        let state = try transaction.mailboxState(of: owner.ordinal, in: owner.project)
+        if reading.isStale { reading = delivery.refresh(reading, state, now: now) }
+        if let plain = delivery.shared(reading, state),
+            try share(plain, now, transaction, &log, &cost)
+        {
+            return
+        }
+        guard let plan = try read(reading, now, transaction, &cost) else { return }
+        let before = delivery.counters.delivered
+        defer { cost += Int(delivery.counters.delivered - before) }
+        try queue(plan, now, transaction)
+    }
+
+    /// Gives a session what it finds where others read too.
+    /// - Returns: false if the mailbox rules have a say: nothing was given then.
+    private mutating func share(
+        _ reading: SharedReading, _ now: Instant, _ transaction: borrowing Transaction,
+        _ log: inout SharedLog, _ cost: inout Int
+    ) throws -> Bool {
+        if !log.covers(reading) {
+            endSharing(log)
+            try log.begin(reading.owner.project, after: reading.after)
+        }
+        let readBefore = log.readCount
+        let found = try log.read(reading, now: now, rowsMax: Self.mailboxRowsPerRead)
+        cost += log.readCount - readBefore
+        guard case .entries(let entries, let through, let isEnd) = found,
+            delivery.isCertain(reading, entries: entries, isWhole: isEnd)
+        else { return false }
+        let roomBefore = delivery.room(reading.index)
+        var room = roomBefore
+        var count = 0
+        while count < log.selectedCount, room > 0 {
+            let place = log.selected[count]
+            let message = log.messages.baseAddress! + Int(place)
+            if !message.pointee.isEncoded {
+                let byteCount = try log.withMessage(at: place, on: reading.owner.platform) {
+                    encodeDelivery($0.header, $0.body, .direct)
+                }
+                delivery.share(&message.pointee, byteCount: byteCount)
+                cost += 1
+            }
+            room -= message.pointee.byteCount
+            count += 1
+        }
+        let given = delivery.give(log.selected[..<count], of: log.messages, to: reading.index)
+        cost += (entries + given) / Self.catchUpSharedPerCost
+        cost += (roomBefore - room) / Self.catchUpBytesPerCost
+        guard given == log.selectedCount else { return true }
+        let last = isEnd ? try transaction.lastSequence(of: reading.owner.project) : through
+        delivery.caughtUp(reading, through: last, isWhole: isEnd)
+        return true
+    }
+
+    private mutating func endSharing(_ log: borrowing SharedLog) {
+        guard let project = log.project else { return }
+        delivery.endSharing(log.sharedMessages, of: project)
     }
 
     /// Reads a part of a log. Returns what to queue, if anything can be said yet.
@@ -60,15 +137,7 @@ extension Loop where Kernel: ~Copyable {
     ) throws -> MailboxPlan? {
         var reading = start
         let owner = reading.owner
-        // The snapshot may be younger than the message that ends this connection: then the ordinal,
-        // and the mailbox, are another's.
-        let present = try transaction.instance(owner.ordinal, in: owner.project)?.holder
-        guard present == reading.holder else { return nil }
-        let last = try transaction.project(owner.project)?.lastSequence ?? .none
-        if reading.isStale {
-            let state = try transaction.mailboxState(of: owner.ordinal, in: owner.project)
-            reading = delivery.refresh(reading, state, now: now)
-        }
+        let last = try transaction.lastSequence(of: owner.project)
         let scan = try transaction.forEachLogged(
             for: owner, after: reading.after, rowsMax: Self.mailboxRowsPerRead
         ) { reading.add($0) }
@@ -102,14 +171,14 @@ extension Loop where Kernel: ~Copyable {
                 case .full: return
                 case .open: break
                 }
-                var isFull = false
+                var byteCount: Int?
                 _ = try transaction.withMessage(
                     entry.sequence, on: plan.owner.platform, in: plan.owner.project
-                ) { message in
-                    let count = encodeDelivery(message.header, message.body, .direct)
-                    isFull = !delivery.catchUp(entry, of: plan, byteCount: count, now: now)
+                ) { byteCount = encodeDelivery($0.header, $0.body, .direct) }
+                guard let byteCount else { continue }
+                guard delivery.catchUp(entry, of: plan, byteCount: byteCount, now: now) else {
+                    return
                 }
-                if isFull { return }
             }
         }
         delivery.caughtUp(plan)

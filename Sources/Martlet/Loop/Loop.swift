@@ -64,10 +64,21 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     /// with it: a burst that arrives in pieces costs hardly more than one that arrives at once.
     static var sendsPerTurn: Int { 256 }
     /// Rows of mailboxes that are read, and messages that are queued from there, in one turn: either
-    /// costs about a microsecond, and live messages wait for them no longer than for a turn's sends.
+    /// costs about a microsecond, and live messages of other projects wait for them no longer than for
+    /// a turn's sends.
     static var catchUpCostPerTurn: Int { 256 }
+    /// The bound while no other project has messages: what some fifty devices share is then read once
+    /// for all of them.
+    static var catchUpCostPerTurnAlone: Int { 1024 }
+    /// Mailboxes read in one turn from which on devices come back faster than theirs can be read.
+    static var stormReadings: Int { 16 }
     /// What beginning to read a mailbox costs beside: some searches.
     static var catchUpCostPerReading: Int { 4 }
+    /// Rows and messages that others have read in the same turn, for the cost of one: a look and a
+    /// reference to a frame cost some ten nanoseconds.
+    static var catchUpSharedPerCost: Int { 16 }
+    /// Bytes queued for the cost of one: the kernel copies them in the same turn.
+    static var catchUpBytesPerCost: Int { 4096 }
     /// Messages that one reading looks at, whoever they are for: a mailbox that has not been read for
     /// long shares the turn with others.
     static var mailboxRowsPerRead: Int { 256 }
@@ -199,10 +210,10 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
             for message in context.inbox.drain() { handle(message) }
         }
         let isBusy = goOnWithFanouts()
-        catchUp()
+        let readCount = catchUp()
         sendReceipts()
         if needsMeasuring { _ = measureFrames() }
-        sendReady()
+        sendReady(afterReading: readCount)
         handOverAcknowledgements()
         if !endedApps.isEmpty { releaseApps() }
         let now = seconds
@@ -308,9 +319,13 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     // MARK: Sending
 
     /// Starts one send for each session that has something to send, as many as a turn has: half of
-    /// them are for what is for one session alone.
-    private mutating func sendReady() {
-        var left = 2 * Self.sendsPerTurn
+    /// them are for what is for one session alone. Where many devices have come, and some of them wait
+    /// for their mailboxes, as many are sent to as were read for: the sessions that have something to
+    /// send stand in the order in which they came, and so each of them gets its WELCOME and what it
+    /// missed in one send.
+    private mutating func sendReady(afterReading readCount: Int) {
+        let isStorm = readCount >= Self.stormReadings && delivery.hasBehind
+        var left = isStorm ? readCount : 2 * Self.sendsPerTurn
         while left > 0, let index = delivery.nextReady() {
             left -= 1
             let connection = connections + Int(index)

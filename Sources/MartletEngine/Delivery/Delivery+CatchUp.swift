@@ -116,7 +116,7 @@ extension Delivery {
         return plan(&reading, through: through, isWhole: true, now)
     }
 
-    private func isReading(_ reading: borrowing MailboxReading) -> Bool {
+    func isReading(_ reading: borrowing MailboxReading) -> Bool {
         isDevice(reading.index, reading.connectionNumber)
             && sessions[Int(reading.index)].flags.contains(.behind)
     }

@@ -62,6 +62,8 @@ public struct Delivery: ~Copyable {
     var looks = 0
     /// What the walk that is on comes along with, and whom it comes to.
     var riders: UnsafeMutablePointer<Rider>
+    /// Chunks with frames that readers of mailboxes share in this turn.
+    var sharedChunks: [UInt32] = []
     /// REP-1: what was queued in this turn, app by app, and behind that the highest of these.
     let turnSent: UnsafeMutablePointer<UInt32>
     let turnSentCapacity = Limits.appsPerProjectMax

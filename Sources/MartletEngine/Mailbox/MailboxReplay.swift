@@ -95,6 +95,12 @@ public struct MailboxReplay: Sendable {
         return discardedCount > 0 ? overflow!.through : .none
     }
 
+    /// Nothing was added that is stored, and nothing is known to be discarded.
+    var isUntouched: Bool {
+        counted.isEmpty && uncounted.isEmpty && collapsible.isEmpty && discardedCount == 0
+            && droppedThrough == .none
+    }
+
     /// Whether anything is stored that a later entry may replace.
     var hasCollapsible: Bool { !collapsible.isEmpty }
 

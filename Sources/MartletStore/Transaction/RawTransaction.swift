@@ -94,6 +94,15 @@ struct Cursor: ~Copyable {
         return try entry(code, found, value)
     }
 
+    /// The value of one key. Costs less than `get` where the key lies near the cursor's last one.
+    borrowing func value(of key: Key) throws(StorageError) -> UnsafeRawBufferPointer? {
+        var value = MDB_val()
+        let code = key.withValue { mdb_cursor_get(cursor, &$0, &value, MDB_SET) }
+        if code == MDB_NOTFOUND { return nil }
+        try check(code, "get \(table.name)")
+        return UnsafeRawBufferPointer(value)
+    }
+
     borrowing func next() throws(StorageError) -> Entry? { try step(MDB_NEXT) }
     borrowing func previous() throws(StorageError) -> Entry? { try step(MDB_PREV) }
     borrowing func last() throws(StorageError) -> Entry? { try step(MDB_LAST) }

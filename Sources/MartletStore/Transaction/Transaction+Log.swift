@@ -17,6 +17,28 @@ struct LoggedRow {
 }
 
 extension Transaction {
+    /// Who has an ordinal. Reading a mailbox asks that each time: the rest of the record is not looked at.
+    public borrowing func holder(
+        of ordinal: Ordinal, in project: ProjectNumber
+    ) throws(StorageError) -> Holder? {
+        guard let found = try raw.get(.instances, .ordinal(ordinal, in: project)) else {
+            return nil
+        }
+        guard found.count >= Limits.tokenRandomBytes + 8 else {
+            throw RecordReader(found, of: .instances).damaged()
+        }
+        return Holder(digestStart: found.loadBigEndian(UInt64.self, at: Limits.tokenRandomBytes))
+    }
+
+    /// The last message of a project in this snapshot.
+    public borrowing func lastSequence(
+        of project: ProjectNumber
+    ) throws(StorageError) -> MessageSequence {
+        guard let found = try raw.get(.projects, Key(project)) else { return .none }
+        guard found.count >= 16 else { throw RecordReader(found, of: .projects).damaged() }
+        return MessageSequence(found.loadLittleEndian(UInt64.self, at: 8))
+    }
+
     public borrowing func forEachLogged(
         for owner: MailboxOwner, after sequence: MessageSequence, rowsMax: Int,
         _ body: (LogEntry) -> Void
@@ -118,17 +140,25 @@ extension Transaction {
         let record = try MessageRecord(found)
         guard !record.flags.contains(.isDropped), let variant = try record.variant(on: platform)
         else { return false }
-        let rest = try record.rest(sequence)
+        body(try record.pending(sequence, variant))
+        return true
+    }
+}
+
+extension MessageRecord {
+    /// The message as the platforms of a variant get it.
+    func pending(
+        _ sequence: MessageSequence, _ variant: Variant
+    ) throws(StorageError) -> PendingMessage {
+        let rest = try rest(sequence)
         let header = MessageHeader(
-            sequence: sequence, number: rest.number, accepted: record.accepted,
+            sequence: sequence, number: rest.number, accepted: accepted,
             expires: variant.expires, kind: rest.kind, priority: variant.priority,
             isCollapsible: variant.collapse != .none,
-            wantsReceipts: record.flags.contains(.wantsReceipts), from: rest.from)
+            wantsReceipts: flags.contains(.wantsReceipts), from: rest.from)
         let end = variant.bodyOffset + variant.bodyBytes
-        body(
-            PendingMessage(
-                header: header,
-                body: UnsafeRawBufferPointer(rebasing: rest.bodies[variant.bodyOffset..<end])))
-        return true
+        return PendingMessage(
+            header: header,
+            body: UnsafeRawBufferPointer(rebasing: rest.bodies[variant.bodyOffset..<end]))
     }
 }
