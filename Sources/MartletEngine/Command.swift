@@ -23,9 +23,10 @@ public enum Command: Sendable {
     case changeTopics(
         project: ProjectNumber, ordinal: Ordinal, change: TopicOperation, topics: [String],
         holder: Holder? = nil)
-    /// A sender changes one topic for many tokens (TOP-4).
+    /// A sender changes one topic for many tokens (TOP-4), in one transaction or in several.
     case changeTopic(
-        project: ProjectNumber, topic: String, change: TopicOperation, tokens: [String])
+        project: ProjectNumber, topic: String, change: TopicOperation, tokens: [String],
+        progress: TopicChangeProgress = TopicChangeProgress())
     /// GRP-1. The key was made at the edge.
     case createGroup(project: ProjectNumber, name: String, key: GroupKey, tokens: [String])
     /// GRP-2: name and key must be those of one group.
@@ -288,6 +289,21 @@ public struct TopicChangeResult: Sendable, Hashable {
         self.successCount = successCount
         self.failures = failures
     }
+}
+
+/// TOP-4: how far a request has come that is applied in several transactions. Its project's later
+/// commands wait for its end; what a crash leaves of it was not answered, and the request may be repeated.
+public struct TopicChangeProgress: Sendable, Hashable {
+    /// Tokens that earlier transactions dealt with.
+    public var doneCount = 0
+    /// What came of those.
+    public var result = TopicChangeResult(successCount: 0, failures: [])
+    /// In which order the tokens are dealt with; empty: in their own.
+    public var order: [UInt16] = []
+    /// Tokens of one transaction.
+    public var stepMax = Int.max
+
+    public init() {}
 }
 
 /// MSG-6: what the sender is told.

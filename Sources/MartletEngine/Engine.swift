@@ -55,8 +55,11 @@ public struct Engine: ~Copyable {
     }
 
     /// One command, alone in its part of a transaction.
+    /// - Parameter goesOn: asked between the steps of a command that may be finished in another
+    ///   transaction.
     public mutating func apply(
-        _ command: Command, now: Instant, in storage: borrowing some StorageWriter & ~Copyable
+        _ command: Command, now: Instant, in storage: borrowing some StorageWriter & ~Copyable,
+        goesOn: () -> Bool = { true }
     ) throws(StorageError) -> Outcome {
         forget(command)
         return switch command {
@@ -80,8 +83,9 @@ public struct Engine: ~Copyable {
         case .changeTopics(let project, let ordinal, let change, let topics, let holder):
             try changeTopics(
                 of: ordinal, of: holder, in: project, change, names: topics, now: now, storage)
-        case .changeTopic(let project, let topic, let change, let tokens):
-            try changeTopic(topic, in: project, change, tokens: tokens, now: now, storage)
+        case .changeTopic(let project, let topic, let change, let tokens, let progress):
+            try changeTopic(
+                topic, in: project, change, tokens: tokens, progress, now: now, storage, goesOn)
         case .createGroup(let project, let name, let key, let tokens):
             try createGroup(named: name, key: key, tokens: tokens, in: project, storage)
         case .changeGroup(let project, let name, let key, let change, let tokens):

@@ -107,7 +107,7 @@ extension CrashWorld {
                 allowed.contains(found), "device \(index): an acknowledged subscription is lost")
             deviceTopics[index] = found
         }
-        // One request is one transaction: all fifty or none.
+        // A request for so few tokens is applied in one transaction: all fifty or none.
         var batches: Set<Set<String>> = []
         for index in Self.batched {
             batches.insert(try topics(index, in: store).filter { $0.hasPrefix("batch") })

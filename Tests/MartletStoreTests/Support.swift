@@ -93,6 +93,14 @@ final class Bench {
 
     func apply(_ command: Command) throws -> Outcome { try apply([command])[0] }
 
+    /// Applies commands in one transaction, as long as it goes on.
+    func apply(_ commands: [Command], goesOn: () -> Bool) throws -> [Outcome] {
+        let now = now
+        return try store.write { (transaction) throws(StorageError) in
+            try self.engine.apply(commands, now: now, in: transaction, goesOn: goesOn)
+        }
+    }
+
     // MARK: The usual commands
 
     @discardableResult

@@ -165,7 +165,7 @@ extension Command {
     fileprivate var line: LineName? {
         switch self {
         case .register(let instance): .registrations(instance.project)
-        case .send(let project, _), .changeTopic(let project, _, _, _),
+        case .send(let project, _), .changeTopic(let project, _, _, _, _),
             .changeTopics(let project, _, _, _, _), .unregister(let project, _, _),
             .rotate(let project, _, _, _), .cancel(let project, _),
             .receipt(let project, _, _, _, _), .takeReceipts(let project, _),

@@ -4,7 +4,13 @@
 // ordinals, and the instance's list of topics, which decides whether something changes at all.
 // Per request each set is rewritten once, whatever the number of tokens. All that is asked for counts
 // against the project's quota (TOP-6), whether it changes something or not; a request that is wrong as a
-// whole does not. Rests on Storage and ProjectQuotas.
+// whole does not.
+//
+// A request for many tokens is applied in steps, and may be left to later transactions after each: the
+// committer's transactions are everybody's, and a thousand tokens take some milliseconds. The quota is
+// taken from with the first step, for all of them; the answer comes with the last. A crash in between
+// leaves a part of a request that nobody was told about; to repeat it changes nothing twice (TOP-7).
+// Rests on Storage and ProjectQuotas.
 
 import MartletBase
 import MartletBits
@@ -70,10 +76,15 @@ extension Engine {
         return .topicsChanged(result)
     }
 
-    /// TOP-4: one topic, up to 1000 tokens.
+    /// Tokens between two questions whether a request goes on in this transaction: some 100 microseconds.
+    /// So a request for fewer is never applied in parts.
+    private static var tokensPerStep: Int { 64 }
+
+    /// TOP-4: one topic, up to 1000 tokens, or as many of them as one transaction takes.
     func changeTopic(
         _ text: String, in number: ProjectNumber, _ change: TopicOperation, tokens: [String],
-        now: Instant, _ storage: borrowing some StorageWriter & ~Copyable
+        _ progress: TopicChangeProgress, now: Instant,
+        _ storage: borrowing some StorageWriter & ~Copyable, _ goesOn: () -> Bool
     ) throws(StorageError) -> Outcome {
         guard (1...Limits.tokensPerTopicRequestMax).contains(tokens.count) else {
             return .refused(
@@ -87,15 +98,27 @@ extension Engine {
         let name: TopicName
         do { name = try TopicName(validating: text) } catch { return .refused(error) }
         guard var project = try storage.project(number) else { return .refused(.noProject("")) }
-        do {
-            try quotas.takeTopicChanges(tokens.count, in: number, at: now)
-        } catch { return .refused(error) }
+        let first = progress.doneCount
+        if first == 0 {
+            do {
+                try quotas.takeTopicChanges(tokens.count, in: number, at: now)
+            } catch { return .refused(error) }
+        }
 
         var topic = try storage.topic(named: name, in: number)
-        var result = TopicChangeResult(successCount: 0, failures: [])
+        var (order, result) = (progress.order, progress.result)
+        if first == 0, progress.stepMax < tokens.count {
+            order = try inOrderOfOrdinals(tokens, storage)
+        }
         var changed: [UInt32] = []
-        for (index, tokenText) in tokens.enumerated() {
-            guard let token = Token(text: tokenText) else {
+        var end = first + min(max(progress.stepMax, 1), tokens.count - first)
+        for place in first..<end {
+            if place > first, (place - first) % Self.tokensPerStep == 0, !goesOn() {
+                end = place
+                break
+            }
+            let index = order.isEmpty ? place : Int(order[place])
+            guard let token = Token(text: tokens[index]) else {
                 result.failures.append(.init(index: index, word: .invalidArgument))
                 continue
             }
@@ -142,7 +165,38 @@ extension Engine {
             }
             try storage.put(project, isNew: false)
         }
-        return .topicsChanged(result)
+        guard end < tokens.count else {
+            if !order.isEmpty { result.failures.sort { $0.index < $1.index } }
+            return .topicsChanged(result)
+        }
+        var rest = progress
+        rest.doneCount = end
+        rest.order = order
+        rest.result = result
+        rest.stepMax = .max
+        return .unfinished(
+            .changeTopic(
+                project: number, topic: text, change: change, tokens: tokens, progress: rest))
+    }
+
+    /// Instances registered one after another have their rows in the same pages. A request that is cut
+    /// writes fewer pages in each transaction if it goes through them in that order.
+    /// - Returns: indexes of the tokens.
+    private func inOrderOfOrdinals(
+        _ tokens: [String], _ storage: borrowing some StorageWriter & ~Copyable
+    ) throws(StorageError) -> [UInt16] {
+        var ordinals: [UInt32] = []
+        ordinals.reserveCapacity(tokens.count)
+        for text in tokens {
+            let place = try Token(text: text).flatMap { (token) throws(StorageError) in
+                try storage.locate(token)
+            }
+            ordinals.append(place?.ordinal.rawValue ?? .max)
+        }
+        // As many as a request may name, and all of them fit (TOP-4).
+        return (0..<UInt16(tokens.count)).sorted {
+            (ordinals[Int($0)], $0) < (ordinals[Int($1)], $1)
+        }
     }
 
     /// nil when the project has as many topics as there are numbers.

@@ -115,14 +115,19 @@ final class Oracle {
                 self.change(project, topic, change, instance)
             }
         case (
-            .changeTopic(let project, let topic, let change, let tokens),
+            .changeTopic(let project, let topic, let change, let tokens, let progress),
             .topicsChanged(let result)
         ):
-            guard let project = byNumber[project] else { return }
-            for (index, token) in tokens.enumerated()
-            where !result.failures.contains(where: { $0.index == index }) {
-                if let instance = byToken[token] { self.change(project, topic, change, instance) }
-            }
+            let part = progress.tokens(tokens)
+            self.change(project, topic, change, part.dropFirst(progress.doneCount), result)
+        case (
+            .changeTopic(let project, let topic, let change, let tokens, let progress),
+            .unfinished(.changeTopic(_, _, _, _, let next))
+        ):
+            let part = next.tokens(tokens).prefix(next.doneCount)
+            self.change(
+                project, topic, change, part.dropFirst(progress.doneCount), next.result)
+        case (_, .unfinished): break
         case (.send(_, let command), _): committed(command, outcome)
         case (.createGroup(let project, let name, let key, let tokens), _):
             guard let project = byNumber[project] else { return }
@@ -137,6 +142,17 @@ final class Oracle {
             messages.first { $0.project.number == project && $0.number == number }?
                 .isCancelled = true
         default: break
+        }
+    }
+
+    /// A part of a request, or all of it.
+    private func change(
+        _ project: ProjectNumber, _ topic: String, _ change: TopicOperation,
+        _ tokens: ArraySlice<(index: Int, token: String)>, _ result: TopicChangeResult
+    ) {
+        guard let project = byNumber[project] else { return }
+        for (index, token) in tokens where !result.failures.contains(where: { $0.index == index }) {
+            if let instance = byToken[token] { self.change(project, topic, change, instance) }
         }
     }
 
@@ -368,6 +384,16 @@ final class Oracle {
         takenCount += 1
         if !instance.taken.insert(id).inserted {
             fail("the application of instance \(instance.number) got message \(id) twice")
+        }
+    }
+}
+
+extension TopicChangeProgress {
+    /// A request's tokens in the order in which they are dealt with.
+    fileprivate func tokens(_ tokens: [String]) -> [(index: Int, token: String)] {
+        tokens.indices.map { place in
+            let index = order.isEmpty ? place : Int(order[place])
+            return (index, tokens[index])
         }
     }
 }
