@@ -4,14 +4,21 @@
 // of them to the loops. Rests on the engine's commands.
 
 import MartletBase
-import MartletEngine
+package import MartletEngine
 import MartletRing
 import MartletWire
 
 /// A command and whom to tell what came of it.
-struct Request: Sendable {
-    var command: Command
+package struct Request: Sendable {
+    package var command: Command
     var reply: ReplyTo
+}
+
+extension Request {
+    /// What a caller in the broker's process asks.
+    package init(_ command: Command, _ tell: @escaping @Sendable (Outcome) -> Void) {
+        self.init(command: command, reply: .caller(tell))
+    }
 }
 
 /// Whom to tell.

@@ -30,6 +30,8 @@ package final class SteppedBroker<Kernel: Transport & ~Copyable> {
     package var tampering = Tampering()
     /// Instead of production's.
     package var acknowledgingBounds: AcknowledgingBounds?
+    /// Questions whether a transaction goes on: each third is told no.
+    private var questionCount = 0
 
     /// - Parameters:
     ///   - monotonic: milliseconds that only rise.
@@ -112,7 +114,8 @@ package final class SteppedBroker<Kernel: Transport & ~Copyable> {
         _ observe: (_ own: [Outcome], _ commands: [(command: Command, outcome: Outcome)]) -> Void
     ) -> Bool {
         committer.take(committer.inbox.drain(), into: &waiting, &committerTransport)
-        let hasMore = commit((waiting.next() + committer.withCounts()).map(tampered), observe)
+        let hasMore = commit(
+            (waiting.next() + committer.withCounts()).map(tampered), isWhole: false, observe)
         return hasMore || !waiting.isEmpty || committer.upstream.isDue
     }
 
@@ -122,16 +125,23 @@ package final class SteppedBroker<Kernel: Transport & ~Copyable> {
         _ observe: (_ own: [Outcome], _ commands: [(command: Command, outcome: Outcome)]) -> Void
     ) {
         _ = commit(
-            commands.map { Request(command: $0, reply: .caller { _ in }) }, observe)
+            commands.map { Request(command: $0, reply: .caller { _ in }) }, isWhole: true, observe)
     }
 
     private func commit(
-        _ batch: [Request],
+        _ requests: [Request], isWhole: Bool,
         _ observe: (_ own: [Outcome], _ commands: [(command: Command, outcome: Outcome)]) -> Void
     ) -> Bool {
+        var batch = requests
         engine.acknowledgingBounds =
             acknowledgingBounds ?? (waiting.isAlone ? .alone : .shared)
-        var done = committer.commit(batch, &engine)
+        var done = committer.commit(
+            &batch, &engine,
+            goesOn: {
+                questionCount += 1
+                return isWhole || questionCount % 3 != 0
+            },
+            joining: { waiting.joining(canAsk: $0).map(tampered) })
         observe(
             done.own,
             zip(batch, done.outcomes).map { (command: $0.command, outcome: $1) })

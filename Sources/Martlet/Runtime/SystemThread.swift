@@ -91,8 +91,13 @@ enum SystemClock {
 
     /// Milliseconds that only rise, for timeouts.
     static func monotonicMilliseconds() -> Int64 {
+        Int64(monotonicNanoseconds() / 1_000_000)
+    }
+
+    /// Nanoseconds that only rise, for what is bounded in time.
+    static func monotonicNanoseconds() -> UInt64 {
         var time = timespec()
         clock_gettime(CLOCK_MONOTONIC, &time)
-        return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
+        return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
     }
 }

@@ -1,35 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Commands on their way into a transaction. Everything in one transaction is durable at the same
-// time, so the more one project asks for, the longer all others wait: where several ask, each gives a
-// transaction a bounded part, and what is over waits for the next one, behind nobody else's. Whoever
-// asks alone has the whole of it (FAN-4).
+// time, so the more one project asks for, the longer all others wait. Whoever asks alone has the whole
+// transaction (FAN-4); where several projects ask, they share it.
 //
-// A project's commands stay in their order. Those that concern connections, or no project alone, go
-// first: they are few, and what an ended connection left has to be there before the next one's start.
-// Rests on Requests.
+// Each project has a line, in which its commands stay in their order. What a command costs is counted in
+// units of about three microseconds. A deficit round robin divides transactions by units:
+//
+//     several lines wait    each gives some units to the transaction. What a line gives beyond that is a
+//                           debt, and with every transaction a part of the debt is forgiven. A line in
+//                           debt gives nothing. What its next command does not fit into is carried over.
+//     one line waits        it gives more, and all of that is debt. Whoever comes next to it has some
+//                           transactions with little of the line in them, which are short.
+//     new lines meanwhile   give their first units to the transaction that is being applied, which ends
+//                           then: nobody waits for more than one fsync and what is left of another.
+//
+// A change of a topic for more tokens than a line's part is cut to what the line gives, and its rest is the
+// line's first command then. Commands that concern connections, or no project alone, go first: they are few, and what
+// an ended connection left has to be there before the next one's start. Rests on Requests.
 
 import MartletBase
-import MartletEngine
+package import MartletEngine
 
 /// What the committer has been given and has not applied.
-struct WaitingCommands {
+package struct WaitingCommands {
     /// Commands in one transaction: bounds how long the first of them waits for the last.
-    static let perTransactionMax = 4096
-    /// Those of one project where others ask too, or fewer that take as long: some milliseconds, in which
-    /// the next one's gather.
-    static let perProjectMax = 16
-    /// Those that belong to no project's line, likewise: connections of all projects that begin.
+    package static let perTransactionMax = 4096
+    /// Units of one line where others wait too: a fifth of what its fsync takes. 16 sends, or 64 tokens of
+    /// a topic.
+    package static let unitsPerLine = 64
+    /// Units of a line that waits alone, while others come now and then: as long as an fsync, which is what
+    /// they wait for at worst.
+    package static let unitsOfOneMax = 256
+    /// Units of a project that has had the committer to itself for long: as many sends as commands.
+    package static let unitsAloneMax = Command.commonWeight * perTransactionMax
+    /// Units of all lines together, some milliseconds. Lines past it are first in the next transaction.
+    package static let unitsTogetherMax = 1024
+    /// A debt is no higher: it is forgiven within 16 transactions.
+    package static let debtMax = 1024
+    /// Those that belong to no project's line: connections of all projects that begin.
     static let commonMax = 256
+    /// Commands that a line may have where all together ask for too much.
+    package static let fewMax = 16
     /// Commands of one project past which it is told to come back later. What a project's senders may
     /// have outstanding is less, unless there are many of them.
-    static let waitingPerProjectMax = 16_384
+    package static let waitingPerProjectMax = 16_384
     /// Transactions after which a project that no other one disturbed has them to itself.
-    static let aloneAfter = 256
+    package static let aloneAfter = 256
 
     private struct Line {
         var requests: [Request] = []
         var first = 0
+        /// Commands of it that are in the transaction; nil: it gave nothing.
+        var givenCount: Int?
+        /// Units; below 0: what is carried over.
+        var debt = 0
 
         var count: Int { requests.count - first }
 
@@ -40,26 +65,44 @@ struct WaitingCommands {
 
         /// Takes the first ones out that weigh no more together, one at least, unless that has to wait for
         /// acknowledgements.
-        mutating func take(_ weightMax: Int, canAsk: Bool = true) -> [Request] {
+        /// - Returns: also what they weigh.
+        mutating func take(
+            _ weightMax: Int, countMax: Int, canAsk: Bool = true
+        ) -> (requests: [Request], weight: Int) {
             var (end, weight) = (first, 0)
-            while end < requests.count, canAsk || !requests[end].command.asksWhoHas {
-                weight += requests[end].command.weight
-                guard weight <= weightMax || end == first else { break }
+            var part: Request?
+            while end < requests.count, end - first < countMax,
+                canAsk || !requests[end].command.asksWhoHas
+            {
+                let next = requests[end].command.weight
+                if weight + next > weightMax {
+                    if next > WaitingCommands.unitsPerLine {
+                        part = requests[end].part(weightMax - weight)
+                    }
+                    if part != nil {
+                        weight = weightMax
+                        end += 1
+                        break
+                    }
+                    guard end == first else { break }
+                }
+                weight += next
                 end += 1
             }
+            var taken: [Request] = []
             if first == 0, end == requests.count {
-                var taken: [Request] = []
                 swap(&taken, &requests)
-                return taken
+            } else {
+                taken = Array(requests[first..<end])
+                first = end
+                // Each is moved once on average.
+                if 2 * first >= requests.count {
+                    requests.removeFirst(first)
+                    first = 0
+                }
             }
-            let taken = Array(requests[first..<end])
-            first = end
-            // Each is moved once on average.
-            if 2 * first >= requests.count {
-                requests.removeFirst(first)
-                first = 0
-            }
-            return taken
+            if let part { taken[taken.count - 1] = part }
+            return (taken, weight)
         }
     }
 
@@ -68,77 +111,191 @@ struct WaitingCommands {
     private var lines: [LineName: Line] = [:]
     /// Commands in lines.
     private var lineCount = 0
-    /// Projects with a line, whose turn it is first.
+    /// Lines in which commands wait, whose turn it is first.
     private var order: [LineName] = []
+    /// Lines that gave something to the transaction, or are in debt.
+    private var kept: [LineName] = []
+    /// Units that the transaction has room for.
+    private var unitsLeft = 0
+    /// Whether one line has the transaction, and whether others have come since it was given to that.
+    private var isOfOne = false
+    private var hasNewcomers = false
     /// Whose the last commands were, and for how many transactions nobody else's came.
     private var last: LineName?
     private var aloneCount = WaitingCommands.aloneAfter
+    /// What projects ask for beyond their part, until somebody tells them.
+    private var refused: [Request] = []
+
+    package init() {}
 
     /// Whether one project has had the transactions to itself for long.
-    var isAlone: Bool { aloneCount >= Self.aloneAfter }
+    package var isAlone: Bool { aloneCount >= Self.aloneAfter }
 
-    var isEmpty: Bool { order.isEmpty && common.count == 0 }
+    package var isEmpty: Bool { order.isEmpty && common.count == 0 }
 
-    /// - Returns: what is refused, of projects that ask for too much.
-    mutating func add(_ requests: [Request]) -> [Request] {
-        var refused: [Request] = []
+    package mutating func add(_ requests: [Request]) {
         for request in requests {
-            guard let line = request.command.line else {
+            guard let name = request.command.line else {
                 common.requests.append(request)
+                hasNewcomers = true
                 continue
             }
-            let count = lines[line]?.count ?? 0
+            let count = lines[name]?.count ?? 0
             // Where all together ask for too much, whoever asks for little is still taken.
             let isMuch = lineCount >= Committer.waitingCommandsMax
-            guard count < (isMuch ? Self.perProjectMax : Self.waitingPerProjectMax) else {
+            guard count < (isMuch ? Self.fewMax : Self.waitingPerProjectMax) else {
                 refused.append(request)
                 continue
             }
             lineCount += 1
             if count == 0 {
-                order.append(line)
-                if line != last, last != nil { aloneCount = 0 }
-                last = line
+                order.append(name)
+                if name != last, last != nil { aloneCount = 0 }
+                last = name
+                if lines[name]?.givenCount == nil { hasNewcomers = true }
             }
-            lines[line, default: Line()].requests.append(request)
+            lines[name, default: Line()].requests.append(request)
         }
+    }
+
+    /// What was not added, once.
+    package mutating func takeRefused() -> [Request] {
+        guard !refused.isEmpty else { return [] }
+        defer { refused = [] }
         return refused
     }
 
-    /// What of a transaction's commands is not done yet goes before everything that has come since.
-    mutating func putBack(_ batch: [Request], _ outcomes: [Outcome]) {
-        var rests: [Request] = []
-        for (request, outcome) in zip(batch, outcomes) {
-            guard case .unfinished(let rest) = outcome else { continue }
-            rests.append(Request(command: rest, reply: request.reply))
-        }
-        if !rests.isEmpty { common.putBack(rests) }
-    }
+    // MARK: A transaction
 
     /// What goes into the next transaction.
-    mutating func next() -> [Request] {
+    package mutating func next() -> [Request] {
         if order.count > 1 { aloneCount = 0 }
         let isAlone = isAlone
         aloneCount = min(aloneCount + 1, Self.aloneAfter)
-        let perProject = isAlone ? Self.perTransactionMax : Self.perProjectMax
-        var batch = common.take(isAlone ? Self.perTransactionMax : Self.commonMax)
-        var later: [LineName] = []
-        for line in order {
-            let room = min(perProject, Self.perTransactionMax - batch.count)
-            if room > 0 {
-                let taken = lines[line]!.take(room, canAsk: common.count == 0)
-                lineCount -= taken.count
-                batch += taken
-            }
-            if lines[line]!.count == 0 { lines[line] = nil } else { later.append(line) }
+        forgive(Self.unitsPerLine)
+        let countMax = isAlone ? Self.perTransactionMax : Self.commonMax
+        var batch = common.take(Command.commonWeight * countMax, countMax: countMax).requests
+        hasNewcomers = false
+        unitsLeft = Self.unitsTogetherMax
+        isOfOne = order.count == 1
+        if isOfOne {
+            give(
+                order[0], isAlone ? Self.unitsAloneMax : Self.unitsOfOneMax, isShare: false, &batch)
+            order = order.filter { lines[$0]!.count > 0 }
+            // Newcomers give their part whatever this one has given.
+            unitsLeft = Self.unitsTogetherMax
+        } else if !order.isEmpty {
+            let least = order.reduce(Int.max) { min($0, lines[$1]!.debt) }
+            if least > 0 { forgive(least) }
+            share(&batch)
         }
-        // Who had no place has the first one in the next transaction.
-        if batch.count >= Self.perTransactionMax, let first = later.last {
-            later.removeLast()
-            later.insert(first, at: 0)
-        }
-        order = later
         return batch
+    }
+
+    /// Whether a transaction of one line ends as soon as it can, for somebody else has come.
+    package var mustEnd: Bool { isOfOne && hasNewcomers }
+
+    /// What newcomers give to the transaction that is being applied.
+    /// - Parameter canAsk: whether all acknowledgements of the transaction are applied.
+    package mutating func joining(canAsk: Bool) -> [Request] {
+        var batch: [Request] = []
+        if hasNewcomers, common.count == 0 { share(&batch, canAsk: canAsk) }
+        return batch
+    }
+
+    /// What of a transaction's commands is not done yet goes before everything that has come since.
+    package mutating func putBack(_ batch: [Request], _ outcomes: [Outcome]) {
+        var commonRests: [Request] = []
+        var rests: [LineName: [Request]] = [:]
+        var unappliedUnits: [LineName: Int] = [:]
+        var untouched: Set<LineName> = []
+        var names: [LineName] = []
+        for (request, outcome) in zip(batch, outcomes) {
+            guard case .unfinished(let command) = outcome else { continue }
+            let rest = Request(command: command, reply: request.reply)
+            guard let name = command.line else {
+                commonRests.append(rest)
+                continue
+            }
+            let appliedUnits = command.doneCount - request.command.doneCount
+            if rests[name] == nil {
+                names.append(name)
+                if appliedUnits == 0 { untouched.insert(name) }
+            }
+            rests[name, default: []].append(rest)
+            unappliedUnits[name, default: 0] += request.command.givenWeight - appliedUnits
+        }
+        if !commonRests.isEmpty { common.putBack(commonRests) }
+        var first: [LineName] = []
+        for name in names {
+            let rests = rests[name]!
+            if lines[name]!.count > 0 { order.removeAll { $0 == name } }
+            // Whoever did not come to its turn has the first one in the next transaction.
+            if untouched.contains(name), rests.count == lines[name]!.givenCount {
+                first.append(name)
+            } else {
+                order.append(name)
+            }
+            lines[name]!.putBack(rests)
+            lines[name]!.debt = max(0, lines[name]!.debt - unappliedUnits[name]!)
+            lineCount += rests.count
+        }
+        order.insert(contentsOf: first, at: 0)
+        kept = kept.filter { name in
+            lines[name]!.givenCount = nil
+            lines[name]!.debt = min(lines[name]!.debt, Self.debtMax)
+            let line = lines[name]!
+            if line.count == 0, line.debt <= 0 { lines[name] = nil }
+            return line.debt > 0
+        }
+    }
+
+    /// Lines that have given nothing yet give their part, as long as there is room.
+    private mutating func share(_ batch: inout [Request], canAsk: Bool = true) {
+        var (unserved, served): ([LineName], [LineName]) = ([], [])
+        for name in order {
+            let mayGive =
+                unitsLeft > 0 && batch.count < Self.perTransactionMax
+                && lines[name]!.debt <= 0 && lines[name]!.givenCount == nil
+            if mayGive {
+                give(
+                    name, Self.unitsPerLine - lines[name]!.debt, isShare: true, canAsk: canAsk,
+                    &batch)
+                if lines[name]!.count > 0 { served.append(name) }
+            } else {
+                unserved.append(name)
+            }
+        }
+        order = unserved + served
+    }
+
+    /// - Parameter isShare: what a line gives in a transaction of several costs it nothing up to its part,
+    ///   and what it did not need of that is carried over, since the rest of it waits.
+    private mutating func give(
+        _ name: LineName, _ units: Int, isShare: Bool, canAsk: Bool = true, _ batch: inout [Request]
+    ) {
+        let (taken, weight) = lines[name]!.take(
+            units, countMax: Self.perTransactionMax - batch.count,
+            canAsk: canAsk && common.count == 0)
+        guard !taken.isEmpty else { return }
+        let wasInDebt = lines[name]!.debt > 0
+        lines[name]!.givenCount = taken.count
+        lines[name]!.debt += weight - (isShare ? Self.unitsPerLine : 0)
+        if lines[name]!.count == 0 { lines[name]!.debt = max(0, lines[name]!.debt) }
+        if !wasInDebt { kept.append(name) }
+        lineCount -= taken.count
+        unitsLeft -= weight
+        batch += taken
+    }
+
+    private mutating func forgive(_ units: Int) {
+        kept = kept.filter { name in
+            lines[name]!.debt = max(0, lines[name]!.debt - units)
+            let line = lines[name]!
+            if line.debt > 0 { return true }
+            if line.count == 0 { lines[name] = nil }
+            return false
+        }
     }
 }
 
@@ -149,16 +306,54 @@ private enum LineName: Hashable {
     case registrations(String)
 }
 
-extension Command {
-    /// Targets that are looked up in the time of one common command.
-    private static var targetsPerWeight: Int { 8 }
+extension Request {
+    /// A change of a topic that is cut to some tokens; nil: it is nothing that can be cut.
+    fileprivate func part(_ tokenCount: Int) -> Request? {
+        guard tokenCount > 0,
+            case .changeTopic(let project, let topic, let change, let tokens, var progress) =
+                command
+        else { return nil }
+        progress.stepMax = tokenCount
+        return Request(
+            command: .changeTopic(
+                project: project, topic: topic, change: change, tokens: tokens,
+                progress: progress),
+            reply: reply)
+    }
+}
 
-    /// What it takes to apply, in common commands.
+extension Command {
+    /// Units of a command that writes some rows.
+    fileprivate static var commonWeight: Int { 4 }
+
+    /// What it takes to apply, in units. A token of a topic's change is one unit, and so are two targets of
+    /// a message that names several.
     fileprivate var weight: Int {
-        guard case .send(_, let message) = self, case .several(let targets) = message.target else {
-            return 1
+        switch self {
+        case .changeTopic(_, _, _, let tokens, let progress):
+            max(1, tokens.count - progress.doneCount)
+        case .changeTopics(_, _, _, let topics, _): Self.commonWeight + topics.count
+        case .send(_, let message):
+            if case .several(let targets) = message.target {
+                Self.commonWeight + targets.count / 2
+            } else {
+                Self.commonWeight
+            }
+        case .createGroup(_, _, _, let tokens), .changeGroup(_, _, _, _, let tokens):
+            Self.commonWeight + tokens.count
+        default: Self.commonWeight
         }
-        return 1 + targets.count / Self.targetsPerWeight
+    }
+
+    /// Units of what the next transaction applies of it.
+    fileprivate var givenWeight: Int {
+        guard case .changeTopic(_, _, _, _, let progress) = self else { return weight }
+        return min(weight, progress.stepMax)
+    }
+
+    /// Units that earlier transactions have applied of it.
+    fileprivate var doneCount: Int {
+        if case .changeTopic(_, _, _, _, let progress) = self { progress.doneCount } else { 0 }
     }
 
     /// nil if it goes before what waits in lines.

@@ -249,6 +249,7 @@ final class World {
         for outcome in own { oracle.happened(outcome) }
         for (command, outcome) in commands {
             oracle.committed(command, outcome)
+            if case .unfinished = outcome { continue }
             if case .send(_, let message) = command, case .token = message.target {
                 meter?.directIsDue()
             }
