@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// liburing for Swift, plus what Swift's importer cannot see in it: the memory orderings of the two
-// rings, which liburing spells as macros. No logic; README.md says why each wrapper exists.
+// liburing for Swift, plus what Swift's importer cannot see: the memory orderings of the two rings, which
+// liburing spells as macros, and a call of the kernel that C libraries have no function for. No logic;
+// README.md says why each wrapper exists.
 #pragma once
 #include <features.h>  // first: README.md says why
 #include <liburing.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 static inline uint32_t martlet_load_acquire_u32(const uint32_t *word) {
     return __atomic_load_n(word, __ATOMIC_ACQUIRE);
@@ -21,4 +24,21 @@ static inline void martlet_store_release_u16(uint16_t *word, uint16_t value) {
 
 static inline uint32_t martlet_load_relaxed_u32(const uint32_t *word) {
     return __atomic_load_n(word, __ATOMIC_RELAXED);
+}
+
+// The kernel's struct sched_attr, of its first size (Source: include/uapi/linux/sched/types.h).
+struct martlet_scheduling {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime, deadline, period;
+};
+
+static inline long martlet_get_scheduling(struct martlet_scheduling *scheduling) {
+    return syscall(SYS_sched_getattr, 0, scheduling, sizeof *scheduling, 0);
+}
+
+static inline long martlet_set_scheduling(struct martlet_scheduling *scheduling) {
+    return syscall(SYS_sched_setattr, 0, scheduling, 0);
 }
