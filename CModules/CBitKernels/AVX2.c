@@ -11,7 +11,7 @@
 
 #define TARGET __attribute__((target("avx2,bmi,bmi2,popcnt")))
 
-TARGET __attribute__((always_inline)) static inline __m256i tail_mask(void) {
+TARGET __attribute__((always_inline)) static inline __m256i part_mask(void) {
     return _mm256_set_epi64x(0, 0, -1, -1);
 }
 
@@ -32,12 +32,12 @@ TARGET __attribute__((always_inline)) static inline uint32_t count_sum(__m256i a
 #define FN(name) avx2_##name
 #define V __m256i
 #define LANES 4
-#define TAIL_LANES 2
+#define PART_LANES 2
 #define LOAD(p) _mm256_loadu_si256((const __m256i *)(p))
 #define STORE(p, v) _mm256_storeu_si256((__m256i *)(p), v)
-#define LOAD_TAIL(p) _mm256_maskload_epi64((const long long *)(p), tail_mask())
-#define STORE_TAIL(p, v) _mm256_maskstore_epi64((long long *)(p), tail_mask(), v)
-#define TAIL_ONLY(v) _mm256_and_si256(v, tail_mask())
+#define LOAD_PART(p) _mm256_maskload_epi64((const long long *)(p), part_mask())
+#define STORE_PART(p, v) _mm256_maskstore_epi64((long long *)(p), part_mask(), v)
+#define PART_ONLY(v) _mm256_and_si256(v, part_mask())
 #define AND(a, b) _mm256_and_si256(a, b)
 #define OR(a, b) _mm256_or_si256(a, b)
 #define ANDNOT(a, b) _mm256_andnot_si256(b, a)
@@ -51,6 +51,16 @@ TARGET __attribute__((always_inline)) static inline uint32_t count_sum(__m256i a
 #define COUNT_SUM(acc) count_sum(acc)
 
 #include "BlockTemplate.h"
+
+#define RUN_BYTES 32
+#define SUM_PRODUCTS(a, b) ((run_sums)_mm256_madd_epi16((__m256i)(a), (__m256i)(b)))
+#define EXCESS(a, b) _mm256_subs_epu16((__m256i)(a), (__m256i)(b))
+
+#include "RunTemplate.h"
+
+#define LIST_BYTES 32
+
+#include "ListTemplate.h"
 
 /// Below this many bits in a block, words that are zero are skipped four at a time and the others
 /// taken bit by bit; above it, every byte goes through the table (3 % of 32,640).
@@ -112,5 +122,5 @@ TARGET static uint32_t avx2_select(uint32_t *out, uint32_t capacity, const uint6
     return n;
 }
 
-const cbk_kernels cbk_avx2_kernels = CBK_KERNELS(CBK_AVX2, avx2_);
+const cbk_kernels cbk_avx2_kernels = CBK_KERNELS(CBK_AVX2, avx2_, avx2_);
 #endif

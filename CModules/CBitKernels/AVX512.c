@@ -18,12 +18,12 @@
 #define FN(name) avx512_##name
 #define V __m512i
 #define LANES 8
-#define TAIL_LANES 6
+#define PART_LANES 6
 #define LOAD(p) _mm512_loadu_si512(p)
 #define STORE(p, v) _mm512_storeu_si512(p, v)
-#define LOAD_TAIL(p) _mm512_maskz_loadu_epi64(0x3F, p)
-#define STORE_TAIL(p, v) _mm512_mask_storeu_epi64(p, 0x3F, v)
-#define TAIL_ONLY(v) _mm512_maskz_mov_epi64(0x3F, v)
+#define LOAD_PART(p) _mm512_maskz_loadu_epi64(0x3F, p)
+#define STORE_PART(p, v) _mm512_mask_storeu_epi64(p, 0x3F, v)
+#define PART_ONLY(v) _mm512_maskz_mov_epi64(0x3F, v)
 #define AND(a, b) _mm512_and_si512(a, b)
 #define OR(a, b) _mm512_or_si512(a, b)
 #define ANDNOT(a, b) _mm512_andnot_si512(b, a)
@@ -46,7 +46,7 @@ TARGET static uint32_t avx512_compress(uint16_t *out, const uint64_t *a) {
     uint16_t *at = out;
     if (avx512_popcount(a) <= SPARSE_BITS_MAX) {
         for (uint32_t w = 0; w < CBK_WORDS; w += 8) {
-            const __m512i v = w < 504 ? LOAD(a + w) : LOAD_TAIL(a + w);
+            const __m512i v = w < 504 ? LOAD(a + w) : LOAD_PART(a + w);
             uint32_t some = _mm512_test_epi64_mask(v, v);
             while (some) {
                 const uint32_t i = w + (uint32_t)__builtin_ctz(some);
@@ -79,8 +79,8 @@ TARGET static uint32_t avx512_select(uint32_t *out, uint32_t capacity, const uin
     while (w < CBK_WORDS && n + 64 <= capacity) {
         // Which of the eight words from the group's start, at or after w, meet.
         const uint32_t group = w & ~7u;
-        const __m512i v = group < 504 ? LOAD(a + group) : LOAD_TAIL(a + group);
-        const __m512i m = group < 504 ? LOAD(mine + group) : LOAD_TAIL(mine + group);
+        const __m512i v = group < 504 ? LOAD(a + group) : LOAD_PART(a + group);
+        const __m512i m = group < 504 ? LOAD(mine + group) : LOAD_PART(mine + group);
         uint32_t some = _mm512_test_epi64_mask(v, m) & (0xFFu << (w & 7)) & 0xFF;
         while (some && n + 64 <= capacity) {
             const uint32_t i = group + (uint32_t)__builtin_ctz(some);
@@ -108,5 +108,5 @@ TARGET static uint32_t avx512_select(uint32_t *out, uint32_t capacity, const uin
     return n;
 }
 
-const cbk_kernels cbk_avx512_kernels = CBK_KERNELS(CBK_AVX512, avx512_);
+const cbk_kernels cbk_avx512_kernels = CBK_KERNELS(CBK_AVX512, avx512_, avx2_);
 #endif

@@ -24,12 +24,12 @@ static inline pair count_pair(pair v) {
 #define TARGET
 #define V pair
 #define LANES 2
-#define TAIL_LANES 0
+#define PART_LANES 0
 #define LOAD(p) load_pair(p)
 #define STORE(p, v) store_pair(p, v)
-#define LOAD_TAIL(p) load_pair(p)
-#define STORE_TAIL(p, v) store_pair(p, v)
-#define TAIL_ONLY(v) (v)
+#define LOAD_PART(p) load_pair(p)
+#define STORE_PART(p, v) store_pair(p, v)
+#define PART_ONLY(v) (v)
 #define AND(a, b) ((a) & (b))
 #define OR(a, b) ((a) | (b))
 #define ANDNOT(a, b) ((a) & ~(b))
@@ -42,6 +42,19 @@ static inline pair count_pair(pair v) {
 #define COUNT_SUM(acc) ((uint32_t)((acc)[0] + (acc)[1]))
 
 #include "BlockTemplate.h"
+
+#define RUN_BYTES 16
+// A factor is -1, 0 or 1 in 16 bits. Multiplying the halves of 32 bits keeps the signs.
+#define SUM_PRODUCTS(a, b)                                                                        \
+    (((run_sums)(a) << 16 >> 16) * ((run_sums)(b) << 16 >> 16) +                                  \
+     ((run_sums)(a) >> 16) * ((run_sums)(b) >> 16))
+#define EXCESS(a, b) __builtin_elementwise_sub_sat(a, b)
+
+#include "RunTemplate.h"
+
+#define LIST_BYTES 16
+
+#include "ListTemplate.h"
 
 static uint32_t scalar_compress(uint16_t *out, const uint64_t *a) {
     uint16_t *at = out;
@@ -70,7 +83,7 @@ static uint32_t scalar_select(uint32_t *out, uint32_t capacity, const uint64_t *
     return n;
 }
 
-const cbk_kernels cbk_scalar_kernels = CBK_KERNELS(CBK_SCALAR, scalar_);
+const cbk_kernels cbk_scalar_kernels = CBK_KERNELS(CBK_SCALAR, scalar_, scalar_);
 
 void cbk_scatter16(uint64_t *dst, const void *list, size_t count) {
     for (size_t i = 0; i < count; i++) {

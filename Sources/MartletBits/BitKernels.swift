@@ -94,6 +94,29 @@ package struct BitKernels: @unchecked Sendable {
         return cbk_merge(target, lists.baseAddress!, UInt32(lists.count), truthTable)
     }
 
+    /// Slots that spans can be counted of: a truth table's, and one that bounds the result.
+    package static let spansMax = Int(CBK_SPAN_INPUTS_MAX)
+
+    /// How many members a function of 1 to 6 spans has. Bit `i` of `truthTable` is the value where
+    /// span `s` is bit `s` of `i`; nothing matches outside of all, and of six spans not outside of the
+    /// last.
+    /// - Parameter addresses: of sound spans.
+    package func countSpans(
+        _ addresses: UnsafeBufferPointer<UnsafeRawPointer>, _ truthTable: UInt64
+    ) -> Int {
+        precondition(
+            (1...Self.spansMax).contains(addresses.count), "Spans of 1 to 6 slots are counted.")
+        return Int(
+            cbk_spans(table, addresses.baseAddress!, UInt32(addresses.count), truthTable))
+    }
+
+    /// How many ordinals two lists have in common: four little-endian bytes each, ascending, without
+    /// repetitions, of any alignment.
+    package func countCommon(_ a: UnsafeRawBufferPointer, _ b: UnsafeRawBufferPointer) -> Int {
+        guard let x = a.baseAddress, let y = b.baseAddress else { return 0 }
+        return cbk_common(table, x, a.count / 4, y, b.count / 4)
+    }
+
     /// Positions that `compress` may write past the last one.
     package static let compressSlack = Int(CBK_COMPRESS_SLACK)
 
@@ -121,6 +144,27 @@ func scatter(_ list: UnsafeBufferPointer<UInt16>, into words: UnsafeMutablePoint
 /// Sets the bits of ordinals of four bytes in a block of 512 words.
 func scatterWide(_ list: UnsafeRawBufferPointer, into words: UnsafeMutablePointer<UInt64>) {
     cbk_scatter32(words, list.baseAddress, list.count / 4)
+}
+
+/// Sets the bits of runs in a block of 510 words.
+func set(runs toggles: UnsafeBufferPointer<UInt16>, in words: UnsafeMutablePointer<UInt64>) {
+    guard let base = toggles.baseAddress else { return }
+    cbk_set_runs(words, base, toggles.count)
+}
+
+/// Clears the bits of runs in a block of 510 words.
+func clear(runs toggles: UnsafeBufferPointer<UInt16>, in words: UnsafeMutablePointer<UInt64>) {
+    guard let base = toggles.baseAddress else { return }
+    cbk_clear_runs(words, base, toggles.count)
+}
+
+/// The toggles of a block of 510 words; nil if there is no room for all.
+func toggles(
+    of words: UnsafePointer<UInt64>, into target: UnsafeMutableBufferPointer<UInt16>
+) -> Int? {
+    guard let base = target.baseAddress else { return nil }
+    let count = cbk_toggles(base, UInt32(target.count), words)
+    return count == CBK_TOO_MANY ? nil : Int(count)
 }
 
 /// Clears the bits of positions of two bytes in a block of 512 words.

@@ -75,6 +75,9 @@ public struct BlockBuffer: ~Copyable {
             removeAll()
             scatterWide(bytes, into: words)
             trim()
+        case .runs(let toggles):
+            removeAll()
+            set(runs: toggles, in: words)
         case .bitmap(let other):
             if UnsafePointer(words) != other {
                 memcpy(words, other, BlockGeometry.bytesPerBlock)
@@ -92,6 +95,7 @@ public struct BlockBuffer: ~Copyable {
         case .wideList(let bytes):
             scatterWide(bytes, into: words)
             trim()
+        case .runs(let toggles): set(runs: toggles, in: words)
         case .bitmap(let other): BitKernels.current.or(words, other, into: words)
         }
     }
@@ -113,6 +117,9 @@ public struct BlockBuffer: ~Copyable {
                 removeAll()
                 scatter(UnsafeBufferPointer(rebasing: kept[..<count]), into: words)
             }
+        case .runs:
+            let other = BlockBuffer(view)
+            BitKernels.current.and(words, other.words, into: words)
         case .bitmap(let other): BitKernels.current.and(words, other, into: words)
         }
     }
@@ -123,6 +130,7 @@ public struct BlockBuffer: ~Copyable {
         case .full: removeAll()
         case .list(let list): clear(list, in: words)
         case .wideList(let bytes): clearWide(bytes, in: words)
+        case .runs(let toggles): clear(runs: toggles, in: words)
         case .bitmap(let other): BitKernels.current.andNot(words, other, into: words)
         }
     }
@@ -131,7 +139,7 @@ public struct BlockBuffer: ~Copyable {
         switch view {
         case .empty: break
         case .bitmap(let other): BitKernels.current.xor(words, other, into: words)
-        case .full, .list, .wideList:
+        case .full, .list, .wideList, .runs:
             let other = BlockBuffer(view)
             BitKernels.current.xor(words, other.words, into: words)
         }

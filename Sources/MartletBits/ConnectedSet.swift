@@ -222,6 +222,8 @@ public struct ConnectedSet: ~Copyable {
                 count &+= 1
             }
             step = element < bytes.count / 4 ? UInt32(element) : .max
+        case .runs(let toggles):
+            count = Self.select(toggles, pointer, found, &step)
         }
         return count
     }
@@ -241,6 +243,38 @@ public struct ConnectedSet: ~Copyable {
             words, mine: block.pointee.words, prefix: block.pointee.prefix,
             handles: block.pointee.handles, into: found, word: &word)
         if word >= UInt32(truncatingIfNeeded: BlockGeometry.wordsPerBlock) { word = .max }
+        return count
+    }
+
+    /// What is connected of a run stands together in `handles`. A step is the bit to go on with.
+    @usableFromInline
+    static func select(
+        _ toggles: UnsafeBufferPointer<UInt16>, _ block: UnsafeMutablePointer<Block>,
+        _ found: UnsafeMutableBufferPointer<UInt32>, _ step: inout UInt32
+    ) -> Int {
+        var count = 0
+        let rankOf = { (bit: Int) in
+            bit < BlockGeometry.bitsPerBlock ? block.pointee.rank(bit) : block.pointee.count
+        }
+        for index in 0..<toggles.count / 2 {
+            let run = BlockView.run(toggles, index)
+            var bit = max(run.lowerBound, Int(step))
+            while bit < run.upperBound {
+                // Word by word, so that a step ends at a bit.
+                let end = min(run.upperBound, (bit | 63) + 1)
+                let handles = rankOf(bit)..<rankOf(end)
+                guard count + handles.count <= found.count else {
+                    step = UInt32(truncatingIfNeeded: bit)
+                    return count
+                }
+                for rank in handles {
+                    found[count] = block.pointee.handles[rank]
+                    count &+= 1
+                }
+                bit = end
+            }
+        }
+        step = .max
         return count
     }
 

@@ -19,7 +19,9 @@
 //                   list: 2 bytes each, ascending, padded with zeros to a multiple of 8
 //                   bitmap: 4080 bytes
 //
-// All numbers are little-endian. Up to 500 members are a list: a quarter of a bitmap's bytes.
+// All numbers are little-endian. Up to 500 members are a list: a quarter of a bitmap's bytes. Runs have
+// no form of their own here. Every turn of a fanout meets its recipients with the connected instances
+// by AND, and asks for single bits of them: a bitmap answers both at once, runs neither.
 
 /// The bytes of a recipients blob, owned.
 public final class RecipientSet: @unchecked Sendable {

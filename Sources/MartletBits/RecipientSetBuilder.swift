@@ -52,6 +52,10 @@ public struct RecipientSetBuilder: ~Copyable {
         let target = reserve(BlockGeometry.bytesPerBlock)
         if case .bitmap(let words) = view {
             target.copyMemory(from: words, byteCount: BlockGeometry.bytesPerBlock)
+        } else if case .runs(let toggles) = view {
+            let words = target.initializeMemory(
+                as: UInt64.self, repeating: 0, count: BlockGeometry.wordsPerBlock)
+            set(runs: toggles, in: words)
         } else {
             let buffer = BlockBuffer(view)
             target.copyMemory(from: buffer.words, byteCount: BlockGeometry.bytesPerBlock)

@@ -80,6 +80,38 @@ func withForms(of members: Set<Int>, block: UInt32 = 3, _ body: (BlockView) thro
         (raw.baseAddress! + 2 + index * 4).storeBytes(of: ordinal, as: UInt32.self)
     }
     try body(.wideList(UnsafeRawBufferPointer(rebasing: raw[2...])))
+    try Runs.toggles(of: sorted).withUnsafeBufferPointer { try body(.runs($0)) }
     let buffer = BlockBuffer(members: members)
     try body(buffer.view)
+}
+
+/// Runs, found one member after the other.
+enum Runs {
+    /// - Parameter members: ascending.
+    static func toggles(of members: [Int]) -> [UInt16] {
+        var toggles: [UInt16] = []
+        for member in members {
+            if let end = toggles.last, Int(end) == member {
+                toggles[toggles.count - 1] += 1
+            } else {
+                toggles += [UInt16(member), UInt16(member + 1)]
+            }
+        }
+        return toggles
+    }
+
+    /// Members of one block in at most `count` runs, some of which touch the block's borders, and some
+    /// of which begin where those of other sets end.
+    static func members(_ count: Int, _ random: inout SeededGenerator) -> Set<Int> {
+        var members = Set<Int>()
+        for _ in 0..<count {
+            let grid = random.next() % 2 == 0 ? 1 : 320
+            let first = Int.random(in: 0..<BlockGeometry.bitsPerBlock / grid, using: &random) * grid
+            let length = Int.random(in: 1...1500, using: &random) * (grid == 1 ? 1 : 320) % 6000 + 1
+            members.formUnion(first..<min(first + length, BlockGeometry.bitsPerBlock))
+        }
+        if random.next() % 4 == 0 { members.insert(0) }
+        if random.next() % 4 == 0 { members.insert(BlockGeometry.bitsPerBlock - 1) }
+        return members
+    }
 }

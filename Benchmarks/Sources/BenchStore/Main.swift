@@ -89,7 +89,7 @@ func report(_ fields: KeyValuePairs<String, Any>) {
         let shown: String =
             switch value {
             case let value as String: "\"\(value)\""
-            case let value as Double: "\((value * 1000).rounded() / 1000)"
+            case let value as Double: "\((value * 1e6).rounded() / 1e6)"
             default: "\(value)"
             }
         return "\"\(key)\":\(shown)"

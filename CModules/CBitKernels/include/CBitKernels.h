@@ -21,6 +21,22 @@ _Pragma("clang assume_nonnull begin")
 /// Elements past the last position that `compress` may overwrite.
 #define CBK_COMPRESS_SLACK 32
 
+/// Blocks of a span of runs.
+///
+/// A span holds the runs of so many neighbouring blocks:
+///   16 × u16   for each block how many toggles there are in it and in the blocks before it
+///   u16 each   the toggles, block by block: where a run begins, and where it ends (the first bit
+///              behind it), in turn, ascending; 0 to 32,640
+///   31 bytes   zero, because toggles are read sixteen at a time
+#define CBK_SPAN_BLOCKS 16
+#define CBK_SPAN_SLACK 31
+/// Toggles that one block of a span can have: comparing all with all costs the square.
+#define CBK_BLOCK_TOGGLES_MAX 64
+/// Slots of a condition over spans: a truth table's, and one that bounds the result.
+#define CBK_SPAN_INPUTS_MAX 6
+/// What `cbk_toggles` returns where there is no room.
+#define CBK_TOO_MANY 0xFFFFFFFFu
+
 /// Instruction levels, each containing the ones below it.
 enum {
     CBK_SCALAR = 0,
@@ -54,6 +70,12 @@ typedef struct cbk_kernels {
     /// fewer than 64 places are left. Returns how many were written.
     uint32_t (*select)(uint32_t *out, uint32_t capacity, const uint64_t *a, const uint64_t *mine,
                        const uint16_t *prefix, const uint32_t *handles, uint32_t *word);
+    /// How many members the function of `k` (1...6) spans has, without making them. Bit `i` of
+    /// `table` is the value where span `s` is bit `s` of `i`; bit 0 is clear, and of six the last
+    /// bounds the result. The spans are sound.
+    uint32_t (*spans)(const void *_Nonnull const *_Nonnull spans, uint32_t k, uint64_t table);
+    /// How many values are in both of two ascending lists without repetitions, of any alignment.
+    size_t (*common)(const uint32_t *a, size_t a_count, const uint32_t *b, size_t b_count);
 } cbk_kernels;
 
 /// The kernels of a level, or NULL if this CPU lacks it.
@@ -82,6 +104,26 @@ void cbk_clear32(uint64_t *dst, const void *_Nullable list, size_t count);
 /// How many of `count` positions are set in `words`, which has 512.
 uint32_t cbk_lookup16(const uint64_t *words, const void *_Nullable list, size_t count);
 uint32_t cbk_lookup32(const uint64_t *words, const void *_Nullable list, size_t count);
+
+extern const uint16_t cbk_empty_span[CBK_SPAN_BLOCKS + 16];
+
+/// A span without members.
+static inline const void *cbk_empty_span_address(void) { return cbk_empty_span; }
+
+/// Whether the ends of a span ascend, leave each block an even number of toggles and no more than
+/// CBK_BLOCK_TOGGLES_MAX, and agree with the number of bytes. The toggles are not looked at: wrong
+/// ones make wrong answers, but nothing outside is read.
+int cbk_span_is_sound(const void *span, size_t bytes);
+
+/// Sets the bits of the runs of one block in `dst`, which has 510 words. Bits past the block's are
+/// left out.
+void cbk_set_runs(uint64_t *dst, const uint16_t *toggles, size_t count);
+/// Clears them.
+void cbk_clear_runs(uint64_t *dst, const uint16_t *toggles, size_t count);
+
+/// The toggles of a bitmap of 510 words. Returns how many, or CBK_TOO_MANY if they are more than
+/// `capacity`, which for bits without runs is known after a few words.
+uint32_t cbk_toggles(uint16_t *out, uint32_t capacity, const uint64_t *words);
 
 /// Stands behind every list that is merged; no ordinal has this value.
 #define CBK_SENTINEL 0xFFFFFFFFu
@@ -136,6 +178,14 @@ static inline uint32_t cbk_select(const cbk_kernels *t, uint32_t *out,
                                   const uint64_t *mine, const uint16_t *prefix,
                                   const uint32_t *handles, uint32_t *word) {
     return t->select(out, capacity, a, mine, prefix, handles, word);
+}
+static inline uint32_t cbk_spans(const cbk_kernels *t, const void *_Nonnull const *_Nonnull spans,
+                                 uint32_t k, uint64_t table) {
+    return t->spans(spans, k, table);
+}
+static inline size_t cbk_common(const cbk_kernels *t, const void *a, size_t a_count,
+                                const void *b, size_t b_count) {
+    return t->common(a, a_count, b, b_count);
 }
 
 _Pragma("clang assume_nonnull end")

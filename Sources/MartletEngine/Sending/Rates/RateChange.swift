@@ -69,7 +69,7 @@ struct RateChange {
                 part += 1
             }
             return parts
-        case .list, .wideList:
+        case .list, .wideList, .runs:
             var parts: UInt32 = 0
             view.forEachBit { parts |= 1 << UInt32(truncatingIfNeeded: $0 >> partShift) }
             return parts
@@ -106,7 +106,7 @@ struct RateChange {
                 body(Int(list[low]) - start)
                 low += 1
             }
-        case .wideList:
+        case .wideList, .runs:
             view.forEachBit { bit in if bit >> partShift == part { body(bit - start) } }
         }
     }

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Counting what two sorted lists have in common, for the levels whose file includes this. A level
+// defines FN(name), TARGET and LIST_BYTES, the bytes of a vector (16 or 32); the rest is the compiler's
+// portable vectors.
+//
+// A vector of each list is compared in all rotations, and the vector whose last element is lower goes
+// on: no branch depends on the elements, and one wait for a load serves a vector of them. (The merge of
+// Merge.c waits for a load at every element: 2 ns.) Rests on CBitKernels.h.
+
+typedef uint32_t list_lanes __attribute__((vector_size(LIST_BYTES)));
+
+#define LIST_LANES (LIST_BYTES / 4)
+
+TARGET size_t FN(common)(const uint32_t *a, size_t a_count, const uint32_t *b, size_t b_count) {
+    size_t i = 0, j = 0, found = 0;
+    list_lanes sums = {0};
+    while (i + LIST_LANES <= a_count && j + LIST_LANES <= b_count) {
+        list_lanes x, y;
+        memcpy(&x, a + i, sizeof x);
+        memcpy(&y, b + j, sizeof y);
+        uint32_t x_last, y_last;
+        memcpy(&x_last, a + i + LIST_LANES - 1, sizeof x_last);
+        memcpy(&y_last, b + j + LIST_LANES - 1, sizeof y_last);
+        list_lanes same = (list_lanes)(x == y);
+#pragma clang loop unroll(full)
+        for (int turn = 1; turn < LIST_LANES; turn++) {
+#if LIST_BYTES == 32
+            y = __builtin_shufflevector(y, y, 1, 2, 3, 4, 5, 6, 7, 0);
+#else
+            y = __builtin_shufflevector(y, y, 1, 2, 3, 0);
+#endif
+            same |= (list_lanes)(x == y);
+        }
+        sums -= same;
+        i += (size_t)(x_last <= y_last) * LIST_LANES;
+        j += (size_t)(y_last <= x_last) * LIST_LANES;
+    }
+    for (int lane = 0; lane < LIST_LANES; lane++) found += sums[lane];
+    while (i < a_count && j < b_count) {
+        uint32_t x, y;
+        memcpy(&x, a + i, sizeof x);
+        memcpy(&y, b + j, sizeof y);
+        found += x == y;
+        i += x <= y;
+        j += y <= x;
+    }
+    return found;
+}
+
+#undef LIST_LANES

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The runs of sixteen neighbouring blocks in one piece of bytes: the form of sets whose members lie
+// together, such as everybody, the instances of an app, or those who came in one campaign. A member
+// costs nothing, a run four bytes, and a block of a large set is one of a few hundred bytes for
+// half a million instances; so walking such a set reads next to nothing, and counts are arithmetic.
+//
+//     offset  size  content
+//          0    32  for each of 16 blocks, how many toggles there are in it and in those before it
+//         32     2  each toggle, block by block: where a run begins, and the first bit behind it, in
+//                   turn, ascending; a run ends where its block does
+//         end   31  zero: vectors of toggles are read whole
+//
+// The length is odd, which tells a span from every other form. Rests on the kernels.
+
+internal import CBitKernels
+
+/// The members of one set in 16 blocks, borrowed: valid as long as what it points into.
+public struct RunSpan {
+    @usableFromInline let base: UnsafeRawPointer
+
+    /// Blocks of a span. The first one's number is a multiple of this.
+    public static let blockCount = 16
+    /// Toggles of a span: with 1.6 KB a row of the store needs no page of its own.
+    public static let togglesMax = 768
+    /// Toggles of one block. The kernels compare every toggle with every other.
+    public static let togglesPerBlockMax = Int(CBK_BLOCK_TOGGLES_MAX)
+    static let headBytes = 2 * blockCount
+    static let slackBytes = Int(CBK_SPAN_SLACK)
+    public static let bytesMax = headBytes + 2 * togglesMax + slackBytes
+
+    /// The number of the first block of the span that a block is in.
+    @inlinable public static func start(ofBlock block: UInt32) -> UInt32 { block & ~15 }
+
+    /// Nil unless the bytes are a span, aligned to 2, none of whose parts lies outside of them. That
+    /// toggles ascend is not looked at.
+    public init?(checking bytes: UnsafeRawBufferPointer) {
+        guard let base = bytes.baseAddress, cbk_span_is_sound(base, bytes.count) != 0 else {
+            return nil
+        }
+        self.base = base
+    }
+
+    /// For the bytes of a builder.
+    init(trusted base: UnsafeRawPointer) { self.base = base }
+
+    /// The span without members.
+    public static var empty: RunSpan { RunSpan(trusted: cbk_empty_span_address()) }
+
+    /// For the kernels.
+    @inlinable public var address: UnsafeRawPointer { base }
+
+    /// Toggles of all blocks: two a run.
+    public var toggleCount: Int { end(15) }
+
+    /// Members of all blocks.
+    public var count: Int {
+        withUnsafePointer(to: base) {
+            BitKernels.current.countSpans(UnsafeBufferPointer(start: $0, count: 1), 0b10)
+        }
+    }
+
+    /// The members in one of the blocks.
+    /// - Parameter index: 0 ..< 16.
+    @inlinable
+    public func view(ofBlockAt index: Int) -> BlockView {
+        precondition(index >= 0 && index < 16, "A span has 16 blocks.")
+        let from = index == 0 ? 0 : end(index &- 1)
+        let count = end(index) &- from
+        guard count > 0 else { return .empty }
+        let toggles = (base + 32).assumingMemoryBound(to: UInt16.self) + from
+        if count == 2, toggles[0] == 0, Int(toggles[1]) == BlockGeometry.bitsPerBlock {
+            return .full
+        }
+        return .runs(UnsafeBufferPointer(start: toggles, count: count))
+    }
+
+    /// Whether the toggles of one of the blocks ascend, none past the block's end.
+    public func isAscending(inBlockAt index: Int) -> Bool {
+        precondition(index >= 0 && index < 16, "A span has 16 blocks.")
+        let toggles = (base + 32).assumingMemoryBound(to: UInt16.self)
+        var previous = -1
+        for at in (index == 0 ? 0 : end(index - 1))..<end(index) {
+            guard Int(toggles[at]) > previous else { return false }
+            previous = Int(toggles[at])
+        }
+        return previous <= BlockGeometry.bitsPerBlock
+    }
+
+    @inlinable func end(_ index: Int) -> Int {
+        Int(base.assumingMemoryBound(to: UInt16.self)[index])
+    }
+}
+
+/// Puts a span together, block by block.
+public struct RunSpanBuilder: ~Copyable {
+    private let storage: UnsafeMutableRawBufferPointer
+    private var blocks = 0
+    public private(set) var toggleCount = 0
+    /// Members so far.
+    public private(set) var count = 0
+
+    public init() {
+        storage = .allocate(byteCount: RunSpan.bytesMax, alignment: 8)
+        storage.initializeMemory(as: UInt8.self, repeating: 0)
+    }
+
+    deinit { storage.deallocate() }
+
+    /// Adds the next block. False if it has more runs than a span can hold, or the span would have;
+    /// then the builder is of no more use.
+    public mutating func append(_ view: BlockView) -> Bool {
+        precondition(blocks < RunSpan.blockCount, "A span has 16 blocks.")
+        let room = min(RunSpan.togglesPerBlockMax, RunSpan.togglesMax - toggleCount)
+        let target = UnsafeMutableBufferPointer(start: toggles + toggleCount, count: room)
+        guard let added = view.writeToggles(into: target) else { return false }
+        close(target, added)
+        return true
+    }
+
+    /// Adds the next block with bits added to it or taken out of it. False as for `append`.
+    /// - Parameter bits: ascending and distinct.
+    public mutating func append(
+        _ view: BlockView, changing bits: UnsafeBufferPointer<UInt16>, adding: Bool
+    ) -> Bool {
+        precondition(blocks < RunSpan.blockCount, "A span has 16 blocks.")
+        let room = min(RunSpan.togglesPerBlockMax, RunSpan.togglesMax - toggleCount)
+        let target = UnsafeMutableBufferPointer(start: toggles + toggleCount, count: room)
+        let added = withUnsafeTemporaryAllocation(
+            of: UInt16.self, capacity: RunSpan.togglesPerBlockMax
+        ) { old -> Int? in
+            guard let count = view.writeToggles(into: old) else { return nil }
+            return RunMerge.change(
+                UnsafeBufferPointer(rebasing: old[..<count]), bits, adding: adding, into: target)
+        }
+        guard let added else { return false }
+        close(target, added)
+        return true
+    }
+
+    /// The bytes of a span, and the span. The blocks that were not appended have no members. Valid as
+    /// long as the builder, and until something is appended.
+    public mutating func span() -> (bytes: UnsafeRawBufferPointer, span: RunSpan) {
+        while blocks < RunSpan.blockCount { _ = append(.empty) }
+        let used = RunSpan.headBytes + 2 * toggleCount + RunSpan.slackBytes
+        // What a refused block left behind the last toggle.
+        storage[(used - RunSpan.slackBytes)..<used].initializeMemory(as: UInt8.self, repeating: 0)
+        return (
+            UnsafeRawBufferPointer(rebasing: storage[..<used]),
+            RunSpan(trusted: UnsafeRawPointer(storage.baseAddress!))
+        )
+    }
+
+    private var toggles: UnsafeMutablePointer<UInt16> {
+        (storage.baseAddress! + RunSpan.headBytes).assumingMemoryBound(to: UInt16.self)
+    }
+
+    private mutating func close(_ added: UnsafeMutableBufferPointer<UInt16>, _ addedCount: Int) {
+        for at in stride(from: 0, to: addedCount, by: 2) {
+            count += Int(added[at + 1]) - Int(added[at])
+        }
+        toggleCount += addedCount
+        storage.storeBytes(
+            of: UInt16(truncatingIfNeeded: toggleCount), toByteOffset: 2 * blocks, as: UInt16.self)
+        blocks += 1
+    }
+}
+
+/// Single bits into runs and out of them.
+enum RunMerge {
+    /// Writes the toggles of a set with bits added or removed. Nil if there is no room.
+    /// - Parameters:
+    ///   - toggles: strictly ascending.
+    ///   - bits: strictly ascending.
+    static func change(
+        _ toggles: UnsafeBufferPointer<UInt16>, _ bits: UnsafeBufferPointer<UInt16>, adding: Bool,
+        into target: UnsafeMutableBufferPointer<UInt16>
+    ) -> Int? {
+        let nothing = Int.max
+        var (at, bit, written) = (0, 0, 0)
+        var (isOld, isChanged, isMember) = (false, false, false)
+        // Where the run of bits that is walked through ends; else where the next one begins.
+        var next = bits.isEmpty ? nothing : Int(bits[0])
+        while true {
+            let old = at < toggles.count ? Int(toggles[at]) : nothing
+            let position = min(old, next)
+            guard position < nothing else { return written }
+            if old == position {
+                isOld.toggle()
+                at &+= 1
+            }
+            if next == position {
+                isChanged.toggle()
+                if isChanged {
+                    bit &+= 1
+                    while bit < bits.count, Int(bits[bit]) == Int(bits[bit &- 1]) &+ 1 {
+                        bit &+= 1
+                    }
+                    next = Int(bits[bit &- 1]) &+ 1
+                } else {
+                    next = bit < bits.count ? Int(bits[bit]) : nothing
+                }
+            }
+            let isNow = adding ? isOld || isChanged : isOld && !isChanged
+            guard isNow != isMember else { continue }
+            guard written < target.count else { return nil }
+            target[written] = UInt16(truncatingIfNeeded: position)
+            written &+= 1
+            isMember = isNow
+        }
+    }
+}
