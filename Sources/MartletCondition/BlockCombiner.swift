@@ -16,12 +16,18 @@ final class BlockCombiner {
     /// Slots outside of which nothing can match.
     @usableFromInline let drivers: UnsafeMutablePointer<Int>
     @usableFromInline let driverCount: Int
-    /// For at most five topics.
-    private let table: TableCombiner?
+    /// For at most five topics, the universe included; made with the first block that is combined.
+    private let table: TruthTable?
+    private var tableCombiner: TableCombiner?
     /// For more.
     private let bytecode: BytecodeCombiner?
     /// For at most five topics, while all slots asked so far are lists.
-    private let merger: ListMerger?
+    private var merger: ListMerger?
+    /// The table over the active slots; 0 if nothing can match, or if there are too many topics.
+    private let spanBits: UInt64
+    /// Whether spans of runs are counted as a whole.
+    @usableFromInline let isCountingSpans: Bool
+    private let kernels = BitKernels.current
     /// Whether all slots are lists, and the merger has them.
     @usableFromInline private(set) var isMerging = false
 
@@ -29,22 +35,22 @@ final class BlockCombiner {
     init(_ condition: Condition) {
         let activeSlots: [Int]
         let driverSlots: [Int]
+        var spanBits: UInt64 = 0
         if let own = condition.truthTable {
             let table = condition.selectsWithoutTopics ? own.withinUniverse() : own
             activeSlots = (0..<table.slotCount).filter { table.depends(on: $0) }
             driverSlots = activeSlots.filter { table.isNecessary($0) }
-            self.table = TableCombiner(table)
+            self.table = table
             bytecode = nil
-            merger =
-                (1...TruthTable.slotsMax).contains(activeSlots.count)
-                ? ListMerger(table.keeping(activeSlots)) : nil
+            spanBits = table.keeping(activeSlots).wideBits
         } else {
             activeSlots = Array(0..<condition.slotCount)
             driverSlots = condition.program.necessarySlots
             table = nil
             bytecode = BytecodeCombiner(condition.program)
-            merger = nil
         }
+        self.spanBits = spanBits
+        isCountingSpans = spanBits != 0
         activeCount = activeSlots.count
         active = .allocate(capacity: max(activeCount, 1))
         for (index, slot) in activeSlots.enumerated() { (active + index).initialize(to: slot) }
@@ -61,7 +67,9 @@ final class BlockCombiner {
     /// The whole list of the next active slot, in order and without a gap.
     @usableFromInline
     func give(_ list: UnsafeRawBufferPointer) {
-        guard let merger else { return }
+        guard spanBits != 0, activeCount <= TruthTable.slotsMax else { return }
+        let merger = self.merger ?? ListMerger(spanBits)
+        self.merger = merger
         merger.give(list)
         isMerging = merger.listCount == activeCount
     }
@@ -72,13 +80,23 @@ final class BlockCombiner {
     @usableFromInline
     func countMerged(from block: Int) -> UInt64 { merger!.count(from: block) }
 
+    /// Members of the result in one span; `spans` has the address of one per active slot.
+    @usableFromInline
+    func countSpans(_ spans: UnsafePointer<UnsafeRawPointer>) -> Int {
+        kernels.countSpans(
+            UnsafeBufferPointer(start: spans, count: activeCount), spanBits)
+    }
+
     /// The result for one block; `views` has one set per slot. Without `isWriting` only the count
     /// is good.
     @usableFromInline
     func combine(
         _ views: UnsafePointer<BlockView>, isWriting: Bool
     ) -> (view: BlockView, count: Int) {
-        if let result = table?.combine(views, isWriting: isWriting) { return result }
-        return bytecode!.combine(views)
+        if let tableCombiner { return tableCombiner.combine(views, isWriting: isWriting) }
+        guard let table else { return bytecode!.combine(views) }
+        let made = TableCombiner(table)
+        tableCombiner = made
+        return made.combine(views, isWriting: isWriting)
     }
 }

@@ -14,7 +14,8 @@ public protocol BlockSource: ~Copyable {
     mutating func nextBlock(slot: Int, from block: UInt32) -> (block: UInt32, view: BlockView)?
 
     /// The first blocks not below `block`, ascending, at most as many as `target` has places;
-    /// returns how many, and 0 only at the end. `block` is above every block handed out before.
+    /// returns how many, and 0 only at the end. `block` is above every block handed out before. Runs
+    /// come as whole spans, of which the first may begin below `block`.
     mutating func readBlocks(
         slot: Int, from block: UInt32, into target: UnsafeMutableBufferPointer<SourceBlock>
     ) -> Int
@@ -39,14 +40,33 @@ extension BlockSource where Self: ~Copyable {
     public func wholeList(slot: Int) -> UnsafeRawBufferPointer? { nil }
 }
 
-/// One block of a set, as a source hands it out.
+/// One block of a set, or a span of blocks, as a source hands it out.
 public struct SourceBlock {
+    /// The members, if this is no span.
     public let view: BlockView
+    /// The first block.
     public let block: UInt32
+    public let span: RunSpan?
 
     @inlinable public init(block: UInt32, view: BlockView) {
         self.block = block
         self.view = view
+        span = nil
+    }
+
+    /// - Parameter block: a multiple of `RunSpan.blockCount`.
+    @inlinable public init(block: UInt32, span: RunSpan) {
+        self.block = block
+        self.view = .empty
+        self.span = span
+    }
+
+    /// The last block.
+    @inlinable public var last: UInt32 { span == nil ? block : block &+ 15 }
+
+    /// The members in one of the blocks.
+    @inlinable public func view(ofBlock number: UInt32) -> BlockView {
+        span?.view(ofBlockAt: Int(number &- block)) ?? view
     }
 }
 

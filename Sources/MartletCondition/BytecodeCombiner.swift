@@ -2,8 +2,8 @@
 //
 // Combines the sets of one block by bytecode: conditions of more than five topics. A register is a
 // view; where an operand is the answer already (or with an empty set, and with a full one) the
-// register points to the operand and nothing is read. Lists stay lists as long as they are short.
-// Rests on `Program` and `BlockBuffer`.
+// register points to the operand and nothing is read. Lists stay lists as long as they are short;
+// runs become bitmaps first. Rests on `Program` and `BlockBuffer`.
 
 internal import MartletBits
 
@@ -15,6 +15,10 @@ final class BytecodeCombiner {
     /// because its target may be one of its operands, and then the two change places.
     private let buffers: UnsafeMutablePointer<BlockBuffer>
     private let bufferCount: Int
+    /// The slots' sets without runs, and memory for those that had them, made when first needed.
+    private let slots: UnsafeMutablePointer<BlockView>
+    private let slotBuffers: UnsafeMutablePointer<UnsafeMutablePointer<UInt64>?>
+    private let slotCount: Int
     private let kernels = BitKernels.current
 
     init(_ program: Program) {
@@ -24,17 +28,27 @@ final class BytecodeCombiner {
         bufferCount = program.registerCount + 1
         buffers = .allocate(capacity: bufferCount)
         for index in 0..<bufferCount { (buffers + index).initialize(to: BlockBuffer()) }
+        slotCount = program.topicCount + (program.usesUniverse ? 1 : 0)
+        slots = .allocate(capacity: slotCount)
+        slots.initialize(repeating: .empty, count: slotCount)
+        slotBuffers = .allocate(capacity: slotCount)
+        slotBuffers.initialize(repeating: nil, count: slotCount)
     }
 
     deinit {
+        slots.deallocate()
+        for slot in 0..<slotCount { slotBuffers[slot]?.deallocate() }
+        slotBuffers.deallocate()
         registers.deallocate()
         buffers.deinitialize(count: bufferCount)
         buffers.deallocate()
     }
 
     /// The result for one block.
-    func combine(_ views: UnsafePointer<BlockView>) -> (view: BlockView, count: Int) {
+    func combine(_ stored: UnsafePointer<BlockView>) -> (view: BlockView, count: Int) {
         let spare = bufferCount - 1
+        for slot in 0..<slotCount { slots[slot] = withoutRuns(stored[slot], slot) }
+        let views = UnsafePointer(slots)
         for instruction in program.instructions {
             let left = operand(instruction.left, views)
             let right = operand(instruction.right, views)
@@ -50,6 +64,20 @@ final class BytecodeCombiner {
         let view = operand(program.result, views)
         let count = view.count
         return (count == 0 ? .empty : view, count)
+    }
+
+    private func withoutRuns(_ view: BlockView, _ slot: Int) -> BlockView {
+        guard case .runs = view else { return view }
+        let words: UnsafeMutablePointer<UInt64>
+        if let made = slotBuffers[slot] {
+            words = made
+        } else {
+            let raw = UnsafeMutableRawPointer.allocate(byteCount: 4096, alignment: 64)
+            words = raw.initializeMemory(as: UInt64.self, repeating: 0, count: 512)
+            slotBuffers[slot] = words
+        }
+        view.write(toWords: words)
+        return .bitmap(UnsafePointer(words))
     }
 
     /// Where the memory of a result is.

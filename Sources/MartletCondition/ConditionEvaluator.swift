@@ -5,7 +5,9 @@
 // chase each other to the next block that all of them have (so a conjunction with one small topic
 // reads a few blocks of the large one); otherwise the lowest block of any cursor is next. Slots
 // that make no difference are never read. A condition over lists alone is not walked by blocks:
-// `ListMerger` has its whole answer at once. Rests on `BlockSource` and the combiners.
+// `ListMerger` has its whole answer at once. Counting, sixteen blocks are one step where all sets that
+// have members there have them as runs: the count is arithmetic on where runs begin and end, and no
+// block is looked at. Rests on `BlockSource` and the combiners.
 //
 // A slot reads ahead into its window: twice as many blocks as it used of the window before, so a
 // slot that is walked soon reads 64 at a time and one that is skipped through reads one.
@@ -26,6 +28,8 @@ public struct ConditionEvaluator<Source: BlockSource & ~Copyable>: ~Copyable {
     @usableFromInline let ahead: UnsafeMutablePointer<SourceBlock>
     /// What the combiner gets: each slot's set in the current block.
     @usableFromInline let views: UnsafeMutablePointer<BlockView>
+    /// What it gets instead: each active slot's span.
+    @usableFromInline let spans: UnsafeMutablePointer<UnsafeRawPointer>
     /// No result lies below this block that has not been yielded.
     @usableFromInline var from = 0
 
@@ -40,6 +44,7 @@ public struct ConditionEvaluator<Source: BlockSource & ~Copyable>: ~Copyable {
         ahead = .allocate(capacity: capacity * SlotWindow.capacity)
         views = .allocate(capacity: capacity)
         views.initialize(repeating: .empty, count: capacity)
+        spans = .allocate(capacity: capacity)
         for index in 0..<combiner.activeCount {
             guard let list = source.wholeList(slot: combiner.active[index]) else { break }
             combiner.give(list)
@@ -52,6 +57,7 @@ public struct ConditionEvaluator<Source: BlockSource & ~Copyable>: ~Copyable {
         windows.deallocate()
         ahead.deallocate()
         views.deallocate()
+        spans.deallocate()
     }
 
     /// Goes on at `block` or the first after it that has a result; blocks already passed do not
@@ -68,8 +74,11 @@ public struct ConditionEvaluator<Source: BlockSource & ~Copyable>: ~Copyable {
             return found
         }
         while let block = advance() {
+            fill(block)
             let (view, count) = combiner.combine(views, isWriting: true)
-            if count > 0 { return EvaluatedBlock(block: block, view: view, count: count) }
+            guard count > 0 else { continue }
+            return EvaluatedBlock(
+                block: UInt32(truncatingIfNeeded: block), view: view, count: count)
         }
         return nil
     }
@@ -83,17 +92,42 @@ public struct ConditionEvaluator<Source: BlockSource & ~Copyable>: ~Copyable {
             from = Int(UInt32.max)
             return total
         }
-        while advance() != nil {
+        while let block = advance() {
+            if block & 15 == 0, combiner.isCountingSpans, let count = countSpan(block) {
+                total &+= UInt64(count)
+                continue
+            }
+            fill(block)
             total &+= UInt64(combiner.combine(views, isWriting: false).count)
         }
         return total
     }
 
+    /// Members of the result in the span that begins at `block`; nil if a slot has other members there
+    /// than runs. Then only its cursor has moved to `block`.
+    @inlinable
+    mutating func countSpan(_ block: Int) -> Int? {
+        let end = block &+ RunSpan.blockCount
+        for index in 0..<combiner.activeCount {
+            let slot = combiner.active[index]
+            if heads[slot] < block { seek(slot, block) }
+            if heads[slot] >= end {
+                spans[index] = RunSpan.empty.address
+            } else {
+                let found = ahead[slot &* SlotWindow.capacity &+ windows[slot].at]
+                guard let span = found.span else { return nil }
+                spans[index] = span.address
+            }
+        }
+        from = end
+        return combiner.countSpans(spans)
+    }
+
     // MARK: Cursors
 
-    /// Moves to the next block that may have members, and fills `views`.
+    /// Moves to the next block that may have members.
     @inlinable
-    mutating func advance() -> UInt32? {
+    mutating func advance() -> Int? {
         var block = from
         if combiner.driverCount > 0 {
             var isAgreed = false
@@ -118,33 +152,37 @@ public struct ConditionEvaluator<Source: BlockSource & ~Copyable>: ~Copyable {
             }
             guard block < Int.max else { return nil }
         }
+        from = block &+ 1
+        return block
+    }
+
+    /// Fills `views`.
+    @inlinable
+    mutating func fill(_ block: Int) {
         for index in 0..<combiner.activeCount {
             let slot = combiner.active[index]
             if heads[slot] < block { seek(slot, block) }
             if heads[slot] == block {
-                let at = windows[slot].at
-                let blocks = ahead + slot &* SlotWindow.capacity
-                views[slot] = blocks[at].view
+                let found = ahead + (slot &* SlotWindow.capacity &+ windows[slot].at)
+                views[slot] = found.pointee.view(ofBlock: UInt32(truncatingIfNeeded: block))
             } else {
                 views[slot] = .empty
             }
         }
-        from = block &+ 1
-        return UInt32(truncatingIfNeeded: block)
     }
 
-    /// Moves a slot's cursor to the first block not below `block`.
+    /// Moves a slot's cursor to the first block not below `block`. In a span that is `block`, as a slot
+    /// may have members in any of its blocks.
     @inlinable
     mutating func seek(_ slot: Int, _ block: Int) {
         let blocks = ahead + slot &* SlotWindow.capacity
         let end = windows[slot].count
-        var at = windows[slot].at &+ 1
+        var at = windows[slot].at
         while at < end {
-            let found = Int(blocks[at].block)
-            if found >= block {
+            if Int(blocks[at].last) >= block {
+                windows[slot].used &+= at == windows[slot].at ? 0 : 1
                 windows[slot].at = at
-                windows[slot].used &+= 1
-                heads[slot] = found
+                heads[slot] = max(Int(blocks[at].block), block)
                 return
             }
             at &+= 1
@@ -161,11 +199,12 @@ public struct ConditionEvaluator<Source: BlockSource & ~Copyable>: ~Copyable {
         let count = source.readBlocks(slot: slot, from: UInt32(clamping: block), into: target)
         var previous = block &- 1
         for index in 0..<count {
-            precondition(Int(target[index].block) > previous, "A source's blocks ascend.")
-            previous = Int(target[index].block)
+            let first = index == 0 ? target[0].last : target[index].block
+            precondition(Int(first) > previous, "A source's blocks ascend.")
+            previous = Int(target[index].last)
         }
         windows[slot] = SlotWindow(at: 0, count: count, used: 1)
-        heads[slot] = count == 0 ? Int.max : Int(target[0].block)
+        heads[slot] = count == 0 ? Int.max : max(Int(target[0].block), block)
     }
 }
 

@@ -2,15 +2,16 @@
 //
 // The whole answer of a condition all of whose sets are short lists of ordinals: one merge over all
 // blocks. Such lists have a few elements a block, and going block by block would cost more than the
-// elements do. Rests on `TruthTable` and the kernels.
+// elements do. The number that one or two lists have is arithmetic on what they have in common, which
+// needs no merge. Rests on `TruthTable` and the kernels.
 
 internal import MartletBits
 
 /// Merges lists through a truth table of at most five inputs.
 final class ListMerger {
-    private let bits: UInt32
-    /// The lists, copied and each followed by the sentinel.
-    private var copies: [UnsafePointer<UInt32>] = []
+    private let bits: UInt64
+    /// As they were given, each valid as long as the source's transaction.
+    private var lists: [UnsafeRawBufferPointer] = []
     private var elements = 0
     /// Matching ordinals, once they have been asked for; the number of those that matched.
     private var result: UnsafeMutablePointer<UInt32>?
@@ -18,32 +19,21 @@ final class ListMerger {
     /// Results that have been yielded or skipped.
     private var passed = 0
 
-    /// - Parameter table: over the slots whose lists will be given, in that order.
-    init(_ table: TruthTable) { bits = table.bits }
+    /// - Parameter bits: the table over the slots whose lists will be given, in that order.
+    init(_ bits: UInt64) { self.bits = bits }
 
-    deinit {
-        for copy in copies { copy.deallocate() }
-        result?.deallocate()
-    }
+    deinit { result?.deallocate() }
 
-    var listCount: Int { copies.count }
+    var listCount: Int { lists.count }
 
     func give(_ list: UnsafeRawBufferPointer) {
-        let count = list.count / 4
-        let copy = UnsafeMutablePointer<UInt32>.allocate(capacity: count + 1)
-        for index in 0..<count {
-            (copy + index).initialize(
-                to: UInt32(
-                    littleEndian: list.loadUnaligned(fromByteOffset: index * 4, as: UInt32.self)))
-        }
-        (copy + count).initialize(to: BitKernels.sentinel)
-        copies.append(UnsafePointer(copy))
-        elements += count
+        lists.append(list)
+        elements += list.count / 4
     }
 
     /// Results from `block` on, none of which has been yielded.
     func count(from block: Int) -> UInt64 {
-        if result == nil, block == 0 { return UInt64(merge(into: nil)) }
+        if result == nil, block == 0 { return UInt64(countAll()) }
         skip(to: block)
         return UInt64(resultCount - passed)
     }
@@ -71,9 +61,36 @@ final class ListMerger {
         while passed < resultCount, Self.block(result![passed]) < block { passed += 1 }
     }
 
+    private func countAll() -> Int {
+        guard lists.count <= 2 else { return merge(into: nil) }
+        let counts = lists.map { $0.count / 4 }
+        if counts.count == 1 { return bits & 0b10 != 0 ? counts[0] : 0 }
+        let common = BitKernels.current.countCommon(lists[0], lists[1])
+        return (bits & 0b0010 != 0 ? counts[0] - common : 0)
+            + (bits & 0b0100 != 0 ? counts[1] - common : 0) + (bits & 0b1000 != 0 ? common : 0)
+    }
+
+    /// Merges copies of the lists, each followed by the sentinel.
     private func merge(into target: UnsafeMutablePointer<UInt32>?) -> Int {
-        copies.withUnsafeBufferPointer {
-            BitKernels.merge(truthTable: bits, lists: $0, into: target)
+        withUnsafeTemporaryAllocation(of: UInt32.self, capacity: elements + lists.count) { copies in
+            withUnsafeTemporaryAllocation(
+                of: UnsafePointer<UInt32>.self, capacity: lists.count
+            ) { starts in
+                var at = copies.baseAddress!
+                for (index, list) in lists.enumerated() {
+                    starts[index] = UnsafePointer(at)
+                    let count = list.count / 4
+                    if let start = list.baseAddress {
+                        UnsafeMutableRawPointer(at).copyMemory(from: start, byteCount: count * 4)
+                    }
+                    for index in 0..<count { at[index] = UInt32(littleEndian: at[index]) }
+                    at[count] = BitKernels.sentinel
+                    at += count + 1
+                }
+                return BitKernels.merge(
+                    truthTable: UInt32(truncatingIfNeeded: bits),
+                    lists: UnsafeBufferPointer(starts), into: target)
+            }
         }
     }
 

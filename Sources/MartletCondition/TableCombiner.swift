@@ -13,7 +13,8 @@
 // 5. A list whose elements all match, or none of them, whatever else they are in: the table is taken
 //    without it, and the elements are set or cleared in the result afterwards. Counting, the last
 //    of these lists is only looked up.
-// 6. Otherwise lists are scattered into bitmaps and the fused kernel reads every word once.
+// 6. Otherwise lists and runs become bitmaps and the fused kernel reads every word once. (Counting,
+//    the evaluator has done with runs alone before any block comes here.)
 //
 // Rests on `TruthTable` and the kernels.
 
@@ -54,6 +55,8 @@ final class TableCombiner {
 
     private static let inputsMax = 6
     private static let resultBuffer = 6
+    /// Elements that are looked up or merged one by one; one more is written than is kept.
+    private static let listMax = max(Tuning.lookupsMax, Tuning.mergedElementsMax)
 
     init(_ table: TruthTable) {
         self.table = table
@@ -64,7 +67,7 @@ final class TableCombiner {
         foldings.initialize(repeating: Folding(), count: count)
         buffers = .allocate(capacity: Self.inputsMax + 1)
         buffers.initialize(repeating: nil, count: Self.inputsMax + 1)
-        list = .allocate(capacity: BlockGeometry.bitsPerBlock)
+        list = .allocate(capacity: Self.listMax + 1)
         inputs = .allocate(capacity: Self.inputsMax)
         inputWords = .allocate(capacity: Self.inputsMax)
         aside = .allocate(capacity: Self.inputsMax)
@@ -147,7 +150,7 @@ final class TableCombiner {
         var elements = 0
         var listCount = 0
         for index in 0..<inputCount {
-            guard let count = inputs[index].knownCount else { continue }
+            guard let count = inputs[index].listCount else { continue }
             listCount &+= 1
             elements &+= count
             let others = ~TruthTable.pattern(index) & TruthTable.mask(inputCount)
@@ -183,10 +186,15 @@ final class TableCombiner {
                         isMember = words[bit &>> 6] &>> UInt64(bit & 63) & 1 != 0
                     } else if index == driver {
                         isMember = true
+                    } else if case .runs(let toggles) = inputs[index] {
+                        while at[index] < toggles.count, Int(toggles[at[index]]) <= bit {
+                            at[index] &+= 1
+                        }
+                        isMember = at[index] & 1 != 0
                     } else {
                         // Both lists ascend, so each is walked once.
                         let other = inputs[index]
-                        let end = other.knownCount ?? 0
+                        let end = other.listCount ?? 0
                         while at[index] < end, other.listBit(at[index]) < bit { at[index] &+= 1 }
                         isMember = at[index] < end && other.listBit(at[index]) == bit
                     }
@@ -215,7 +223,7 @@ final class TableCombiner {
                 for index in 0..<inputs.count where heads[index].bit == lowest {
                     assignment |= 1 &<< UInt64(index)
                     let next = heads[index].at &+ 1
-                    let end = inputs[index].knownCount ?? 0
+                    let end = inputs[index].listCount ?? 0
                     heads[index] = (next, next < end ? inputs[index].listBit(next) : Int.max)
                 }
                 list[count] = UInt16(truncatingIfNeeded: lowest)
@@ -231,7 +239,7 @@ final class TableCombiner {
     ) -> (view: BlockView, count: Int) {
         var (inputCount, bits, asideCount) = (inputCount, bits, 0)
         for index in stride(from: inputCount &- 1, through: 0, by: -1) {
-            guard inputs[index].knownCount != nil else { continue }
+            guard inputs[index].listCount != nil else { continue }
             let inside = TruthTable.pattern(index) & TruthTable.mask(inputCount)
             guard bits & inside == 0 || bits & inside == inside else { continue }
             aside[asideCount] = Aside(list: inputs[index], isMatching: bits & inside != 0)

@@ -95,7 +95,8 @@ final class StoredBlock {
     let view: BlockView
     private let memory: UnsafeMutableRawBufferPointer
 
-    /// - Parameter form: 0 list, 1 wide list, otherwise bitmap; lists only up to 500 members.
+    /// - Parameter form: 0 list, 1 wide list, 3 runs, otherwise bitmap; lists only up to 500 members,
+    ///   runs only up to 1000.
     init(block: UInt32, bits: [Int], form: Int) {
         self.block = block
         memory = .allocate(byteCount: 4096, alignment: 64)
@@ -110,6 +111,10 @@ final class StoredBlock {
             let list = memory.bindMemory(to: UInt32.self)
             for (index, bit) in bits.enumerated() { list[index] = block << 15 | UInt32(bit) }
             view = .wideList(UnsafeRawBufferPointer(rebasing: memory[..<(bits.count * 4)]))
+        } else if form == 3, case let toggles = Self.toggles(of: bits), toggles.count <= 2000 {
+            let target = memory.bindMemory(to: UInt16.self)
+            for (index, toggle) in toggles.enumerated() { target[index] = UInt16(toggle) }
+            view = .runs(UnsafeBufferPointer(rebasing: target[..<toggles.count]))
         } else {
             let words = memory.bindMemory(to: UInt64.self)
             for bit in bits { words[bit / 64] |= 1 << UInt64(bit % 64) }
@@ -118,6 +123,19 @@ final class StoredBlock {
     }
 
     deinit { memory.deallocate() }
+
+    /// Where runs begin, and the first bits behind them.
+    static func toggles(of bits: [Int]) -> [Int] {
+        var toggles: [Int] = []
+        for bit in bits {
+            if toggles.last == bit {
+                toggles[toggles.count - 1] += 1
+            } else {
+                toggles += [bit, bit + 1]
+            }
+        }
+        return toggles
+    }
 }
 
 /// The sets of numbered topics over a few blocks, and the universe.
@@ -138,7 +156,7 @@ final class Model {
             for index in blocks.indices {
                 let start = index * BlockGeometry.bitsPerBlock
                 let all = start..<start + BlockGeometry.bitsPerBlock
-                switch Int.random(in: 0..<8, using: &random) {
+                switch Int.random(in: 0..<9, using: &random) {
                 case 0, 1: break
                 case 2: set[Int.random(in: all, using: &random)] = true
                 case 3: for _ in 0..<30 { set[Int.random(in: all, using: &random)] = true }
@@ -147,6 +165,11 @@ final class Model {
                     for _ in 0..<400 { set[start + Int.random(in: 0..<600, using: &random)] = true }
                 case 5: for at in all { set[at] = random.next() % 3 == 0 }
                 case 6: for at in all { set[at] = random.next() % 32 != 0 }
+                case 7:
+                    for _ in 0..<8 {
+                        let first = Int.random(in: all, using: &random)
+                        for at in first..<min(first + 3000, all.upperBound) { set[at] = true }
+                    }
                 default: for at in all { set[at] = true }
                 }
             }
@@ -172,7 +195,7 @@ final class Model {
             if bits.isEmpty { continue }
             result.append(
                 StoredBlock(
-                    block: block, bits: bits, form: Int.random(in: 0..<3, using: &random)))
+                    block: block, bits: bits, form: Int.random(in: 0..<4, using: &random)))
         }
         return result
     }
