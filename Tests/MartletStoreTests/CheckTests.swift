@@ -248,11 +248,33 @@ struct Damage: CustomTestStringConvertible, Sendable {
         Damage(
             "set of no kind", "sets", set(0xC000_0000, 0), [.setWithoutOwner],
             .put(little(0 as UInt16))),
-        Damage("everyone without one", "sets", set(0x8000_0000, 0), [.standingSet], .clearBit(0)),
+        // Everyone is a span of runs: 32 bytes of ends, then 0, 5, 7 and 700.
         Damage(
-            "everyone with one who left", "sets", set(0x8000_0000, 0), [.standingSet], .setBit(5)),
+            "everyone without one", "sets", set(0x8000_0000, 0), [.standingSet],
+            .patch(32, little(1 as UInt16))),
+        Damage(
+            "everyone with one who left", "sets", set(0x8000_0000, 0), [.standingSet],
+            .patch(34, little(6 as UInt16))),
+        Damage("span cut off", "sets", set(0x8000_0000, 0), [.setForm], .dropLast(2)),
+        Damage(
+            "span with half a run", "sets", set(0x8000_0000, 0), [.setForm],
+            .patch(0, little(3 as UInt16))),
+        Damage(
+            "span whose runs do not ascend", "sets", set(0x8000_0000, 0), [.setForm],
+            .patch(34, little(8 as UInt16))),
+        Damage(
+            "span past a block", "sets", set(0x8000_0000, 0), [.setForm],
+            .patch(38, little(32_641 as UInt16))),
+        Damage(
+            "block beside its span", "sets", set(0x8000_0000, 15), [.setForm],
+            .put(little(0 as UInt16))),
+        Damage(
+            "span that begins between others", "sets", set(0x8000_0000, 16 + 1), [.setForm],
+            .put([UInt8](repeating: 0, count: 63))),
         Damage("platform gone", "sets", set(0x9000_0001, 0), [.standingSet], .delete),
-        Damage("app without one", "sets", set(0xA000_0000, 0), [.standingSet], .clearBit(0)),
+        Damage(
+            "app without one", "sets", set(0xA000_0000, 0), [.standingSet],
+            .patch(32, little(1 as UInt16))),
         Damage(
             "reverse index without a topic", "instanceTopics", o(9), [.reverseIndex], .prefix(4)),
         Damage("reverse index gone", "instanceTopics", o(699), [.reverseIndex], .delete),

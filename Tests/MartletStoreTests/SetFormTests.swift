@@ -6,6 +6,7 @@
 import Foundation
 import MartletBase
 import MartletBits
+import MartletCondition
 import MartletEngine
 import MartletStore
 import Testing
@@ -21,7 +22,10 @@ struct SetFormTests {
             for block in Array(0..<UInt32(blocks)) + [.max] {
                 guard let value = try raw.get("sets", prefix + big(block)) else { continue }
                 forms.append(
-                    block == .max ? "small" : value.count == 4080 ? "bitmap" : "list")
+                    block == .max
+                        ? "small"
+                        : value.count == 4080
+                            ? "bitmap" : value.count % 2 == 0 ? "list" : "runs")
             }
         }
         return forms
@@ -34,7 +38,7 @@ struct SetFormTests {
         let bench = try Bench(mapBytes: 1 << 26)
         let project = try bench.project("tides")
         // Across the boundary of a block: 32,640 are the first block's.
-        let instances = try bench.register(35_700, in: "tides")
+        let instances = try bench.register(38_400, in: "tides")
         #expect(instances.allSatisfy { $0.ordinal.isUsable })
         #expect(instances[32_639].ordinal.rawValue == 32_639)
         #expect(instances[32_640].ordinal.rawValue == 32_768)
@@ -58,18 +62,28 @@ struct SetFormTests {
             let all = try bench.store.read { (transaction) throws in
                 try Audience(of: "!('dogs' in topics)", in: project, SharedPrograms(), transaction)
             }
-            #expect(all.total == UInt64(35_700 - members.count), sourceLocation: location)
+            #expect(all.total == UInt64(38_400 - members.count), sourceLocation: location)
             try bench.expectClean(location)
         }
+        // Every second of them, as neighbours would be kept as runs.
+        func scattered(_ range: some Sequence<Int>) -> [Int] {
+            range.map { $0 < 10_000 ? 2 * $0 + 1 : $0 < 33_000 ? $0 : 2 * $0 - 32_999 }
+        }
         func join(_ range: some Sequence<Int>) throws {
-            let indices = Array(range)
+            let indices = scattered(range)
             members.formUnion(indices)
             try bench.change(.subscribe, "dogs", indices.map { instances[$0] }, in: project)
         }
         func leave(_ range: some Sequence<Int>) throws {
-            let indices = Array(range)
+            let indices = scattered(range)
             members.subtract(indices)
             try bench.change(.unsubscribe, "dogs", indices.map { instances[$0] }, in: project)
+        }
+        func leaveAll() throws {
+            try bench.change(
+                .unsubscribe, "dogs", members.sorted().map { instances[$0] }, in: project)
+            members = []
+            #expect(try forms(bench, topic: 1, blocks: 2) == [])
         }
         try join(0..<440)
         try join(32_639..<32_647)
@@ -89,8 +103,7 @@ struct SetFormTests {
         try expect(["small"])
         try join([5_583])
         try expect(["small"])
-        try leave(members)
-        #expect(try forms(bench, topic: 1, blocks: 2) == [])
+        try leaveAll()
         // The lists of blocks.
         try join(33_000..<35_640)
         try expect(["bitmap"])
@@ -110,10 +123,152 @@ struct SetFormTests {
         try expect(["list", "bitmap"])
         try leave([7])
         try expect(["small"])
-        try leave(members)
-        #expect(try forms(bench, topic: 1, blocks: 2) == [])
+        try leaveAll()
         try join([3])
         try expect(["small"])
+    }
+
+    @Test(
+        "TOP-1 CON-1: a topic of subscribers that lie together is one row of runs, falls apart where they are many, and comes together again"
+    )
+    func runs() throws {
+        let bench = try Bench(mapBytes: 1 << 26)
+        let project = try bench.project("tides")
+        let instances = try bench.register(36_000, in: "tides")
+        var members = Set<Int>()
+        func expect(_ expected: [String], _ location: SourceLocation = #_sourceLocation) throws {
+            #expect(try forms(bench, topic: 0, blocks: 2) == expected, sourceLocation: location)
+            let tokens = try bench.members(of: "dogs", in: project)
+            #expect(
+                tokens == members.sorted().map { instances[$0].token }, sourceLocation: location)
+            for (condition, count) in [
+                ("'dogs' in topics", members.count),
+                ("!('dogs' in topics)", 36_000 - members.count),
+            ] {
+                let total = try bench.store.read { (transaction) throws in
+                    try Audience(of: condition, in: project, SharedPrograms(), transaction).total
+                }
+                #expect(total == UInt64(count), sourceLocation: location)
+            }
+            try bench.expectClean(location)
+        }
+        func join(_ indices: some Sequence<Int>) throws {
+            members.formUnion(indices)
+            try bench.change(.subscribe, "dogs", indices.map { instances[$0] }, in: project)
+        }
+        func leave(_ indices: some Sequence<Int>) throws {
+            members.subtract(indices)
+            try bench.change(.unsubscribe, "dogs", indices.map { instances[$0] }, in: project)
+        }
+        try join(100..<2144)
+        try expect(["small"])
+        try join([2144])
+        try expect(["runs"])
+        // Across the boundary of a block, and at its borders.
+        try join(32_000..<34_000)
+        try join([0])
+        try expect(["runs"])
+        // The 33rd run of the first block.
+        try leave(stride(from: 110, to: 110 + 29 * 10, by: 10))
+        try expect(["runs"])
+        try leave([500])
+        try expect(["bitmap", "bitmap"])
+        // The second block has few, the first still too many.
+        try join(34_100..<34_110)
+        try expect(["bitmap", "bitmap"])
+        try leave(100..<2145)
+        try leave(32_000..<32_640)
+        try expect(["runs"])
+        try leave(33_000..<34_000)
+        try expect(["small"])
+        try leave(members.sorted())
+        #expect(try forms(bench, topic: 0, blocks: 2) == [])
+    }
+
+    @Test(
+        "CON-1 CON-4: sets over several spans match as a model says, whatever is added and removed")
+    func spans() throws {
+        let bench = try Bench(mapBytes: 1 << 26)
+        let project = try bench.project("tides")
+        var random = SeededGenerator(seed: 20_261_122)
+        let sets: [InstanceSet] = [
+            .topic(TopicNumber(7)), .topic(TopicNumber(8)), .topic(TopicNumber(9)), .everyone,
+        ]
+        var models = [Set<UInt32>](repeating: [], count: 4)
+        // Two whole spans and a part of a third.
+        func ordinal() -> UInt32 {
+            UInt32(random.next() % 36) << 15 | UInt32(random.next() % 32_640)
+        }
+        let conditions: [(String, @Sendable (UInt32, [Set<UInt32>]) -> Bool)] = [
+            ("'A' in topics", { $1[0].contains($0) }),
+            ("'A' in topics && 'B' in topics", { $1[0].contains($0) && $1[1].contains($0) }),
+            ("!('A' in topics)", { !$1[0].contains($0) }),
+            (
+                "'A' in topics && ('B' in topics || !('C' in topics))",
+                { $1[0].contains($0) && ($1[1].contains($0) || !$1[2].contains($0)) }
+            ),
+        ]
+        for round in 0..<160 {
+            let slot = Int(random.next() % 3)
+            var some: Set<UInt32> = []
+            switch random.next() % 5 {
+            case 0: some = [ordinal()]
+            case 1: for _ in 0..<200 { some.insert(ordinal()) }
+            case 2 where round > 20: some = Set(models[slot].sorted().prefix(4000))
+            default:
+                let first = ordinal()
+                some = Set(
+                    (first..<first + UInt32(random.next() % 60_000)).filter { Ordinal($0).isUsable }
+                )
+            }
+            let isAdding = random.next() % 3 != 0
+            let sorted = some.sorted()
+            let changed = try bench.store.write { (transaction) throws(StorageError) in
+                isAdding
+                    ? try transaction.add(sorted, to: sets[slot], in: project)
+                    : try transaction.remove(sorted, from: sets[slot], in: project)
+            }
+            let before = models[slot].count
+            if isAdding { models[slot].formUnion(some) } else { models[slot].subtract(some) }
+            #expect(changed == abs(models[slot].count - before))
+            if isAdding {
+                // Nobody subscribes who is not there.
+                _ = try bench.store.write { (transaction) throws(StorageError) in
+                    try transaction.add(sorted, to: .everyone, in: project)
+                }
+                models[3].formUnion(some)
+            }
+            guard round % 8 == 7 else { continue }
+            for (text, value) in conditions {
+                let condition = try Condition(parsing: text)
+                let expected = models[3].filter { value($0, models) }
+                let slots =
+                    condition.topics.map { sets[Int($0.text.utf8.first!) - 65] } + [.everyone]
+                try bench.store.read { (transaction) throws in
+                    var counter = ConditionEvaluator(
+                        condition, source: try transaction.blocks(of: slots, in: project))
+                    #expect(counter.count() == UInt64(expected.count))
+                    var writer = ConditionEvaluator(
+                        condition, source: try transaction.blocks(of: slots, in: project))
+                    var found: [UInt32] = []
+                    while let block = writer.next() {
+                        block.view.forEachBit { found.append(block.block << 15 | UInt32($0)) }
+                    }
+                    #expect(found == expected.sorted())
+                    // One block after the other, from anywhere.
+                    var source = try transaction.blocks(of: [sets[slot]], in: project)
+                    let from = ordinal() >> 15
+                    let next = source.nextBlock(slot: 0, from: from)
+                    let first = models[slot].filter { $0 >> 15 >= from }.min()
+                    #expect(next?.block == first.map { $0 >> 15 })
+                    #expect(
+                        next?.view.count
+                            == first.map { first in models[slot].count { $0 >> 15 == first >> 15 } }
+                    )
+                    try source.finish()
+                }
+            }
+        }
     }
 
     @Test("CON-1 TOP-1: topics that pass back and forth between the forms match as a model says")

@@ -110,12 +110,16 @@ extension Checker {
     private func isInactive(
         _ ordinal: UInt32, in project: ProjectNumber
     ) throws(StorageError) -> Bool {
-        let set = SetKey.number(of: .inactive)
         let block = ordinal >> BlockGeometry.strideShift
-        guard let found = try raw.get(.sets, .block(block, of: set, in: project)),
-            found.count % 2 == 0
-        else { return false }
-        return BlockView.stored(found).contains(bit: Int(ordinal & BlockGeometry.bitMask))
+        do throws(StorageError) {
+            let view = try transaction.storedView(
+                ofBlock: block, of: SetKey.number(of: .inactive), in: project)
+            return view.contains(bit: Int(ordinal & BlockGeometry.bitMask))
+        } catch {
+            // A damaged form is noted where the sets are looked at.
+            guard error.code == 0 else { throw error }
+            return false
+        }
     }
 
     /// That something which is to happen has its row.

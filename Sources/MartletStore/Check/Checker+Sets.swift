@@ -65,7 +65,8 @@ extension Checker {
     private struct SetWalk {
         var number: UInt32
         var rowCount = 0
-        var hasSmallForm = false
+        /// The last block of the span of runs that went by last.
+        var spanEnd: UInt32?
         /// Members that may be in it.
         var members: UInt64 = 0
         /// A form that cannot be read: what is missing then is no second problem.
@@ -132,6 +133,14 @@ extension Checker {
             walk.isDamaged = true
             return
         }
+        if let end = walk.spanEnd, !isSmallForm, block <= end {
+            note(.setForm, "\(Self.name(set)), block \(block), is in a span too")
+            walk.isDamaged = true
+            return
+        }
+        if !isSmallForm, entry.value.count & 1 != 0 {
+            walk.spanEnd = block | UInt32(RunSpan.blockCount - 1)
+        }
         guard let ordinals = Self.ordinals(entry.value, block: block) else {
             note(.setForm, "\(Self.name(set)), block \(block), of \(entry.value.count) bytes")
             walk.isDamaged = true
@@ -189,6 +198,17 @@ extension Checker {
             else { return nil }
             ordinals = (0..<value.count / 4).map {
                 value.loadLittleEndian(UInt32.self, at: $0 * 4)
+            }
+        } else if value.count & 1 != 0 {
+            guard block == RunSpan.start(ofBlock: block), let span = RunSpan(checking: value),
+                span.toggleCount <= RunSpan.togglesMax, block <= BlockGeometry.blockMax
+            else { return nil }
+            for index in 0..<RunSpan.blockCount {
+                guard span.isAscending(inBlockAt: index) else { return nil }
+                span.view(ofBlockAt: index).forEachBit { bit in
+                    ordinals.append(
+                        (block + UInt32(index)) << BlockGeometry.strideShift | UInt32(bit))
+                }
             }
         } else if value.count == BlockGeometry.bytesPerBlock {
             for word in 0..<BlockGeometry.wordsPerBlock {

@@ -19,7 +19,7 @@
 //  instances       p ‖ o                      instance record
 //  topics          p ‖ t                      u64 subscribers ‖ name
 //  topicNames      p ‖ name*                  u32 t ‖ name            * names over 440 bytes: below
-//  sets            p ‖ set u32 ‖ block u32    one block of a set      (see `SetKey`)
+//  sets            p ‖ set u32 ‖ block u32    block or span of a set  (see `SetKey`)
 //  instanceTopics  p ‖ o                      sorted u32 list of t
 //  groups          p ‖ key (24 bytes)         group record: text name ‖ u32 o of each member
 //  groupNames      p ‖ name                   key
@@ -64,9 +64,14 @@
 // has a byte more, so that it comes right behind.
 //
 // Blocks of a set. An ordinal's block is its upper 17 bits. A value of 4080 bytes is a bitmap (with
-// LMDB's page header exactly one overflow page); any other is a sorted list of u16 bit positions, of
-// at most 500. A topic of at most 2044 subscribers lies under the block number 0xFFFFFFFF alone, as a
+// LMDB's page header exactly one overflow page); any other even number of bytes is a sorted list of
+// u16 bit positions, of at most 500. An odd number of bytes are the runs of sixteen blocks in one row
+// (`RunSpan`), under the number of the first, which is a multiple of 16; then none of them has a row of
+// its own. A topic of at most 2044 subscribers lies under the block number 0xFFFFFFFF alone, as a
 // sorted list of u32 ordinals, read in one piece instead of a row a block.
+//
+// Members that lie together are a run: everybody, an app's instances, those who came at the same
+// time. Half a million of them are one row of 67 bytes, where bitmaps took sixteen pages.
 //
 // LMDB's keys have at most 511 bytes and topic names up to 900: a name of more than 440 bytes is
 // keyed by its first 440 bytes and the SHA-256 of the whole; the value has the name.

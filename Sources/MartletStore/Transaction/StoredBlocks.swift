@@ -19,7 +19,10 @@ struct SetReader {
     private let list: UnsafeRawBufferPointer?
     /// Bytes of the list that are behind us.
     private var passed = 0
-    private let cursor: OpaquePointer?
+    private let raw: RawTransaction?
+    /// Opened with the first row that is asked for: of the sets that a condition could read, it reads
+    /// those that make a difference.
+    private var cursor: OpaquePointer?
     /// Project and set, as the first eight bytes of a key are read.
     private let prefix: UInt64
     /// The block that was handed out last.
@@ -32,16 +35,12 @@ struct SetReader {
     /// - Parameter list: must be whole ordinals; a last piece of one is left out.
     init(small list: UnsafeRawBufferPointer) {
         self.list = UnsafeRawBufferPointer(rebasing: list[..<(list.count & ~3)])
-        cursor = nil
+        raw = nil
         prefix = 0
     }
 
-    init(_ raw: RawTransaction, project: ProjectNumber, set: UInt32) throws(StorageError) {
-        var opened: OpaquePointer?
-        try check(
-            mdb_cursor_open(raw.transaction, raw.handles[Table.sets.rawValue], &opened),
-            "cursor sets")
-        cursor = opened
+    init(_ raw: RawTransaction, project: ProjectNumber, set: UInt32) {
+        self.raw = raw
         prefix = UInt64(project.rawValue) << 32 | UInt64(set)
         list = nil
     }
@@ -53,14 +52,27 @@ struct SetReader {
     /// The list, if this set is one and nothing was read of it.
     var wholeList: UnsafeRawBufferPointer? { passed == 0 && last == nil ? list : nil }
 
-    /// The first block not below `block`, which may be the one handed out last.
-    mutating func next(from block: UInt32) -> SourceBlock? {
-        if let last, last.block >= block { return last }
-        var found = SourceBlock(block: 0, view: .empty)
-        let count = withUnsafeMutablePointer(to: &found) {
-            read(from: block, into: UnsafeMutableBufferPointer(start: $0, count: 1))
+    /// The first block not below `block` that has members, which may be the one handed out last.
+    mutating func next(from block: UInt32) -> (block: UInt32, view: BlockView)? {
+        var block = block
+        while true {
+            var found = SourceBlock(block: 0, view: .empty)
+            if let last, last.last >= block {
+                found = last
+            } else {
+                let count = withUnsafeMutablePointer(to: &found) {
+                    read(from: block, into: UnsafeMutableBufferPointer(start: $0, count: 1))
+                }
+                guard count > 0 else { return nil }
+            }
+            guard found.span != nil else { return (found.block, found.view) }
+            for number in max(found.block, block)...found.last {
+                let view = found.view(ofBlock: number)
+                if case .empty = view { continue }
+                return (number, view)
+            }
+            block = found.last + 1
         }
-        return count == 0 ? nil : found
     }
 
     /// The blocks not below `block`, which is above the one handed out last.
@@ -82,12 +94,12 @@ struct SetReader {
     private mutating func step(
         from block: UInt32, into target: UnsafeMutableBufferPointer<SourceBlock>
     ) -> Int {
-        guard !isEnded, let cursor else { return 0 }
+        guard !isEnded, let cursor = openedCursor() else { return 0 }
         var key = MDB_val()
         var value = MDB_val()
         var code = isStarted ? mdb_cursor_get(cursor, &key, &value, MDB_NEXT) : MDB_NOTFOUND
         // Far behind is what the step found, or there was nothing to step from.
-        if !isStarted || (code == 0 && Self.isBelow(key, prefix, block)) {
+        if !isStarted || (code == 0 && Self.isBelow(key, value, prefix, block)) {
             code = Self.seek(cursor, prefix, block, &key, &value)
             isStarted = true
         }
@@ -96,8 +108,16 @@ struct SetReader {
             guard key.mv_size == 12, Self.prefix(key) == prefix else { break }
             let found = Self.block(key)
             guard found != SetKey.smallTopicBlock else { break }
-            target[count] = SourceBlock(
-                block: found, view: .stored(UnsafeRawBufferPointer(value)))
+            let bytes = UnsafeRawBufferPointer(value)
+            if bytes.count & 1 == 0 {
+                target[count] = SourceBlock(block: found, view: .stored(bytes))
+            } else if found == RunSpan.start(ofBlock: found), let span = RunSpan(checking: bytes) {
+                target[count] = SourceBlock(block: found, span: span)
+            } else {
+                failure = .damagedSpan
+                code = MDB_NOTFOUND
+                break
+            }
             count &+= 1
             if count == target.count { return count }
             code = mdb_cursor_get(cursor, &key, &value, MDB_NEXT)
@@ -107,7 +127,38 @@ struct SetReader {
         return count
     }
 
+    private mutating func openedCursor() -> OpaquePointer? {
+        if let cursor { return cursor }
+        guard let raw else { return nil }
+        let code = mdb_cursor_open(
+            raw.transaction, raw.handles[Table.sets.rawValue], &cursor)
+        guard code == 0 else {
+            failure = MartletStore.failure("cursor sets", code)
+            isEnded = true
+            return nil
+        }
+        return cursor
+    }
+
+    /// Moves to the first row that has a block not below `block`.
     private static func seek(
+        _ cursor: OpaquePointer, _ prefix: UInt64, _ block: UInt32, _ key: inout MDB_val,
+        _ value: inout MDB_val
+    ) -> Int32 {
+        var code = find(cursor, prefix, block, &key, &value)
+        let first = RunSpan.start(ofBlock: block)
+        if block == first || (code == 0 && isAt(key, prefix, block)) { return code }
+        // The row before may be a span that has the block.
+        code =
+            code == 0 || code == MDB_NOTFOUND
+            ? find(cursor, prefix, first, &key, &value) : code
+        while code == 0, isBelow(key, value, prefix, block) {
+            code = mdb_cursor_get(cursor, &key, &value, MDB_NEXT)
+        }
+        return code
+    }
+
+    private static func find(
         _ cursor: OpaquePointer, _ prefix: UInt64, _ block: UInt32, _ key: inout MDB_val,
         _ value: inout MDB_val
     ) -> Int32 {
@@ -118,9 +169,17 @@ struct SetReader {
         }
     }
 
-    /// Whether a key is of this set and of a block before `block`.
-    private static func isBelow(_ key: MDB_val, _ prefix: UInt64, _ block: UInt32) -> Bool {
-        key.mv_size == 12 && Self.prefix(key) == prefix && Self.block(key) < block
+    /// Whether a row is of this set and of blocks before `block`.
+    private static func isBelow(
+        _ key: MDB_val, _ value: MDB_val, _ prefix: UInt64, _ block: UInt32
+    ) -> Bool {
+        guard key.mv_size == 12, Self.prefix(key) == prefix else { return false }
+        let last = Self.block(key) &+ UInt32(value.mv_size & 1 == 0 ? 0 : RunSpan.blockCount - 1)
+        return last < block
+    }
+
+    private static func isAt(_ key: MDB_val, _ prefix: UInt64, _ block: UInt32) -> Bool {
+        key.mv_size == 12 && Self.prefix(key) == prefix && Self.block(key) == block
     }
 
     private static func prefix(_ key: MDB_val) -> UInt64 {
@@ -193,8 +252,7 @@ public struct StoredBlocks: StoredBlockSource {
         slot: Int, from block: UInt32
     ) -> (block: UInt32, view: BlockView)? {
         precondition(slot >= 0 && slot < readers.count, "There is no such slot.")
-        guard let next = readers.slots[slot].next(from: block) else { return nil }
-        return (next.block, next.view)
+        return readers.slots[slot].next(from: block)
     }
 
     public mutating func readBlocks(

@@ -15,12 +15,12 @@ extension Transaction {
         noteSetChange(in: project)
         let number = SetKey.number(of: set)
         guard SetKey.isTopic(number) else {
-            return try changeBlocks(ordinals, of: number, in: project, adding: true)
+            return try changeSpans(ordinals, of: number, in: project, adding: true)
         }
         let smallKey = Key.block(SetKey.smallTopicBlock, of: number, in: project)
         let small = try raw.get(.sets, smallKey)
         if small == nil, try hasBlocks(number, in: project) {
-            return try changeBlocks(ordinals, of: number, in: project, adding: true)
+            return try changeSpans(ordinals, of: number, in: project, adding: true)
         }
         let before = (small?.count ?? 0) / 4
         let merged = PackedList.inserting(
@@ -33,7 +33,7 @@ extension Transaction {
             let all = merged.withUnsafeBytes { bytes in
                 (0..<after).map { bytes.loadLittleEndian(UInt32.self, at: $0 * 4) }
             }
-            _ = try changeBlocks(all, of: number, in: project, adding: true)
+            _ = try changeSpans(all, of: number, in: project, adding: true)
         }
         return after - before
     }
@@ -56,7 +56,7 @@ extension Transaction {
                 return before - remaining.count / 4
             }
         }
-        let removed = try changeBlocks(ordinals, of: number, in: project, adding: false)
+        let removed = try changeSpans(ordinals, of: number, in: project, adding: false)
         if removed > 0, SetKey.isTopic(number) {
             try gatherIfSmall(number, removed: removed, in: project)
         }
@@ -83,13 +83,17 @@ extension Transaction {
         let cursor = try Cursor(raw, .sets)
         var entry = try cursor.seek(prefix)
         while let row = entry, row.key.count == 12, prefix.isPrefix(of: row.key) {
-            let block = row.key.loadBigEndian(UInt32.self, at: 8)
-            let view = BlockView.stored(row.value)
-            guard members.count + view.count <= membersMax else { return }
-            view.forEachBit {
-                members.append(block << BlockGeometry.strideShift | UInt32($0))
+            let first = row.key.loadBigEndian(UInt32.self, at: 8)
+            let span = row.value.count & 1 == 0 ? nil : try Self.span(row.value)
+            for index in 0..<(span == nil ? 1 : RunSpan.blockCount) {
+                let view = span?.view(ofBlockAt: index) ?? .stored(row.value)
+                guard members.count + view.count <= membersMax else { return }
+                let block = first + UInt32(index)
+                view.forEachBit {
+                    members.append(block << BlockGeometry.strideShift | UInt32($0))
+                }
             }
-            blocks.append(block)
+            blocks.append(first)
             entry = try cursor.next()
         }
         guard !members.isEmpty else { return }
@@ -109,15 +113,7 @@ extension Transaction {
         return prefix.isPrefix(of: entry.key)
     }
 
-    /// Returns how many memberships changed.
-    private borrowing func changeBlocks(
-        _ ordinals: [UInt32], of set: UInt32, in project: ProjectNumber, adding: Bool
-    ) throws(StorageError) -> Int {
-        try changeBlocks(ordinals, in: .sets, adding: adding) { block in
-            .block(block, of: set, in: project)
-        }
-    }
-
+    /// Changes a set that has a row a block. Returns how many memberships changed.
     /// - Parameters:
     ///   - ordinals: sorted and distinct.
     ///   - key: of a block's row.
@@ -139,7 +135,7 @@ extension Transaction {
         return changed
     }
 
-    private borrowing func change(
+    borrowing func change(
         _ bits: [UInt16], of key: Key, in table: Table, adding: Bool
     ) throws(StorageError) -> Int {
         let found = try raw.get(table, key) ?? UnsafeRawBufferPointer(start: nil, count: 0)
@@ -187,12 +183,8 @@ extension Transaction {
         of sets: [InstanceSet], in project: ProjectNumber
     ) throws(StorageError) -> StoredBlocks {
         var readers: [SetReader] = []
-        do throws(StorageError) {
-            for set in sets { readers.append(try reader(of: set, in: project)) }
-        } catch {
-            for reader in readers { reader.close() }
-            throw error
-        }
+        readers.reserveCapacity(sets.count)
+        for set in sets { readers.append(try reader(of: set, in: project)) }
         return StoredBlocks(readers)
     }
 
@@ -204,7 +196,7 @@ extension Transaction {
         if SetKey.isTopic(number), let small = try raw.get(.sets, smallKey) {
             return SetReader(small: small)
         }
-        return try SetReader(raw, project: project, set: number)
+        return SetReader(raw, project: project, set: number)
     }
 }
 

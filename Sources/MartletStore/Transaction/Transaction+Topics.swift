@@ -14,7 +14,12 @@ extension Transaction {
             return nil
         }
         var reader = RecordReader(found, of: .topicNames)
-        return try topic(TopicNumber(try reader.read(UInt32.self)), in: project)
+        let number = TopicNumber(try reader.read(UInt32.self))
+        guard let record = try raw.get(.topics, .topic(number, in: project)) else { return nil }
+        var fields = RecordReader(record, of: .topics)
+        // The record's name is the one that led to it.
+        return Topic(
+            number: number, name: name, subscriberCount: try fields.read(UInt64.self))
     }
 
     public borrowing func topic(
