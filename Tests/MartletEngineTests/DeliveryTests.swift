@@ -146,6 +146,28 @@ struct DeliveryTests {
         #expect(world.connections[0]!.stored == Array(1...4000))
     }
 
+    @Test("OPS-5: memory that is given back leaves what is queued, and messages go on")
+    func releasedMemory() {
+        let world = Loopback(capacity: 2)
+        world.connect(Address(project: 0, ordinal: 0), at: 0)
+        world.connect(Address(project: 0, ordinal: 1), at: 1)
+        world.settle()
+        world.delivery.releaseMemory()
+        #expect(world.delivery.frameBytes == 0)
+        // One of them does not read: its frames are kept.
+        world.stick(0)
+        world.accept(0, to: [0, 1], bodyBytes: 1000)
+        world.settle()
+        world.delivery.releaseMemory()
+        #expect(world.delivery.frameBytes == chunk)
+        world.accept(0, to: [0, 1], bodyBytes: 1000)
+        world.settle()
+        world.completeSend(0, byteCount: world.inFlightBytes(0))
+        while world.sendOne() == 0 { world.completeSend(0, byteCount: world.inFlightBytes(0)) }
+        #expect(world.connections[0]!.stored == [1, 2])
+        #expect(world.connections[1]!.stored == [1, 2])
+    }
+
     @Test("FAN-6: chunks of frames come back when the readers that held them are gone")
     func chunksComeBack() {
         let world = Loopback(capacity: 64)

@@ -83,6 +83,23 @@ struct MemoryTests {
         try await test.broker.close()
     }
 
+    @Test("OPS-5 a burst of connections leaves no frames behind, and everybody is served as before")
+    func burst() async throws {
+        let test = try await TestBroker.open(loops: 1)
+        var devices: [(Peer, String)] = []
+        for _ in 0..<300 {
+            let (device, credentials) = try test.newDevice()
+            devices.append((device, credentials.token))
+        }
+        waitUntil { test.broker.statistics.frameBytes == 0 }
+        let sender = try test.sender()
+        for (number, (device, token)) in devices.enumerated() {
+            try sender.send(to: .token(token), n: "\(number)")
+            #expect(try device.number() == "\(number)")
+        }
+        try await test.broker.close()
+    }
+
     @Test("OPS-5 a sender's unanswered requests: it is read from later, each is answered")
     func pipelined() async throws {
         let test = try await TestBroker.open(loops: 1) {
