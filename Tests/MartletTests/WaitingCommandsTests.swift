@@ -180,6 +180,7 @@ struct WaitingCommandsTests {
         // Not alone: another one was there a moment ago.
         desk.ask(2, tokens: 0)
         desk.ask(1, tokens: 1000)
+        desk.ask(1, tokens: 1000)
         desk.commit()
         #expect(desk.commit() == [1])
         #expect(desk.units(1) == WaitingCommands.unitsPerLine + WaitingCommands.unitsOfOneMax)

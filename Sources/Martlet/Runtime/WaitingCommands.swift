@@ -29,9 +29,10 @@ package struct WaitingCommands {
     /// Units of one line where others wait too: a fifth of what its fsync takes. 16 sends, or 64 tokens of
     /// a topic.
     package static let unitsPerLine = 64
-    /// Units of a line that waits alone, while others come now and then: as long as an fsync, which is what
-    /// they wait for at worst.
-    package static let unitsOfOneMax = 256
+    /// Units of a line that waits alone, while others come now and then: as many sends as one connection
+    /// mostly has outstanding, so that a burst stays together on its way. Whoever comes meanwhile does not
+    /// wait for them, because the transaction ends then.
+    package static let unitsOfOneMax = 1024
     /// Units of a project that has had the committer to itself for long: as many sends as commands.
     package static let unitsAloneMax = Command.commonWeight * perTransactionMax
     /// Units of all lines together, some milliseconds. Lines past it are first in the next transaction.
@@ -150,8 +151,10 @@ package struct WaitingCommands {
             lineCount += 1
             if count == 0 {
                 order.append(name)
-                if name != last, last != nil { aloneCount = 0 }
-                last = name
+                if !name.isRegistrations {
+                    if name != last, last != nil { aloneCount = 0 }
+                    last = name
+                }
                 if lines[name]?.givenCount == nil { hasNewcomers = true }
             }
             lines[name, default: Line()].requests.append(request)
@@ -304,6 +307,10 @@ private enum LineName: Hashable {
     case project(ProjectNumber)
     /// New devices of a project; nothing else is asked of one before it is there.
     case registrations(String)
+
+    /// Registrations do not end the time that a project has the committer to itself, because they mostly
+    /// come to that project. Those of another project share each transaction that they wait for.
+    var isRegistrations: Bool { if case .registrations = self { true } else { false } }
 }
 
 extension Request {
