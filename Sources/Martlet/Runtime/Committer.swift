@@ -25,6 +25,10 @@ final class Committer: Sendable {
     /// How long it rests between steps of what happens by itself while nothing is asked of it: whatever
     /// comes then does not wait for a step to be on disk.
     private static let restMilliseconds = 2
+    /// How long it rests where something was asked in the last second: a lone message would else wait for the
+    /// fsync of such a step as often as not.
+    private static let restBesideCommandsMilliseconds = 20
+    private static let besideCommandsNanoseconds: UInt64 = 1_000_000_000
     /// How long a transaction applies commands while other projects come now and then: a newcomer waits for
     /// what that adds to the fsync.
     private static let applyingSharedNanoseconds: UInt64 = 2_000_000
@@ -130,6 +134,7 @@ final class Committer: Sendable {
     private func run(_ transport: inout UringTransport) {
         var engine = makeEngine()
         var hasMore = false
+        var lastAsked: UInt64 = 0
         var waiting = WaitingCommands()
         while true {
             let isLast = isStopping.load(ordering: .acquiring)
@@ -144,10 +149,15 @@ final class Committer: Sendable {
                 }
                 if !engine.canBeginDeferred {
                     let isBusy = hasMore || upstream.isDue
-                    wait(isBusy ? Self.restMilliseconds : Self.idleMilliseconds, &transport)
+                    let since = SystemClock.monotonicNanoseconds() - lastAsked
+                    let rest =
+                        since < Self.besideCommandsNanoseconds && !upstream.isDue
+                        ? Self.restBesideCommandsMilliseconds : Self.restMilliseconds
+                    wait(isBusy ? rest : Self.idleMilliseconds, &transport)
                     take(inbox.drain(), into: &waiting, &transport)
                 }
             }
+            if !waiting.isEmpty { lastAsked = SystemClock.monotonicNanoseconds() }
             var batch = waiting.next() + withCounts()
             let done = commit(&batch, from: &waiting, &engine)
             waiting.putBack(batch, done.outcomes)
