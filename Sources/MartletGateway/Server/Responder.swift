@@ -28,7 +28,8 @@ final class Responder: Sendable {
     init(_ gateway: Gateway) { self.gateway = gateway }
 
     func respond(
-        to request: Request, _ writer: consuming ResponseWriter, on channel: any Channel
+        to request: HummingbirdCore.Request, _ writer: consuming ResponseWriter,
+        on channel: any Channel
     ) async throws {
         if request.headers[.expect]?.lowercased() == "100-continue",
             declaredBytes(request) ?? 0 <= gateway.configuration.bodyBytesMax
@@ -65,7 +66,7 @@ final class Responder: Sendable {
     }
 
     private func answer(
-        _ request: Request, _ body: [UInt8], _ connectionNumber: UInt64?
+        _ request: HummingbirdCore.Request, _ body: [UInt8], _ connectionNumber: UInt64?
     ) async -> GatewayAnswer {
         guard let method = GatewayCall.Method(rawValue: request.method.rawValue) else {
             return GatewayError(
@@ -88,12 +89,12 @@ final class Responder: Sendable {
 
     // MARK: Bodies
 
-    private func declaredBytes(_ request: Request) -> Int? {
+    private func declaredBytes(_ request: HummingbirdCore.Request) -> Int? {
         request.headers[.contentLength].flatMap { Int($0) }
     }
 
     /// - Parameter held: what it takes of the memory for all bodies.
-    private func read(_ request: Request, _ held: inout Int) async throws -> Body {
+    private func read(_ request: HummingbirdCore.Request, _ held: inout Int) async throws -> Body {
         let most = gateway.configuration.bodyBytesMax
         let tooLong = GatewayError(
             .invalidArgument, "A request has at most \(most) bytes.", violations: [],
@@ -120,7 +121,7 @@ final class Responder: Sendable {
     }
 
     /// Within the time that a request has.
-    private func drain(_ request: Request) async throws {
+    private func drain(_ request: HummingbirdCore.Request) async throws {
         var count = 0
         for try await part in request.body {
             count += part.readableBytes
