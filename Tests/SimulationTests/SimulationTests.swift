@@ -89,9 +89,9 @@ struct SimulationTests {
         #expect(Set(first.hashes.values).count == 48)
     }
 
-    @Test("what is broken on purpose is found within 64 seeds", arguments: Canary.allCases)
+    @Test("what is broken on purpose is found within 128 seeds", arguments: Canary.allCases)
     func canary(_ canary: Canary) async throws {
-        let (failed, _, _) = try await Self.run(0..<64, canary: canary, failuresMax: 1)
+        let (failed, _, _) = try await Self.run(0..<128, canary: canary, failuresMax: 1)
         #expect(!failed.isEmpty, "\(canary.rawValue) was not found")
     }
 }

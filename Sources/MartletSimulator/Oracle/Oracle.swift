@@ -213,6 +213,10 @@ final class Oracle {
             else { return false }
             if let fanout = fanouts.first { return fanout.project == $0.project.number }
             let audience = $0.audience
+            // TTL-2: what is now or never goes to nobody only if it is for nobody.
+            guard $0.isStored else {
+                return audience.isEmpty && acceptance.rateLimitedCount == 0
+            }
             return $0.isOver(at: now)
                 || audience.count == Int(acceptance.rateLimitedCount)
                     && !audience.contains { hasToken(instances[$0], now) }
