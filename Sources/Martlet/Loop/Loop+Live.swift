@@ -47,7 +47,7 @@ extension Loop where Kernel: ~Copyable {
         for fanout in fanouts { begin(fanout) }
     }
 
-    /// Tells the other loops what they are to deliver.
+    /// Hands the turn's live fanouts to the other loops.
     mutating func handOverLive() {
         var fanouts: [Fanout] = []
         swap(&fanouts, &liveForOthers)

@@ -10,7 +10,7 @@ import MartletStore
 import Synchronization
 
 extension Committer {
-    /// - Parameter message: one that `LiveSender.takes`.
+    /// - Parameter message: accepted by `LiveSender.takes`.
     /// - Throws: `MartletError` for what is wrong with the message, and if the store cannot be read.
     func sendLive(
         _ message: SendCommand, in project: ProjectNumber, now: Instant

@@ -29,11 +29,11 @@ final class Committer: Sendable {
     /// fsync of such a step as often as not.
     private static let restBesideCommandsMilliseconds = 20
     private static let besideCommandsNanoseconds: UInt64 = 1_000_000_000
-    /// How long a transaction applies commands while other projects come now and then: a newcomer waits for
-    /// what that adds to the fsync.
+    /// How long a transaction applies commands while other projects come now and then. A newcomer waits for
+    /// this time and for the fsync.
     private static let applyingSharedNanoseconds: UInt64 = 2_000_000
-    /// Likewise for a project that has the committer to itself (FAN-4): ten times what an fsync takes, so
-    /// that it spends a tenth of its time on those.
+    /// The bound for a project that has the committer to itself (FAN-4): ten times the duration of an fsync,
+    /// so fsyncs take a tenth of the committer's time.
     private static let applyingAloneNanoseconds: UInt64 = 10_000_000
     /// How often the inbox is looked into meanwhile: what that costs, a lock and perhaps a wake-up by the
     /// next request, is a hundredth of it.
@@ -44,7 +44,7 @@ final class Committer: Sendable {
     let programs = SharedPrograms()
     /// FAN-1.
     let book: FanoutBook
-    /// TTL-2: what whoever sends without this thread shares with it.
+    /// TTL-2: numbers, conditions and counts that live senders share with the committer.
     let liveSending: LiveSending
     private let notStoredNumbers = NotStoredNumbers()
     /// Of callers that embed the broker.

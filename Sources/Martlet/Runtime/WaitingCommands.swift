@@ -39,7 +39,7 @@ package struct WaitingCommands {
     package static let unitsTogetherMax = 1024
     /// A debt is no higher: it is forgiven within 16 transactions.
     package static let debtMax = 1024
-    /// Those that belong to no project's line: connections of all projects that begin.
+    /// Commands without a line: connections of all projects that begin.
     static let commonMax = 256
     /// Commands that a line may have where all together ask for too much.
     package static let fewMax = 16
@@ -52,7 +52,7 @@ package struct WaitingCommands {
     private struct Line {
         var requests: [Request] = []
         var first = 0
-        /// Commands of it that are in the transaction; nil: it gave nothing.
+        /// Commands of the line in the present transaction; nil: the line gave nothing.
         var givenCount: Int?
         /// Units; below 0: what is carried over.
         var debt = 0
@@ -66,7 +66,7 @@ package struct WaitingCommands {
 
         /// Takes the first ones out that weigh no more together, one at least, unless that has to wait for
         /// acknowledgements.
-        /// - Returns: also what they weigh.
+        /// - Returns: the commands and their weight.
         mutating func take(
             _ weightMax: Int, countMax: Int, canAsk: Bool = true
         ) -> (requests: [Request], weight: Int) {
@@ -185,7 +185,7 @@ package struct WaitingCommands {
             give(
                 order[0], isAlone ? Self.unitsAloneMax : Self.unitsOfOneMax, isShare: false, &batch)
             order = order.filter { lines[$0]!.count > 0 }
-            // Newcomers give their part whatever this one has given.
+            // A new line's part is due also where the first line used up the units.
             unitsLeft = Self.unitsTogetherMax
         } else if !order.isEmpty {
             let least = order.reduce(Int.max) { min($0, lines[$1]!.debt) }
@@ -308,8 +308,8 @@ private enum LineName: Hashable {
     /// New devices of a project; nothing else is asked of one before it is there.
     case registrations(String)
 
-    /// Registrations do not end the time that a project has the committer to itself, because they mostly
-    /// come to that project. Those of another project share each transaction that they wait for.
+    /// Registrations do not end a project's time alone, because devices mostly register with the busy
+    /// project. Registrations of another project share each transaction for which they wait.
     var isRegistrations: Bool { if case .registrations = self { true } else { false } }
 }
 

@@ -23,7 +23,7 @@ public final class FanoutBook: Sendable {
 
     private struct Entry {
         var running: [ObjectIdentifier: Running] = [:]
-        /// Those of them that take one of the project's places.
+        /// Fanouts in progress that take a place of the project (FAN-1).
         var placesTaken = 0
         var bytes = 0
         /// Sets of recipients that fanouts in progress have, each counted once.

@@ -2,8 +2,8 @@
 //
 // What many devices find in their mailboxes at once. Devices that come back together read the same
 // messages of their project's log, in the same snapshot: a message's frame is then encoded for the first
-// of them, and the others are given a reference to it. Frames of messages that follow each other lie
-// behind each other, so that each session's part is one segment and one send.
+// of these devices, and the next devices get a reference to the frame. Frames of consecutive messages are
+// contiguous in the arena, so a session's part is one segment and one send.
 //
 // Only a plain reading is shared: no mailbox rule has a say in what the device is given, because nothing
 // of it is collapsible or discarded, no more messages are stored than STO-1 allows, and all lanes are
@@ -119,7 +119,7 @@ extension Delivery {
         let session = sessions + Int(index)
         var at = selected.startIndex
         while at < selected.endIndex {
-            // Frames that lie behind each other are one segment.
+            // Contiguous frames are one segment.
             var run = messages[Int(selected.base[at])].frame
             var end = at + 1
             while end < selected.endIndex {

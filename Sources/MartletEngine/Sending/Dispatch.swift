@@ -131,7 +131,7 @@ struct TopicAudience {
     let project: ProjectNumber
     let topic: TopicName
     let subscribers: RecipientSet
-    /// What a message to it says it is from.
+    /// The `from` of messages to the topic.
     private let from: String
     /// Past so many, the oldest goes.
     private static let knownMax = 4

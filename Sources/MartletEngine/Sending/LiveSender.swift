@@ -157,8 +157,8 @@ extension Lifespan {
 }
 
 extension Dispatch {
-    /// One variant of a message on its way: to few, each by itself (FAN-5), so that none of them waits
-    /// for what is in progress.
+    /// The fanouts of one variant. Few recipients get a fanout each (FAN-5), because a message to few
+    /// instances does not wait for fanouts in progress.
     func fanouts(
         of variant: DispatchVariant, _ header: MessageHeader, to recipients: Recipients,
         in project: Project, _ progress: FanoutProgress?

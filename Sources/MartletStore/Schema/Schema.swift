@@ -207,7 +207,7 @@ struct Key {
     init(_ project: ProjectNumber) { append(project.rawValue) }
     init(bytes: [UInt8]) { append(name: bytes) }
 
-    /// Its 24 bytes in their order.
+    /// The token's 24 bytes.
     init(_ token: Token) {
         appendInteger(token.words.0.littleEndian)
         appendInteger(token.words.1.littleEndian)

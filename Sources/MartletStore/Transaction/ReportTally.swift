@@ -43,14 +43,14 @@ final class ReportTally {
     var cancelled: Set<Message> = []
     /// What was acknowledged, before it is counted.
     var passes: [ProjectNumber: [Pass]] = [:]
-    /// Projects that were read, and those that changed: each is written once.
+    /// Records of projects read in the transaction, and the changed ones: a changed record is written once.
     var projects: [ProjectNumber: Project] = [:]
     var changedProjects: Set<ProjectNumber> = []
     /// Cursors that many acknowledgements search with; closed before the transaction ends.
     var cursors: [Table: HeldCursor] = [:]
 }
 
-/// A cursor that outlives one search.
+/// A cursor kept for further searches of the transaction.
 final class HeldCursor {
     let cursor: Cursor
     init(_ cursor: consuming Cursor) { self.cursor = cursor }
