@@ -164,7 +164,11 @@ struct LiveSenderTests {
         var mixed = plain
         mixed.variants.append(
             OutgoingVariant(platforms: PlatformSet(.web), lifespan: .seconds(1), body: [8]))
-        for other in [kept, receipts, later, checked, rest, mixed] {
+        // A loop's devices would wait for so many look-ups.
+        let targets = (0...LiveSending.targetsMax).map { SendCommand.Target.topic("t\($0)") }
+        let many = Self.message(.several(targets))
+        #expect(LiveSender.takes(Self.message(.several(Array(targets.dropLast()))), at: now))
+        for other in [kept, receipts, later, checked, rest, mixed, many] {
             #expect(!LiveSender.takes(other, at: now))
         }
         var past = plain

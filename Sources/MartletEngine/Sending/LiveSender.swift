@@ -20,6 +20,10 @@ public struct LiveSending: Sendable {
     /// it in a turn.
     static let untoldMax: UInt64 = 256
 
+    /// Targets of one message that a loop looks up by itself: some 100 microseconds. A message with more
+    /// targets is sent by the committer, because a loop's devices wait for every look-up.
+    public static let targetsMax = 64
+
     /// Elements in a loop's inbox past which it is not told of more: whoever sends faster than that loop
     /// delivers loses what is now or never there, and memory stays bounded.
     public static let waitingMax = 16_384
@@ -52,7 +56,7 @@ public struct LiveSender: ~Copyable {
     public static func takes(_ message: SendCommand, at now: Instant) -> Bool {
         !message.validateOnly && !message.wantsReceipts && message.idempotencyKey == nil
             && message.sendAt == nil && message.notReceived == nil
-            && message.isNowOrNever(at: now)
+            && message.target.count <= LiveSending.targetsMax && message.isNowOrNever(at: now)
     }
 
     /// - Parameters:
@@ -137,6 +141,12 @@ public struct LiveSender: ~Copyable {
         else { return nil }
         book.enter(progress)
         return progress
+    }
+}
+
+extension SendCommand.Target {
+    fileprivate var count: Int {
+        if case .several(let targets) = self { targets.count } else { 1 }
     }
 }
 
