@@ -16,23 +16,28 @@ public struct Token: Hashable, Sendable {
     /// four characters become three bytes in place, without an array.
     public init?(text: String) {
         guard text.utf8.count * 6 == Limits.tokenRandomBytes * 8 else { return nil }
-        var (low, middle, high): (UInt64, UInt64, UInt64) = (0, 0, 0)
-        var (bits, bitCount, byteCount): (UInt32, UInt32, UInt64) = (0, 0, 0)
-        for character in text.utf8 {
-            guard let value = Base64URL.value(of: character) else { return nil }
-            bits = bits << 6 | value
-            bitCount += 6
-            guard bitCount >= 8 else { continue }
-            bitCount -= 8
-            let byte = UInt64(bits >> bitCount & 0xFF) << (8 * (byteCount & 7))
-            switch byteCount >> 3 {
-            case 0: low |= byte
-            case 1: middle |= byte
-            default: high |= byte
+        let characters = text.utf8.span
+        let values = Base64URL.values
+        var all: UInt8 = 0
+        /// Four characters are three bytes, the first of them lowest.
+        func bytes(_ group: Int) -> UInt64 {
+            var bits: UInt32 = 0
+            for index in group * 4..<group * 4 + 4 {
+                let value = values[Int(characters[index])]
+                all |= value
+                bits = bits << 6 | UInt32(value)
             }
-            byteCount += 1
+            return UInt64((bits << 8).byteSwapped)
         }
-        self.init(words: (low, middle, high))
+        let (first, second, third, fourth) = (bytes(0), bytes(1), bytes(2), bytes(3))
+        let (fifth, sixth, seventh, last) = (bytes(4), bytes(5), bytes(6), bytes(7))
+        guard all < 64 else { return nil }
+        self.init(
+            words: (
+                first | second << 24 | third << 48,
+                third >> 16 | fourth << 8 | fifth << 32 | sixth << 56,
+                sixth >> 8 | seventh << 16 | last << 40
+            ))
     }
 
     /// - Throws: an error that says what a token looks like.
@@ -99,20 +104,35 @@ public struct GroupKey: Hashable, Sendable {
 
 /// The SHA-256 of a secret: the only form in which one is stored (REG-5).
 public struct SecretDigest: Sendable {
-    public let bytes: [UInt8]
+    private let words: (UInt64, UInt64, UInt64, UInt64)
+
+    /// Bytes 0–7, 8–15, 16–23 and 24–31, each little-endian.
+    public init(words: (UInt64, UInt64, UInt64, UInt64)) { self.words = words }
 
     /// `bytes` has 32 elements.
     public init(bytes: [UInt8]) {
         precondition(bytes.count == 32, "A SHA-256 digest has 32 bytes.")
-        self.bytes = bytes
+        func word(_ at: Int) -> UInt64 {
+            (0..<8).reduce(0) { $0 | UInt64(bytes[at + $1]) << (8 * UInt64($1)) }
+        }
+        words = (word(0), word(8), word(16), word(24))
     }
+
+    public var bytes: [UInt8] {
+        [words.0, words.1, words.2, words.3].flatMap { word in
+            (0..<8).map { UInt8(truncatingIfNeeded: word >> (8 * UInt64($0))) }
+        }
+    }
+
+    /// Bytes 0–7 as a big-endian number.
+    public var firstWord: UInt64 { words.0.byteSwapped }
 
     /// Takes the same time wherever the first difference stands, so that an attacker learns nothing
     /// from the time of a refusal.
     public func matches(_ other: SecretDigest) -> Bool {
-        var difference: UInt8 = 0
-        for index in 0..<32 { difference |= bytes[index] ^ other.bytes[index] }
-        return difference == 0
+        let low = (words.0 ^ other.words.0) | (words.1 ^ other.words.1)
+        let high = (words.2 ^ other.words.2) | (words.3 ^ other.words.3)
+        return low | high == 0
     }
 }
 
@@ -159,6 +179,9 @@ public enum Base64URL {
         guard bitCount < 6, bits == 0 else { return nil }
         return out
     }
+
+    /// The six bits that each character stands for; above 63 outside the alphabet.
+    static let values = (0...UInt8.max).map { value(of: $0).map { UInt8($0) } ?? 64 }
 
     /// The six bits that a character stands for; nil outside the alphabet.
     static func value(of character: UInt8) -> UInt32? {

@@ -152,7 +152,7 @@ public struct Holder: Sendable, Hashable {
     public init(digestStart: UInt64) { word = digestStart }
 
     public init(keyDigest: SecretDigest) {
-        word = keyDigest.bytes.prefix(8).reduce(0) { $0 << 8 | UInt64($1) }
+        word = keyDigest.firstWord
     }
 }
 

@@ -15,7 +15,8 @@ import Synchronization
 final class Environment: @unchecked Sendable {
     let environment: OpaquePointer
     /// Database handles by `Table.rawValue`.
-    let handles: [MDB_dbi]
+    /// Of the first table.
+    private let firstHandle: MDB_dbi
     private let lockDescriptor: Int32
     /// Held shared by every transaction, alone by whoever grows the map: LMDB forbids that while a
     /// transaction is open in this process.
@@ -35,7 +36,7 @@ final class Environment: @unchecked Sendable {
         }
         lockDescriptor = try Self.lock(folder)
         var opened: OpaquePointer?
-        var handles: [MDB_dbi] = []
+        var firstHandle: MDB_dbi = 0
         do {
             try check(mdb_env_create(&opened), "create")
             guard let environment = opened else { throw failure("create", EINVAL) }
@@ -54,9 +55,13 @@ final class Environment: @unchecked Sendable {
                     try check(
                         mdb_dbi_open(transaction, table.name, UInt32(MDB_CREATE), &handle),
                         "open table \(table.name)")
-                    handles.append(handle)
+                    // LMDB numbers tables in the order in which they are opened first.
+                    if table.rawValue == 0 { firstHandle = handle }
+                    guard handle == firstHandle + MDB_dbi(table.rawValue) else {
+                        throw failure("open table \(table.name)", EINVAL)
+                    }
                 }
-                try Self.checkFormat(transaction, handles[Table.meta.rawValue])
+                try Self.checkFormat(transaction, firstHandle)
             } catch {
                 mdb_txn_abort(transaction)
                 throw error
@@ -68,7 +73,7 @@ final class Environment: @unchecked Sendable {
             throw error
         }
         environment = opened!
-        self.handles = handles
+        self.firstHandle = firstHandle
         gate = .allocate(capacity: 1)
         // Readers that overlap without end must not keep out whoever grows the map: the default
         // lets them. No thread begins a transaction inside another one of its own.
@@ -141,9 +146,9 @@ final class Environment: @unchecked Sendable {
         throw StoreOpenError.inUse(folder)
     }
 
-    private static func checkFormat(_ transaction: OpaquePointer?, _ meta: MDB_dbi) throws {
+    private static func checkFormat(_ transaction: OpaquePointer?, _ firstHandle: MDB_dbi) throws {
         let name = Array("format".utf8)
-        let raw = RawTransaction(transaction: transaction!, handles: [meta])
+        let raw = RawTransaction(transaction: transaction!, firstHandle: firstHandle)
         if let found = try raw.get(.meta, Key(bytes: name)) {
             let version = found.count == 4 ? found.loadLittleEndian(UInt32.self, at: 0) : UInt32.max
             guard version <= storeFormatVersion else {
@@ -165,7 +170,7 @@ final class Environment: @unchecked Sendable {
         try enter()
         if let idle = idleReaders.withLock({ $0.popLast() }) {
             if mdb_txn_renew(idle.pointer) == 0 {
-                return RawTransaction(transaction: idle.pointer, handles: handles)
+                return RawTransaction(transaction: idle.pointer, firstHandle: firstHandle)
             }
             mdb_txn_abort(idle.pointer)
         }
@@ -175,7 +180,7 @@ final class Environment: @unchecked Sendable {
             pthread_rwlock_unlock(gate)
             throw failure("begin read", code)
         }
-        return RawTransaction(transaction: transaction, handles: handles)
+        return RawTransaction(transaction: transaction, firstHandle: firstHandle)
     }
 
     func endRead(_ raw: RawTransaction) {
@@ -192,7 +197,7 @@ final class Environment: @unchecked Sendable {
             pthread_rwlock_unlock(gate)
             throw failure("begin write", code)
         }
-        return RawTransaction(transaction: transaction, handles: handles)
+        return RawTransaction(transaction: transaction, firstHandle: firstHandle)
     }
 
     /// On return everything in the transaction is on disk.

@@ -26,7 +26,8 @@ struct CollectionRow {
     var through = MessageSequence.none
     /// The next instance, then the next fanout, to look at.
     var position: UInt64 = 0
-    /// Bytes of blobs left so far.
+    /// While marking: blobs that nobody was found to need yet; the largest number: not known. While
+    /// deleting: bytes of blobs left so far.
     var left: UInt64 = 0
 
     init(due: Instant) { self.due = due }

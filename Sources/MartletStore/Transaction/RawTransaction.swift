@@ -13,7 +13,10 @@ import MartletEngine
 /// An open transaction of either kind. Trivial on purpose: owners stand in `Environment` and `Store`.
 struct RawTransaction {
     let transaction: OpaquePointer
-    let handles: [MDB_dbi]
+    /// The handle of the first table; those of the others follow in their order.
+    let firstHandle: MDB_dbi
+
+    func handle(_ table: Table) -> MDB_dbi { firstHandle + MDB_dbi(table.rawValue) }
 
     /// LMDB's number of the snapshot, or of the transaction that is being written: it rises.
     var number: UInt64 { UInt64(mdb_txn_id(transaction)) }
@@ -21,7 +24,7 @@ struct RawTransaction {
     func get(_ table: Table, _ key: Key) throws(StorageError) -> UnsafeRawBufferPointer? {
         var value = MDB_val()
         let code = key.withValue { found in
-            mdb_get(transaction, handles[table.rawValue], &found, &value)
+            mdb_get(transaction, handle(table), &found, &value)
         }
         if code == MDB_NOTFOUND { return nil }
         try check(code, "get \(table.name)")
@@ -38,11 +41,38 @@ struct RawTransaction {
         try check(code(ofPut: table, key, bytes), "put \(table.name)")
     }
 
-    private func code(ofPut table: Table, _ key: Key, _ bytes: UnsafeRawBufferPointer) -> Int32 {
+    /// Puts a row that may well be the last of its table: then pages are filled to their ends, and not to
+    /// half, and nothing is searched.
+    /// - Returns: whether it was the last one. If not, nothing was put.
+    func append(_ table: Table, _ key: Key, _ bytes: [UInt8]) throws(StorageError) -> Bool {
+        let code: Int32 = bytes.withUnsafeBytes { self.code(ofAppend: table, key, $0) }
+        return try isAppended(table, code)
+    }
+
+    /// `bytes` must not lie in the map.
+    func append(
+        _ table: Table, _ key: Key, _ bytes: UnsafeRawBufferPointer
+    ) throws(StorageError) -> Bool {
+        try isAppended(table, code(ofAppend: table, key, bytes))
+    }
+
+    private func code(
+        ofAppend table: Table, _ key: Key, _ bytes: UnsafeRawBufferPointer
+    ) -> Int32 { code(ofPut: table, key, bytes, UInt32(MDB_APPEND)) }
+
+    private func isAppended(_ table: Table, _ code: Int32) throws(StorageError) -> Bool {
+        if code == MDB_KEYEXIST { return false }
+        try check(code, "append \(table.name)")
+        return true
+    }
+
+    private func code(
+        ofPut table: Table, _ key: Key, _ bytes: UnsafeRawBufferPointer, _ flags: UInt32 = 0
+    ) -> Int32 {
         var value = MDB_val(
             mv_size: bytes.count, mv_data: UnsafeMutableRawPointer(mutating: bytes.baseAddress))
         return key.withValue { found in
-            mdb_put(transaction, handles[table.rawValue], &found, &value, 0)
+            mdb_put(transaction, handle(table), &found, &value, flags)
         }
     }
 
@@ -50,7 +80,7 @@ struct RawTransaction {
     @discardableResult
     func delete(_ table: Table, _ key: Key) throws(StorageError) -> Bool {
         let code = key.withValue { found in
-            mdb_del(transaction, handles[table.rawValue], &found, nil)
+            mdb_del(transaction, handle(table), &found, nil)
         }
         if code == MDB_NOTFOUND { return false }
         try check(code, "delete \(table.name)")
@@ -60,7 +90,7 @@ struct RawTransaction {
     /// Entries of a whole table.
     func entryCount(_ table: Table) -> Int {
         var statistics = MDB_stat()
-        mdb_stat(transaction, handles[table.rawValue], &statistics)
+        mdb_stat(transaction, handle(table), &statistics)
         return statistics.ms_entries
     }
 }
@@ -73,7 +103,7 @@ struct Cursor: ~Copyable {
     init(_ raw: RawTransaction, _ table: Table) throws(StorageError) {
         var opened: OpaquePointer?
         try check(
-            mdb_cursor_open(raw.transaction, raw.handles[table.rawValue], &opened),
+            mdb_cursor_open(raw.transaction, raw.handle(table), &opened),
             "cursor \(table.name)")
         cursor = opened!
         self.table = table

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a transaction counts of messages, and what else it writes once at its end: a fanout's
-// acknowledgements come by the thousand, and a project's record changes with each of its messages. It is written with the facts it counts, in their
-// transaction, so that neither is ever there without the other. Rests on ReportCounts.
+// acknowledgements come by the thousand, and a project's record changes with each of its messages. It is
+// written with the facts it counts, in their transaction, so that neither is ever there without the other. Rests on ReportCounts.
 
 import MartletBase
 import MartletEngine
@@ -43,9 +43,32 @@ final class ReportTally {
     var cancelled: Set<Message> = []
     /// What was acknowledged, before it is counted.
     var passes: [ProjectNumber: [Pass]] = [:]
-    /// Records of projects read in the transaction, and the changed ones: a changed record is written once.
-    var projects: [ProjectNumber: Project] = [:]
-    var changedProjects: Set<ProjectNumber> = []
+    /// The project that was asked for last, as it is now: commands of one project come together.
+    private(set) var lastProject: Project?
+    var hasLastChanged = false
+    /// The other projects that have changed. A changed record is written once.
+    private(set) var projects: [ProjectNumber: Project] = [:]
+    func setLast(_ project: Project) {
+        if let lastProject, hasLastChanged, lastProject.number != project.number {
+            projects[lastProject.number] = lastProject
+        }
+        if lastProject?.number != project.number {
+            hasLastChanged = projects.removeValue(forKey: project.number) != nil
+        }
+        lastProject = project
+    }
+
+    /// Those that have changed, in the order of their numbers.
+    func takeProjects() -> [Project] {
+        if let lastProject, hasLastChanged { projects[lastProject.number] = lastProject }
+        defer { (projects, lastProject, hasLastChanged) = ([:], nil, false) }
+        return projects.values.sorted { $0.number < $1.number }
+    }
+
+    /// Tables whose last row is of another project than those written to in the transaction.
+    var notAppended: Set<Table> = []
+    /// Bytes of blobs that came, or whose messages expired, and when.
+    var blobs: [ProjectNumber: (bytes: UInt64, now: Instant)] = [:]
     /// Cursors that many acknowledgements search with; closed before the transaction ends.
     var cursors: [Table: HeldCursor] = [:]
 }

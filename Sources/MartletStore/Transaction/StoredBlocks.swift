@@ -131,7 +131,7 @@ struct SetReader {
         if let cursor { return cursor }
         guard let raw else { return nil }
         let code = mdb_cursor_open(
-            raw.transaction, raw.handles[Table.sets.rawValue], &cursor)
+            raw.transaction, raw.handle(.sets), &cursor)
         guard code == 0 else {
             failure = MartletStore.failure("cursor sets", code)
             isEnded = true

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Fanouts whose recipients are a blob have no count of who still needs them. They are collected, like
-// garbage: every instance of the project is settled and says which fanouts it still needs; those that
-// nobody named are deleted, whether they were acknowledged, replaced, discarded or have expired. That
+// garbage: instance after instance is settled and says which fanouts it still needs, until all of them are
+// needed or all instances were asked; those that nobody named are deleted, whether they were acknowledged, replaced, discarded or have expired. That
 // begins when as many bytes of blobs have come as were left by the last time, so its cost per fanout is
 // bounded, and at the latest a day after the first; it goes on in small steps. Rests on Schema.
 
@@ -19,13 +19,27 @@ extension Transaction {
     private static let freshPerInstance: UInt64 = 8
     /// Instances that are looked at between two looks at the budget.
     private static let batchMax = 256
+    /// Blobs that are counted at a time, which takes less than a millisecond.
+    private static let blobsCounted = 16_384
 
     /// A blob came, or the message of one expired.
-    borrowing func noteBlob(
-        of bytes: Int, in project: ProjectNumber, now: Instant
+    borrowing func noteBlob(of bytes: Int, in project: ProjectNumber, now: Instant) {
+        let before = tally?.blobs[project]?.bytes ?? 0
+        tally?.blobs[project] = (before + max(UInt64(bytes), Self.blobBytesMin), now)
+    }
+
+    /// At the transaction's end.
+    borrowing func writeBlobs() throws(StorageError) {
+        for (project, blobs) in (tally?.blobs ?? [:]).sorted(by: { $0.key < $1.key }) {
+            try note(blobs.bytes, in: project, now: blobs.now)
+        }
+    }
+
+    private borrowing func note(
+        _ bytes: UInt64, in project: ProjectNumber, now: Instant
     ) throws(StorageError) {
         var row = try collection(of: project) ?? CollectionRow(due: .never)
-        row.fresh += max(UInt64(bytes), Self.blobBytesMin)
+        row.fresh += bytes
         var due = row.due
         if row.phase == .idle {
             due = min(due, now.advanced(bySeconds: Self.restSeconds))
@@ -73,6 +87,7 @@ extension Transaction {
             row.through = try self.project(project)?.lastSequence ?? .none
             row.fresh = 0
             row.position = 0
+            row.left = try blobCount(through: row.through, in: project) ?? .max
             rows -= 1
         case .marking:
             try mark(project, &row, now: now, limits: limits, rows: &rows)
@@ -110,9 +125,18 @@ extension Transaction {
                     ) { needed.append($0) }
                 }
                 for log in needed where log.sequence <= row.through {
-                    if marked.insert(log).inserted {
-                        try raw.put(.live, .log(log, in: project), [])
+                    let key = Key.log(log, in: project)
+                    guard marked.insert(log).inserted, try raw.get(.live, key) == nil else {
+                        continue
                     }
+                    try raw.put(.live, key, [])
+                    if row.left < .max { row.left -= 1 }
+                }
+                // Mostly the first one who is away needs all of them.
+                if row.left == 0 {
+                    row.phase = .deleting
+                    row.position = 0
+                    return
                 }
                 // One log may be as long as many steps.
                 guard isDone else {
@@ -128,6 +152,23 @@ extension Transaction {
             }
             row.position = next
         }
+    }
+
+    /// How many blobs there are; nil: more than are counted at a time.
+    private borrowing func blobCount(
+        through last: MessageSequence, in project: ProjectNumber
+    ) throws(StorageError) -> UInt64? {
+        let cursor = try Cursor(raw, .recipients)
+        var found = try cursor.seek(Key(project))
+        var count: UInt64 = 0
+        while let entry = found, Key(project).isPrefix(of: entry.key),
+            LogRow(entry.key).sequence <= last
+        {
+            count += 1
+            guard count <= Self.blobsCounted else { return nil }
+            found = try cursor.next()
+        }
+        return count
     }
 
     private borrowing func lastBlob(

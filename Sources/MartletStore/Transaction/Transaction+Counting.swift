@@ -46,7 +46,7 @@ extension Transaction {
         }
         guard let sequence = report.sequence else { return }
         let row = ReportRow(accepted: report.accepted, number: report.number, counts: all)
-        try raw.put(.reports, .sequence(sequence, in: project), row.bytes)
+        try putLast(.reports, .sequence(sequence, in: project), row.bytes)
         tally.begun[project, default: 0] += 1
         for set in report.missed { try putMissed(set, of: sequence, in: project) }
         if report.number != sequence.rawValue {
@@ -98,6 +98,7 @@ extension Transaction {
     borrowing func finish(reportsMax: Int) throws(StorageError) {
         // LMDB frees the cursors of a transaction that ends.
         tally?.cursors.removeAll()
+        try writeBlobs()
         try writeProjects()
         try writeTally(reportsMax: reportsMax)
     }

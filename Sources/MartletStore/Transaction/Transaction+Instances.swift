@@ -35,7 +35,9 @@ extension Transaction {
         }
         var reader = RecordReader(found, of: .instances)
         let token = Token(stored: try reader.bytes(Limits.tokenRandomBytes))
-        let digest = SecretDigest(bytes: Array(try reader.bytes(32)))
+        let stored = try reader.bytes(32)
+        func word(_ offset: Int) -> UInt64 { stored.loadLittleEndian(UInt64.self, at: offset) }
+        let digest = SecretDigest(words: (word(0), word(8), word(16), word(24)))
         let registered = Instant(millisecondsSince1970: try reader.read(Int64.self))
         let app = AppNumber(try reader.read(UInt32.self))
         guard
@@ -111,6 +113,33 @@ extension Transaction {
         let held = HeldCursor(try Cursor(raw, table))
         tally.cursors[table] = held
         return try held.cursor.seek(key)
+    }
+
+    /// Puts a row that is its project's last one. Those of the project with the highest number are the
+    /// table's last ones as well.
+    borrowing func putLast(
+        _ table: Table, _ key: Key, _ bytes: [UInt8]
+    ) throws(StorageError) {
+        if mayAppend(table) {
+            if try raw.append(table, key, bytes) { return }
+            tally?.notAppended.insert(table)
+        }
+        try raw.put(table, key, bytes)
+    }
+
+    /// `bytes` must not lie in the map.
+    borrowing func putLast(
+        _ table: Table, _ key: Key, _ bytes: UnsafeRawBufferPointer
+    ) throws(StorageError) {
+        if mayAppend(table) {
+            if try raw.append(table, key, bytes) { return }
+            tally?.notAppended.insert(table)
+        }
+        try raw.put(table, key, bytes)
+    }
+
+    private borrowing func mayAppend(_ table: Table) -> Bool {
+        tally.map { !$0.notAppended.contains(table) } ?? false
     }
 
     /// Deletes every row whose key begins with `prefix`.

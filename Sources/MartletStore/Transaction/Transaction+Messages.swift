@@ -68,7 +68,7 @@ extension Transaction {
         switch recipients {
         case .one(let ordinal):
             let bytes = record([ordinal], [])
-            try raw.put(.messages, key, bytes)
+            try putLast(.messages, key, bytes)
             let digest = bytes.withUnsafeBytes { MessageRecord.onlyDigest($0) }
             try raw.put(
                 .inbox, .inbox(ordinal, row.sequence, in: project),
@@ -79,14 +79,14 @@ extension Transaction {
                 let block = set.view.block(at: index)
                 block.view.forEachBit { ordinals.append(Ordinal(block: block.block, bit: $0)) }
             }
-            try raw.put(.messages, key, record(ordinals, []))
+            try putLast(.messages, key, record(ordinals, []))
             for ordinal in ordinals {
                 try raw.put(.inbox, .inbox(ordinal, row.sequence, in: project), value)
             }
         case .many(let set):
-            try raw.put(.messages, key, record([], .hasBlob))
-            try raw.put(.recipients, key, set.bytes)
-            try noteBlob(of: set.bytes.count, in: project, now: accepted)
+            try putLast(.messages, key, record([], .hasBlob))
+            try putLast(.recipients, key, set.bytes)
+            noteBlob(of: set.bytes.count, in: project, now: accepted)
         }
         try raw.put(.due, .due(row.dueKind, expires, project, row.sequence.rawValue), [])
     }

@@ -17,9 +17,11 @@ extension Transaction {
     }
 
     public borrowing func project(_ number: ProjectNumber) throws(StorageError) -> Project? {
-        if let known = tally?.projects[number] { return known }
-        let project = try storedProject(number)
-        if let project { tally?.projects[number] = project }
+        guard let tally else { return try storedProject(number) }
+        if let last = tally.lastProject, last.number == number { return last }
+        var project = tally.projects[number]
+        if project == nil { project = try storedProject(number) }
+        if let project { tally.setLast(project) }
         return project
     }
 
@@ -68,8 +70,8 @@ extension Transaction {
 
     public borrowing func put(_ project: Project, isNew: Bool) throws(StorageError) {
         if let tally {
-            tally.projects[project.number] = project
-            tally.changedProjects.insert(project.number)
+            tally.setLast(project)
+            tally.hasLastChanged = true
         } else {
             try write(project)
         }
@@ -84,8 +86,7 @@ extension Transaction {
 
     /// Projects that changed in the transaction.
     borrowing func writeProjects() throws(StorageError) {
-        guard let tally else { return }
-        for number in tally.changedProjects.sorted() { try write(tally.projects[number]!) }
+        for project in tally?.takeProjects() ?? [] { try write(project) }
     }
 
     private borrowing func write(_ project: Project) throws(StorageError) {

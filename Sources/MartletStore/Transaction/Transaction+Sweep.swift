@@ -151,7 +151,7 @@ extension Transaction {
             .messages, key, try self.record(row, in: due.project).dropped(expiring: nil, .isExpired)
         )
         let blob = try raw.get(.recipients, key)?.count ?? 0
-        try noteBlob(of: blob, in: due.project, now: now)
+        noteBlob(of: blob, in: due.project, now: now)
     }
 
     /// - Returns: how many rows were looked at.
