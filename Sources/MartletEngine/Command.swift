@@ -6,8 +6,8 @@
 
 public import MartletBase
 
-/// A change of state.
-public enum Command: Sendable {
+/// A change of state. A command changes hands five times on its way, so its payload stays in one place.
+public indirect enum Command: Sendable {
     case createProject(id: String, senderID: UInt64, conditionTopicsMax: Int)
     /// FAN-1, FAN-2; nil: as it is.
     case changeProject(id: String, weight: Int? = nil, overload: OverloadPolicy? = nil)
@@ -244,12 +244,13 @@ extension Command {
     }
 }
 
-/// What came of a command. Only true once the transaction it was applied in is committed.
+/// What came of a command. Only true once the transaction it was applied in is committed. The cases that
+/// are rare and large lie apart: outcomes are moved from thread to thread.
 public enum Outcome: Sendable {
-    case project(Project)
-    case key(ServerKey)
+    indirect case project(Project)
+    indirect case key(ServerKey)
     case done
-    case registered(Instance, Project)
+    indirect case registered(Instance, Project)
     case unregistered(project: ProjectNumber, ordinal: Ordinal)
     case topicsChanged(TopicChangeResult)
     /// GRP-1, GRP-2: the group as it is now; without members it is no more.
@@ -257,17 +258,17 @@ public enum Outcome: Sendable {
     /// A fanout for each variant that reaches somebody; where these are few, one for each of them.
     case accepted(Acceptance, fanouts: [Fanout])
     /// REG-4.
-    case rotated(Token)
+    indirect case rotated(Token)
     /// MSG-10. The sequences to stop delivering: the message's, if it had one by then.
     case cancelled(project: ProjectNumber, number: UInt64, sequence: MessageSequence?)
     /// RCP-2: kept for the project's senders; nil: nobody asked for it, or it was told before.
     case receiptKept(ProjectNumber?)
     /// GRP-7: what is for a group is a message to its other members.
-    case upstreamAccepted(UpstreamAcceptance, fanouts: [Fanout])
+    indirect case upstreamAccepted(UpstreamAcceptance, fanouts: [Fanout])
     case upstreamTaken(ProjectNumber, numbers: [UInt64])
     /// A part of it is done. This is the rest, for another transaction: what comes of that came of it.
     case unfinished(Command)
-    case refused(MartletError)
+    indirect case refused(MartletError)
 }
 
 /// TOP-4: how a topic request went, item by item.

@@ -21,7 +21,7 @@ extension Engine {
     /// - Returns: what came of each. A refusal is an outcome; only trouble with the store throws, and
     ///   then the transaction must be abandoned.
     public mutating func apply(
-        _ commands: some Collection<Command>, now: Instant,
+        _ commands: [Command], now: Instant,
         in storage: borrowing some StorageWriter & ~Copyable, goesOn: () -> Bool = { true }
     ) throws(StorageError) -> [Outcome] {
         var budget = AcknowledgingBudget(acknowledgingBounds, for: commands)
@@ -39,8 +39,10 @@ extension Engine {
                 together.append((acknowledgements, sent))
                 continue
             }
-            outcomes += try apply(together, now: now, storage, &budget)
-            together.removeAll(keepingCapacity: true)
+            if !together.isEmpty {
+                outcomes += try apply(together, now: now, storage, &budget)
+                together.removeAll(keepingCapacity: true)
+            }
             if command.mayWait {
                 if hasBegun, !mayGoOn() {
                     outcomes.append(.unfinished(command))
@@ -51,7 +53,8 @@ extension Engine {
             if command.asksWhoHas { try finish(&outcomes, now: now, storage) }
             outcomes.append(try apply(command, now: now, in: storage, goesOn: mayGoOn))
         }
-        return outcomes + (try apply(together, now: now, storage, &budget))
+        if !together.isEmpty { outcomes += try apply(together, now: now, storage, &budget) }
+        return outcomes
     }
 
     /// - Returns: what came of each.
@@ -59,7 +62,6 @@ extension Engine {
         _ all: [Taken], now: Instant, _ storage: borrowing some StorageWriter & ~Copyable,
         _ budget: inout AcknowledgingBudget
     ) throws(StorageError) -> [Outcome] {
-        guard !all.isEmpty else { return [] }
         let rests = try storage.acknowledge(
             all.map(\.acknowledgements), now: now, limits: limits, &budget)
         var outcomes: [Outcome] = []

@@ -92,7 +92,7 @@ public struct Engine: ~Copyable {
             try changeGroup(named: name, key: key, change, tokens: tokens, in: project, storage)
         case .send(let project, let message):
             try send(message, in: project, now: now, storage)
-        case .acknowledge: try apply(CollectionOfOne(command), now: now, in: storage)[0]
+        case .acknowledge: try apply([command], now: now, in: storage)[0]
         case .connected(let project, let ordinal, let holder, let connection):
             try connected(ordinal, of: holder, in: project, connection, now: now, storage)
         case .rotate(let project, let ordinal, let holder, let token):

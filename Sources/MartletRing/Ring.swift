@@ -146,24 +146,24 @@ struct Ring: ~Copyable {
     }
 
     /// Submits what is queued and waits for a completion or the timeout (nil: for ever, 0: not).
-    mutating func enter(timeoutMilliseconds: Int?) throws(RingError) {
+    mutating func enter(timeoutMicroseconds: Int?) throws(RingError) {
         let queued = queuedCount
-        if timeoutMilliseconds == 0, queued == 0, !isWorkWaiting { return }
+        if timeoutMicroseconds == 0, queued == 0, !isWorkWaiting { return }
         martlet_store_release_u32(submissionTail, submissionTailLocal)
 
         var flags = enterFlags | IORING_ENTER_GETEVENTS
         var argument: UnsafeMutableRawPointer?
         var argumentBytes = 0
-        if let timeoutMilliseconds, timeoutMilliseconds > 0 {
-            waitTime.pointee.tv_sec = Int64(timeoutMilliseconds / 1000)
-            waitTime.pointee.tv_nsec = Int64(timeoutMilliseconds % 1000) * 1_000_000
+        if let timeoutMicroseconds, timeoutMicroseconds > 0 {
+            waitTime.pointee.tv_sec = Int64(timeoutMicroseconds / 1_000_000)
+            waitTime.pointee.tv_nsec = Int64(timeoutMicroseconds % 1_000_000) * 1000
             waitArguments.pointee.ts = UInt64(UInt(bitPattern: waitTime))
             flags |= IORING_ENTER_EXT_ARG
             argument = UnsafeMutableRawPointer(waitArguments)
             argumentBytes = MemoryLayout<io_uring_getevents_arg>.size
         }
         let result = io_uring_enter2(
-            enterDescriptor, queued, timeoutMilliseconds == 0 ? 0 : 1, flags,
+            enterDescriptor, queued, timeoutMicroseconds == 0 ? 0 : 1, flags,
             argument?.assumingMemoryBound(to: sigset_t.self), argumentBytes)
         switch -result {
         // All is well, time is over, a signal came, or the kernel has no memory right now.

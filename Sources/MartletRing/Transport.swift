@@ -58,9 +58,9 @@ public protocol Transport: ~Copyable {
 
     /// Hands all queued operations to the kernel and waits for a completion, in one system call.
     ///
-    /// - Parameter timeoutMilliseconds: how long to wait at most; 0 does not wait, nil waits for
+    /// - Parameter timeoutMicroseconds: how long to wait at most; 0 does not wait, nil waits for
     ///   ever. It may return earlier without an event (a signal).
-    mutating func submitAndWait(timeoutMilliseconds: Int?) throws(RingError)
+    mutating func submitAndWait(timeoutMicroseconds: Int?) throws(RingError)
 
     /// Sends bytes, which must stay where they are until `.sent`. At most one send per connection
     /// may be in flight.

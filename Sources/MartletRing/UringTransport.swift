@@ -90,8 +90,8 @@ public struct UringTransport: ~Copyable, Transport {
 
     // MARK: The turn of a loop
 
-    public mutating func submitAndWait(timeoutMilliseconds: Int?) throws(RingError) {
-        try ring.enter(timeoutMilliseconds: timeoutMilliseconds)
+    public mutating func submitAndWait(timeoutMicroseconds: Int?) throws(RingError) {
+        try ring.enter(timeoutMicroseconds: timeoutMicroseconds)
     }
 
     public mutating func nextEvent() -> TransportEvent? {

@@ -126,9 +126,8 @@ public struct WireReader {
     }
 
     static func text(_ bytes: UnsafeRawBufferPointer, at offset: Int) throws(WireError) -> String {
-        guard let text = String(validating: bytes, as: UTF8.self) else {
-            throw .invalidUTF8(byteOffset: offset)
-        }
-        return text
+        if bytes.isEmpty { return "" }
+        guard UTF8Check.isValid(bytes) else { throw .invalidUTF8(byteOffset: offset) }
+        return String(decoding: bytes, as: UTF8.self)
     }
 }

@@ -75,7 +75,7 @@ struct AcceptingTests {
             transport.stopAccepting()
             var isRefused = false
             for _ in 0..<1000 where !isRefused {
-                try transport.submitAndWait(timeoutMilliseconds: 10)
+                try transport.submitAndWait(timeoutMicroseconds: 10_000)
                 while transport.nextEvent() != nil {}
                 do { _ = try BlockingClient(port: port) } catch { isRefused = true }
             }

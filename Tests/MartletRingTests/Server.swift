@@ -35,7 +35,7 @@ func drive<T: Transport & ~Copyable>(
         }
         if isDone { return }
         if Date() > deadline { throw Failure("the event that ends the test did not come") }
-        try transport.submitAndWait(timeoutMilliseconds: 1000)
+        try transport.submitAndWait(timeoutMicroseconds: 1_000_000)
     }
 }
 

@@ -96,7 +96,7 @@ struct StreamTests {
                         }
                         try vectors.withUnsafeBufferPointer {
                             transport.send(id, vectors: $0)
-                            try transport.submitAndWait(timeoutMilliseconds: 0)
+                            try transport.submitAndWait(timeoutMicroseconds: 0)
                         }
                     case .sent(let id, let count, let errno):
                         #expect(count == (0..<pieceCount).map { $0 % 7 }.reduce(0, +))
@@ -190,7 +190,7 @@ struct StreamTests {
                         transport.resumeReceive(id)
                         transport.pauseReceive(id)
                         transport.pauseReceive(id)
-                        try transport.submitAndWait(timeoutMilliseconds: 0)
+                        try transport.submitAndWait(timeoutMicroseconds: 0)
                         paused.give(true)
                     case .received(let id, let new):
                         #expect(isResumed)

@@ -60,7 +60,7 @@ struct WakingTests {
                     count += 1
                     return count == rounds
                 }
-                try transport.submitAndWait(timeoutMilliseconds: 0)
+                try transport.submitAndWait(timeoutMicroseconds: 0)
             })
     }
 
@@ -87,7 +87,7 @@ struct WakingTests {
                 var transport = try makeTransport()
                 let other = try address.take()
                 for value in 1...count { transport.wake(other, value: value) }
-                try transport.submitAndWait(timeoutMilliseconds: 0)
+                try transport.submitAndWait(timeoutMicroseconds: 0)
                 sent.give(true)
             })
     }
@@ -107,7 +107,7 @@ struct WakingTests {
             _ = consume gone
             waker.wake()
             transport.wake(address, value: 1)
-            try transport.submitAndWait(timeoutMilliseconds: 10)
+            try transport.submitAndWait(timeoutMicroseconds: 10_000)
             #expect(transport.nextEvent() == nil)
         }
     }
@@ -116,12 +116,12 @@ struct WakingTests {
     func timeout() async throws {
         try await together {
             var transport = try makeTransport()
-            try transport.submitAndWait(timeoutMilliseconds: 20)
+            try transport.submitAndWait(timeoutMicroseconds: 20_000)
             #expect(transport.nextEvent() == nil)
-            try transport.submitAndWait(timeoutMilliseconds: 0)
+            try transport.submitAndWait(timeoutMicroseconds: 0)
             #expect(transport.nextEvent() == nil)
             transport.waker.wake(value: 3)
-            try transport.submitAndWait(timeoutMilliseconds: nil)
+            try transport.submitAndWait(timeoutMicroseconds: nil)
             guard case .woken(3) = transport.nextEvent() else {
                 throw Failure("not woken")
             }

@@ -25,7 +25,7 @@ enum RingCosts {
         defer { for peer in peers { close(peer) } }
         var accepted: [ConnectionID] = []
         while accepted.count < connections {
-            try transport.submitAndWait(timeoutMilliseconds: 100)
+            try transport.submitAndWait(timeoutMicroseconds: 100_000)
             while let event = transport.nextEvent() {
                 if case .accepted(let connection) = event { accepted.append(connection) }
             }
@@ -49,7 +49,7 @@ enum RingCosts {
             let middle = nanoseconds()
             var sent = 0
             while sent < connections {
-                try transport.submitAndWait(timeoutMilliseconds: nil)
+                try transport.submitAndWait(timeoutMicroseconds: nil)
                 while let event = transport.nextEvent() {
                     if case .sent = event { sent += 1 }
                 }
@@ -71,7 +71,7 @@ enum RingCosts {
             let middle = nanoseconds()
             var woken = 0
             while woken < connections {
-                try transport.submitAndWait(timeoutMilliseconds: nil)
+                try transport.submitAndWait(timeoutMicroseconds: nil)
                 while let event = transport.nextEvent() {
                     if case .woken = event { woken += 1 }
                 }

@@ -132,7 +132,7 @@ public final class Broker: Sendable {
             let thread = try SystemThread(name: "martlet-loop-\(number)") {
                 var ring = UringConfiguration()
                 ring.connectionsMax = configuration.connectionsPerLoopMax
-                ThreadSlice.set(nanoseconds: ThreadSlice.shortestNanoseconds)
+                ThreadScheduling.runSoon()
                 do {
                     var transport = try UringTransport(configuration: ring)
                     let port = try transport.listen(

@@ -352,7 +352,7 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     }
 
     mutating func submitAndWait(_ timeoutMilliseconds: Int) {
-        do { try transport.submitAndWait(timeoutMilliseconds: timeoutMilliseconds) } catch {
+        do { try transport.submitAndWait(timeoutMicroseconds: timeoutMilliseconds * 1000) } catch {
             context.logger.error("a loop's ring failed", metadata: ["error": "\(error)"])
             usleep(100_000)
         }

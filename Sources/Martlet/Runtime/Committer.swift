@@ -84,6 +84,7 @@ final class Committer: Sendable {
             configuration.submissionEntries = 256
             configuration.completionEntries = 4096
             configuration.receiveBufferCount = 1
+            ThreadScheduling.interruptNobody()
             do {
                 var transport = try UringTransport(configuration: configuration)
                 place.withLock { $0 = (transport.address, transport.waker) }
@@ -136,12 +137,13 @@ final class Committer: Sendable {
         var hasMore = false
         var lastAsked: UInt64 = 0
         var waiting = WaitingCommands()
+        var gathering = Gathering()
         while true {
             let isLast = isStopping.load(ordering: .acquiring)
             // What has come during a transaction is in the next one, whatever waits already. Wake-ups that
             // told of it would fill the ring while the committer does not sleep.
             while transport.nextEvent() != nil {}
-            take(inbox.drain(), into: &waiting, &transport)
+            take(inbox.drain(), into: &waiting, &gathering, &transport)
             if waiting.isEmpty {
                 if isLast {
                     if !liveSending.counts.isEmpty { finish(withCounts(), &engine, &transport) }
@@ -154,16 +156,43 @@ final class Committer: Sendable {
                         since < Self.besideCommandsNanoseconds && !upstream.isDue
                         ? Self.restBesideCommandsMilliseconds : Self.restMilliseconds
                     wait(isBusy ? rest : Self.idleMilliseconds, &transport)
-                    take(inbox.drain(), into: &waiting, &transport)
+                    take(inbox.drain(), into: &waiting, &gathering, &transport)
                 }
             }
-            if !waiting.isEmpty { lastAsked = SystemClock.monotonicNanoseconds() }
+            if !waiting.isEmpty {
+                gather(&waiting, &gathering, &transport)
+                lastAsked = SystemClock.monotonicNanoseconds()
+            }
+            let began = SystemClock.monotonicNanoseconds()
             var batch = waiting.next() + withCounts()
             let done = commit(&batch, from: &waiting, &engine)
             waiting.putBack(batch, done.outcomes)
             publish(batch, done, &transport)
             hasMore = done.hasMore
+            let now = SystemClock.monotonicNanoseconds()
+            gathering.published(batch.count(where: \.isOfConnection), at: now, after: now - began)
         }
+    }
+
+    /// Waits for those who were just answered.
+    private func gather(
+        _ waiting: inout WaitingCommands, _ gathering: inout Gathering,
+        _ transport: inout UringTransport
+    ) {
+        while true {
+            let left = gathering.wait(at: SystemClock.monotonicNanoseconds())
+            guard left > 0 else { return }
+            wait(microseconds: Int(left / 1000) + 1, &transport)
+            take(inbox.drain(), into: &waiting, &gathering, &transport)
+        }
+    }
+
+    private func take(
+        _ requests: [Request], into waiting: inout WaitingCommands, _ gathering: inout Gathering,
+        _ transport: inout UringTransport
+    ) {
+        gathering.arrived(requests.count(where: \.isOfConnection))
+        take(requests, into: &waiting, &transport)
     }
 
     /// TTL-2: what was counted of messages that are not stored is written with whatever is written next.
@@ -203,8 +232,12 @@ final class Committer: Sendable {
     }
 
     private func wait(_ timeoutMilliseconds: Int, _ transport: inout UringTransport) {
+        wait(microseconds: timeoutMilliseconds * 1000, &transport)
+    }
+
+    private func wait(microseconds: Int, _ transport: inout UringTransport) {
         do {
-            try transport.submitAndWait(timeoutMilliseconds: timeoutMilliseconds)
+            try transport.submitAndWait(timeoutMicroseconds: microseconds)
         } catch {
             logger.error("the committer's ring failed", metadata: ["error": "\(error)"])
             usleep(100_000)
@@ -263,13 +296,15 @@ final class Committer: Sendable {
                 done.own = advance.outcomes
                 done.hasMore = advance.hasMore
                 done.outcomes = try engine.apply(
-                    batch.prefix(ownCount).lazy.map(\.command), now: now, in: transaction,
+                    batch.prefix(ownCount).map(\.command), now: now, in: transaction,
                     goesOn: goesOn)
                 if batch.count == ownCount {
                     batch += joining(!done.outcomes.contains { $0.isUnfinishedAcknowledging })
                 }
-                done.outcomes += try engine.apply(
-                    batch.dropFirst(ownCount).lazy.map(\.command), now: now, in: transaction)
+                if batch.count > ownCount {
+                    done.outcomes += try engine.apply(
+                        batch.dropFirst(ownCount).map(\.command), now: now, in: transaction)
+                }
                 return done
             }
             engine.committed()
@@ -389,7 +424,7 @@ final class Committer: Sendable {
             }
         }
         guard hasWakes else { return }
-        do { try transport.submitAndWait(timeoutMilliseconds: 0) } catch {
+        do { try transport.submitAndWait(timeoutMicroseconds: 0) } catch {
             for loop in loops { loop.waker.wake() }
         }
     }
@@ -407,6 +442,13 @@ final class Committer: Sendable {
                 return nil
             }
         }
+    }
+}
+
+extension Request {
+    /// Whether somebody on a connection waits for the answer.
+    fileprivate var isOfConnection: Bool {
+        if case .connection = reply { true } else { false }
     }
 }
 

@@ -62,7 +62,7 @@ public struct AcknowledgingBudget {
     private var pieces: [ProjectNumber: Set<UInt64>] = [:]
 
     /// - Parameter commands: all of the transaction's.
-    init(_ bounds: AcknowledgingBounds, for commands: some Sequence<Command>) {
+    init(_ bounds: AcknowledgingBounds, for commands: [Command]) {
         self.bounds = bounds
         for command in commands {
             switch command {

@@ -8,19 +8,23 @@ import MartletBits
 import MartletCondition
 
 extension Audiences {
+    /// The app of all the instances, where that is known without looking at a set.
+    func onlyApp(of recipients: Recipients, in project: Project) -> AppNumber? {
+        if project.nextApp.rawValue == 1 { return AppNumber(0) }
+        guard case .one(let ordinal) = recipients, let lastInstance,
+            lastInstance.ordinal == ordinal, lastInstance.project == project.number
+        else { return nil }
+        return lastInstance.app
+    }
+
     /// How many of some instances have each of the project's apps.
     mutating func shares(
         of recipients: Recipients, in project: Project,
         _ storage: borrowing some StorageReader & ~Copyable
     ) throws(StorageError) -> [AppNumber: UInt64] {
-        if project.nextApp.rawValue == 1 { return [AppNumber(0): recipients.count] }
+        if let app = onlyApp(of: recipients, in: project) { return [app: recipients.count] }
         switch recipients {
         case .one(let ordinal):
-            if let lastInstance, lastInstance.ordinal == ordinal,
-                lastInstance.project == project.number
-            {
-                return [lastInstance.app: 1]
-            }
             let instance = try storage.instance(ordinal, in: project.number)
             return [instance?.app ?? AppNumber(0): 1]
         case .many(let set):

@@ -21,10 +21,11 @@ extension Engine {
             sequence: isKept ? message.sequence : nil, number: message.number,
             accepted: message.accepted, shares: [], missed: [])
         if let distribution, distribution.isWaitedFor(by: recipients) {
-            for (app, count) in try audiences.shares(of: recipients, in: project, storage) {
-                var counts = ReportCounts()
-                counts[.targeted] = count
-                report.shares.append(NewReport.Share(app: app, counts: counts))
+            if let app = audiences.onlyApp(of: recipients, in: project) {
+                report.shares = [NewReport.Share(app: app, targeted: recipients.count)]
+            } else {
+                report.shares = try audiences.shares(of: recipients, in: project, storage)
+                    .map { NewReport.Share(app: $0.key, targeted: $0.value) }
             }
             return try storage.beginReport(report, in: project.number)
         }

@@ -15,6 +15,12 @@ public struct NewReport: Sendable {
             self.app = app
             self.counts = counts
         }
+
+        init(app: AppNumber, targeted count: UInt64) {
+            self.app = app
+            counts = ReportCounts()
+            counts[.targeted] = count
+        }
     }
 
     /// nil: the message is counted in its day, and has no report of its own.

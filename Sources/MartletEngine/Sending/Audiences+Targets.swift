@@ -51,12 +51,12 @@ extension Audiences {
         _ dispatch: Dispatch, in project: Project,
         _ storage: borrowing some StorageReader & ~Copyable
     ) throws -> ResolvedTarget {
-        var sender: String { String(project.senderID) }
         switch dispatch.target {
         case .token(let text):
             let instance = try instance(text, in: project.number, storage)
             lastInstance = instance
-            return ResolvedTarget(kind: .token, from: sender, instances: .one(instance))
+            return ResolvedTarget(
+                kind: .token, from: sender(of: project), instances: .one(instance))
         case .topic(let text):
             if let from = lastTopic?.from(of: text, in: project.number) {
                 return ResolvedTarget(
@@ -70,15 +70,17 @@ extension Audiences {
             let condition = try programs.condition(
                 parsing: text, topicsMax: project.conditionTopicsMax)
             let set = try matches(of: condition, in: project.number, storage)
-            return ResolvedTarget(kind: .condition, from: sender, instances: .many(set))
+            return ResolvedTarget(
+                kind: .condition, from: sender(of: project), instances: .many(set))
         case .group(let text):
             let named = try members(of: text, for: dispatch, in: project.number, storage)
             return ResolvedTarget(
-                kind: .group, from: sender, instances: .many(.of(named.ordinals)), named: named)
+                kind: .group, from: sender(of: project), instances: .many(.of(named.ordinals)),
+                named: named)
         case .several(let targets):
             let (set, named) = try union(of: targets, for: dispatch, in: project, storage)
             return ResolvedTarget(
-                kind: .several, from: sender, instances: .many(set), named: named)
+                kind: .several, from: sender(of: project), instances: .many(set), named: named)
         }
     }
 

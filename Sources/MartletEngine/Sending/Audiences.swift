@@ -18,10 +18,20 @@ struct Audiences: ~Copyable {
     var lastShares: (recipients: RecipientSet, shares: [AppNumber: UInt64])?
     /// The instance that the last token meant.
     var lastInstance: Instance?
+    /// How devices know the last project: the same as long as that is there.
+    private var lastSender: (project: ProjectNumber, text: String)?
 
     init(programs: SharedPrograms, limits: MailboxLimits) {
         self.programs = programs
         self.limits = limits
+    }
+
+    /// What a message of the project's is from, unless that is a topic.
+    mutating func sender(of project: Project) -> String {
+        if let lastSender, lastSender.project == project.number { return lastSender.text }
+        let text = String(project.senderID)
+        lastSender = (project.number, text)
+        return text
     }
 
     /// Some set may be another one from now on.

@@ -96,7 +96,7 @@ extension Engine {
             number: dispatch.number ?? sequence.rawValue & ~MessageSequence.notStoredBit,
             accepted: now, kind: target.kind, from: target.from,
             wantsReceipts: dispatch.wantsReceipts,
-            variants: dispatch.variants.filter(\.isStored).map(\.stored))
+            variants: dispatch.variants.compactMap { $0.isStored ? $0.stored : nil })
         try beginReport(
             of: message, distribution, among: recipients, in: project, storage)
         guard let distribution else {
@@ -162,8 +162,9 @@ extension Engine {
                         bySeconds: Int64(Limits.receiptsWantedSeconds)), from: recipients,
                     in: project.number)
             }
-            fanouts += dispatch.fanouts(
+            let more = dispatch.fanouts(
                 of: variant, header, to: recipients, in: project, progress)
+            fanouts = fanouts.isEmpty ? more : fanouts + more
         }
         return fanouts
     }

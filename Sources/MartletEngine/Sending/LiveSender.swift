@@ -179,6 +179,7 @@ extension Dispatch {
                 recipients: recipients, position: project.lastSequence, weight: project.weight,
                 progress: progress)
         }
+        if case .one = recipients { return [fanout(recipients)] }
         return target.isFanout ? [fanout(recipients)] : recipients.single.map(fanout)
     }
 }

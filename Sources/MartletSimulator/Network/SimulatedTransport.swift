@@ -13,7 +13,7 @@ struct SimulatedTransport: ~Copyable, Transport {
     mutating func nextEvent() -> TransportEvent? { port.nextEvent() }
 
     /// Never waits: the world turns the loop when there is something for it.
-    mutating func submitAndWait(timeoutMilliseconds: Int?) throws(RingError) {}
+    mutating func submitAndWait(timeoutMicroseconds: Int?) throws(RingError) {}
 
     mutating func send(_ connection: ConnectionID, _ bytes: UnsafeRawBufferPointer) {
         port.link(connection)?.send([bytes])
