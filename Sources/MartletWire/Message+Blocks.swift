@@ -33,7 +33,7 @@ extension Message {
                 guard field.content.isEmpty else { throw wrongLength(field, 0, place) }
             case Tag.badge:
                 guard field.content.count == 4 else { throw wrongLength(field, 4, place) }
-            default: try take(field, place, &traits)
+            default: try take(field, place, platform, &traits)
             }
         }
         if ownData.count > 1 { try refuseRepeatedKeys(bytes, Tag.data, place) }
@@ -45,7 +45,7 @@ extension Message {
 
     /// A field that says how the message is sent.
     private static func take(
-        _ field: Field, _ place: Place, _ traits: inout Traits
+        _ field: Field, _ place: Place, _ platform: Platform, _ traits: inout Traits
     ) throws(MartletError) {
         let path = place.path(of: field.tag)
         let content = field.content
@@ -74,6 +74,7 @@ extension Message {
             try checkText(content, "The collapse key", path)
             try checkLength(content.count, Limits.collapseKeyBytesMax, "collapse key", path)
             traits.collapseKey = String(decoding: content, as: UTF8.self)
+            traits.isKeyForNotifications = platform != .android && !content.isEmpty
         default:
             try checkText(content, "The package name", path)
             try checkLength(content.count, Limits.appNameBytesMax, "package name", path)

@@ -16,6 +16,8 @@ extension Message {
         var payloadBytes = 0
         /// A message without payload.
         var isEmpty = true
+        /// Whether there is something to show or to hand over.
+        var hasContent: Bool { hasNotification || dataEntries > 0 }
 
         mutating func count(_ field: Field) {
             isEmpty = false

@@ -9,8 +9,8 @@ public import MartletBase
 extension Message {
     /// Checks an encoded message as the broker does before it accepts one, and merges its blocks.
     /// One variant for all platforms if there is no block; else one for each that differs and one
-    /// for the rest. What the parameters say holds where a block does not say otherwise; an empty
-    /// text is none.
+    /// for the rest, unless blocks are all there is: then the other platforms get nothing. What the
+    /// parameters say holds where a block does not say otherwise; an empty text is none.
     public static func variants(
         of bytes: [UInt8], target kind: TargetKind, lifespan: Lifespan = .longest,
         priority: MessagePriority = .normal, collapseKey: String = "",
@@ -46,7 +46,7 @@ extension Message {
             variants.append(traits.variant(.init(block.platform), kind, summary, body))
             rest.remove(.init(block.platform))
         }
-        if !rest.isEmpty {
+        if !rest.isEmpty, outline.summary.hasContent {
             try checkSize(outline.summary, "message")
             variants.append(common.variant(rest, kind, outline.summary, [UInt8](plain)))
         }
@@ -148,10 +148,12 @@ extension Message {
         var priority: MessagePriority
         var collapseKey: String
         var restrictedPackageName: String
+        /// Whether the key is one of those that Apple's devices and browsers have for notifications too.
+        var isKeyForNotifications = false
 
         /// COL-2.
         private func collapse(_ kind: TargetKind, _ summary: Summary) -> CollapseKey {
-            if summary.hasNotification { return .app }
+            if summary.hasNotification, !isKeyForNotifications { return .app }
             if !collapseKey.isEmpty { return .named(collapseKey) }
             return kind == .topic && summary.isEmpty ? .app : .none
         }

@@ -152,7 +152,40 @@ private let common = Message(
         // A silent push has a payload, so a topic's is collapsible only by its key.
         let silent = try variants(
             Message(apns: .init(payload: .init(contentAvailable: true))), target: .topic)
-        #expect(silent.map(\.collapse) == [.none, .app])
+        #expect(silent.map(\.collapse) == [.none])
+    }
+
+    @Test(
+        "COL-2 apns-collapse-id and Topic are keys of their own for notifications, collapse_key is not"
+    )
+    func ownKeys() throws {
+        var message = Message(notification: .init(title: "t"))
+        message.android = .init(collapseKey: "k")
+        message.apns = .init(collapseID: "chat-1")
+        message.webpush = .init(topic: "chat-2")
+        let all = try variants(message, collapseKey: "c")
+        #expect(all.map(\.collapse) == [.app, .named("chat-1"), .named("chat-2")])
+        message.apns = .init(collapseID: "")
+        let usual = try variants(message, collapseKey: "c")
+        #expect(usual.first { $0.platforms.contains(.init(.apple)) }?.collapse == .app)
+    }
+
+    @Test("MSG-5 a message of blocks alone is for their platforms alone")
+    func onlySomePlatforms() throws {
+        var message = Message(apns: .init(notification: .init(title: "t")))
+        #expect(try variants(message, target: .topic).map(\.platforms) == [.init(.apple)])
+        message.webpush = .init(data: [.init(key: "a", value: "1")])
+        #expect(
+            try variants(message, target: .topic).map(\.platforms) == [.init(.apple), .init(.web)])
+        // What all get makes it a message for everybody again.
+        message.data = [.init(key: "b", value: "2")]
+        #expect(
+            try variants(message).map(\.platforms) == [.init(.apple), .init(.web), .init(.android)])
+        message.data = []
+        message.notification = .init(image: "i")
+        #expect(try variants(message).count == 3)
+        // A message without any payload and without blocks is for everybody.
+        #expect(try variants(Message(), target: .topic).map(\.platforms) == [.all])
     }
 
     @Test("COL-2 a notification whose texts the application looks up is one")
@@ -429,7 +462,12 @@ private let common = Message(
                     #expect(try read(variant) == expected[platform])
                 }
             }
-            #expect(seen == .all)
+            var reached = PlatformSet()
+            if message.android != nil { reached.insert(.init(.android)) }
+            if message.apns != nil { reached.insert(.init(.apple)) }
+            if message.webpush != nil { reached.insert(.init(.web)) }
+            let isForAll = reached.isEmpty || plain.notification != nil || !plain.data.isEmpty
+            #expect(seen == (isForAll ? .all : reached))
             var writer = WireWriter()
             message.encode(into: &writer)
             #expect(try Message(decoding: writer.bytes, unknownTags: .refuse) == message)
