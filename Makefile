@@ -66,7 +66,15 @@ python:
 # The official clients that call the gateway in its tests, in an environment of their own below .build.
 # Made once, and again when their versions change.
 SDKS := .build/python-sdks
-python-sdks: python $(SDKS)/installed
+python-sdks: python $(SDKS)/installed $(SDKS)-newest/installed
+
+# The newest ones that there are, which app servers install today.
+$(SDKS)-newest/installed: Tests/Python/requirements-newest.txt $(SDKS)/installed
+	@echo "Installing into $(SDKS)-newest: $$(tr '\n' ' ' < $<)"
+	rm -rf $(SDKS)-newest
+	python3 -m venv $(SDKS)-newest
+	$(SDKS)-newest/bin/pip install --quiet --requirement $<
+	touch $@
 
 $(SDKS)/installed: Tests/Python/requirements.txt
 	@python3 -c 'import ensurepip, venv' 2>/dev/null || { \

@@ -16,6 +16,8 @@ public final class Gateway: Sendable {
     /// Tests ask it before anything else is done for a caller.
     private let fault: (@Sendable (GatewayCall) -> GatewayError?)?
     private let requestsInProgress = Atomic<Int>(0)
+    /// Where it is served; 0: it is not.
+    let port = Atomic<Int>(0)
 
     public convenience init(_ broker: Broker, _ configuration: GatewayConfiguration = .init()) {
         self.init(broker, configuration, fault: nil)

@@ -26,7 +26,8 @@ public struct GatewayConfiguration: Sendable {
     public var certificate: Certificate?
     /// Plain HTTP is served to other machines too. Whoever is between reads every credential.
     public var allowsPlainElsewhere = false
-    /// What assertions may be addressed to beside the well-known address and the one they came to.
+    /// What assertions may be addressed to beside the well-known address and the one that the gateway
+    /// listens at: how SDKs reach `/token` through a proxy, or on an address that means every one.
     public var tokenURLs: [String] = []
     /// REG-5: 1 to 86,400.
     public var accessTokenSeconds = Limits.accessTokenSecondsDefault

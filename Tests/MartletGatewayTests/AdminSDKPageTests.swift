@@ -12,8 +12,14 @@ import Testing
     "Gateway: the page on Admin SDKs", .timeLimit(.minutes(5)),
     .enabled(if: PythonClients.areInstalled, "make python-sdks has not been run"))
 struct AdminSDKPageTests {
-    @Test("GW-1 GW-2 GW-5 the code on the page does what the page says")
-    func page() async throws {
+    @Test(
+        "GW-1 GW-2 GW-5 GW-14 the code on the page does what the page says",
+        arguments: PythonClients.Version.allCases)
+    func page(_ version: PythonClients.Version) async throws {
+        try await PythonClients.$version.withValue(version) { try await page() }
+    }
+
+    private func page() async throws {
         let page = try String(contentsOf: PythonClients.page, encoding: .utf8)
         let blocks = page.components(separatedBy: "```python\n").dropFirst().map {
             $0.components(separatedBy: "```")[0]

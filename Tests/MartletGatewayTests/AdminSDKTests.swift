@@ -208,6 +208,42 @@ struct AdminSDKTests {
             #expect(tooMany["class"]?.string == "InvalidArgumentError")
         }
     }
+
+    @Test("GW-2 GW-14 the newest SDK changes topics, a request a token")
+    func newestTopics() async throws {
+        try await PythonClients.$version.withValue(.newest) {
+            try await SDKWorld.run { sdk in
+                let installed = try #require(try await sdk.admin("version", .object([:])).string)
+                if installed != PythonClients.newestKnown {
+                    Issue.record(
+                        "firebase-admin \(installed) is newer than what is known to work.",
+                        severity: .warning)
+                }
+                var tokens = try await (0..<50).asyncMap { _ in try await sdk.world.newToken() }
+                let gone = try await sdk.world.newToken()
+                try await sdk.broker.unregister(gone, in: GatewayWorld.project)
+                tokens.insert(gone, at: 3)
+                tokens.append("no-token")
+                for isUnsubscribing in [false, true] {
+                    let answer = try await sdk.admin(
+                        "change_topic",
+                        .object([
+                            "tokens": strings(tokens), "topic": .string("news"),
+                            "unsubscribe": .bool(isUnsubscribing),
+                        ]))
+                    #expect(answer["success"] == .integer(50) && answer["failure"] == .integer(2))
+                    let topics = try sdk.broker.topics(in: GatewayWorld.project).entries
+                    #expect(topics.map(\.subscriberCount) == (isUnsubscribing ? [] : [50]))
+                }
+                let device = try await sdk.world.newDevice(.android)
+                _ = try await sdk.admin(
+                    "send", .object(["token": .string(device.credentials.token)]))
+                var messages = device.messages.makeAsyncIterator()
+                #expect(try await messages.next() != nil)
+                await device.close()
+            }
+        }
+    }
 }
 
 extension Sequence {

@@ -195,6 +195,15 @@ struct GroupRouteTests {
         try await world.broker.close()
     }
 
+    @Test("GW-4 the name of a topic that is none is no bad registration")
+    func badTopic() async throws {
+        let world = try await GatewayWorld.open()
+        let answer = try await world.call(.post, "/fcm/send", #"{"to":"/topics/a b"}"#)
+        #expect(answer.status == 200)
+        #expect(answer.json["error"]?.string == "InvalidParameters")
+        try await world.broker.close()
+    }
+
     @Test(
         "GW-4 what is no request of this interface is 400, and 401 without a credential",
         arguments: [

@@ -85,6 +85,32 @@ private let refusals: [(String, String, String, String?)] = [
         "message.android.notification.event_time"
     ),
     (
+        "a month that is none",
+        #""android":{"notification":{"event_time":"2026-13-01T00:00:00Z"}}"#,
+        "Invalid value at 'message.android.notification.event_time' "
+            + #"(type.googleapis.com/google.protobuf.Timestamp), "2026-13-01T00:00:00Z""#,
+        "message.android.notification.event_time"
+    ),
+    (
+        "a day that is none", #""android":{"notification":{"event_time":"2026-02-29T00:00:00Z"}}"#,
+        "Invalid value at 'message.android.notification.event_time' "
+            + #"(type.googleapis.com/google.protobuf.Timestamp), "2026-02-29T00:00:00Z""#,
+        "message.android.notification.event_time"
+    ),
+    (
+        "the name of a color", #""android":{"notification":{"color":"red"}}"#,
+        "A color is written #rrggbb.", "message.android.notification.color"
+    ),
+    (
+        "a collapse ID that Apple refuses",
+        #""apns":{"headers":{"apns-collapse-id":""# + String(repeating: "x", count: 65) + #""}}"#,
+        "apns-collapse-id has at most 64 bytes.", "message.apns.headers.apns-collapse-id"
+    ),
+    (
+        "a link that is not safe", #""webpush":{"fcm_options":{"link":"http://example.com"}}"#,
+        "A link begins with https://.", "message.webpush.fcm_options.link"
+    ),
+    (
         "both spellings", #""android":{"collapse_key":"a","collapseKey":"b"}"#,
         "Invalid value at 'message.android.collapse_key': it is there as collapse_key and as "
             + "collapseKey.", "message.android.collapse_key"

@@ -10,12 +10,25 @@ import Testing
 enum PythonClients {
     private static let root = URL(filePath: #filePath).deletingLastPathComponent()
         .deletingLastPathComponent().deletingLastPathComponent()
-    private static let environment = root.appending(path: ".build/python-sdks")
-    static let python = environment.appending(path: "bin/python")
+    /// Which clients a test runs.
+    enum Version: String, CaseIterable {
+        case pinned = ".build/python-sdks"
+        /// The newest of PyPI's when they were installed.
+        case newest = ".build/python-sdks-newest"
+    }
+
+    /// The newest that these tests have passed with.
+    static let newestKnown = "7.7.0"
+    @TaskLocal static var version = Version.pinned
+    private static var environment: URL { root.appending(path: version.rawValue) }
+    static var python: URL { environment.appending(path: "bin/python") }
     static let page = root.appending(path: "Sources/Martlet/Martlet.docc/AdminSDK.md")
 
     static var areInstalled: Bool {
-        FileManager.default.fileExists(atPath: environment.appending(path: "installed").path)
+        Version.allCases.allSatisfy {
+            FileManager.default.fileExists(
+                atPath: root.appending(path: $0.rawValue).appending(path: "installed").path)
+        }
     }
 
     /// nil before they are installed.

@@ -115,6 +115,7 @@ struct TestAccount {
         var aud: String
         var iat: Double
         var exp: Double
+        var nbf: Double?
         var scope: String?
         func verify(using algorithm: some JWTAlgorithm) {}
     }
@@ -136,12 +137,19 @@ struct TestAccount {
                 + "https://www.googleapis.com/auth/datastore")
     }
 
-    /// - Parameter keyID: nil: the account's own.
-    func sign(_ claims: Claims, keyID: String? = nil) async throws -> String {
+    /// - Parameters:
+    ///   - keyID: nil: the account's own; empty: none.
+    ///   - fields: further ones of the header.
+    func sign(
+        _ claims: Claims, keyID: String? = nil, _ fields: [String: JWTHeaderField] = [:]
+    ) async throws -> String {
         let key = try Insecure.RSA.PrivateKey(pem: try #require(members["private_key"]?.string))
         let keys = await JWTKeyCollection().add(rsa: key, digestAlgorithm: .sha256)
-        return try await keys.sign(
-            claims, header: ["kid": .string(keyID ?? file.keyID), "alg": "RS256"])
+        var header: JWTHeader = ["alg": "RS256"]
+        let keyID = keyID ?? file.keyID
+        if !keyID.isEmpty { header.fields["kid"] = .string(keyID) }
+        header.fields.merge(fields) { $1 }
+        return try await keys.sign(claims, header: header)
     }
 }
 
@@ -206,7 +214,8 @@ final class HTTPPeer {
     }
 
     /// The next answer.
-    func answer() throws -> Answer {
+    /// - Parameter isHeadOnly: HEAD was asked.
+    func answer(isHeadOnly: Bool = false) throws -> Answer {
         while true {
             if let end = headEnd {
                 let head = String(decoding: arrived[..<end], as: UTF8.self)
@@ -217,7 +226,7 @@ final class HTTPPeer {
                     guard sides.count == 2 else { continue }
                     headers[sides[0].lowercased()] = sides[1].trimmingCharacters(in: .whitespaces)
                 }
-                let count = Int(headers["content-length"] ?? "0") ?? 0
+                let count = isHeadOnly ? 0 : Int(headers["content-length"] ?? "0") ?? 0
                 let bodyEnd = end + 4 + count
                 if arrived.count >= bodyEnd {
                     let body = String(decoding: arrived[(end + 4)..<bodyEnd], as: UTF8.self)

@@ -81,6 +81,11 @@ extension OverHTTP {
                 let peer = try served.peer()
                 for _ in 0..<3 { peer.request("GET", "/healthz") }
                 for _ in 0..<3 { #expect(try peer.answer().body == "ok\n") }
+                peer.request("HEAD", "/healthz")
+                let head = try peer.answer(isHeadOnly: true)
+                #expect(head.status == 200 && head.headers["content-length"] == "3")
+                peer.request("HEAD", Self.send)
+                #expect(try peer.answer(isHeadOnly: true).status == 405)
                 peer.request("GET", "/nothing")
                 let missing = try peer.answer()
                 #expect(missing.status == 404)

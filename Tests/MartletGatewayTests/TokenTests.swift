@@ -3,6 +3,7 @@
 // The token endpoint, and what its tokens allow (GW-5, REG-5). Rests on MartletGateway.
 
 import Foundation
+import JWTKit
 import Martlet
 import MartletClient
 import MartletGateway
@@ -32,7 +33,13 @@ extension OverHTTP {
             let answer = try peer.answer()
             if answer.status == 401 {
                 #expect(answer.json["error"]?["status"] == .string("UNAUTHENTICATED"))
-                #expect(answer.headers["www-authenticate"] != nil)
+                // GW-14: Java's SDK refreshes its token only where it is told this.
+                let isPresented =
+                    authorization.count > 7 && authorization.lowercased().hasPrefix("bearer ")
+                #expect(
+                    answer.headers["www-authenticate"]
+                        == "Bearer realm=\"martlet\""
+                        + (isPresented ? ", error=\"invalid_token\"" : ""))
             }
             return answer.status
         }
@@ -76,14 +83,41 @@ extension OverHTTP {
                 let account = try await served.newAccount()
                 var claims = account.claims()
                 for (audience, status) in [
-                    ("https://oauth2.googleapis.com/token", 200), ("http://127.0.0.1/token", 200),
+                    ("https://oauth2.googleapis.com/token", 200), (served.url + "/token", 200),
                     ("https://push.example.com/token", 200),
-                    ("https://elsewhere.example/token", 400),
+                    // What `Host` says proves nothing: the caller says it.
+                    ("http://127.0.0.1/token", 400), ("https://elsewhere.example/token", 400),
                 ] {
                     claims.aud = audience
                     let answer = try exchange(served, try await account.sign(claims))
                     #expect(answer.status == status, "\(audience)")
                 }
+            }
+        }
+
+        @Test("GW-14 an assertion without kid is checked by its issuer")
+        func noKeyID() async throws {
+            try await ServedGateway.run { served in
+                let account = try await served.newAccount()
+                let other = try await served.newAccount()
+                #expect(
+                    try exchange(served, try await account.sign(account.claims(), keyID: "")).status
+                        == 200)
+                // Neither another's name nor a project that is not there helps anybody.
+                for issuer in [
+                    other.file.clientEmail, "x@tides.iam.gserviceaccount.com",
+                    "x@nowhere.iam.gserviceaccount.com", "x@example.com", "",
+                ] {
+                    var claims = account.claims()
+                    claims.iss = issuer
+                    let answer = try exchange(served, try await account.sign(claims, keyID: ""))
+                    #expect(answer.status == 400, "\(issuer)")
+                    #expect(answer.json["error"] == .string("invalid_grant"))
+                }
+                try await served.broker.revokeServiceAccount(account.file.keyID, in: "tides")
+                #expect(
+                    try exchange(served, try await account.sign(account.claims(), keyID: "")).status
+                        == 400)
             }
         }
 
@@ -118,6 +152,15 @@ extension OverHTTP {
                     ),
                     ("a day long", try await changed { $0.exp = now + 86_400 }),
                     ("never valid", try await changed { $0.exp = $0.iat - 1 }),
+                    ("not valid yet", try await changed { $0.nbf = now + 1800 }),
+                    (
+                        "an extension",
+                        try await account.sign(account.claims(), ["crit": .array([.string("x")])])
+                    ),
+                    (
+                        "too long",
+                        try await changed { $0.scope! += String(repeating: " x", count: 4096) }
+                    ),
                     ("unknown key", try await unknown.sign(unknown.claims())),
                     (
                         "signed with another key",

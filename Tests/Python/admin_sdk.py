@@ -17,7 +17,10 @@ from firebase_admin import credentials, exceptions, messaging
 def connect(base_url, file):
     messaging._MessagingService.FCM_URL = base_url + "/v1/projects/{0}/messages:send"
     messaging._MessagingService.IID_URL = base_url
-    firebase_admin.initialize_app(credentials.Certificate(file))
+    app = firebase_admin.initialize_app(credentials.Certificate(file))
+    # Versions from 7.6 on change topics at an address that is made with the app.
+    messaging._get_messaging_service(app)._fcm_topic_url = (
+        f"{base_url}/v1/projects/{app.project_id}/registrations")
 
 
 def outcome(response):
@@ -105,6 +108,10 @@ def change_topic(tokens, topic, unsubscribe=False):
     response = change(tokens, topic)
     return {"success": response.success_count, "failure": response.failure_count,
             "errors": [[error.index, error.reason] for error in response.errors]}
+
+
+def version():
+    return firebase_admin.__version__
 
 
 def refused_topic(tokens, topic):

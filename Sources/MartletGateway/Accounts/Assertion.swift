@@ -26,6 +26,7 @@ struct Assertion: JWTPayload {
     var aud: AudienceClaim
     var iat: IssuedAtClaim
     var exp: ExpirationClaim
+    var nbf: NotBeforeClaim?
     var scope: String?
 
     /// What is said is judged by `check`, with the broker's clock.
@@ -43,12 +44,13 @@ struct Assertion: JWTPayload {
         }
         let issued = iat.value.timeIntervalSince1970
         let expires = exp.value.timeIntervalSince1970
-        guard issued <= now + Self.skewSeconds, expires > now - Self.skewSeconds,
+        let starts = nbf?.value.timeIntervalSince1970 ?? issued
+        guard max(issued, starts) <= now + Self.skewSeconds, expires > now - Self.skewSeconds,
             expires - issued <= Self.lifeSecondsMax, expires > issued
         else {
             return .invalidGrant(
                 "Invalid JWT: Token must be a short-lived token (60 minutes) and in a reasonable "
-                    + "timeframe. Check your iat and exp values in the JWT claim.")
+                    + "timeframe. Check your iat, nbf and exp values in the JWT claim.")
         }
         guard let scope, scope.split(separator: " ").contains(where: Self.scopes.contains) else {
             return OAuthError(

@@ -19,6 +19,9 @@ public struct ServiceAccountFile: Sendable {
     private let privateKey: String
     private let tokenURI: String
 
+    /// Behind the project's ID.
+    static let emailDomain = ".iam.gserviceaccount.com"
+
     /// Makes the pair of keys.
     /// - Parameter tokenURI: the address of the gateway's `/token`, as SDKs reach it.
     public init(projectID: String, tokenURI: String) throws {
@@ -33,7 +36,7 @@ public struct ServiceAccountFile: Sendable {
         clientID = String(number)
         self.projectID = projectID
         self.tokenURI = tokenURI
-        clientEmail = "martlet-\(keyID.prefix(8))@\(projectID).iam.gserviceaccount.com"
+        clientEmail = "martlet-\(keyID.prefix(8))@\(projectID)\(Self.emailDomain)"
     }
 
     /// The file's text.

@@ -117,7 +117,11 @@ public struct GatewayError: Error, Sendable, Hashable {
     public var headers: [(name: String, value: String)] {
         var headers: [(name: String, value: String)] = []
         if let seconds = retryAfterSeconds { headers.append(("retry-after", String(seconds))) }
-        if httpStatus == 401 { headers.append(("www-authenticate", "Bearer realm=\"martlet\"")) }
+        if httpStatus == 401 {
+            // Some SDKs get a new token only where this says that theirs is bad. Source: RFC 6750 §3.1.
+            let reason = cause == nil ? "" : ", error=\"invalid_token\""
+            headers.append(("www-authenticate", "Bearer realm=\"martlet\"" + reason))
+        }
         return headers
     }
 

@@ -42,6 +42,9 @@ extension Message.APNS {
         try fields.finish()
     }
 
+    /// Source: Apple's "Sending notification requests to APNs".
+    private static let collapseIDBytesMax = 64
+
     /// The others are Apple's servers' and go along for whoever passes the message on to them.
     private mutating func take(headers: inout RequestObject) throws(GatewayError) {
         if let field = headers.takeHeader("apns-expiration") {
@@ -58,7 +61,14 @@ extension Message.APNS {
             default: throw field.refusal("apns-priority is 10, 5 or 1.")
             }
         }
-        collapseID = try headers.takeHeader("apns-collapse-id")?.text()
+        if let field = headers.takeHeader("apns-collapse-id") {
+            let text = try field.text()
+            guard text.utf8.count <= Self.collapseIDBytesMax else {
+                throw field.refusal(
+                    "apns-collapse-id has at most \(Self.collapseIDBytesMax) bytes.")
+            }
+            collapseID = text
+        }
         for (name, field) in headers.rest() {
             options.append(.init(key: name.lowercased(), value: try field.text()))
         }

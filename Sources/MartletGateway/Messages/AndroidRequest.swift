@@ -97,7 +97,7 @@ extension Message.Android {
 
     /// What of a notification is no text of Martlet's own, and how it is checked.
     private static let notificationFields: [(String, Reader)] = [
-        ("icon", text), ("color", text), ("sound", text), ("tag", text), ("click_action", text),
+        ("icon", text), ("color", color), ("sound", text), ("tag", text), ("click_action", text),
         ("body_loc_key", text), ("body_loc_args", texts), ("title_loc_key", text),
         ("title_loc_args", texts), ("channel_id", text), ("ticker", text), ("sticky", flag),
         ("event_time", instant), ("local_only", flag),
@@ -114,6 +114,13 @@ extension Message.Android {
     ]
 
     private static let text: Reader = { (field) throws(GatewayError) in try field.text() }
+    private static let color: Reader = { (field) throws(GatewayError) in
+        let text = try field.text()
+        guard text.wholeMatch(of: #/#[0-9A-Fa-f]{6}/#) != nil else {
+            throw field.refusal("A color is written #rrggbb.")
+        }
+        return text
+    }
     private static let flag: Reader = { (field) throws(GatewayError) in
         try field.flag() ? "true" : "false"
     }
@@ -148,11 +155,22 @@ extension Message.Android {
     /// Source: RFC 3339, with nine digits of a second at most.
     private static let instant: Reader = { (field) throws(GatewayError) in
         let text = try field.text()
-        let pattern = #/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)/#
-        guard text.wholeMatch(of: pattern) != nil else {
+        let pattern =
+            #/(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.\d{1,9})?(?:Z|[+-](\d\d):(\d\d))/#
+        guard let parts = text.wholeMatch(of: pattern)?.output,
+            let year = Int(parts.1), let month = Int(parts.2), let day = Int(parts.3),
+            (1...12).contains(month), (1...days(ofMonth: month, year)).contains(day),
+            parts.4 < "24", parts.5 < "60", parts.6 < "60", parts.7 ?? "00" < "24",
+            parts.8 ?? "00" < "60"
+        else {
             throw field.mistyped("type.googleapis.com/google.protobuf.Timestamp")
         }
         return text
+    }
+
+    private static func days(ofMonth month: Int, _ year: Int) -> Int {
+        let isLeapYear = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
+        return [31, isLeapYear ? 29 : 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31][month - 1]
     }
 
     private static let lightSettings: Reader = { (field) throws(GatewayError) in

@@ -25,7 +25,13 @@ extension Message.WebPush {
         }
         if let field = try fields.take("fcm_options") {
             var links = try field.object("WebpushFcmOptions")
-            if let link = try links.take("link")?.text() { shown["link"] = link }
+            if let field = try links.take("link") {
+                let link = try field.text()
+                guard link.isEmpty || link.lowercased().hasPrefix("https://") else {
+                    throw field.refusal("A link begins with https://.")
+                }
+                shown["link"] = link
+            }
             if let label = try links.takeLabel() { shown[Message.labelOption] = label }
             try links.finish()
         }

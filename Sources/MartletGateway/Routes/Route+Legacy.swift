@@ -104,7 +104,8 @@ extension MartletError {
         if field.hasSuffix("time_to_live") || field.hasSuffix("ttl") { return "InvalidTtl" }
         if field.hasSuffix(".data") { return "InvalidDataKey" }
         if field == "message" || field.hasPrefix("message.") { return "MessageTooBig" }
-        return field.hasPrefix("to") ? "InvalidRegistration" : "InvalidParameters"
+        let isToken = field.hasPrefix("to") && !field.hasPrefix("topic")
+        return isToken ? "InvalidRegistration" : "InvalidParameters"
     }
 }
 

@@ -6,6 +6,7 @@
 import CryptoExtras
 import JWTKit
 import Martlet
+import Synchronization
 
 extension Route {
     private static let grantType = "urn:ietf:params:oauth:grant-type:jwt-bearer"
@@ -22,6 +23,9 @@ extension Route {
         }
     ]
 
+    /// The longest assertion.
+    private static let assertionBytesMax = 8192
+
     fileprivate static func assertion(in call: GatewayCall) throws(OAuthError) -> String {
         guard let text = String(validating: call.body, as: UTF8.self),
             let form = PercentEncoding.form(text[...])
@@ -34,6 +38,10 @@ extension Route {
         guard let assertion = value("assertion"), !assertion.isEmpty else {
             throw OAuthError("invalid_request", "Missing required parameter: assertion")
         }
+        guard assertion.utf8.count <= assertionBytesMax else {
+            throw OAuthError.invalidGrant(
+                "Invalid JWT: an assertion has at most \(assertionBytesMax) bytes.")
+        }
         return assertion
     }
 }
@@ -44,35 +52,29 @@ extension Gateway {
     fileprivate func exchange(_ call: GatewayCall) async throws -> GatewayAnswer {
         let text = try Route.assertion(in: call)
         let invalid = OAuthError.invalidGrant("Invalid JWT Signature.")
-        let header: JWTHeader
+        let (header, said): (JWTHeader, Assertion)
         do {
-            header = try DefaultJWTParser().parse(Array(text.utf8), as: Assertion.self).header
+            let parsed = try DefaultJWTParser().parse(Array(text.utf8), as: Assertion.self)
+            (header, said) = (parsed.header, parsed.payload)
         } catch {
             throw OAuthError.invalidGrant("Bad Request: the assertion is no JWT with all claims.")
         }
-        guard header.alg == "RS256", let keyID = header.kid else {
-            throw OAuthError.invalidGrant(
-                "The assertion must be signed with RS256 and name its kid.")
+        guard header.alg == "RS256" else {
+            throw OAuthError.invalidGrant("The assertion must be signed with RS256.")
         }
-        let account: ServiceAccountSummary
-        do throws(MartletError) {
-            account = try broker.serviceAccount(keyID).account
-        } catch {
-            guard error.word == .unauthenticated else { throw error }
-            throw invalid
+        guard header.fields["crit"] == nil else {
+            throw OAuthError.invalidGrant("Invalid JWT: no extension of its header is understood.")
         }
-        let assertion: Assertion
-        do {
-            let key = try Insecure.RSA.PublicKey(
-                backing: _RSA.Signing.PublicKey(derRepresentation: account.publicKey))
-            let keys = await JWTKeyCollection().add(
-                rsa: key, digestAlgorithm: .sha256, kid: JWKIdentifier(string: keyID))
-            assertion = try await keys.verify(text)
-        } catch {
-            throw invalid
+        var verified: (assertion: Assertion, account: ServiceAccountSummary)?
+        for account in try accounts(of: header.kid, issuer: said.iss.value) where verified == nil {
+            if let assertion = await verify(text, by: account, header.kid) {
+                verified = (assertion, account)
+            }
         }
+        guard let (assertion, account) = verified else { throw invalid }
+        let keyID = account.keyID
         if let fault = assertion.fault(
-            of: account, audiences: audiences(call), now: nowSeconds)
+            of: account, audiences: audiences, now: nowSeconds)
         {
             throw fault
         }
@@ -85,14 +87,55 @@ extension Gateway {
             ]), headers: [("cache-control", "no-store")])
     }
 
+    /// Keys of one project with the same issuer that are tried.
+    private static let triedMax = 4
+
+    /// The keys that an assertion may be signed with. Some SDKs name none: then the issuer does, which has
+    /// the project in it.
+    private func accounts(
+        of keyID: String?, issuer: String
+    ) throws(MartletError) -> [ServiceAccountSummary] {
+        do throws(MartletError) {
+            if let keyID { return [try broker.serviceAccount(keyID).account] }
+            let domain = issuer.split(separator: "@", omittingEmptySubsequences: false).last ?? ""
+            guard domain.hasSuffix(ServiceAccountFile.emailDomain) else { return [] }
+            let project = String(domain.dropLast(ServiceAccountFile.emailDomain.count))
+            let known = try broker.serviceAccounts(in: project).filter {
+                !$0.isRevoked && $0.clientEmail == issuer
+            }
+            return Array(known.prefix(Self.triedMax))
+        } catch {
+            guard error.word == .unauthenticated || error.word == .notFound else { throw error }
+            return []
+        }
+    }
+
+    private func verify(
+        _ text: String, by account: ServiceAccountSummary, _ keyID: String?
+    ) async -> Assertion? {
+        do {
+            let key = try Insecure.RSA.PublicKey(
+                backing: _RSA.Signing.PublicKey(derRepresentation: account.publicKey))
+            let keys = await JWTKeyCollection().add(
+                rsa: key, digestAlgorithm: .sha256, kid: keyID.map { JWKIdentifier(string: $0) })
+            return try await keys.verify(text)
+        } catch {
+            return nil
+        }
+    }
+
     /// What an assertion may be addressed to: what SDKs that do not look address it to, what the
-    /// configuration says, and where the call itself went.
-    private func audiences(_ call: GatewayCall) -> Set<String> {
+    /// configuration says, and where the gateway listens.
+    private var audiences: Set<String> {
         var result: Set<String> = [Assertion.wellKnownAudience]
         result.formUnion(configuration.tokenURLs)
-        if let host = call.header("host") {
-            result.insert("http://\(host)/token")
-            result.insert("https://\(host)/token")
+        let scheme = configuration.certificate == nil ? "http" : "https"
+        let host = configuration.address.host
+        let hosts =
+            host == "127.0.0.1" || host == "localhost" ? ["127.0.0.1", "localhost"] : [host]
+        for host in hosts {
+            let name = host.contains(":") ? "[\(host)]" : host
+            result.insert("\(scheme)://\(name):\(port.load(ordering: .relaxed))/token")
         }
         return result
     }

@@ -12,6 +12,7 @@ import NIOCore
 import NIOPosix
 import NIOSSL
 public import ServiceLifecycle
+import Synchronization
 
 /// Serves a gateway over HTTP until it is told to end.
 public final class GatewayServer: Service {
@@ -42,7 +43,9 @@ public final class GatewayServer: Service {
                     try await responder.respond(to: request, writer, on: channel)
                 },
                 onServerRunning: { channel in
-                    bound.succeed(UInt16(channel.localAddress?.port ?? 0))
+                    let port = channel.localAddress?.port ?? 0
+                    gateway.port.store(port, ordering: .relaxed)
+                    bound.succeed(UInt16(port))
                 })
         } catch {
             bound.fail(error)

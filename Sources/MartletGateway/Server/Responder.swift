@@ -41,7 +41,8 @@ final class Responder: Sendable {
         switch try await read(request, &held) {
         case .whole(let body):
             let number = try await connectionNumber(channel)
-            try await Self.write(await answer(request, body, number), writer)
+            let answer = await answer(request, body, number)
+            try await Self.write(answer, writer, isHeadOnly: request.method == .head)
         case .refused(let error):
             var answer = error.envelope
             // A stream of HTTP/2 must not say it: it ends by itself.
@@ -68,7 +69,9 @@ final class Responder: Sendable {
     private func answer(
         _ request: HummingbirdCore.Request, _ body: [UInt8], _ connectionNumber: UInt64?
     ) async -> GatewayAnswer {
-        guard let method = GatewayCall.Method(rawValue: request.method.rawValue) else {
+        // Source: RFC 9110 §9.3.2.
+        let asked = request.method == .head ? .get : request.method
+        guard let method = GatewayCall.Method(rawValue: asked.rawValue) else {
             return GatewayError(
                 .unimplemented, "\(request.method.rawValue) is not served.", httpStatus: 405
             ).envelope
@@ -130,7 +133,7 @@ final class Responder: Sendable {
     }
 
     private static func write(
-        _ answer: GatewayAnswer, _ writer: consuming ResponseWriter
+        _ answer: GatewayAnswer, _ writer: consuming ResponseWriter, isHeadOnly: Bool = false
     ) async throws {
         var fields = HTTPFields()
         for header in answer.headers {
@@ -142,6 +145,6 @@ final class Responder: Sendable {
         try await writer.write(
             response: HTTPResponse(
                 status: HTTPResponse.Status(code: answer.status), headerFields: fields),
-            body: ResponseBody(byteBuffer: ByteBuffer(bytes: answer.body)))
+            body: ResponseBody(byteBuffer: ByteBuffer(bytes: isHeadOnly ? [] : answer.body)))
     }
 }
