@@ -49,13 +49,14 @@ public final class MartletAdministrator: Sendable {
     /// Changes what a project may have of the broker; nil leaves it as it is.
     @discardableResult
     public func changeProject(
-        _ projectID: String, weight: UInt32? = nil, overload: OverloadPolicy? = nil
+        _ projectID: String, weight: UInt32? = nil, overload: OverloadPolicy? = nil,
+        conditionTopicsMax: UInt8? = nil
     ) async throws -> ProjectRecord {
         let answer = try await client.request { correlation in
             .changeProject(
                 ChangeProjectRequest(
                     correlation: correlation, projectID: projectID, weight: weight,
-                    overload: overload))
+                    overload: overload, conditionTopicsMax: conditionTopicsMax))
         }
         guard case .project(let result) = answer else { throw unexpected(answer) }
         return result.project

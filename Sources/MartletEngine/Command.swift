@@ -9,8 +9,10 @@ public import MartletBase
 /// A change of state. A command changes hands five times on its way, so its payload stays in one place.
 public indirect enum Command: Sendable {
     case createProject(id: String, senderID: UInt64, conditionTopicsMax: Int)
-    /// FAN-1, FAN-2; nil: as it is.
-    case changeProject(id: String, weight: Int? = nil, overload: OverloadPolicy? = nil)
+    /// FAN-1, FAN-2, CON-3; nil: as it is.
+    case changeProject(
+        id: String, weight: Int? = nil, overload: OverloadPolicy? = nil,
+        conditionTopicsMax: Int? = nil)
     case createKey(project: String, key: NewKey)
     case revokeKey(project: String, keyID: String)
     /// REG-5. The pair of keys was made where the private one stays.
@@ -53,6 +55,8 @@ public indirect enum Command: Sendable {
     case upstream(UpstreamCommand)
     /// UPS-1: senders have taken these messages of the project's devices.
     case takeUpstream(project: ProjectNumber, numbers: [UInt64])
+    /// Writes what is there as it is: whether the store takes anything (OPS-12).
+    case touch
     /// REP-1: what gathered of messages that are not stored (TTL-2).
     case count([DayCount])
 }

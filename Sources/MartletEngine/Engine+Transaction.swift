@@ -94,7 +94,7 @@ extension Command {
     fileprivate var mayWait: Bool {
         switch self {
         case .createProject, .changeProject, .createKey, .revokeKey, .createServiceAccount,
-            .revokeServiceAccount, .acknowledge, .connected, .count:
+            .revokeServiceAccount, .acknowledge, .connected, .count, .touch:
             false
         case .register, .unregister, .changeTopics, .changeTopic, .createGroup, .changeGroup, .send,
             .rotate, .cancel, .receipt, .takeReceipts, .upstream, .takeUpstream:

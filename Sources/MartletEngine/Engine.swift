@@ -66,8 +66,10 @@ public struct Engine: ~Copyable {
         case .createProject(let id, let senderID, let conditionTopicsMax):
             try createProject(
                 id: id, senderID: senderID, conditionTopicsMax: conditionTopicsMax, in: storage)
-        case .changeProject(let id, let weight, let overload):
-            try changeProject(id: id, weight: weight, overload: overload, in: storage)
+        case .changeProject(let id, let weight, let overload, let topicsMax):
+            try changeProject(
+                id: id, weight: weight, overload: overload, conditionTopicsMax: topicsMax,
+                in: storage)
         case .createKey(let project, let key):
             try createKey(key, projectID: project, now: now, in: storage)
         case .revokeKey(let project, let keyID):
@@ -106,6 +108,7 @@ public struct Engine: ~Copyable {
         case .upstream(let message): try acceptUpstream(message, now: now, storage)
         case .takeUpstream(let project, let numbers):
             try takeUpstream(numbers, in: project, storage)
+        case .touch: try touch(storage)
         case .count(let days): try count(days, storage)
         }
     }
@@ -134,7 +137,8 @@ public struct Engine: ~Copyable {
     /// Forgets what a command may make untrue.
     mutating func forget(_ command: Command) {
         switch command {
-        case .send, .count, .rotate, .cancel, .receipt, .takeReceipts, .changeProject, .upstream,
+        case .send, .count, .touch, .rotate, .cancel, .receipt, .takeReceipts, .changeProject,
+            .upstream,
             .takeUpstream, .createGroup, .changeGroup, .createServiceAccount,
             .revokeServiceAccount:
             break
@@ -154,6 +158,13 @@ public struct Engine: ~Copyable {
         _ days: [DayCount], _ storage: borrowing some StorageWriter & ~Copyable
     ) throws(StorageError) -> Outcome {
         try storage.count(days)
+        return .done
+    }
+
+    private func touch(
+        _ storage: borrowing some StorageWriter & ~Copyable
+    ) throws(StorageError) -> Outcome {
+        try storage.touch()
         return .done
     }
 

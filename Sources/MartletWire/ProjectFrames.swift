@@ -88,15 +88,18 @@ public struct ChangeProjectRequest: WireFrame {
     public var weight: UInt32?
     /// nil: as it is.
     public var overload: OverloadPolicy?
+    /// CON-3; nil: as it is. The codec cannot say 0.
+    public var conditionTopicsMax: UInt8?
 
     public init(
         correlation: UInt32, projectID: String, weight: UInt32? = nil,
-        overload: OverloadPolicy? = nil
+        overload: OverloadPolicy? = nil, conditionTopicsMax: UInt8? = nil
     ) {
         self.correlation = correlation
         self.projectID = projectID
         self.weight = weight
         self.overload = overload
+        self.conditionTopicsMax = conditionTopicsMax
     }
 
     public var type: FrameType { .changeProject }
@@ -111,6 +114,8 @@ public struct ChangeProjectRequest: WireFrame {
         guard overload != nil || policy == 0 else {
             throw .unknownValue(field: "overload policy", value: UInt64(policy))
         }
+        let topicsMax = try reader.u8()
+        conditionTopicsMax = topicsMax == 0 ? nil : topicsMax
     }
 
     public func encodeBody(into writer: inout WireWriter) {
@@ -118,6 +123,7 @@ public struct ChangeProjectRequest: WireFrame {
         writer.string(projectID)
         writer.u32(weight ?? 0)
         writer.u8(overload?.rawValue ?? 0)
+        writer.u8(conditionTopicsMax ?? 0)
     }
 }
 

@@ -18,7 +18,7 @@ struct FanoutCommandTests {
         #expect(try desk.run("project", "create", "tides").status == 0)
         for misuse in [
             ["tides"], ["tides", "--weight", "0"], ["tides", "--weight", "1001"],
-            ["tides", "--on-overload", "wait"],
+            ["tides", "--on-overload", "wait"], ["tides", "--condition-topics", "65"],
         ] {
             #expect(desk.finish(try desk.start(["project", "set"] + misuse)).status == 64)
         }
@@ -26,7 +26,10 @@ struct FanoutCommandTests {
         #expect(unknown.status == 1 && unknown.err.contains("NOT_FOUND"))
         #expect(
             try desk.run("project", "set", "tides", "--weight", "3").out
-                == "Project tides: weight 3, on overload defer.\n")
+                == "Project tides: weight 3, on overload defer, up to 5 topics in a condition.\n")
+        #expect(
+            try desk.run("project", "set", "tides", "--condition-topics", "64").out
+                == "Project tides: weight 3, on overload defer, up to 64 topics in a condition.\n")
         let nobody = try desk.run("top", "--once")
         #expect(nobody.status == 1 && nobody.err.contains("No broker serves"))
         #expect(try desk.run("fanouts").out == "Nothing is in progress.\n")

@@ -158,6 +158,32 @@ struct HeldBackTests {
         #expect(world.delivery.nextWake == nil)
     }
 
+    @Test("COL-4: a clock that is set back delays the next token by no more than it takes to come")
+    func clockSetBack() {
+        let world = Loopback(capacity: 2, limits: limits(burst: 3))
+        world.now = Instant(rawValue: 100_000_000)
+        world.connect(address, at: 0)
+        world.settle()
+        for number in 0..<4 {
+            world.accept(0, to: [1], bodyBytes: 5, single: true, key: UInt64(number))
+        }
+        world.settle()
+        #expect(world.connections[0]!.stored == [1, 2, 3])
+        #expect(world.delivery.nextWake == Instant(rawValue: 100_180_000))
+        world.now = Instant(rawValue: 1_000_000)
+        world.settle()
+        #expect(world.delivery.nextWake == Instant(rawValue: 1_180_000))
+        world.now = Instant(rawValue: 1_180_000)
+        world.settle()
+        #expect(world.connections[0]!.stored == [1, 2, 3, 4])
+        // Of a bucket that nobody waits for, too.
+        world.now = Instant(rawValue: 2_000)
+        world.settle()
+        world.accept(0, to: [1], bodyBytes: 5, single: true, key: 9)
+        world.settle()
+        #expect(world.delivery.nextWake == Instant(rawValue: 182_000))
+    }
+
     @Test("STO-1: who is there stores nothing, dozing or not; what overflows is told once")
     func overflow() {
         let world = Loopback(capacity: 1, limits: limits(stored: 10))

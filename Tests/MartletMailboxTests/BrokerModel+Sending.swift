@@ -39,15 +39,15 @@ extension BrokerModel {
             return .scheduled
         }
         let audience = audience(of: message)
-        if command.validateOnly {
-            return .validated(recipients: audience.reduce(0) { $0 + instances[$1]!.count })
-        }
         if case .token = command.target, let only = audience.first,
             case let own = message.variants[variant(of: message, for: instances[only]!)!],
             Self.expiry(of: own, from: now) > now
         {
             let delay = max(instances[only]!.minute.delay, instances[only]!.hour.delay)
             if delay > 0 { return .quota(delayMilliseconds: delay) }
+        }
+        if command.validateOnly {
+            return .validated(recipients: audience.reduce(0) { $0 + instances[$1]!.count })
         }
         messages[id] = message
         remember(id)

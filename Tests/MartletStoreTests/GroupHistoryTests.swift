@@ -14,6 +14,12 @@ private struct GroupModel {
     struct Device {
         var project: String
         var token: String
+        /// REG-4: the last four before it.
+        var formerTokens: [String] = []
+
+        func isNamed(by tokens: [String]) -> Bool {
+            !Set(tokens).isDisjoint(with: formerTokens + [token])
+        }
     }
 
     struct Group {
@@ -150,6 +156,9 @@ private final class GroupHistory {
             { outcome in
                 guard case .rotated = outcome else { throw Unexpected(outcome) }
                 self.retired.append(self.model.devices[device]!.token)
+                let before = self.model.devices[device]!
+                self.model.devices[device]!.formerTokens = Array(
+                    (before.formerTokens + [before.token]).suffix(4))
                 self.model.devices[device]!.token = token.text
             }
         )
@@ -195,7 +204,7 @@ private final class GroupHistory {
                 }
                 group.members.removeAll {
                     self.model.devices[$0]!.project == project
-                        && tokens.contains(self.model.devices[$0]!.token)
+                        && self.model.devices[$0]!.isNamed(by: tokens)
                 }
                 self.model.groups[project]![name] = group.members.isEmpty ? nil : group
                 try self.expect(outcome, name, group)

@@ -285,13 +285,14 @@ struct GroupTests {
         #expect(try find(bench, in: project) == [token, instances[1].token])
         let (acceptance, _) = try results(try bench.send(.group(Self.key.text), in: project))
         #expect(acceptance.recipientCount == 2)
-        // The old one names nobody any more.
-        #expect(
-            try group(try change(bench, .remove, [instances[0].token.text], in: project)).tokens
-                .count == 2)
-        #expect(
-            try group(try change(bench, .remove, [token.text], in: project)).tokens
-                == [instances[1].token])
+        // GRP-2: either token removes the member.
+        for text in [instances[0].token.text, token.text] {
+            #expect(
+                try group(try change(bench, .remove, [text], in: project)).tokens
+                    == [instances[1].token])
+            #expect(
+                try group(try change(bench, .add, [token.text], in: project)).tokens.count == 2)
+        }
         try bench.expectClean()
     }
 

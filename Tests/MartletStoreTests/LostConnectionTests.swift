@@ -58,6 +58,34 @@ struct LostConnectionTests {
         }
     }
 
+    @Test("STO-2: an instance is not inactive while it is connected, however short the time is")
+    func connectedForLong() throws {
+        let bench = try SendBench(Self.limits)
+        let (here, away) = (try bench.register(), try bench.register())
+        // The broker begins.
+        _ = try bench.advance()
+        try connect(here, 7, bench)
+        for _ in 0..<5 {
+            bench.wait(seconds: 1001)
+            _ = try bench.advance()
+            let (acceptance, fanouts) = try bench.accepted(
+                SendCommand(target: .token(here.token.text), body: [1]))
+            #expect(acceptance.inactiveCount == 0 && fanouts.count == 1)
+        }
+        #expect(
+            try bench.accepted(SendCommand(target: .token(away.token.text), body: [1])).acceptance
+                .inactiveCount == 1)
+        // A crash ends the connection, and the time counts from there.
+        try crash(bench)
+        bench.wait(seconds: 1001)
+        while try walk(bench, rowsMax: 100) {}
+        _ = try bench.advance()
+        #expect(
+            try bench.accepted(SendCommand(target: .token(here.token.text), body: [1])).acceptance
+                .inactiveCount == 1)
+        try bench.expectClean()
+    }
+
     enum Touch: CaseIterable {
         case walk, connecting, leaving, expiring
     }

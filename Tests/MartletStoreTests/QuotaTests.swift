@@ -26,10 +26,18 @@ struct QuotaTests {
         let (busy, idle) = (try bench.register(), try bench.register())
         try bench.subscribe([busy, idle], to: "t")
         let direct = SendCommand(target: .token(busy.token.text), body: [1])
-        for _ in 0..<3 { #expect(try bench.accepted(direct).acceptance.recipientCount == 1) }
+        // MSG-7: a check takes nothing, and is told what the message would be told.
         var checked = direct
         checked.validateOnly = true
-        #expect(try bench.accepted(checked).acceptance.recipientCount == 1)
+        for _ in 0..<3 {
+            #expect(try bench.accepted(checked).acceptance.recipientCount == 1)
+            #expect(try bench.accepted(direct).acceptance.recipientCount == 1)
+        }
+        for _ in 0..<2 {
+            let refusal = try bench.refused(checked)
+            #expect(refusal.word == .quotaExceeded)
+            #expect(refusal.retryDelayMilliseconds == 20_000)
+        }
         let refusal = try bench.refused(direct)
         #expect(refusal.word == .quotaExceeded)
         #expect(refusal.retryDelayMilliseconds == 20_000)
@@ -40,12 +48,14 @@ struct QuotaTests {
         #expect(try bench.mailbox(busy).bodies.count == 3)
         bench.wait(seconds: 19.999)
         #expect(try bench.refused(direct).retryDelayMilliseconds == 1)
+        #expect(try bench.refused(checked).retryDelayMilliseconds == 1)
         // TTL-2: what is now or never is not throttled, and takes nothing of what is.
         let passing = SendCommand(
             target: .token(busy.token.text), body: [3], lifespan: .seconds(0))
         #expect(try bench.accepted(passing).acceptance.recipientCount == 1)
         bench.wait(seconds: 0.001)
         #expect(try bench.accepted(passing).acceptance.recipientCount == 1)
+        #expect(try bench.accepted(checked).acceptance.recipientCount == 1)
         #expect(try bench.accepted(direct).acceptance.recipientCount == 1)
         #expect(try bench.refused(direct).word == .quotaExceeded)
         // All devices over: accepted, for nobody.

@@ -73,7 +73,6 @@ struct ReceiptTests {
         let target = SendCommand.Target.token(instance.token.text)
         let (_, plain) = try bench.accepted(SendCommand(target: target, body: [1]))
         #expect(try !isKept(tell(.received, plain[0].header.sequence.rawValue, instance, bench)))
-        #expect(try !isKept(tell(.received, 99, instance, bench)))
         let (_, fanouts) = try bench.accepted(wanted(target))
         bench.wait(seconds: 2_419_199)
         _ = try bench.advance()
@@ -143,6 +142,30 @@ struct ReceiptTests {
             throw Surprise("An heir is believed.")
         }
         #expect(try bench.receipts().count == 4)
+        try bench.expectClean()
+    }
+
+    @Test("RCP-2: what never existed is NOT_FOUND")
+    func neverThere() throws {
+        let bench = try SendBench()
+        let instance = try bench.register()
+        let target = SendCommand.Target.token(instance.token.text)
+        let (_, stored) = try bench.accepted(wanted(target))
+        let (_, passing) = try bench.accepted(wanted(target, lifespan: .seconds(0)))
+        let last = stored[0].header.sequence.rawValue
+        let live = passing[0].header.sequence.rawValue
+        // 21 bits of a number that is not stored are a counter, those above it milliseconds.
+        for streamID in [0, last + 1, 99, 1 << 62, live + 1 << 21, .max] as [UInt64] {
+            for kind in [ReceiptKind.received, .displayed, .opened] {
+                guard case .refused(let error) = try tell(kind, streamID, instance, bench) else {
+                    Issue.record("\(streamID) is believed.")
+                    continue
+                }
+                #expect(error.word == .notFound)
+            }
+        }
+        #expect(try isKept(tell(.received, last, instance, bench)))
+        #expect(try isKept(tell(.received, live, instance, bench)))
         try bench.expectClean()
     }
 

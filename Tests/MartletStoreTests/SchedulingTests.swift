@@ -239,9 +239,26 @@ struct SchedulingTests {
         other = message
         other.target = .topic("u")
         #expect(try bench.refused(other).word == .invalidArgument)
-        // Checking neither reads nor writes.
+        let changes: [(inout SendCommand) -> Void] = [
+            { $0.variants[0].lifespan = .seconds(60) },
+            { $0.variants[0].lifespan = .until(Instant(millisecondsSince1970: 60)) },
+            { $0.variants[0].priority = .high }, { $0.variants[0].collapse = .app },
+            { $0.variants[0].collapse = .named("k") },
+            { $0.variants[0].restrictedPackageName = "com.example.tides" },
+            { $0.wantsReceipts = true }, { $0.sendAt = Instant(millisecondsSince1970: 1) },
+        ]
+        for change in changes {
+            other = message
+            change(&other)
+            #expect(try bench.refused(other).field == "idempotency_key")
+            // MSG-7: a check says so too.
+            other.validateOnly = true
+            #expect(try bench.refused(other).field == "idempotency_key")
+        }
+        // A check of the same message is one.
+        other = message
         other.validateOnly = true
-        #expect(try bench.accepted(other).acceptance.recipientCount == 0)
+        #expect(try bench.accepted(other).acceptance.messageNumber == 0)
         bench.wait(seconds: 1)
         _ = try bench.advance()
         let (third, _) = try bench.accepted(message)

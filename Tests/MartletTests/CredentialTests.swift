@@ -124,6 +124,56 @@ struct CredentialTests {
         try await test.broker.close()
     }
 
+    @Test("REG-9 a revoked server key ends the connections that were opened with it, and no others")
+    func revokedServerKey() async throws {
+        let test = try await TestBroker.open()
+        let revoked = try await test.broker.createServerKey(named: "r", in: TestBroker.project)
+        let peers = try (0..<3).map { _ in
+            let peer = try test.peer()
+            try peer.send(.hello(.sender(projectID: TestBroker.project, serverKey: revoked.text)))
+            _ = try peer.next()
+            return peer
+        }
+        try peers[1].send(.listenReceipts(ListenReceiptsRequest(correlation: 1)))
+        _ = try peers[1].next()
+        let other = try test.sender()
+        try await test.broker.revokeServerKey(revoked.id, in: TestBroker.project)
+        for peer in peers {
+            #expect(try peer.error().word == .unauthenticated)
+            try peer.waitForEnd()
+        }
+        try other.roundTrip()
+        #expect(try other.send(to: .topic("t")).recipients == 0)
+        try await test.broker.close()
+    }
+
+    @Test("REG-9 an access token that expires, or whose key is revoked, ends its connection")
+    func endedTokens() async throws {
+        let test = try await TestBroker.open()
+        let account = "0123456789abcdef"
+        try await test.broker.createServiceAccount(
+            keyID: account, named: "a", clientEmail: "a@example.com", publicKey: [1],
+            in: TestBroker.project)
+        func peer(lifeSeconds: UInt32) throws -> Peer {
+            let token = try test.broker.mintAccessToken(for: account, lifeSeconds: lifeSeconds)
+            let peer = try test.peer()
+            try peer.send(.hello(.sender(projectID: TestBroker.project, serverKey: token)))
+            _ = try peer.next()
+            return peer
+        }
+        let short = try peer(lifeSeconds: 1)
+        let long = try peer(lifeSeconds: 3600)
+        #expect(try short.error().word == .unauthenticated)
+        try short.waitForEnd()
+        try long.roundTrip()
+        try await test.broker.revokeServiceAccount(account, in: TestBroker.project)
+        #expect(try long.error().word == .unauthenticated)
+        try long.waitForEnd()
+        let sender = try test.sender()
+        try sender.roundTrip()
+        try await test.broker.close()
+    }
+
     @Test("REG-5 a device's credential never authorises what senders or administrators do")
     func separatesRoles() async throws {
         let test = try await TestBroker.open()

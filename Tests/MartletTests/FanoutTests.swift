@@ -103,8 +103,11 @@ struct FanoutTests {
         }
         #expect(full.word == .resourceExhausted)
         #expect((10...60_000).contains(full.retryDelayMilliseconds ?? 0))
-        // Checks pass.
-        #expect(try sender.send(to: .topic("t"), validateOnly: true).recipients == 2)
+        // MSG-7: a check hears the same.
+        let checked = try #require(throws: MartletError.self) {
+            try sender.send(to: .topic("t"), validateOnly: true)
+        }
+        #expect(checked.word == .resourceExhausted)
         // Nobody waits any more, and the project wants it so.
         _ = try await test.broker.cancel(
             try list(test)[1].messageID, in: TestBroker.project)

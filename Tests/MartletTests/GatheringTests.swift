@@ -22,11 +22,10 @@ struct GatheringTests {
         #expect(gathering.wait(at: 30 * microsecond) == 0)
     }
 
-    @Test("Not for a sender with one message outstanding, whose next one is here")
-    func aLoneSender() {
+    @Test("Not for few", arguments: 1...3)
+    func few(answered: Int) {
         var gathering = Gathering()
-        gathering.published(1, at: 0, after: transaction)
-        gathering.arrived(1)
+        gathering.published(answered, at: 0, after: transaction)
         #expect(gathering.wait(at: microsecond) == 0)
     }
 
@@ -43,7 +42,7 @@ struct GatheringTests {
     func bound(transactionMicroseconds: UInt64, longestMicroseconds: UInt64) {
         var gathering = Gathering()
         let answered = 7 * microsecond
-        gathering.published(2, at: answered, after: transactionMicroseconds * microsecond)
+        gathering.published(4, at: answered, after: transactionMicroseconds * microsecond)
         #expect(gathering.wait(at: answered) == longestMicroseconds * microsecond)
         #expect(
             gathering.wait(at: answered + (longestMicroseconds - 1) * microsecond) == microsecond)

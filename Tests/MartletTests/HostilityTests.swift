@@ -3,7 +3,7 @@
 // Peers with valid credentials that ask for what hurts others: answers longer than a frame, changes
 // of an instance that is no longer theirs. And a broker that fails to open.
 
-import Glibc
+import Foundation
 import Martlet
 import Synchronization
 import Testing
@@ -100,15 +100,51 @@ struct HostilityTests {
 
     @Test("EMB-1 a broker that could not be opened leaves no thread and no lock behind")
     func opensAgain() async throws {
-        let folder = TemporaryFolder()
-        // Where the address is to be written there is a folder.
-        let obstacle = folder.path + "/serve.address.new"
-        mkdir(obstacle, 0o700)
-        let configuration = BrokerConfiguration(folder: folder.path, address: .init(port: 0))
+        let (folder, other) = (TemporaryFolder(), TemporaryFolder())
+        let first = try await Broker.open(
+            BrokerConfiguration(folder: other.path, address: .init(port: 0)))
+        let configuration = BrokerConfiguration(
+            folder: folder.path, address: .init(port: try #require(first.port)))
         await #expect(throws: (any Error).self) { try await Broker.open(configuration) }
-        rmdir(obstacle)
+        try await first.close()
         let broker = try await Broker.open(configuration)
         try await broker.close()
+    }
+
+    @Test("OPS-5 a broker that cannot write where it listens serves all the same")
+    func opensWithoutItsAddress() async throws {
+        let folder = TemporaryFolder()
+        let file = folder.path + "/serve.address"
+        _ = FileManager.default.createFile(atPath: file, contents: Data("127.0.0.1 1".utf8))
+        // Where the address is to be written there is a folder.
+        mkdir(file + ".new", 0o700)
+        let broker = try await Broker.open(
+            BrokerConfiguration(folder: folder.path, address: .init(port: 0)))
+        _ = try await broker.createProject("tides")
+        // What was there would lead elsewhere.
+        #expect(!FileManager.default.fileExists(atPath: file))
+        try await broker.close()
+    }
+
+    @Test("OPS-12 asking whether the broker takes changes writes one, at most once a second")
+    func checksWrites() async throws {
+        let folder = TemporaryFolder()
+        let broker = try await Broker.open(BrokerConfiguration(folder: folder.path))
+        func lastChange() throws -> Date? {
+            let file = folder.path + "/data.mdb"
+            return try FileManager.default.attributesOfItem(atPath: file)[.modificationDate]
+                as? Date
+        }
+        let before = try lastChange()
+        try await Task.sleep(for: .milliseconds(50))
+        try await broker.checkWrites()
+        let after = try lastChange()
+        #expect(before != after)
+        try await Task.sleep(for: .milliseconds(50))
+        try await broker.checkWrites()
+        #expect(try lastChange() == after)
+        try await broker.close()
+        await #expect(throws: MartletError.self) { try await broker.checkWrites() }
     }
 
     @Test("FAN-6 who writes first and reads later gets every answer, and holds little memory")

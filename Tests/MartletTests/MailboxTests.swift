@@ -65,6 +65,28 @@ struct MailboxTests {
         try await test.broker.close()
     }
 
+    @Test(
+        "TTL-4 what the broker has read an acknowledgement of does not come to the next connection")
+    func acknowledgedAtOnce() async throws {
+        let test = try await open(TestClock()) { $0.deviceMessagesPerMinute = 0 }
+        let sender = try test.sender()
+        var (device, credentials) = try test.newDevice()
+        for number in 0..<50 {
+            try sender.send(to: .token(credentials.token), n: "\(number)")
+            let message = try device.message()
+            let text = try Message(decoding: message.message, unknownTags: .skip)["n"]
+            #expect(text == "\(number)")
+            try device.acknowledge(through: message.streamID)
+            // The answer says that everything before it was read.
+            if number % 2 == 0 { try device.roundTrip() }
+            device.close()
+            device = try test.connect(credentials)
+        }
+        try device.roundTrip()
+        #expect(!device.hasMore(milliseconds: 50))
+        try await test.broker.close()
+    }
+
     @Test("COL-4 the 21st collapsible message waits for a token, three minutes away")
     func throttles() async throws {
         let clock = TestClock()

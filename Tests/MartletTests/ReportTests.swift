@@ -77,6 +77,20 @@ struct ReportSocketTests {
         try await test.broker.close()
     }
 
+    @Test("REP-3: a message that was accepted for nobody has a report")
+    func nobody() async throws {
+        let test = try await TestBroker.open()
+        let sender = try test.sender()
+        for condition in [MessageTarget.topic("nobody"), .condition("!('a' in topics)")] {
+            let accepted = try sender.send(to: condition)
+            #expect(accepted.recipients == 0)
+            let report = try test.broker.report(
+                of: "\(accepted.messageNumber)", in: TestBroker.project)
+            #expect(report.counts.targeted == 0 && report.counts.pending == 0)
+        }
+        try await test.broker.close()
+    }
+
     @Test("REP-1: where no reports are kept, that is said")
     func turnedOff() async throws {
         let test = try await TestBroker.open { $0.limits.reportSeconds = 0 }

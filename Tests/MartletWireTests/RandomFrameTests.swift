@@ -215,7 +215,8 @@ private struct RandomFrames {
             .changeProject(
                 ChangeProjectRequest(
                     correlation: correlation(), projectID: text(),
-                    weight: flag() ? nil : u32() | 1, overload: flag() ? nil : one()))
+                    weight: flag() ? nil : u32() | 1, overload: flag() ? nil : one(),
+                    conditionTopicsMax: flag() ? nil : u8() | 1))
         case 26:
             .listFanouts(
                 ListFanoutsRequest(

@@ -402,7 +402,8 @@ private let administrators: [String: AnyFrame] = [
     "change-project": .client(
         .changeProject(
             ChangeProjectRequest(
-                correlation: 27, projectID: "tides", weight: 3, overload: .refuse))),
+                correlation: 27, projectID: "tides", weight: 3, overload: .refuse,
+                conditionTopicsMax: 64))),
     "change-project-weight": .client(
         .changeProject(
             ChangeProjectRequest(correlation: 28, projectID: "tides", weight: 1000))),

@@ -27,13 +27,17 @@ extension Broker {
     /// - Parameters:
     ///   - weight: FAN-2: its share beside those of others, 1 to 1000.
     ///   - overload: FAN-1: what becomes of a message when too many are in progress.
+    ///   - conditionTopicsMax: CON-3: distinct topics that a condition may name, 1 to 64.
     /// - Throws: `NOT_FOUND`, `INVALID_ARGUMENT`.
     @discardableResult
     public func changeProject(
-        _ id: String, weight: Int? = nil, overload: OverloadPolicy? = nil
+        _ id: String, weight: Int? = nil, overload: OverloadPolicy? = nil,
+        conditionTopicsMax: Int? = nil
     ) async throws(MartletError) -> ProjectSummary {
         let outcome = try await perform(
-            .changeProject(id: id, weight: weight, overload: overload))
+            .changeProject(
+                id: id, weight: weight, overload: overload,
+                conditionTopicsMax: conditionTopicsMax))
         guard case .project(let project) = outcome else { throw .unexpected }
         return ProjectSummary(project)
     }

@@ -33,6 +33,8 @@ public final class Broker: Sendable {
     let configuration: BrokerConfiguration
     private let loops: [RunningLoop]
     private let isClosed = Atomic(false)
+    /// When it was last looked at, and what was wrong.
+    private let health = Mutex<(at: Int64, error: MartletError?)?>(nil)
 
     /// The port that clients connect to; nil without an address.
     public let port: UInt16?
@@ -84,7 +86,7 @@ public final class Broker: Sendable {
                 configuration, gauges, inquiry, peers, quotas, senderCredentials,
                 administratorKey, &started)
             if let port, let host = configuration.address?.host {
-                try DataFolder.writeAddress(host: host, port: port, in: configuration.folder)
+                Self.writeAddress(host, port, configuration)
             }
         } catch {
             Self.stop(started)
@@ -93,6 +95,20 @@ public final class Broker: Sendable {
             throw error
         }
         loops = started
+    }
+
+    /// Commands on this machine find the broker by it; without it they are told where it is.
+    private static func writeAddress(
+        _ host: String, _ port: UInt16, _ configuration: BrokerConfiguration
+    ) {
+        do {
+            try DataFolder.writeAddress(host: host, port: port, in: configuration.folder)
+        } catch {
+            DataFolder.removeAddress(in: configuration.folder)
+            configuration.logger.warning(
+                "commands on this machine do not find the broker by its folder",
+                metadata: ["error": "\(error)"])
+        }
     }
 
     private static func startLoops(
@@ -238,11 +254,36 @@ public final class Broker: Sendable {
         }
     }
 
-    /// Returns when everything that was asked for before is written: the broker takes changes.
+    /// OPS-12: returns when a row is written and everything that was asked for before: the broker takes
+    /// changes. One that could not be stored in the last ten seconds says that it does not. Whoever asks
+    /// within a second of another hears what that one heard.
     /// - Throws: `UNAVAILABLE` and why it does not.
     public func checkWrites() async throws(MartletError) {
-        _ = try await perform(.acknowledge([]))
+        guard !isClosed.load(ordering: .acquiring) else {
+            throw MartletError(.unavailable, "The broker is closed.")
+        }
+        let now = SystemClock.monotonicMilliseconds()
+        if let known = health.withLock({ $0 }), now - known.at < Self.healthMilliseconds {
+            if let error = known.error { throw error }
+            return
+        }
+        var error: MartletError?
+        do throws(MartletError) {
+            _ = try await perform(.touch)
+            if let text = committer.storeTrouble {
+                error = MartletError(
+                    .unavailable, "The store does not take everything (\(text)).",
+                    retryDelayMilliseconds: 1000)
+            }
+        } catch let refusal {
+            error = refusal
+        }
+        health.withLock { [error] in $0 = (now, error) }
+        if let error { throw error }
     }
+
+    /// How long it holds what was found of the broker's health.
+    private static let healthMilliseconds: Int64 = 1000
 
     /// The broker's wall clock.
     public var now: Instant { clock() }

@@ -47,6 +47,8 @@ extension Loop where Kernel: ~Copyable {
             // What has ended meanwhile is told already, and would come back to life.
             guard let connection = connection(id) else { return }
             connection.pointee.forgetSeen(lastTick)
+            delivery.notStored(id.index)
+        case .revoked(let keyID): revoke(keyID)
         case .cancel(let project, let sequence): delivery.cancel(sequence, in: project)
         case .receipts(let project): receiptsDue += listening[project] ?? []
         case .upstream(let listener, let messages): sendUpstream(messages, to: listener)

@@ -175,6 +175,7 @@ extension Loop where Kernel: ~Copyable {
         leaveUpstream(connections + index)
         if case .sender(let project) = connections[index].principal {
             context.quotas.senderLeft(project)
+            senders[id.index] = nil
         }
         (connections + index).deinitialize(count: 1)
         isOccupied[index] = false
@@ -191,6 +192,7 @@ extension Loop where Kernel: ~Copyable {
         receiptsUnread.removeAll()
         goOnWithUpstream()
         countReceives()
+        endExpiredSenders()
         guard highestIndex >= 0 else { return }
         for index in 0...highestIndex where isOccupied[index] {
             let connection = connections + index

@@ -70,10 +70,12 @@ extension Loop where Kernel: ~Copyable {
                 mailbox: found.state, state: state, taken: unconfirmed,
                 token: found.instance.token.text == token ? "" : found.instance.token.text)
         case .sender(let projectID, let serverKey):
-            let project = try context.senderCredentials.sender(
-                presenting: serverKey, of: projectID, now: context.clock()
-            ).project
+            let sender = try context.senderCredentials.sender(
+                presenting: serverKey, of: projectID, now: context.clock())
+            let project = sender.project
             try context.quotas.senderConnects(to: project.number, at: context.clock())
+            senders[connection.pointee.id.index] = SenderCredential(
+                keyID: sender.keyID, expires: sender.expires)
             welcome(connection, .sender(project.number), senderID: project.senderID)
         case .administrator(let key, let projectID):
             guard Credentials.digest(key).matches(context.administratorKey) else {

@@ -184,7 +184,9 @@ extension Loop where Kernel: ~Copyable {
             try ask(
                 .changeProject(
                     id: frame.projectID, weight: frame.weight.map { Int($0) },
-                    overload: frame.overload), frame.correlation, connection)
+                    overload: frame.overload,
+                    conditionTopicsMax: frame.conditionTopicsMax.map { Int($0) }),
+                frame.correlation, connection)
         case .createKey(let frame):
             try connection.pointee.principal.checkAdministrator()
             let key = Credentials.serverKey()

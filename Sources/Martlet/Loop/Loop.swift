@@ -140,6 +140,8 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     /// so that devices cannot tell them faster than they are written; but what is urgent goes before what
     /// depends on it.
     var gathered: Set<UInt64> = []
+    /// REG-9: what connections of senders were opened with, by their numbers.
+    var senders: [UInt32: SenderCredential] = [:]
     /// RCP-1: senders that listen, and those of them that may have receipts to be sent.
     var listening: [ProjectNumber: [ConnectionID]] = [:]
     var receiptsDue: [ConnectionID] = []

@@ -55,6 +55,7 @@ final class Committer: Sendable {
     private let clock: @Sendable () -> Instant
     private let limits: MailboxLimits
     private let quotas: ProjectQuotas
+    private let trouble = Mutex(StoreTrouble())
     private let loops = Mutex<[LoopHandle]>([])
     private let isStopping = Atomic(false)
     private let place = Mutex<(address: RingAddress, waker: RingWaker)?>(nil)
@@ -312,7 +313,7 @@ final class Committer: Sendable {
         } catch {
             engine.abandon()
             guard !batch.isEmpty else {
-                logger.error("what is due could not be done", metadata: ["error": "\(error)"])
+                note("what is due could not be done", error)
                 return Committed()
             }
             // One command that the store cannot take must not take the others with it.
@@ -332,12 +333,23 @@ final class Committer: Sendable {
                 }
                 return all
             }
-            logger.error("a command could not be stored", metadata: ["error": "\(error)"])
+            note("a command could not be stored", error)
             let refusal = MartletError(
                 .unavailable, "The store cannot take this now (\(error)).",
                 retryDelayMilliseconds: 1000)
             return Committed(outcomes: [.refused(refusal)])
         }
+    }
+
+    /// OPS-12: why the store does not take what it should; nil: it does.
+    var storeTrouble: String? {
+        trouble.withLock { $0.lasting(at: SystemClock.monotonicMilliseconds()) }
+    }
+
+    private func note(_ what: Logger.Message, _ error: StorageError) {
+        let now = SystemClock.monotonicMilliseconds()
+        guard let count = trouble.withLock({ $0.note("\(error)", at: now) }) else { return }
+        logger.error(what, metadata: ["error": "\(error)", "count": "\(count)"])
     }
 
     private static func acknowledged(
@@ -371,6 +383,9 @@ final class Committer: Sendable {
         for (request, outcome) in zip(batch, done.outcomes) {
             // Whoever asked is told when the rest is done too.
             if case .unfinished = outcome { continue }
+            if let keyID = request.command.revokedKeyID, !outcome.isRefused {
+                tellAll(.revoked(keyID: keyID))
+            }
             switch outcome {
             case .accepted(_, let fanouts):
                 begin(fanouts)
@@ -452,7 +467,19 @@ extension Request {
     }
 }
 
+extension Command {
+    /// REG-9: the credential that it ends.
+    fileprivate var revokedKeyID: String? {
+        switch self {
+        case .revokeKey(_, let keyID), .revokeServiceAccount(_, let keyID): keyID
+        default: nil
+        }
+    }
+}
+
 extension Outcome {
+    fileprivate var isRefused: Bool { if case .refused = self { true } else { false } }
+
     /// Whether somebody's acknowledgements are not all applied.
     fileprivate var isUnfinishedAcknowledging: Bool {
         if case .unfinished(.acknowledge) = self { true } else { false }

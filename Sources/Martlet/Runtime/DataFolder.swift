@@ -66,7 +66,9 @@ enum DataFolder {
         let synced = fsync(descriptor)
         close(descriptor)
         guard written == bytes.count, synced == 0, rename(temporary, path) == 0 else {
-            throw StoreOpenError.folder(path, text: String(cString: strerror(errno)))
+            let code = errno
+            unlink(temporary)
+            throw StoreOpenError.folder(path, text: String(cString: strerror(code)))
         }
     }
 }

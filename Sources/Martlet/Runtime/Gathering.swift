@@ -13,6 +13,8 @@ package struct Gathering {
     private static let nanosecondsMax: UInt64 = 1_000_000
     /// Waits in vain after which so many transactions begin at once, doubled with each further one.
     private static let skippedMax = 64
+    /// Fewer than these are hardly parted, and a lone message waits for nobody.
+    private static let answeredMin = 4
 
     /// Commands that were answered with the last transaction and have not been followed by others yet.
     private var expectedCount = 0
@@ -40,7 +42,7 @@ package struct Gathering {
         } else if skipped > 0 {
             skipped -= 1
         }
-        expectedCount = answeredCount
+        expectedCount = answeredCount < Self.answeredMin ? 0 : answeredCount
         end = now + min(nanoseconds / Self.part, Self.nanosecondsMax)
     }
 

@@ -72,6 +72,8 @@ enum LoopMessage: Sendable {
     case stored(ConnectionID, connectionNumber: UInt64)
     /// The store could not be told of an instance's connection.
     case notStored(ConnectionID)
+    /// REG-9: a credential of senders ends.
+    case revoked(keyID: String)
     /// MSG-10: nobody is given the message any more who has not been.
     case cancel(ProjectNumber, MessageSequence)
     /// RCP-1: there are receipts for the project's senders.

@@ -17,7 +17,9 @@ struct SenderCredentials: Sendable {
         var project: Project
         /// Of the server key, or of the service-account key that the token was minted from.
         var keyID: String
-        var isToken: Bool
+        /// When an access token expires; nil: it is a server key.
+        var expires: Instant?
+        var isToken: Bool { expires != nil }
     }
 
     /// No server key begins with it: their first 12 characters have no dot.
@@ -39,12 +41,12 @@ struct SenderCredentials: Sendable {
     /// - Throws: `MartletError` UNAUTHENTICATED, `StorageError`.
     func sender(presenting text: String, of projectID: String?, now: Instant) throws -> Sender {
         if text.hasPrefix(Self.tokenPrefix) {
-            let (number, keyID) = try read(text, now: now)
+            let (number, keyID, expires) = try read(text, now: now)
             return try store.read { (transaction) throws in
                 let (project, _) = try Authentication.serviceAccount(
                     projectID: projectID, keyID: keyID, in: transaction)
                 guard project.number == number else { throw Self.invalid }
-                return Sender(project: project, keyID: keyID, isToken: true)
+                return Sender(project: project, keyID: keyID, expires: expires)
             }
         }
         let digest = Credentials.digest(text)
@@ -52,7 +54,7 @@ struct SenderCredentials: Sendable {
         return try store.read { (transaction) throws in
             let project = try Authentication.sender(
                 projectID: projectID, keyID: keyID, digest: digest, in: transaction)
-            return Sender(project: project, keyID: keyID, isToken: false)
+            return Sender(project: project, keyID: keyID, expires: nil)
         }
     }
 
@@ -68,7 +70,7 @@ struct SenderCredentials: Sendable {
 
     private func read(
         _ text: String, now: Instant
-    ) throws(MartletError) -> (project: ProjectNumber, keyID: String) {
+    ) throws(MartletError) -> (project: ProjectNumber, keyID: String, expires: Instant) {
         let parts = text.dropFirst(Self.tokenPrefix.count).split(separator: ".")
         guard text.utf8.count <= Self.tokenBytesMax, parts.count == 2,
             let payload = Base64URL.decode(parts[0]), payload.count > Self.headBytes,
@@ -88,7 +90,7 @@ struct SenderCredentials: Sendable {
                 field: "access token")
         }
         let keyID = String(decoding: payload[Self.headBytes...], as: UTF8.self)
-        return (ProjectNumber(project), keyID)
+        return (ProjectNumber(project), keyID, Instant(millisecondsSince1970: expires))
     }
 
     private static var invalid: MartletError {

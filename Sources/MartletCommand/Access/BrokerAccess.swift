@@ -12,7 +12,7 @@ protocol AdministratorAccess: Sendable {
     func createProject(_ id: String, conditionTopicsMax: Int) async throws -> ProjectAnswer
     /// nil: as it is.
     func changeProject(
-        _ id: String, weight: Int?, overload: OverloadPolicy?
+        _ id: String, weight: Int?, overload: OverloadPolicy?, conditionTopicsMax: Int?
     ) async throws -> ProjectAnswer
     func projects(after: String) async throws -> AnswerPage<ProjectAnswer>
     /// FAN-8; nil: of all projects.

@@ -15,9 +15,11 @@ struct EmbeddedAdministrator: AdministratorAccess {
     }
 
     func changeProject(
-        _ id: String, weight: Int?, overload: OverloadPolicy?
+        _ id: String, weight: Int?, overload: OverloadPolicy?, conditionTopicsMax: Int?
     ) async throws -> ProjectAnswer {
-        ProjectAnswer(try await broker.changeProject(id, weight: weight, overload: overload))
+        ProjectAnswer(
+            try await broker.changeProject(
+                id, weight: weight, overload: overload, conditionTopicsMax: conditionTopicsMax))
     }
 
     func fanouts(of project: String?, after: String) async throws -> AnswerPage<FanoutAnswer> {

@@ -20,11 +20,12 @@ struct WireAdministrator: AdministratorAccess {
     }
 
     func changeProject(
-        _ id: String, weight: Int?, overload: OverloadPolicy?
+        _ id: String, weight: Int?, overload: OverloadPolicy?, conditionTopicsMax: Int?
     ) async throws -> ProjectAnswer {
         ProjectAnswer(
             try await administrator.changeProject(
-                id, weight: weight.map { UInt32(clamping: $0) }, overload: overload))
+                id, weight: weight.map { UInt32(clamping: $0) }, overload: overload,
+                conditionTopicsMax: conditionTopicsMax.map { UInt8(clamping: $0) }))
     }
 
     func fanouts(of project: String?, after: String) async throws -> AnswerPage<FanoutAnswer> {

@@ -62,6 +62,11 @@ struct ProjectCommand: AsyncParsableCommand {
                 valueName: "policy"))
         var onOverload: Overload?
 
+        @Option(
+            name: .customLong("condition-topics"),
+            help: "Distinct topics that one of its conditions may name, 1 to 64.")
+        var conditionTopicsMax: Int?
+
         enum Overload: String, ExpressibleByArgument, CaseIterable {
             case `defer`, refuse
 
@@ -72,8 +77,12 @@ struct ProjectCommand: AsyncParsableCommand {
         @OptionGroup var output: OutputOptions
 
         func validate() throws {
-            guard weight != nil || onOverload != nil else {
-                throw ValidationError("Give --weight or --on-overload.")
+            guard weight != nil || onOverload != nil || conditionTopicsMax != nil else {
+                throw ValidationError("Give --weight, --on-overload or --condition-topics.")
+            }
+            guard (1...Limits.conditionTopicsCeiling).contains(conditionTopicsMax ?? 1) else {
+                throw ValidationError(
+                    "--condition-topics takes a number from 1 to \(Limits.conditionTopicsCeiling).")
             }
             guard (1...Limits.projectWeightMax).contains(weight ?? 1) else {
                 throw ValidationError(
@@ -84,12 +93,14 @@ struct ProjectCommand: AsyncParsableCommand {
         func perform() async throws {
             let access = try await folder.access.administrator()
             let project = try await access.changeProject(
-                id, weight: weight, overload: onOverload?.policy)
+                id, weight: weight, overload: onOverload?.policy,
+                conditionTopicsMax: conditionTopicsMax)
             try await access.close()
             if output.json { return JSON.print(project) }
             Terminal.print(
                 "Project \(project.project): weight \(project.weight), on overload "
-                    + "\(project.onOverload).")
+                    + "\(project.onOverload), up to \(project.conditionTopicsMax) topics in a condition."
+            )
         }
     }
 

@@ -13,7 +13,7 @@ struct ServeCommand: ReportingCommand {
         commandName: "serve",
         abstract: "Run a broker.",
         discussion: """
-            Prints one line when it listens. SIGINT (Ctrl-C) or SIGTERM tells clients to go, finishes \
+            Prints one line when it listens. SIGINT (Ctrl-C), SIGTERM or SIGHUP tells clients to go, finishes \
             what was accepted, and ends with 0; a second signal ends at once. Logs go to standard \
             error. With --http, SDKs of the original system are served too.
             """)

@@ -93,13 +93,13 @@ struct ServeOptions: ParsableArguments {
     /// A command that works on the folder has it for some milliseconds, and so does a broker that was
     /// killed; that is waited for.
     func open() async throws -> Broker {
-        for _ in 0..<10 {
+        let end = ContinuousClock.now + .seconds(1)
+        while true {
             do {
                 return try await Broker.open(configuration)
-            } catch StoreOpenError.inUse {
+            } catch StoreOpenError.inUse where ContinuousClock.now < end {
                 try await Task.sleep(for: .milliseconds(100))
             }
         }
-        return try await Broker.open(configuration)
     }
 }

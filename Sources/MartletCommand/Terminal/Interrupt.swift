@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SIGINT and SIGTERM: the first asks for an orderly end, the second ends at once. The handler only
+// SIGINT, SIGTERM and SIGHUP: the first asks for an orderly end, the second ends at once. The handler only
 // counts and writes a byte; a thread turns that into a resumed continuation. Rests on POSIX signals.
 
 import Glibc
@@ -10,7 +10,7 @@ enum Interrupt {
     private static let count = Atomic<Int32>(0)
     private static let writingEnd = Atomic<Int32>(-1)
 
-    /// Takes over both signals. What was waiting or starts to wait goes on with the first of them.
+    /// Takes over these signals, and lets no SIGPIPE end the process: whoever reads the log may go. What was waiting or starts to wait goes on with the first of them.
     static func prepare() -> Waiter {
         var ends: [Int32] = [-1, -1]
         let failed = pipe(&ends) != 0
@@ -40,6 +40,12 @@ enum Interrupt {
         action.sa_flags = SA_RESTART
         sigaction(SIGINT, &action, nil)
         sigaction(SIGTERM, &action, nil)
+        // Whoever started it with SIGHUP ignored (nohup) wants it to outlive the terminal.
+        var before = sigaction()
+        sigaction(SIGHUP, nil, &before)
+        let isIgnored = unsafeBitCast(before.__sigaction_handler.sa_handler, to: Int.self) == 1
+        if !isIgnored { sigaction(SIGHUP, &action, nil) }
+        signal(SIGPIPE, SIG_IGN)
         return waiter
     }
 

@@ -48,8 +48,7 @@ extension Engine {
         _ message: SendCommand, in project: Project, now: Instant,
         _ storage: borrowing some StorageWriter & ~Copyable
     ) throws -> Outcome? {
-        guard let book, message.target.isFanout, !message.validateOnly,
-            try mustWait(project.number, storage)
+        guard let book, message.target.isFanout, try mustWait(project.number, storage)
         else { return nil }
         let dispatch = try Dispatch(message, from: now, number: nil)
         // TTL-2: what is now or never waits for no place, and takes none.
@@ -62,6 +61,8 @@ extension Engine {
                 of: project, waiting: count,
                 retryMilliseconds: book.retryMilliseconds(for: project.number, at: now))
         }
+        // MSG-7: a check is told who it would be for now.
+        guard !message.validateOnly else { return nil }
         var project = project
         project.lastSequence = MessageSequence(project.lastSequence.rawValue + 1)
         try storage.put(project, isNew: false)

@@ -45,6 +45,8 @@ public struct Delivery: ~Copyable {
     var late: [UInt32: LateDeliveries] = [:]
     /// Sessions whose collapsible lanes are closed.
     var waking: WakeQueue
+    /// The given clock, by which the throttle goes.
+    private var lastWake = Instant(rawValue: .min)
     /// Acknowledgements of sessions that are closed already, and single ones.
     var closedAcknowledgements: [Acknowledgement] = []
     /// Open sessions with an acknowledgement to hand on.
@@ -164,7 +166,9 @@ public struct Delivery: ~Copyable {
                 position: attachment.position))
         setThrottle(index, state.throttleFull, now)
         devices[Int(index)].isDozing = attachment.state == .doze
-        devices[Int(index)].waitsForStore = state.hasLostConnection
+        devices[Int(index)].hasLostConnection = state.hasLostConnection
+        // What the connection before has acknowledged is on its way to the store, before the news of this one.
+        devices[Int(index)].waitsForStore = state.isConnected
         if !attachment.taken.isEmpty {
             taken[index] = Set(attachment.taken)
             keepSingle(index, attachment.taken)
@@ -199,6 +203,16 @@ public struct Delivery: ~Copyable {
         readings[index] = nil
         device.pointee.isStale = true
         guard device.pointee.waitsForStore else { return }
+        device.pointee.waitsForStore = false
+        if sessions[Int(index)].queuedBytes == 0 { queueCatchUp(index) }
+    }
+
+    /// The store cannot be told of the session now. Better a message twice than none; but where a connection
+    /// was lost, nobody knows yet what was discarded.
+    public mutating func notStored(_ index: UInt32) {
+        guard sessions[Int(index)].flags.contains(.device) else { return }
+        let device = devices + Int(index)
+        guard device.pointee.waitsForStore, !device.pointee.hasLostConnection else { return }
         device.pointee.waitsForStore = false
         if sessions[Int(index)].queuedBytes == 0 { queueCatchUp(index) }
     }
@@ -320,9 +334,22 @@ public struct Delivery: ~Copyable {
 
     /// COL-4: the sessions whose next token has come.
     mutating func wake(_ now: Instant) {
+        if now < lastWake { clockWasSetBack(now) }
+        lastWake = now
         while let index = waking.popFirst(until: now.rawValue) {
             devices[Int(index)].isThrottled = false
             reopen(index)
+        }
+    }
+
+    /// Buckets that are full at a later instant than an empty one are empty.
+    private mutating func clockWasSetBack(_ now: Instant) {
+        let latest = now.rawValue &+ throttle.bucket
+        for index in 0..<sessionCount
+        where sessions[index].flags.contains(.device) && sessions[index].throttleFull > latest {
+            sessions[index].throttleFull = latest
+            guard devices[index].isThrottled else { continue }
+            waking.insert(UInt32(index), at: throttle.nextToken(latest))
         }
     }
 

@@ -34,6 +34,7 @@ struct DeviceSession {
         static let waitingForStore = Flags(rawValue: 8)
         static let stale = Flags(rawValue: 16)
         static let unconfirmed = Flags(rawValue: 32)
+        static let lost = Flags(rawValue: 64)
     }
 
     let holder: Holder
@@ -169,6 +170,11 @@ struct DeviceSession {
     var waitsForStore: Bool {
         get { flags.contains(.waitingForStore) }
         set { set(.waitingForStore, newValue) }
+    }
+    /// A run of the broker before had a connection of the instance, which the store has yet to end.
+    var hasLostConnection: Bool {
+        get { flags.contains(.lost) }
+        set { set(.lost, newValue) }
     }
     /// The state in the store is to be read with the log: what is there goes before what was known when
     /// the session was attached.

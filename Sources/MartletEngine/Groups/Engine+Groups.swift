@@ -118,7 +118,10 @@ extension Engine {
             guard let token = Token(text: text) else {
                 throw MartletError.noToken(at: "tokens[\(index)]")
             }
-            guard let place = try storage.locate(token), place.project == number else { continue }
+            // REG-4: a token of before means the instance that it was given to.
+            guard let place = try storage.locate(token) ?? storage.locateFormer(token),
+                place.project == number
+            else { continue }
             group.members.removeAll { $0 == place.ordinal }
         }
     }

@@ -156,6 +156,9 @@ public struct MailboxState: Sendable, Hashable {
         self.discardedCount = discardedCount
     }
 
+    /// Whether the store knows of a connection of which it was not told that it ended.
+    public var isConnected: Bool { hasLostConnection || awayThrough.rawValue != .max }
+
     /// The log begins behind this.
     public var logStart: MessageSequence { max(acknowledged.lowest, discardedThrough) }
 }

@@ -17,9 +17,18 @@ extension Engine {
                 MartletError(.unregistered, "The instance is not registered.", field: "token"))
         }
         let sequence = MessageSequence(streamID)
+        let last = try storage.project(project)?.lastSequence ?? .none
+        let mayExist =
+            sequence.isStored
+            ? streamID > 0 && sequence <= last
+            : NotStoredNumbers.instant(of: sequence) <= now
         // As long as the store knows who got the message: always where these were few. Of what went to
         // many and is there no more, or was never stored, an instance of the project is believed.
-        if try storage.isRecipient(ordinal, of: sequence, in: project) == false {
+        var isRecipient = mayExist
+        if mayExist {
+            isRecipient = try storage.isRecipient(ordinal, of: sequence, in: project) ?? true
+        }
+        guard isRecipient else {
             return .refused(
                 MartletError(
                     .notFound, "The instance is no recipient of such a message.",

@@ -24,11 +24,7 @@ extension Engine {
         }
         let topicsMax = conditionTopicsMax == 0 ? Limits.conditionTopicsMax : conditionTopicsMax
         guard (1...Limits.conditionTopicsCeiling).contains(topicsMax) else {
-            return .refused(
-                MartletError(
-                    .invalidArgument,
-                    "A project may allow 1 to \(Limits.conditionTopicsCeiling) topics in a condition.",
-                    field: "topics per condition"))
+            return .refused(Self.badTopicsMax)
         }
         guard try storage.project(id: id) == nil else {
             return .refused(
@@ -43,9 +39,16 @@ extension Engine {
         return .project(project)
     }
 
+    private static var badTopicsMax: MartletError {
+        MartletError(
+            .invalidArgument,
+            "A project may allow 1 to \(Limits.conditionTopicsCeiling) topics in a condition.",
+            field: "topics per condition")
+    }
+
     /// Holds for what is sent from now on.
     func changeProject(
-        id: String, weight: Int?, overload: OverloadPolicy?,
+        id: String, weight: Int?, overload: OverloadPolicy?, conditionTopicsMax: Int?,
         in storage: borrowing some StorageWriter & ~Copyable
     ) throws(StorageError) -> Outcome {
         guard var project = try storage.project(id: id) else { return .refused(.noProject(id)) }
@@ -55,6 +58,10 @@ extension Engine {
                     .invalidArgument, "A project's weight is 1 to \(Limits.projectWeightMax).",
                     field: "weight"))
         }
+        guard (1...Limits.conditionTopicsCeiling).contains(conditionTopicsMax ?? 1) else {
+            return .refused(Self.badTopicsMax)
+        }
+        project.conditionTopicsMax = conditionTopicsMax ?? project.conditionTopicsMax
         project.weight = weight ?? project.weight
         project.overload = overload ?? project.overload
         try storage.put(project, isNew: false)

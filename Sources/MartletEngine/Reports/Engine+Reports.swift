@@ -15,11 +15,15 @@ extension Engine {
         of message: StoredMessage, _ distribution: Distribution?, among recipients: Recipients?,
         in project: Project, _ storage: borrowing some StorageWriter & ~Copyable
     ) throws(StorageError) {
-        guard let recipients, recipients.count > 0 else { return }
         let isKept = message.sequence.isStored && limits.reportSeconds > 0
         var report = NewReport(
             sequence: isKept ? message.sequence : nil, number: message.number,
             accepted: message.accepted, shares: [], missed: [])
+        guard let recipients, recipients.count > 0 else {
+            // REP-3: that it was for nobody is told too.
+            if isKept { try storage.beginReport(report, in: project.number) }
+            return
+        }
         if let distribution, distribution.isWaitedFor(by: recipients) {
             if let app = audiences.onlyApp(of: recipients, in: project) {
                 report.shares = [NewReport.Share(app: app, targeted: recipients.count)]

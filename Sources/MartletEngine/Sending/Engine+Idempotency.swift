@@ -20,16 +20,14 @@ extension Engine {
                 "An idempotency key has 1 to \(Limits.idempotencyKeyBytesMax) bytes of UTF-8.",
                 field: "idempotency_key")
         }
-        guard !message.validateOnly,
-            let known = try storage.answer(toKey: key, in: project, now: now)
-        else { return nil }
+        guard let known = try storage.answer(toKey: key, in: project, now: now) else { return nil }
         guard known.digest == message.digest else {
             throw MartletError(
                 .invalidArgument,
                 "The key was used for another message in the last 24 hours; choose another key.",
                 field: "idempotency_key")
         }
-        return .accepted(known.acceptance, fanouts: [])
+        return message.validateOnly ? nil : .accepted(known.acceptance, fanouts: [])
     }
 
     func keepAnswer(
@@ -46,7 +44,7 @@ extension Engine {
 }
 
 extension SendCommand {
-    /// Tells one message of a sender from another: target and bodies. Whoever makes two with the same
+    /// Tells one message of a sender from another: its target, its bodies, and how it is to be sent. Whoever makes two with the same
     /// digest on purpose deceives nobody but themselves, so no cryptography is needed (Source: FNV-1a
     /// with 64 bits, draft-eastlake-fnv).
     var digest: UInt64 {
@@ -69,8 +67,20 @@ extension SendCommand {
         }
         addTarget(target)
         if let notReceived { add("n\(notReceived)".utf8) }
+        if let sendAt { add("@\(sendAt.millisecondsSince1970)".utf8) }
+        if wantsReceipts { add("r".utf8) }
         for variant in variants {
-            add([variant.platforms.rawValue])
+            add([variant.platforms.rawValue, variant.priority.rawValue])
+            switch variant.lifespan {
+            case .seconds(let seconds): add("s\(seconds)".utf8)
+            case .until(let end): add("u\(end.millisecondsSince1970)".utf8)
+            }
+            switch variant.collapse {
+            case .none: add([0])
+            case .app: add([1])
+            case .named(let key): add("k\(key)".utf8)
+            }
+            add((variant.restrictedPackageName ?? "").utf8)
             add("\(variant.body.count)".utf8)
             add(variant.body)
         }

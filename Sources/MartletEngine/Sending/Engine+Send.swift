@@ -48,6 +48,11 @@ extension Engine {
                 of: &dispatch, among: target.instances, without: message.notReceived,
                 in: project.number, storage)
             if message.validateOnly {
+                if dispatch.isStored, case .one(let ordinal) = recipients,
+                    let delay = rates.delay(ordinal, in: project.number, at: now)
+                {
+                    throw overQuota(delay)
+                }
                 return Self.validated(recipients?.count ?? 0, target.named?.results ?? .none)
             }
             outcome = try send(

@@ -13,6 +13,12 @@ public final class NotStoredNumbers: Sendable {
 
     public init() {}
 
+    /// When a number was given.
+    static func instant(of sequence: MessageSequence) -> Instant {
+        let milliseconds = (sequence.rawValue & ~MessageSequence.notStoredBit) >> 21
+        return Instant(millisecondsSince1970: Int64(milliseconds))
+    }
+
     /// 42 bits of milliseconds and 21 of a counter: distinct over restarts without being stored.
     func next(_ now: Instant) -> MessageSequence {
         let count = last.add(1, ordering: .relaxed).newValue

@@ -297,6 +297,9 @@ public protocol StorageWriter: StorageReader, ~Copyable {
     /// - Returns: whether there is more to do at `now`.
     func sweep(now: Instant, limits: MailboxLimits, rowsMax: Int) throws(StorageError) -> Bool
 
+    /// Writes a row as it is: the transaction has something to commit.
+    func touch() throws(StorageError)
+
     /// REG-4: the instance goes by another token from now on; the one before becomes a former one,
     /// and the oldest past `Limits.formerTokensMax` is forgotten.
     func replaceToken(

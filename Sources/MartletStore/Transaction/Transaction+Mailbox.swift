@@ -334,6 +334,17 @@ extension Transaction {
         return Holder(digestStart: start) == holder
     }
 
+    /// The instance is there at `now`.
+    borrowing func see(
+        _ ordinal: Ordinal, in project: ProjectNumber, at now: Instant
+    ) throws(StorageError) {
+        var state = try mailboxState(of: ordinal, in: project)
+        let before = state.seen
+        state.seen = max(before, now)
+        try raw.put(.mailboxes, .ordinal(ordinal, in: project), MailboxRow.bytes(state))
+        try setSeen(state.seen, before: before, ordinal, in: project)
+    }
+
     /// The instance is there, so it is not inactive.
     borrowing func setSeen(
         _ seen: Instant, before: Instant, _ ordinal: Ordinal, in project: ProjectNumber

@@ -19,6 +19,14 @@ extension Transaction {
         return try ConnectionRow(found)
     }
 
+    /// Whether an instance has a connection to the broker as it runs now.
+    borrowing func isConnected(
+        _ ordinal: Ordinal, in project: ProjectNumber
+    ) throws(StorageError) -> Bool {
+        guard let connection = try connection(.ordinal(ordinal, in: project)) else { return false }
+        return try connection.run == run().number
+    }
+
     borrowing func put(_ connection: ConnectionRow, _ key: Key) throws(StorageError) {
         try raw.put(.connections, key, connection.bytes)
     }
@@ -37,6 +45,10 @@ extension Transaction {
             next = first.rawValue < .max ? first.rawValue + 1 : nil
         }
         try raw.put(.meta, RunRow.key, run.bytes)
+    }
+
+    public borrowing func touch() throws(StorageError) {
+        try raw.put(.meta, RunRow.key, try run().bytes)
     }
 
     public borrowing func endLostConnections(
@@ -80,11 +92,7 @@ extension Transaction {
         let rows = try leave(
             ordinal, in: project, position: end.position, now: now, limits: limits)
         try raw.delete(.connections, key)
-        var state = try mailboxState(of: ordinal, in: project)
-        let before = state.seen
-        state.seen = max(before, end.at)
-        try raw.put(.mailboxes, key, MailboxRow.bytes(state))
-        try setSeen(state.seen, before: before, ordinal, in: project)
+        try see(ordinal, in: project, at: end.at)
         return rows
     }
 

@@ -100,6 +100,11 @@ extension Transaction {
                 rows -= looked
                 continue
             }
+            // It is still there, however long ago that was told.
+            if try isConnected(ordinal, in: due.project) {
+                try see(ordinal, in: due.project, at: now)
+                continue
+            }
             ordinals[due.project, default: []].append(ordinal.rawValue)
             try remove(due, .seen)
         }

@@ -42,6 +42,17 @@ package struct DeviceRates: ~Copyable {
         return rates(project, limits, now).take(recipients, at: now)
     }
 
+    /// MSG-7: how many milliseconds it takes until an instance may have a message; nil: it may now. Nothing
+    /// is taken.
+    package mutating func delay(
+        _ ordinal: Ordinal, in project: ProjectNumber, at now: Instant
+    ) -> UInt64? {
+        guard let limits, projects[project] != nil else { return nil }
+        let now = limits.instant(clock(now))
+        let delay = rates(project, limits, now).delay(ordinal, at: now)
+        return delay > 0 ? delay : nil
+    }
+
     /// The ordinal's holder has left; the next one's buckets are full.
     package mutating func renew(
         _ ordinal: Ordinal, in project: ProjectNumber, at now: Instant

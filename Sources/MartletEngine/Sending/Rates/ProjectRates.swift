@@ -116,6 +116,22 @@ final class ProjectRates {
         return granted.count == recipients.count ? .everyone : .some(granted)
     }
 
+    /// Milliseconds until an instance has a token in both buckets.
+    func delay(_ ordinal: Ordinal, at now: RatePair<UInt64>) -> UInt64 {
+        func delay(_ full: RatePair<UInt64>) -> UInt64 {
+            max(
+                limits.minute.delay(full.minute, at: now.minute),
+                limits.hour.delay(full.hour, at: now.hour))
+        }
+        // Nobody is further behind than the virtual device.
+        guard delay(virtual) > 0 else { return 0 }
+        begin()
+        if pages == nil { arm() }
+        pages?.rebase(now)
+        guard let full = pages?.full(ordinal) else { return 0 }
+        return delay(full)
+    }
+
     /// The ordinal's holder has left.
     func renew(_ ordinal: Ordinal, at now: RatePair<UInt64>) {
         begin()

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// REG-9: a sender's connection lasts as long as its credential. A key that is revoked ends the connections
+// that were opened with it, and those opened with access tokens that were minted from it; a token that
+// expires ends its own. Rests on Loop.
+
+import MartletBase
+import MartletWire
+
+/// What a sender's connection was opened with.
+struct SenderCredential {
+    /// Of the server key, or of the service-account key that a token was minted from.
+    var keyID: String
+    /// Of an access token.
+    var expires: Instant?
+}
+
+extension Loop where Kernel: ~Copyable {
+    /// No request is served any more of whoever presented this key.
+    mutating func revoke(_ keyID: String) {
+        endSenders(
+            MartletError(.unauthenticated, "The credential was revoked; connect with another.")
+        ) { $0.keyID == keyID }
+    }
+
+    /// Once a second.
+    mutating func endExpiredSenders() {
+        guard !senders.isEmpty else { return }
+        let now = context.clock()
+        endSenders(
+            MartletError(
+                .unauthenticated, "The access token has expired; connect with another.",
+                field: "access token")
+        ) { credential in credential.expires.map { $0 <= now } ?? false }
+    }
+
+    private mutating func endSenders(
+        _ error: MartletError, where isOver: (SenderCredential) -> Bool
+    ) {
+        for (index, credential) in senders where isOver(credential) {
+            fail(connections + Int(index), error)
+        }
+    }
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What ends a `martlet serve`, and what does not. Rests on Desk.
+
+import Foundation
+import Testing
+
+@Suite("Signals", .timeLimit(.minutes(2)))
+struct SignalTests {
+    @Test("NET-5 the first signal ends a broker in order", arguments: [SIGINT, SIGTERM, SIGHUP])
+    func ends(signal: Int32) throws {
+        let desk = try Desk()
+        defer { desk.remove() }
+        let process = try desk.start(["serve", "--port", "0"])
+        _ = desk.firstLine(process)
+        kill(process.processIdentifier, signal)
+        #expect(desk.finish(process).status == 0)
+        #expect(
+            !FileManager.default.fileExists(
+                atPath: desk.folder.appending(path: "martlet-data/serve.address").path))
+    }
+
+    @Test("OPS-5 a reader of the log who goes, and a terminal of nohup's, end nothing")
+    func endures() throws {
+        let desk = try Desk()
+        defer { desk.remove() }
+        let process = Process()
+        process.executableURL = URL(filePath: "/bin/sh")
+        process.arguments = ["-c", "trap '' HUP; exec \"$0\" serve --port 0", Desk.executable.path]
+        process.currentDirectoryURL = desk.folder
+        process.standardOutput = Pipe()
+        process.standardError = Pipe()
+        process.standardInput = FileHandle.nullDevice
+        try process.run()
+        _ = desk.firstLine(process)
+        for signal in [SIGHUP, SIGPIPE] { kill(process.processIdentifier, signal) }
+        #expect(try desk.run("project", "create", "tides").status == 0)
+        process.terminate()
+        #expect(desk.finish(process).status == 0)
+    }
+}
