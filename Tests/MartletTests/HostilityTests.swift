@@ -5,6 +5,7 @@
 
 import Foundation
 import Martlet
+import MartletStore
 import Synchronization
 import Testing
 
@@ -123,6 +124,41 @@ struct HostilityTests {
         _ = try await broker.createProject("tides")
         // What was there would lead elsewhere.
         #expect(!FileManager.default.fileExists(atPath: file))
+        try await broker.close()
+    }
+
+    @Test("OPS-5 a folder with keys and without data is no new broker's", arguments: [true, false])
+    func lostData(isEmpty: Bool) async throws {
+        let folder = TemporaryFolder()
+        let configuration = BrokerConfiguration(folder: folder.path)
+        let first = try await Broker.open(configuration)
+        try await first.close()
+        let data = folder.path + "/data.mdb"
+        try FileManager.default.removeItem(atPath: data)
+        if isEmpty { _ = FileManager.default.createFile(atPath: data, contents: nil) }
+        let error = await #expect(throws: StoreOpenError.self) {
+            try await Broker.open(configuration)
+        }
+        #expect(error?.description.contains("Restore a backup") == true)
+        try FileManager.default.removeItem(atPath: folder.path + "/admin.key")
+        let second = try await Broker.open(configuration)
+        try await second.close()
+    }
+
+    @Test("OPS-12 nothing is accepted any more once the data file was deleted")
+    func deletedWhileServing() async throws {
+        let folder = TemporaryFolder()
+        let broker = try await Broker.open(BrokerConfiguration(folder: folder.path))
+        _ = try await broker.createProject("tides")
+        try FileManager.default.removeItem(atPath: folder.path + "/data.mdb")
+        for number in 0..<3 {
+            let error = await #expect(throws: MartletError.self) {
+                try await broker.createProject("p\(number)")
+            }
+            #expect(error?.word == .unavailable && error?.message.contains("deleted") == true)
+        }
+        await #expect(throws: MartletError.self) { try await broker.checkWrites() }
+        #expect(try broker.project("tides").id == "tides")
         try await broker.close()
     }
 

@@ -63,6 +63,7 @@ public final class Broker: Sendable {
         var storing = StoreConfiguration(
             folder: configuration.folder, mapBytes: configuration.mapBytes)
         storing.reportsPerProjectMax = configuration.limits.reportsPerProjectMax
+        try DataFolder.requireData(in: configuration.folder)
         store = try Store(storing)
         administratorKey = try DataFolder.administratorKey(in: configuration.folder)
         senderCredentials = SenderCredentials(

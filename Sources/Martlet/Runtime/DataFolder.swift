@@ -10,6 +10,16 @@ import MartletStore
 
 /// Files of a data folder.
 enum DataFolder {
+    /// A folder with keys has data: without them a new broker would begin in the place of another one.
+    /// - Throws: `StoreOpenError.lost`.
+    static func requireData(in folder: String) throws {
+        var status = stat()
+        guard access(folder + "/admin.key", F_OK) == 0 else { return }
+        guard stat(folder + "/data.mdb", &status) == 0, status.st_size > 0 else {
+            throw StoreOpenError.lost(folder)
+        }
+    }
+
     /// Reads the administrator key, or makes one.
     static func administratorKey(in folder: String) throws -> String {
         try secret("admin.key", in: folder, Credentials.deviceKey)

@@ -203,6 +203,18 @@ final class Environment: @unchecked Sendable {
     /// On return everything in the transaction is on disk.
     func commit(_ raw: RawTransaction) throws(StorageError) {
         defer { pthread_rwlock_unlock(gate) }
+        // A file without a name takes everything, and is gone with the process.
+        var file: mdb_filehandle_t = -1
+        var status = stat()
+        guard mdb_env_get_fd(environment, &file) == 0, fstat(file, &status) == 0,
+            status.st_nlink > 0
+        else {
+            mdb_txn_abort(raw.transaction)
+            throw StorageError(
+                operation: "commit", code: ENOENT,
+                text: "the data file was deleted; stop the broker and restore a backup",
+                isFull: false)
+        }
         try check(mdb_txn_commit(raw.transaction), "commit")
     }
 
@@ -230,8 +242,14 @@ final class Environment: @unchecked Sendable {
     func grow() throws(StorageError) {
         pthread_rwlock_wrlock(gate)
         defer { pthread_rwlock_unlock(gate) }
+        let bytes = sizeWhileOpen.map
+        // LMDB gives the old map back before it asks for the new one. Whoever gets none then has none.
+        let spare = mmap(
+            nil, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
+        guard let spare, spare != MAP_FAILED else { throw failure("grow", errno) }
+        munmap(spare, bytes)
         dropIdleReaders()
-        try check(mdb_env_set_mapsize(environment, sizeWhileOpen.map * 2), "grow")
+        try check(mdb_env_set_mapsize(environment, bytes * 2), "grow")
     }
 }
 
@@ -241,6 +259,8 @@ public enum StoreOpenError: Error, Sendable, CustomStringConvertible {
     case inUse(String)
     case newerFormat(found: UInt32, known: UInt32)
     case olderFormat(found: UInt32, known: UInt32)
+    /// The data are gone that its keys belong to.
+    case lost(String)
 
     public var description: String {
         switch self {
@@ -260,6 +280,11 @@ public enum StoreOpenError: Error, Sendable, CustomStringConvertible {
             """
             The data folder has format \(found), from before any release; this Martlet writes format \
             \(known) and does not convert it. Choose another folder.
+            """
+        case .lost(let folder):
+            """
+            The data folder '\(folder)' has the keys of a broker, and its 'data.mdb' is missing or \
+            empty. Restore a backup. For a new broker choose another folder, or delete 'admin.key'.
             """
         }
     }
