@@ -4,7 +4,7 @@
 // wakes waits for the running one's slice to end unless its own slice is shorter (EEVDF; 1.4 ms by default
 // on two cores). A loop works for microseconds at a time, and the committer for milliseconds. So a loop has
 // a short slice, and runs at once when something comes. The committer is a batch thread, which interrupts
-// nobody: a loop ends its turn, and what it has heard in that is in one transaction. Source:
+// no loop: the loop ends its turn, and one transaction holds the commands of the whole turn. Source:
 // Documentation/scheduler/sched-eevdf.rst of Linux and sched(7). Rests on CLiburing.
 
 internal import CLiburing
@@ -23,7 +23,7 @@ public enum ThreadScheduling {
         change { $0.runtime = shortestSliceNanoseconds }
     }
 
-    /// The thread interrupts no other one when it wakes.
+    /// The thread waits for the running thread's slice to end when it wakes.
     public static func interruptNobody() {
         change { $0.policy = batchPolicy }
     }

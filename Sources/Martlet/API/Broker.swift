@@ -256,8 +256,8 @@ public final class Broker: Sendable {
     }
 
     /// OPS-12: returns when a row is written and everything that was asked for before: the broker takes
-    /// changes. One that could not be stored in the last ten seconds says that it does not. Whoever asks
-    /// within a second of another hears what that one heard.
+    /// changes. One that could not be stored in the last ten seconds says that it does not. The
+    /// answer holds for a second: a second question in that time costs no row.
     /// - Throws: `UNAVAILABLE` and why it does not.
     public func checkWrites() async throws(MartletError) {
         guard !isClosed.load(ordering: .acquiring) else {

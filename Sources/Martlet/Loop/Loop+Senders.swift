@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// REG-9: a sender's connection lasts as long as its credential. A key that is revoked ends the connections
-// that were opened with it, and those opened with access tokens that were minted from it; a token that
-// expires ends its own. Rests on Loop.
+// REG-9: a sender's connection lasts as long as its credential. Revoking a key ends the
+// connections that were opened with the key, or with access tokens minted from it. The expiry of a token
+// ends the connections that were opened with the token. Rests on Loop.
 
 import MartletBase
 import MartletWire

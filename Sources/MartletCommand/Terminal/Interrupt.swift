@@ -10,7 +10,8 @@ enum Interrupt {
     private static let count = Atomic<Int32>(0)
     private static let writingEnd = Atomic<Int32>(-1)
 
-    /// Takes over these signals, and lets no SIGPIPE end the process: whoever reads the log may go. What was waiting or starts to wait goes on with the first of them.
+    /// Takes over these signals, and lets no SIGPIPE end the process: the log's reader may go. Every wait, begun
+    /// or to come, ends with the first of the signals.
     static func prepare() -> Waiter {
         var ends: [Int32] = [-1, -1]
         let failed = pipe(&ends) != 0

@@ -20,7 +20,7 @@ extension Engine {
             sequence: isKept ? message.sequence : nil, number: message.number,
             accepted: message.accepted, shares: [], missed: [])
         guard let recipients, recipients.count > 0 else {
-            // REP-3: that it was for nobody is told too.
+            // REP-3: a message without recipients has a report too.
             if isKept { try storage.beginReport(report, in: project.number) }
             return
         }

@@ -5,7 +5,7 @@
 import MartletBase
 import MartletEngine
 
-/// The row of a project in `collections`: 57 bytes, in the order of the properties.
+/// The row of a project in `collections`: 49 bytes, in the order of the properties.
 struct CollectionRow {
     enum Phase: UInt8 {
         case idle = 0
@@ -13,6 +13,9 @@ struct CollectionRow {
         case marking = 1
         /// Fanouts that nobody needs are deleted.
         case deleting = 2
+        /// Marking that ends as soon as every blob is marked: `left` counts the others. Rows in `marking`
+        /// have no such count.
+        case markingCounted = 3
     }
 
     /// The time of the row in `due`.
@@ -26,8 +29,7 @@ struct CollectionRow {
     var through = MessageSequence.none
     /// The next instance, then the next fanout, to look at.
     var position: UInt64 = 0
-    /// While marking: blobs that nobody was found to need yet; the largest number: not known. While
-    /// deleting: bytes of blobs left so far.
+    /// In `markingCounted`: blobs that are not marked yet. In `deleting`: bytes of blobs left so far.
     var left: UInt64 = 0
 
     init(due: Instant) { self.due = due }

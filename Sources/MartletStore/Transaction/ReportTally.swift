@@ -2,7 +2,8 @@
 //
 // What a transaction counts of messages, and what else it writes once at its end: a fanout's
 // acknowledgements come by the thousand, and a project's record changes with each of its messages. It is
-// written with the facts it counts, in their transaction, so that neither is ever there without the other. Rests on ReportCounts.
+// written with the facts it counts, in their transaction, so that neither is ever there without the other.
+// Rests on ReportCounts.
 
 import MartletBase
 import MartletEngine
@@ -58,7 +59,7 @@ final class ReportTally {
         lastProject = project
     }
 
-    /// Those that have changed, in the order of their numbers.
+    /// The projects that have changed, in the order of their numbers.
     func takeProjects() -> [Project] {
         if let lastProject, hasLastChanged { projects[lastProject.number] = lastProject }
         defer { (projects, lastProject, hasLastChanged) = ([:], nil, false) }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Fanouts whose recipients are a blob have no count of who still needs them. They are collected, like
-// garbage: instance after instance is settled and says which fanouts it still needs, until all of them are
-// needed or all instances were asked; those that nobody named are deleted, whether they were acknowledged, replaced, discarded or have expired. That
-// begins when as many bytes of blobs have come as were left by the last time, so its cost per fanout is
+// garbage: instance after instance is settled and says which fanouts it still needs, until every fanout is
+// needed or every instance was asked. Fanouts that no instance named are deleted, whether they were
+// acknowledged, replaced, discarded or have expired. That begins when as many bytes of blobs have come as were left by the last time, so its cost per fanout is
 // bounded, and at the latest a day after the first; it goes on in small steps. Rests on Schema.
 
 import MartletBase
@@ -83,13 +83,14 @@ extension Transaction {
         var due = row.due
         switch row.phase {
         case .idle:
-            row.phase = .marking
             row.through = try self.project(project)?.lastSequence ?? .none
             row.fresh = 0
             row.position = 0
-            row.left = try blobCount(through: row.through, in: project) ?? .max
+            let count = try blobCount(through: row.through, in: project)
+            row.phase = count == nil ? .marking : .markingCounted
+            row.left = count ?? 0
             rows -= 1
-        case .marking:
+        case .marking, .markingCounted:
             try mark(project, &row, now: now, limits: limits, rows: &rows)
         case .deleting:
             try deleteUnmarked(project, &row, rows: &rows)
@@ -130,10 +131,10 @@ extension Transaction {
                         continue
                     }
                     try raw.put(.live, key, [])
-                    if row.left < .max { row.left -= 1 }
+                    if row.phase == .markingCounted, row.left > 0 { row.left -= 1 }
                 }
                 // Mostly the first one who is away needs all of them.
-                if row.left == 0 {
+                if row.phase == .markingCounted, row.left == 0 {
                     row.phase = .deleting
                     row.position = 0
                     return
