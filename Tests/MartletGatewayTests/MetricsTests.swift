@@ -78,7 +78,9 @@ extension OverHTTP {
 
         @Test("EMB-2 health says why the broker takes nothing")
         func health() async throws {
-            let broker = try await TestFolder().open()
+            let folder = TestFolder()
+            defer { withExtendedLifetime(folder) {} }
+            let broker = try await folder.open()
             let gateway = Gateway(broker)
             let call = try #require(GatewayCall(.get, target: "/healthz"))
             #expect(await gateway.answer(call).status == 200)

@@ -96,6 +96,15 @@ final class TestFolder: Sendable {
         if let clock { configuration.clock = { clock.instant } }
         return try await Broker.open(configuration)
     }
+
+    /// A broker without HTTP in a folder of its own, which lasts as long as the body.
+    static func withBroker(_ body: (Broker) async throws -> Void) async throws {
+        let folder = TestFolder()
+        defer { withExtendedLifetime(folder) {} }
+        let broker = try await folder.open()
+        try await body(broker)
+        try await broker.close()
+    }
 }
 
 /// A clock that goes when it is told to.

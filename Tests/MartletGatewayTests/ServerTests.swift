@@ -210,23 +210,23 @@ extension OverHTTP {
             "GW-5 plain HTTP is for this machine unless it is allowed",
             arguments: ["0.0.0.0", "::"])
         func plainElsewhere(host: String) async throws {
-            let broker = try await TestFolder().open()
-            var configuration = GatewayConfiguration()
-            configuration.address = .init(host: host, port: 0)
-            #expect {
-                try GatewayServer(Gateway(broker, configuration))
-            } throws: {
-                ($0 as? MartletError)?.field == "http"
+            try await TestFolder.withBroker { broker in
+                var configuration = GatewayConfiguration()
+                configuration.address = .init(host: host, port: 0)
+                #expect {
+                    try GatewayServer(Gateway(broker, configuration))
+                } throws: {
+                    ($0 as? MartletError)?.field == "http"
+                }
+                configuration.allowsPlainElsewhere = true
+                _ = try GatewayServer(Gateway(broker, configuration))
+                configuration.certificate = .init(chain: "/nowhere.pem", key: "/nowhere.pem")
+                #expect {
+                    try GatewayServer(Gateway(broker, configuration))
+                } throws: {
+                    ($0 as? MartletError)?.field == "http-certificate"
+                }
             }
-            configuration.allowsPlainElsewhere = true
-            _ = try GatewayServer(Gateway(broker, configuration))
-            configuration.certificate = .init(chain: "/nowhere.pem", key: "/nowhere.pem")
-            #expect {
-                try GatewayServer(Gateway(broker, configuration))
-            } throws: {
-                ($0 as? MartletError)?.field == "http-certificate"
-            }
-            try await broker.close()
         }
     }
 }

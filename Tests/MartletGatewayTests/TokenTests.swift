@@ -223,38 +223,40 @@ extension OverHTTP {
 
         @Test("REG-5 a forged or foreign credential, and a device's, let nobody send")
         func refusedCredentials() async throws {
-            let elsewhere = try await TestFolder().open()
-            _ = try await elsewhere.createProject("tides")
-            try await ServedGateway.run { served in
-                let account = try await served.newAccount()
-                let token = try await token(served, account)
-                try await elsewhere.createServiceAccount(
-                    keyID: account.file.keyID, named: "", clientEmail: account.file.clientEmail,
-                    publicKey: account.file.publicKey, in: "tides")
-                let foreign = try elsewhere.mintAccessToken(for: account.file.keyID)
-                let device = try await served.broker.register(
-                    app: "com.example.tides", platform: .android, in: "tides")
-                _ = try await served.broker.createProject("other")
-                let other = try await served.newAccount(in: "other")
-                let otherToken = try await self.token(served, other)
-                let flipped = token.dropLast() + (token.hasSuffix("A") ? "E" : "A")
-                let parts = token.split(separator: ".")
-                for credential in [
-                    String(flipped), foreign, device.token, device.deviceKey, "", "mat1.", "mat1..",
-                    "\(parts[0]).\(parts[1])", "\(parts[0]).\(parts[2]).\(parts[1])",
-                    served.broker.administratorKey,
-                ] {
-                    #expect(
-                        try status(served, "Bearer \(credential)") == 401, "\(credential.count)")
+            try await TestFolder.withBroker { elsewhere in
+                _ = try await elsewhere.createProject("tides")
+                try await ServedGateway.run { served in
+                    let account = try await served.newAccount()
+                    let token = try await token(served, account)
+                    try await elsewhere.createServiceAccount(
+                        keyID: account.file.keyID, named: "", clientEmail: account.file.clientEmail,
+                        publicKey: account.file.publicKey, in: "tides")
+                    let foreign = try elsewhere.mintAccessToken(for: account.file.keyID)
+                    let device = try await served.broker.register(
+                        app: "com.example.tides", platform: .android, in: "tides")
+                    _ = try await served.broker.createProject("other")
+                    let other = try await served.newAccount(in: "other")
+                    let otherToken = try await self.token(served, other)
+                    let flipped = token.dropLast() + (token.hasSuffix("A") ? "E" : "A")
+                    let parts = token.split(separator: ".")
+                    for credential in [
+                        String(flipped), foreign, device.token, device.deviceKey, "", "mat1.",
+                        "mat1..",
+                        "\(parts[0]).\(parts[1])", "\(parts[0]).\(parts[2]).\(parts[1])",
+                        served.broker.administratorKey,
+                    ] {
+                        #expect(
+                            try status(served, "Bearer \(credential)") == 401, "\(credential.count)"
+                        )
+                    }
+                    #expect(try status(served, token) == 401)
+                    #expect(try status(served, "Basic \(token)") == 401)
+                    #expect(try status(served, "key=\(served.serverKey)") == 401)
+                    #expect(try status(served, "Bearer \(served.serverKey)") == 200)
+                    #expect(try status(served, "Bearer \(otherToken)") == 403)
+                    #expect(try status(served, "bearer \(token)") == 200)
                 }
-                #expect(try status(served, token) == 401)
-                #expect(try status(served, "Basic \(token)") == 401)
-                #expect(try status(served, "key=\(served.serverKey)") == 401)
-                #expect(try status(served, "Bearer \(served.serverKey)") == 200)
-                #expect(try status(served, "Bearer \(otherToken)") == 403)
-                #expect(try status(served, "bearer \(token)") == 200)
             }
-            try await elsewhere.close()
         }
 
         @Test("REG-5 tokens outlive the broker's process, and what signs them is its owner's alone")

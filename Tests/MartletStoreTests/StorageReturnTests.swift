@@ -45,6 +45,40 @@ struct StorageReturnTests {
         try bench.expectClean()
     }
 
+    @Test("TTL-4: a collection that was begun without a count of its fanouts loses none")
+    func uncounted() throws {
+        let bench = try Bench()
+        let project = try bench.project("tides")
+        let instances = try bench.register(200, in: "tides")
+        try bench.change(.subscribe, "all", instances, in: project)
+        for _ in 0..<5 { _ = try bench.accepted(.topic("all"), in: project) }
+        for instance in instances.dropLast() { try bench.acknowledge(instance, 5) }
+        try bench.acknowledge(instances[199], 2)
+        bench.now = bench.now.advanced(bySeconds: 86_400)
+        let key = withUnsafeBytes(of: project.rawValue.bigEndian) { Array($0) }
+        let (phaseAt, leftAt) = (24, 41)
+        var row: [UInt8] = []
+        for _ in 0..<50 where row.isEmpty || row[phaseAt] == 0 {
+            let (now, limits) = (bench.now, bench.limits)
+            _ = try bench.store.write { (transaction) throws(StorageError) in
+                try transaction.sweep(now: now, limits: limits, rowsMax: 1)
+            }
+            try bench.reopen {
+                row = try #require(try RawStore(folder: $0).get("collections", key))
+            }
+        }
+        #expect(row.count == 49 && row[phaseAt] == 3 && row[leftAt] == 5)
+        try bench.reopen { folder in
+            row[phaseAt] = 1
+            row[leftAt] = 0
+            try RawStore(folder: folder).change("collections", key, row)
+        }
+        try bench.sweep(rowsMax: 7)
+        #expect(try bench.pending(instances[199]).map(\.sequence) == [3, 4, 5])
+        #expect(try bench.store.check().counts.messages == 3)
+        try bench.expectClean()
+    }
+
     @Test("COL-1: of what one device's messages replace, few rows are left, and no bodies")
     func collapsed() throws {
         let bench = try Bench()
