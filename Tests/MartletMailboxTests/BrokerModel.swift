@@ -55,6 +55,8 @@ final class BrokerModel {
         /// Serials of what it was given, in order.
         var given: [UInt64] = []
         var told: EagerMailbox.Notice?
+        /// How many messages came before the notice.
+        var givenBeforeNotice = 0
         var throttle: Credit
         /// It was given everything once, and told what was discarded.
         var isSettled = false
@@ -241,8 +243,11 @@ final class BrokerModel {
         let connection = instances[id]!.connection!
         var meant: Set<UInt64> = []
         var before: UInt64 = 0
-        for serial in connection.given {
+        for (place, serial) in connection.given.enumerated() {
             let own = streamIDs[serial]!
+            if let told = connection.told, place >= connection.givenBeforeNotice {
+                before = max(before, streamIDs[told.through]!)
+            }
             if own <= streamID, own > before || streamID > before { meant.insert(serial) }
             before = max(before, own)
         }
@@ -311,6 +316,9 @@ final class BrokerModel {
             instances[id]!.mailbox.given.insert(item.serial)
             deliveries[id, default: []].append(
                 Delivered(id: idsBySerial[item.serial]!, isStored: true))
+        }
+        if !connection.isSettled, let told = connection.told {
+            connection.givenBeforeNotice = connection.given.count { $0 <= told.through }
         }
         connection.isSettled = true
         instances[id]!.connection = connection
