@@ -171,10 +171,13 @@ public struct ConnectionStart: Sendable, Hashable {
     public var number: UInt64
     /// The project's last message by then.
     public var position: MessageSequence
+    /// STO-1: the doze that the device is in, which more messages wait for the end of than may be stored.
+    public var held: Absence?
 
-    public init(number: UInt64, position: MessageSequence) {
+    public init(number: UInt64, position: MessageSequence, held: Absence? = nil) {
         self.number = number
         self.position = position
+        self.held = held
     }
 }
 

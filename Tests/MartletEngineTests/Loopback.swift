@@ -61,6 +61,7 @@ struct Connection {
     var inFlight: [iovec]?
     var bytes: [UInt8] = []
     var stored: [UInt64] = []
+    var number: UInt64 = 0
     var passing: [UInt64] = []
     /// Notices of what was discarded.
     var deleted: [(through: UInt64, count: UInt64)] = []
@@ -77,6 +78,7 @@ final class Loopback {
     var delivery: Delivery
     let capacity: UInt32
     /// Nothing is held back, collapsed or discarded here: what arrives can be told exactly.
+    private let limits: MailboxLimits
     let isPlain: Bool
     var now = Instant(millisecondsSince1970: 0)
     /// Rows of a log that one reading looks at.
@@ -99,6 +101,7 @@ final class Loopback {
     init(capacity: UInt32, limits: MailboxLimits = .none) {
         self.capacity = capacity
         isPlain = limits == .none
+        self.limits = limits
         delivery = Delivery(capacity: Int(capacity), limits: limits)
     }
 
@@ -159,8 +162,35 @@ final class Loopback {
             address: address, start: start,
             taken: Set(taken).union(singles[address] ?? []),
             dozesSince: state == .doze ? last(address.project) : nil)
-        if isStored { delivery.stored(index, connectionNumber: connectionCount) }
+        connections[index]!.number = connectionCount
+        if isStored { store(index) }
         return replaced
+    }
+
+    /// The store is told of a connection: it sees to what the absence before it discarded, or to what a doze
+    /// does (STO-1).
+    private func store(_ index: UInt32) {
+        let address = connections[index]!.address
+        let start = delivery.connectionStart(of: index)
+        var state = state(address)
+        let absence =
+            start.held ?? .away(from: state.awayFrom, through: start.position)
+        var replay = MailboxReplay(
+            limits: limits, after: state.logStart, absence: absence,
+            discarded: state.discardedCount > 0
+                ? (state.discardedCount, state.discardedThrough) : nil)
+        for message in mailbox(address, after: state.logStart.rawValue)
+        where message.sequence <= absence.through.rawValue {
+            replay.add(entry(message, address))
+        }
+        if let overflow = replay.overflow, overflow.through > state.discardedThrough {
+            (state.discardedCount, state.discardedThrough) = overflow
+        }
+        if start.held == nil {
+            (state.awayFrom, state.awayThrough) = (start.position, start.position)
+        }
+        states[address] = state
+        delivery.stored(index, connectionNumber: connections[index]!.number)
     }
 
     /// What open sessions have acknowledged, whether the store knows it or not.
@@ -354,6 +384,10 @@ final class Loopback {
         var isBusy = true
         while isBusy {
             isBusy = delivery.step(budget: 1000, now: now)
+            while let index = delivery.nextOverfull() {
+                store(index)
+                isBusy = true
+            }
             while catchUpOne() { isBusy = true }
             while sendOne() != nil { isBusy = true }
             for index in open where !connections[index]!.isStuck {
@@ -387,6 +421,7 @@ final class Loopback {
                 #expect(lost.isEmpty, "messages are counted as acknowledged that never arrived")
             }
             state.acknowledged.formMaximum(one.through)
+            if one.single.contains(state.discardedThrough.rawValue) { state.discardedCount = 0 }
             // A connection that began before this was known need not give it again.
             let here = arrived[address] ?? []
             taken[address, default: []].formUnion(
@@ -394,6 +429,7 @@ final class Loopback {
             singles[address, default: []].formUnion(one.single)
             if let departure = one.departure {
                 state.awayFrom = max(state.awayFrom, departure.position)
+                state.awayThrough = MessageSequence(.max)
                 state.throttleFull = departure.throttleFull
                 state.seen = departure.seen
             }

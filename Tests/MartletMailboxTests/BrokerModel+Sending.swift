@@ -166,12 +166,17 @@ extension BrokerModel {
             case .app: instance.app
             case .named(let name): name
             }
+        let held: ((EagerMailbox.Item) -> Bool)? =
+            if let connection = instance.connection {
+                connection.isDozing
+                    ? { !$0.isHigh && !connection.given.contains($0.serial) } : nil
+            } else { { _ in true } }
         instances[id]!.mailbox.accept(
             EagerMailbox.Item(
                 serial: serial, accepted: now, expires: isInactive ? now + 2_419_200_000 : expires,
                 isHigh: variant.priority == .high, key: isInactive ? nil : key,
-                isForInactive: isInactive,
-                isAway: instance.connection == nil))
+                isForInactive: isInactive),
+            held: held)
         give(id)
         return isInactive
     }

@@ -205,7 +205,6 @@ final class BrokerModel {
         if instances[id]!.connection != nil { disconnect(id) }
         acknowledge(id, taken)
         for serial in taken.sorted() { instances[id]!.mailbox.acknowledgeNotice(serial) }
-        instances[id]!.mailbox.connect()
         instances[id]!.seen = now
         var throttle = instances[id]!.throttle
         throttle.passTime(to: now)
@@ -243,18 +242,18 @@ final class BrokerModel {
         let connection = instances[id]!.connection!
         var meant: Set<UInt64> = []
         var before: UInt64 = 0
-        for (place, serial) in connection.given.enumerated() {
+        var arrived = connection.given
+        if let told = connection.told {
+            arrived.insert(told.through, at: connection.givenBeforeNotice)
+        }
+        for serial in arrived {
             let own = streamIDs[serial]!
-            if let told = connection.told, place >= connection.givenBeforeNotice {
-                before = max(before, streamIDs[told.through]!)
-            }
             if own <= streamID, own > before || streamID > before { meant.insert(serial) }
             before = max(before, own)
         }
         acknowledge(id, meant)
-        if let told = connection.told {
-            let known = streamIDs.filter { $0.value <= streamID && $0.key <= told.through }
-            instances[id]!.mailbox.acknowledgeNotice(through: known.keys.max() ?? 0)
+        if let told = connection.told, meant.contains(told.through) {
+            instances[id]!.mailbox.acknowledgeNotice(through: told.through)
         }
     }
 
@@ -300,7 +299,10 @@ final class BrokerModel {
     func give(_ id: Int) {
         guard var connection = instances[id]?.connection else { return }
         let mailbox = instances[id]!.mailbox
-        if !connection.isSettled, let notice = mailbox.notice {
+        let isTold = !connection.isSettled || !connection.isDozing
+        let notice = isTold ? mailbox.notice : nil
+        let isNew = notice.map { $0.through > connection.told?.through ?? 0 } ?? false
+        if let notice, isNew {
             connection.told = notice
             notices[id] = notice
         }
@@ -317,8 +319,10 @@ final class BrokerModel {
             deliveries[id, default: []].append(
                 Delivered(id: idsBySerial[item.serial]!, isStored: true))
         }
-        if !connection.isSettled, let told = connection.told {
-            connection.givenBeforeNotice = connection.given.count { $0 <= told.through }
+        if isNew, let told = connection.told {
+            let before = instances[id]!.connection!.given.count
+            connection.givenBeforeNotice =
+                before + connection.given[before...].count { $0 <= told.through }
         }
         connection.isSettled = true
         instances[id]!.connection = connection

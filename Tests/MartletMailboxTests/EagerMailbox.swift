@@ -6,17 +6,18 @@
 //
 // Where the specification is silent, these are the rules:
 //
-//  1. STO-1 counts what was accepted while the instance was away: since its last connection ended. It
-//     is stored until it is acknowledged in any case, and is discarded with the others if others
-//     overflow. So nothing is ever discarded while there is a connection, dozing or not.
-//  2. The number discarded (STO-1) is what was stored then and accepted while the instance was away,
-//     collapsible or not, and the message that was one too many. What had been on its way on an earlier
-//     connection is gone too, but not in the number: the device may have it.
-//  3. The instance is told when it connects, until it acknowledges that. Until then further discarded
-//     messages are added to the number. What was discarded because it was inactive (STO-2) is forgotten
-//     28 days after its acceptance, or when others overflow; what was discarded by STO-1 never.
-//  4. An acknowledgement changes nothing for other messages, whenever it comes: what is acknowledged
-//     keeps its collapse key's place among the stored keys (COL-3) while an older one is stored.
+//  1. While the instance is away, a message that is not collapsible and comes when as many such wait for
+//     an acknowledgement as may be stored discards everything. While it is in doze, one of normal
+//     priority does so that comes when as many such are held back: what was given is on its way, and does
+//     not count.
+//  2. The number discarded (STO-1) is what was stored and not acknowledged then, collapsible or not, and the
+//     message that was one too many.
+//  3. The instance is told when it connects, or when its doze ends, until it acknowledges that. Until then
+//     further discarded messages are added to the number. What was discarded because it was inactive
+//     (STO-2) is forgotten 28 days after its acceptance, or when others overflow; what was discarded by
+//     STO-1 never.
+//  4. What is acknowledged keeps its collapse key's place among the stored keys (COL-3) while an older one
+//     is stored.
 //  5. A message that is cancelled is one that expires then.
 //
 // Rests on the standard library.
@@ -54,8 +55,6 @@ struct EagerMailbox {
         var key: String?
         /// STO-2: it was discarded when it was accepted.
         var isForInactive = false
-        /// Rule 1.
-        var isAway = false
         var isAcknowledged = false
     }
 
@@ -112,26 +111,23 @@ struct EagerMailbox {
         forgetPlaces()
     }
 
-    mutating func accept(_ item: Item) {
+    /// - Parameter held: rule 1: which of those that are stored wait for the instance; nil: none does, for
+    ///   it is connected and ready.
+    mutating func accept(_ item: Item, held: ((Item) -> Bool)?) {
         passTime(to: item.accepted)
         if item.isForInactive {
             end(item, .inactive)
             inactive.append(item)
         } else if let key = item.key {
             storeCollapsible(item, key)
-        } else if isCounted(item), limits.stored > 0,
-            stored.filter({ isCounted($0) }).count >= limits.stored
+        } else if let held, limits.stored > 0, held(item),
+            pending.count(where: { $0.key == nil && held($0) }) >= limits.stored
         {
             discardAll(item)
         } else {
             stored.append(item)
         }
         forgetPlaces()
-    }
-
-    /// The instance is away no more.
-    mutating func connect() {
-        for index in stored.indices { stored[index].isAway = false }
     }
 
     /// The instance has taken these messages.
@@ -180,7 +176,7 @@ struct EagerMailbox {
     // MARK: The rules
 
     private mutating func discardAll(_ item: Item) {
-        let all = stored.filter(\.isAway) + [item]
+        let all = pending + [item]
         let count = brokenRule == .discardCountsFew ? all.filter { $0.key == nil }.count : all.count
         for one in pending + [item] {
             end(one, given.contains(one.serial) ? .discardedOrAcknowledged : .discarded)
@@ -189,8 +185,6 @@ struct EagerMailbox {
         inactive = []
         stored = brokenRule == .overflowKeepsLast ? [item] : []
     }
-
-    private func isCounted(_ item: Item) -> Bool { item.key == nil && item.isAway }
 
     private mutating func storeCollapsible(_ item: Item, _ key: String) {
         if let old = stored.firstIndex(where: { $0.key == key }) {

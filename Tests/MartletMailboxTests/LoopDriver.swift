@@ -54,7 +54,11 @@ final class LoopDriver {
         free.append(index)
     }
 
-    func position(of index: UInt32) -> MessageSequence { delivery.position(of: index) }
+    func connectionStart(of index: UInt32) -> ConnectionStart {
+        delivery.connectionStart(of: index)
+    }
+
+    func nextOverfull() -> UInt32? { delivery.nextOverfull() }
 
     func setState(_ index: UInt32, _ state: DeviceState) { delivery.setState(index, state) }
 

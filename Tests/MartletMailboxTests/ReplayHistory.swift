@@ -77,9 +77,8 @@ final class ReplayHistory {
         let life = random.chance(50) ? random.number(1...20) : 100_000
         let item = EagerMailbox.Item(
             serial: last, accepted: now, expires: now + Int64(life), isHigh: isHigh,
-            key: isForInactive ? nil : key, isForInactive: isForInactive,
-            isAway: !isConnected)
-        mailbox.accept(item)
+            key: isForInactive ? nil : key, isForInactive: isForInactive)
+        mailbox.accept(item, held: isConnected ? nil : { _ in true })
         log.append(
             LogEntry(
                 sequence: MessageSequence(last), accepted: Instant(millisecondsSince1970: now),
@@ -119,6 +118,8 @@ final class ReplayHistory {
         let serial = log[index].sequence.rawValue
         guard log[index].content != .discarded, serial <= awayFrom || isConnected else { return }
         if let told, serial <= told.through { return }
+        if !isConnected { writeDiscarded() }
+        guard let index = log.firstIndex(where: { $0.sequence.rawValue == serial }) else { return }
         log[index].isAcknowledged = true
         mailbox.acknowledge { $0.serial == serial }
         tell("\(now): acknowledge \(serial)")
@@ -139,27 +140,30 @@ final class ReplayHistory {
 
     private func changeConnection() {
         if isConnected {
-            // The store writes down what was discarded before it forgets where the connection began.
-            if let overflow = replay().overflow, overflow.count > 0 {
-                discarded = overflow
-                log.removeAll { $0.sequence <= overflow.through }
-            }
-            awayFrom = last
             awayThrough = .max
             told = nil
         } else {
+            writeDiscarded()
             awayThrough = last
-            mailbox.connect()
             told = mailbox.notice
         }
+        awayFrom = last
         tell("\(now): \(isConnected ? "connects" : "disconnects")")
+    }
+
+    /// The store writes down what was discarded before an acknowledgement can change that.
+    private func writeDiscarded() {
+        guard let overflow = replay().overflow, overflow.count > 0 else { return }
+        discarded = overflow
+        log.removeAll { $0.sequence <= overflow.through }
     }
 
     private func replay() -> MailboxReplay {
         var replay = MailboxReplay(
             limits: limits,
             after: max(MessageSequence(mark), discarded?.through ?? .none),
-            awayFrom: MessageSequence(awayFrom), awayThrough: MessageSequence(awayThrough),
+            absence: .away(
+                from: MessageSequence(awayFrom), through: MessageSequence(awayThrough)),
             discarded: discarded)
         for entry in log { replay.add(entry) }
         return replay

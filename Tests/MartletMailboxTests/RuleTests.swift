@@ -110,6 +110,50 @@ struct RuleTests {
         #expect(ids(again) == [102] && counts(again) == [])
     }
 
+    @Test("STO-1 what earlier connections did not take counts too, however short they were")
+    func shortConnections() throws {
+        var limits = MailboxLimits.none
+        limits.storedPerInstanceMax = 10
+        let example = try Example(limits: limits)
+        for round in 0..<4 as Range<UInt64> {
+            for _ in 0..<3 { _ = try example.send() }
+            let frames = try example.connect()
+            if round < 3 {
+                #expect(ids(frames) == Array(1...3 * (round + 1)) && counts(frames) == [])
+            } else {
+                #expect(ids(frames) == [12] && counts(frames) == [11])
+            }
+            try example.leave()
+        }
+        // What is on its way to a connection does not count, until that is gone.
+        _ = try example.connect()
+        for _ in 0..<20 { _ = try example.send() }
+        #expect(ids(try example.frames()) == Array(13...32))
+        try example.leave()
+        #expect(counts(try example.connect()) == [11])
+        try example.leave()
+        _ = try example.send()
+        let last = try example.connect()
+        #expect(ids(last).isEmpty && counts(last) == [11 + 22])
+    }
+
+    @Test("STO-1 what a doze holds back counts; what is urgent does not")
+    func dozeOverflows() throws {
+        var limits = MailboxLimits()
+        limits.deviceMessagesPerMinute = 0
+        limits.deviceMessagesPerHour = 0
+        let example = try Example(limits: limits)
+        _ = try example.connect()
+        example.world.setState(example.instance.ordinal, .doze)
+        for _ in 0..<2000 { _ = try example.send() }
+        _ = try example.send(priority: .high)
+        #expect(ids(try example.frames()) == [2001])
+        example.world.setState(example.instance.ordinal, .active)
+        let woken = try example.frames()
+        #expect(counts(woken) == [19 * 101])
+        #expect(ids(woken) == Array((19 * 101 + 1)...2000))
+    }
+
     @Test("STO-1 a device that lists two notices is told neither again")
     func twoNotices() throws {
         var limits = MailboxLimits()

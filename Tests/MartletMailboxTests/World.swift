@@ -38,6 +38,7 @@ final class World {
 
     /// An instance's connection.
     struct Line {
+        var instance: Instance
         var loop: Int
         var index: UInt32
         var number: UInt64
@@ -188,7 +189,15 @@ final class World {
 
     /// Loops turn until everything that can be sent was.
     func settle() throws {
-        for loop in loops { try loop.settle(store, now: now) }
+        for (number, loop) in loops.enumerated() {
+            try loop.settle(store, now: now)
+            while let index = loop.nextOverfull() {
+                let line = lines.values.first { $0.loop == number && $0.index == index }!
+                try tellConnected(line)
+                loop.stored(index, connectionNumber: line.number)
+                try loop.settle(store, now: now)
+            }
+        }
     }
 
     /// The loops' acknowledgements reach the store.
@@ -277,7 +286,8 @@ final class World {
                     appKey: CollapseDigest(of: app.name)),
                 holder: instance.holder, mailbox: mailbox, position: position, state: state,
                 taken: taken, connectionNumber: connectionCount), now: now)
-        let line = Line(loop: loop, index: index, number: connectionCount)
+        let line = Line(
+            instance: instance, loop: loop, index: index, number: connectionCount)
         lines[instance.ordinal] = line
         if readsEarly { try settle() }
         // The committer takes what a loop hands over in its order; another loop's, of which the last
@@ -309,12 +319,15 @@ final class World {
 
     /// The daily word that an instance is still connected (STO-2).
     func tellConnected(_ instance: Instance) throws {
-        let line = lines[instance.ordinal]!
+        try tellConnected(lines[instance.ordinal]!)
+    }
+
+    private func tellConnected(_ line: Line) throws {
+        let start = loops[line.loop].connectionStart(of: line.index)
         _ = try apply(
             .connected(
-                project: project, ordinal: instance.ordinal, holder: instance.holder,
-                connection: ConnectionStart(
-                    number: line.number, position: loops[line.loop].position(of: line.index))))
+                project: project, ordinal: line.instance.ordinal, holder: line.instance.holder,
+                connection: start))
     }
 
     func takeFrames(_ ordinal: Ordinal) -> [Frame] {

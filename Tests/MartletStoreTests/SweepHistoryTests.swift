@@ -19,6 +19,10 @@ private final class MailboxHistory {
         var marks: LaneMarks
         var single: Set<UInt64> = []
         var awayFrom = MessageSequence.none
+        /// The highest there is: it is away.
+        var awayThrough = MessageSequence(.max)
+        /// What was written down when it connected (STO-1).
+        var discarded: (count: UInt64, through: MessageSequence)?
     }
 
     struct Sent {
@@ -32,6 +36,7 @@ private final class MailboxHistory {
     var project: ProjectNumber
     var mailboxes: [Mailbox] = []
     var sent: [Sent] = []
+    private var connectionCount: UInt64 = 0
     static let lifespans: [Int64] = [5, 20, 60, 200, 1000]
     static let keys = ["a", "b", "c", "d"]
 
@@ -189,6 +194,7 @@ private final class MailboxHistory {
     /// A device reads its mailbox, is told what was discarded, and takes some of it.
     private func acknowledge() throws {
         let index = random.number(0...(mailboxes.count - 1))
+        try connect(index)
         var replay = whole(index)
         let left = replay.left(at: bench.now)
         var through = mailboxes[index].marks
@@ -211,9 +217,10 @@ private final class MailboxHistory {
                 try transaction.project(project)!.lastSequence
             }
             departure = Acknowledgement.Departure(
-                connectionNumber: 0, position: last,
+                connectionNumber: connectionCount, position: last,
                 throttleFull: Instant(millisecondsSince1970: 0), seen: bench.now)
             mailboxes[index].awayFrom = last
+            mailboxes[index].awayThrough = MessageSequence(.max)
         }
         _ = try bench.apply(
             .acknowledge([
@@ -223,6 +230,24 @@ private final class MailboxHistory {
             ]))
         mailboxes[index].marks.formMaximum(through)
         mailboxes[index].single.formUnion(single)
+    }
+
+    private func connect(_ index: Int) throws {
+        guard mailboxes[index].awayThrough.rawValue == .max else { return }
+        if let overflow = whole(index).overflow, overflow.count > 0 {
+            mailboxes[index].discarded = overflow
+        }
+        let (project, instance) = (project, mailboxes[index].instance)
+        let last = try bench.store.read { (transaction) throws in
+            try transaction.project(project)!.lastSequence
+        }
+        connectionCount += 1
+        _ = try bench.apply(
+            .connected(
+                project: project, ordinal: instance.ordinal, holder: instance.holder,
+                connection: ConnectionStart(number: connectionCount, position: last)))
+        mailboxes[index].awayFrom = last
+        mailboxes[index].awayThrough = last
     }
 
     private func cancel() throws {
@@ -268,10 +293,15 @@ private final class MailboxHistory {
     /// The replay of everything there ever was.
     private func whole(_ index: Int) -> MailboxReplay {
         let mailbox = mailboxes[index]
+        let discarded = mailbox.discarded.flatMap {
+            $0.through > mailbox.marks.lowest ? $0 : nil
+        }
+        let start = max(mailbox.marks.lowest, discarded?.through ?? .none)
         var replay = MailboxReplay(
-            limits: bench.limits, after: mailbox.marks.lowest,
-            awayFrom: mailbox.awayFrom)
-        for var entry in mailbox.log where entry.sequence > mailbox.marks.lowest {
+            limits: bench.limits, after: start,
+            absence: .away(from: mailbox.awayFrom, through: mailbox.awayThrough),
+            discarded: discarded)
+        for var entry in mailbox.log where entry.sequence > start {
             entry.isAcknowledged =
                 entry.sequence <= mailbox.marks[entry.lane]
                 || mailbox.single.contains(entry.sequence.rawValue)

@@ -173,6 +173,33 @@ struct MailboxTests {
         try await test.broker.close()
     }
 
+    @Test("STO-1 the 101st message that a doze holds back discards all, which is told when it ends")
+    func overflowsInDoze() async throws {
+        let test = try await open(TestClock()) { $0.deviceMessagesPerMinute = 0 }
+        let (device, credentials) = try test.newDevice()
+        try device.report(.doze)
+        try device.roundTrip()
+        let sender = try test.sender()
+        for number in 1...205 { try sender.send(to: .token(credentials.token), n: "\(number)") }
+        try sender.send(to: .token(credentials.token), n: "high", priority: .high)
+        #expect(try device.number() == "high")
+        try device.roundTrip()
+        #expect(!device.hasMore(milliseconds: 50))
+        try device.report(.active)
+        let frame = try device.next()
+        guard case .deleted(let deleted) = frame else { throw Peer.Failure.unexpected(frame) }
+        #expect(deleted.count == 202)
+        for number in 203...205 { #expect(try device.number() == "\(number)") }
+        // It is not acknowledged, and told again.
+        device.close()
+        let next = try test.connect(credentials, taken: [])
+        guard case .deleted(let again) = try next.next() else {
+            throw Peer.Failure.unexpected(frame)
+        }
+        #expect(again.count == 202)
+        try await test.broker.close()
+    }
+
     @Test("STO-1 messages for a device that is awake are on their way, however many, however slow")
     func doesNotOverflow() async throws {
         let test = try await open(TestClock()) { $0.deviceMessagesPerMinute = 0 }

@@ -191,9 +191,7 @@ extension Loop where Kernel: ~Copyable {
             Request(
                 command: .connected(
                     project: project, ordinal: ordinal, holder: holder,
-                    connection: ConnectionStart(
-                        number: mine.connectionNumber,
-                        position: delivery.position(of: mine.index))),
+                    connection: delivery.connectionStart(of: mine.index)),
                 reply: .connected(
                     loop: context.number, connection.pointee.id,
                     connectionNumber: mine.connectionNumber)))

@@ -213,6 +213,7 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
         }
         let isBusy = goOnWithFanouts()
         let readCount = catchUp()
+        while let index = delivery.nextOverfull() { tellConnected(connections + Int(index)) }
         sendReceipts()
         if needsMeasuring { _ = measureFrames() }
         sendReady(afterReading: readCount)

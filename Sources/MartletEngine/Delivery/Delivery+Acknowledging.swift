@@ -40,14 +40,15 @@ extension Delivery {
         for number in 0..<UInt8(Lane.count) {
             let lane = Lane(rawValue: number)
             let reached = cameLate?.cap(of: through, in: lane) ?? through
-            let taken = min(reached, delivered[lane].rawValue)
+            var taken = min(reached, delivered[lane].rawValue)
+            if lane == Self.heldLane { taken = min(taken, device.pointee.untoldFrom &- 1) }
             if taken > marks[lane].rawValue { marks[lane] = MessageSequence(taken) }
         }
         device.pointee.acknowledged = marks
         // A notice is a position in all lanes, also where something from before waits in a closed one.
         let told = device.pointee.toldThrough
-        if through >= told, device.pointee.acknowledgedThrough < told,
-            marks.lowest.rawValue < told
+        if cameLate?.cap(of: through, in: Self.heldLane) ?? through >= told,
+            device.pointee.acknowledgedThrough < through, marks.lowest.rawValue < told
         {
             keepSingle(index, [told])
         }
@@ -105,7 +106,7 @@ extension Delivery {
     mutating func keepDeparture(of index: UInt32, _ now: Instant) {
         let session = sessions + Int(index)
         let device = devices + Int(index)
-        if !session.pointee.flags.contains(.behind),
+        if !session.pointee.flags.contains(.behind), device.pointee.discarded == nil,
             session.pointee.highestDelivered <= device.pointee.acknowledged.lowest.rawValue
         {
             moveOn(index, to: projects[session.pointee.project].pointee.finishedThrough)

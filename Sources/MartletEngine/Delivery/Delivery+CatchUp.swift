@@ -16,6 +16,9 @@ extension Delivery {
     /// room for about as many, and what it has no room for is read again.
     public static var partialEntriesMaxDefault: Int { 256 }
 
+    /// STO-1 counts it where a doze holds it back.
+    static var heldLane: Lane { Lane(.normal, isCollapsible: false) }
+
     // MARK: Reading
 
     /// The next session that is behind and has room, with its mailbox as far as it has been read.
@@ -57,8 +60,9 @@ extension Delivery {
             taken: taken[index] ?? [], awayFrom: awayFrom,
             discardedThrough: device.pointee.discardedThrough,
             replay: MailboxReplay(
-                limits: limits, after: after, awayFrom: awayFrom,
-                awayThrough: MessageSequence(device.pointee.awayThrough),
+                limits: limits, after: after,
+                absence: .away(
+                    from: awayFrom, through: MessageSequence(device.pointee.awayThrough)),
                 discarded: device.pointee.discarded, delivered: delivered))
     }
 
@@ -70,11 +74,17 @@ extension Delivery {
         guard isReading(reading) else { return nil }
         let index = reading.index
         reading.after = max(reading.after, through)
+        // The absence before the connection discards what was stored before it too: that is known when the
+        // store has seen to it.
+        if !devices[Int(index)].isStored, reading.replay.mayHaveDiscarded {
+            devices[Int(index)].waitsForStore = true
+            return nil
+        }
         // Nothing that comes later in the log changes what has been read: it is not collapsible, and
         // nothing is, or can be, discarded.
         let isCertain =
             !reading.replay.hasCollapsible && reading.replay.discardedCount == 0
-            && (devices[Int(index)].isSettled || limits.storedPerInstanceMax == 0)
+            && (devices[Int(index)].isStored || limits.storedPerInstanceMax == 0)
         if reading.addedCount >= (isCertain ? partialEntriesMax : Self.readingEntriesMax) {
             reading.addedCount = 0
             let certain = isCertain ? reading.after : min(reading.awayFrom, reading.after)
@@ -127,7 +137,9 @@ extension Delivery {
         let device = devices + Int(reading.index)
         var steps: [MailboxPlan.Step] = []
         var discarded: MessageSequence?
-        if !device.pointee.isSettled, reading.replay.discardedCount > 0,
+        // What a doze discards is told when that is over.
+        if !device.pointee.isSettled || !device.pointee.isDozing,
+            reading.replay.discardedCount > 0,
             reading.replay.discardedThrough.rawValue > device.pointee.toldThrough
         {
             discarded = reading.replay.discardedThrough
@@ -169,6 +181,10 @@ extension Delivery {
             closeCollapsible(index)
         }
         guard !devices[Int(index)].closed.contains(lane) else {
+            if lane == Self.heldLane {
+                plan.heldCount += 1
+                plan.heldThrough = entry.sequence
+            }
             if !plan.heldLanes.contains(lane) {
                 plan.heldLanes.insert(LaneSet(lane))
                 plan.heldFrom[lane] = entry.sequence
@@ -223,6 +239,11 @@ extension Delivery {
         let frame = output.arena.take(byteCount, .direct)
         guard output.append(frame, to: index) == .queued else { return false }
         let sequence = deletedThrough.rawValue
+        let highest = session.pointee.highestDelivered
+        if sequence < highest {
+            late[index, default: LateDeliveries()].note(
+                sequence, in: Self.heldLane, behind: highest)
+        }
         split(index)
         let device = devices + Int(index)
         // What was stored before the instance was inactive may still wait in a closed lane.
@@ -271,6 +292,10 @@ extension Delivery {
         foldDetails(index)
         taken[index] = nil
         session.pointee.flags.remove(.behind)
+        if device.pointee.isDozing {
+            device.pointee.heldCount = plan.heldCount
+            if plan.heldThrough.rawValue > device.pointee.dozingFrom { askIfOverfull(index) }
+        }
     }
 
     /// The store could not be read: tries again when the session's queue has drained, or now.

@@ -85,14 +85,12 @@ extension Delivery {
             marks: marks, highest: MessageSequence(sessions[Int(index)].highestDelivered))
     }
 
-    /// Whether a plain reading that has found so many entries may be given what it found: nothing is
-    /// discarded (STO-1), whatever comes later in the log.
+    /// Whether a plain reading that has found so many entries may be given what it found: the store has
+    /// seen to what the absence discarded (STO-1), or it is too little for that.
     public func isCertain(_ reading: SharedReading, entries: Int, isWhole: Bool) -> Bool {
         let device = devices + Int(reading.index)
         guard limits.storedPerInstanceMax > 0 else { return true }
-        guard isWhole else { return device.pointee.isSettled }
-        return entries <= limits.storedPerInstanceMax
-            || (device.pointee.isSettled && device.pointee.isStored)
+        return device.pointee.isStored || isWhole && entries <= limits.storedPerInstanceMax
     }
 
     /// Bytes that may be queued for a session before it has enough for now.

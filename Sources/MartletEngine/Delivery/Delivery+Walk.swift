@@ -346,6 +346,7 @@ extension Delivery {
         guard raw > through else { return 0 }
         if isSplit, devices[Int(index)].closed.contains(lane) {
             counters.heldBack &+= 1
+            if lane == Self.heldLane { noteHeld(index) }
             return 0
         }
         var full = session.pointee.throttleFull

@@ -43,6 +43,8 @@ public struct Delivery: ~Copyable {
     var skipped: [UInt32: Acknowledgement.Skipped] = [:]
     /// TTL-4: by session, of those that were delivered something late.
     var late: [UInt32: LateDeliveries] = [:]
+    /// STO-1: sessions of which the store is to decide what their doze discards.
+    private var overfull: [UInt32] = []
     /// Sessions whose collapsible lanes are closed.
     var waking: WakeQueue
     /// The given clock, by which the throttle goes.
@@ -166,6 +168,7 @@ public struct Delivery: ~Copyable {
                 position: attachment.position))
         setThrottle(index, state.throttleFull, now)
         devices[Int(index)].isDozing = attachment.state == .doze
+        devices[Int(index)].dozingFrom = attachment.position.rawValue
         devices[Int(index)].hasLostConnection = state.hasLostConnection
         // What the connection before has acknowledged is on its way to the store, before the news of this one.
         devices[Int(index)].waitsForStore = state.isConnected
@@ -198,7 +201,12 @@ public struct Delivery: ~Copyable {
         guard isDevice(index, connectionNumber) else { return }
         let device = devices + Int(index)
         device.pointee.isStored = true
-        guard !device.pointee.isSettled else { return }
+        if device.pointee.isOverfull {
+            device.pointee.isOverfull = false
+            sessions[Int(index)].flags.insert(.behind)
+        } else if device.pointee.isSettled {
+            return
+        }
         // What was read before does not know yet what the last connection left.
         readings[index] = nil
         device.pointee.isStale = true
@@ -229,7 +237,7 @@ public struct Delivery: ~Copyable {
         else { return reading }
         device.pointee.isStale = false
         device.pointee.acknowledged.formMaximum(state.acknowledged)
-        device.pointee.awayFrom = state.awayFrom.rawValue
+        if !device.pointee.isSettled { device.pointee.awayFrom = state.awayFrom.rawValue }
         device.pointee.awayThrough = min(
             state.awayThrough.rawValue, sessions[Int(index)].attachedAt)
         if state.discardedThrough.rawValue >= device.pointee.discardedThrough {
@@ -253,11 +261,6 @@ public struct Delivery: ~Copyable {
             return nil
         }
         return (index, devices[Int(index)].connectionNumber)
-    }
-
-    /// The project's last message when a device's session was attached.
-    public func position(of index: UInt32) -> MessageSequence {
-        MessageSequence(sessions[Int(index)].attachedAt)
     }
 
     /// No more messages for the session; its queue is still sent.
@@ -318,8 +321,10 @@ public struct Delivery: ~Copyable {
         if dozes {
             split(index)
             device.pointee.isDozing = true
+            device.pointee.dozingFrom = heardThrough(index)
         } else {
             device.pointee.isDozing = false
+            device.pointee.heldCount = 0
             reopen(index)
         }
     }
@@ -362,6 +367,52 @@ public struct Delivery: ~Copyable {
         devices[Int(index)].isThrottled = true
         waking.insert(index, at: throttle.nextToken(sessions[Int(index)].throttleFull))
         counters.throttled &+= 1
+    }
+
+    // MARK: A doze
+
+    /// STO-1: a message that is not collapsible waits for the end of a session's doze.
+    mutating func noteHeld(_ index: UInt32) {
+        devices[Int(index)].heldCount += 1
+        askIfOverfull(index)
+    }
+
+    /// STO-1: where more wait for the end of a doze than may be stored, the store decides what is discarded.
+    /// The mailbox is not read meanwhile, and then once, for what is still held back.
+    mutating func askIfOverfull(_ index: UInt32) {
+        let device = devices + Int(index)
+        guard limits.storedPerInstanceMax > 0, device.pointee.isDozing,
+            device.pointee.heldCount > limits.storedPerInstanceMax, device.pointee.isStored,
+            !device.pointee.isOverfull
+        else { return }
+        device.pointee.isOverfull = true
+        device.pointee.waitsForStore = true
+        overfull.append(index)
+    }
+
+    /// The next session of which the store is to decide that. It is told as that of a connection.
+    public mutating func nextOverfull() -> UInt32? {
+        while let index = overfull.popLast() {
+            if sessions[Int(index)].flags.contains(.device), devices[Int(index)].isOverfull {
+                return index
+            }
+        }
+        return nil
+    }
+
+    /// How a device's connection began, and the doze that it is in.
+    public func connectionStart(of index: UInt32) -> ConnectionStart {
+        let device = devices + Int(index)
+        var start = ConnectionStart(
+            number: device.pointee.connectionNumber,
+            position: MessageSequence(sessions[Int(index)].attachedAt))
+        if device.pointee.isOverfull {
+            start.held = .dozing(
+                from: MessageSequence(device.pointee.dozingFrom),
+                through: MessageSequence(heardThrough(index)),
+                heldFrom: deliveredMarks(index)[Self.heldLane])
+        }
+        return start
     }
 
     /// Lanes were opened: what was held back comes first.

@@ -24,6 +24,8 @@ struct DeviceSession {
         var discardedThrough: UInt64 = 0
         var discardedCount: UInt64 = 0
         var toldThrough: UInt64 = 0
+        var dozingFrom: UInt64 = 0
+        var heldCount = 0
     }
 
     private struct Flags: OptionSet {
@@ -35,6 +37,7 @@ struct DeviceSession {
         static let stale = Flags(rawValue: 16)
         static let unconfirmed = Flags(rawValue: 32)
         static let lost = Flags(rawValue: 64)
+        static let overfull = Flags(rawValue: 128)
     }
 
     let holder: Holder
@@ -150,6 +153,23 @@ struct DeviceSession {
         set { reserveDetails().pointee.toldThrough = newValue }
     }
 
+    /// STO-1: where a notice lies that the device was not told of on this connection. No mark of its passes
+    /// that, so that the notice is not lost with the connection.
+    var untoldFrom: UInt64 {
+        discardedCount > 0 && discardedThrough > toldThrough ? discardedThrough : .max
+    }
+    /// STO-1: the last message that the session could have heard of when its doze began.
+    var dozingFrom: UInt64 {
+        get { details?.pointee.dozingFrom ?? 0 }
+        set { reserveDetails().pointee.dozingFrom = newValue }
+    }
+    /// STO-1: how many messages that are not collapsible the doze holds back. More may have expired than it
+    /// says.
+    var heldCount: Int {
+        get { details?.pointee.heldCount ?? 0 }
+        set { reserveDetails().pointee.heldCount = newValue }
+    }
+
     // MARK: Flags
 
     /// Closed for a doze, for want of a token, or for both.
@@ -170,6 +190,11 @@ struct DeviceSession {
     var waitsForStore: Bool {
         get { flags.contains(.waitingForStore) }
         set { set(.waitingForStore, newValue) }
+    }
+    /// STO-1: the store was asked what the doze discards, and has not answered.
+    var isOverfull: Bool {
+        get { flags.contains(.overfull) }
+        set { set(.overfull, newValue) }
     }
     /// A run of the broker before had a connection of the instance, which the store has yet to end.
     var hasLostConnection: Bool {

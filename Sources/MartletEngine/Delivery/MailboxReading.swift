@@ -64,6 +64,9 @@ public struct MailboxPlan: Sendable {
     /// Where a closed lane's first message is, that has to wait.
     var heldFrom = LaneMarks(MessageSequence(.max))
     var heldLanes: LaneSet = []
+    /// Of those not collapsible that wait for the end of a doze: how many, and the last.
+    var heldCount = 0
+    var heldThrough = MessageSequence.none
 }
 
 /// Whether a message of a plan can be queued now.

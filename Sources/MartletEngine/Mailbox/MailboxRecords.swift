@@ -124,11 +124,10 @@ public struct LogEntry: Sendable, Hashable {
 public struct MailboxState: Sendable, Hashable {
     /// In each lane everything up to here is acknowledged, or from before the instance was registered.
     public var acknowledged: LaneMarks
-    /// STO-1 counts what is accepted while the instance has no connection: what is behind the position
-    /// at which its last connection ended,
+    /// STO-1: the instance has been away since this position, at which its last connection ended; or the
+    /// one began that it has, with which the absence before it was seen to.
     public var awayFrom: MessageSequence
-    /// and not behind the one at which the connection began that it has; the highest there is: it has
-    /// none.
+    /// The position at which the connection began that it has; the highest there is: it has none.
     public var awayThrough: MessageSequence
     /// COL-4: when the throttle's bucket will be full again.
     public var throttleFull: Instant
@@ -158,6 +157,9 @@ public struct MailboxState: Sendable, Hashable {
 
     /// Whether the store knows of a connection of which it was not told that it ended.
     public var isConnected: Bool { hasLostConnection || awayThrough.rawValue != .max }
+
+    /// STO-1: what is not seen to yet.
+    public var absence: Absence { .away(from: awayFrom, through: awayThrough) }
 
     /// The log begins behind this.
     public var logStart: MessageSequence { max(acknowledged.lowest, discardedThrough) }

@@ -10,22 +10,27 @@
 //   - a collapsible message replaces the one with its key (COL-1); if as many other keys as are allowed
 //     are stored, the least recently written goes (COL-3);
 //   - a message that is not collapsible and was accepted while the instance was away, while as many such
-//     are stored as are allowed, discards everything stored, itself included (STO-1). The number told
-//     is of what was accepted while the instance was away. What was discarded because the instance was
-//     inactive (STO-2) is told with it; an overflow behind that leaves only its own number.
-// What was acknowledged had been delivered, on a connection that began behind what STO-1 counts: so an
-// acknowledgement, however late, changes nothing for other messages. Only that of an entry that discarded
-// something says more: the device knows of everything discarded up to there. Rests on the records.
+//     wait for an acknowledgement as may be stored, discards everything stored, itself included (STO-1).
+//     What was discarded because the instance was inactive (STO-2) is told with it; an overflow behind
+//     that leaves only its own number.
+// An acknowledgement of what an absence found stored comes on a later connection, whose beginning writes
+// down what the absence discarded: so no acknowledgement changes the outcome for other messages. Only that
+// of an entry that discarded something says more: the device knows of everything discarded up to there.
+// Rests on the records.
 
 public import MartletBase
 
 /// Replays one instance's log. Give it the entries in order, then ask what is left.
 public struct MailboxReplay: Sendable {
     private let limits: MailboxLimits
-    private let awayFrom: MessageSequence
-    private let awayThrough: MessageSequence
-    /// What is stored, not collapsible and counted by STO-1, in the order of the sequences.
+    private let absence: Absence
+    /// What is stored, not collapsible and was accepted in the absence, in the order of the sequences.
     private var counted: [LogEntry] = []
+    /// When those expire that STO-1 counts too: not collapsible, and carried into the absence. Those that
+    /// had expired before the latest entry of the absence are left out.
+    private var carried: [Instant] = []
+    /// When those expire that are on their way: not collapsible, not acknowledged and not counted.
+    private var underway: [Instant] = []
     /// The same, of what is not counted. It may be long, and what of it has expired changes nothing: it
     /// is left out when somebody asks.
     private var uncounted: [LogEntry] = []
@@ -52,11 +57,9 @@ public struct MailboxReplay: Sendable {
 
     /// - Parameters:
     ///   - after: the entries begin behind this.
-    ///   - awayFrom, awayThrough: see `MailboxState`.
     ///   - discarded: what is known to be discarded (STO-1), and not acknowledged.
     public init(
-        limits: MailboxLimits, after: MessageSequence, awayFrom: MessageSequence,
-        awayThrough: MessageSequence = MessageSequence(.max),
+        limits: MailboxLimits, after: MessageSequence, absence: Absence,
         discarded: (count: UInt64, through: MessageSequence)? = nil, keepsUncounted: Bool = true,
         keepsReplaced: Bool = false, delivered: LaneMarks = LaneMarks(.none)
     ) {
@@ -64,8 +67,7 @@ public struct MailboxReplay: Sendable {
         self.keepsReplaced = keepsReplaced
         self.delivered = delivered
         self.limits = limits
-        self.awayFrom = awayFrom
-        self.awayThrough = awayThrough
+        self.absence = absence
         through = after
         overflow = discarded
     }
@@ -80,8 +82,7 @@ public struct MailboxReplay: Sendable {
         keepsReplaced: Bool = false
     ) {
         self.init(
-            limits: limits, after: state.logStart, awayFrom: state.awayFrom,
-            awayThrough: state.awayThrough,
+            limits: limits, after: state.logStart, absence: state.absence,
             discarded: state.discardedCount > 0
                 ? (state.discardedCount, state.discardedThrough) : nil,
             keepsUncounted: keepsUncounted, keepsReplaced: keepsReplaced)
@@ -156,16 +157,30 @@ public struct MailboxReplay: Sendable {
 
     private mutating func addPlain(_ entry: LogEntry) {
         guard isCounted(entry) else {
+            if limits.storedPerInstanceMax > 0, entry.sequence <= absence.through,
+                !entry.isAcknowledged
+            {
+                if absence.carries(entry) {
+                    carried.append(entry.expires)
+                } else {
+                    underway.append(entry.expires)
+                }
+            }
             if keepsUncounted { uncounted.append(entry) }
             return
         }
-        if counted.count >= limits.storedPerInstanceMax {
-            let count = counted.count + collapsible.count(where: { self.isCounted($0) }) + 1
+        carried.removeAll { $0 <= entry.accepted }
+        if carried.count + counted.count >= limits.storedPerInstanceMax {
+            let count =
+                carried.count + counted.count + underway.count { $0 > entry.accepted }
+                + collapsible.count { !$0.isAcknowledged } + 1
             overflow = ((overflow?.count ?? 0) + UInt64(count), entry.sequence)
             if keepsReplaced { overflows.append((entry.sequence, entry.accepted)) }
             droppedThrough = entry.sequence
             inactive.count = 0
             if entry.isAcknowledged { forgetDiscarded() }
+            carried.removeAll()
+            underway.removeAll()
             counted.removeAll()
             uncounted.removeAll()
             collapsible.removeAll()
@@ -206,14 +221,13 @@ public struct MailboxReplay: Sendable {
         self.nextExpiry = (counted + collapsible).map(\.expires).min()
     }
 
+    private func isCounted(_ entry: LogEntry) -> Bool {
+        limits.storedPerInstanceMax > 0 && absence.counts(entry)
+    }
+
     /// The device knows.
     private mutating func forgetDiscarded() {
         overflow?.count = 0
         inactive.count = 0
-    }
-
-    private func isCounted(_ entry: LogEntry) -> Bool {
-        limits.storedPerInstanceMax > 0 && entry.sequence > awayFrom
-            && entry.sequence <= awayThrough
     }
 }

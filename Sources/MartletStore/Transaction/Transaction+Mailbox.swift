@@ -15,6 +15,7 @@ extension Transaction {
         guard let found = try raw.get(.mailboxes, key) else { return MailboxRow.nowhere }
         var state = try MailboxRow.state(found)
         if let connection = try connection(key) {
+            state.awayFrom = max(state.awayFrom, connection.start.position)
             state.awayThrough = connection.start.position
             state.hasLostConnection = try connection.run != run().number
         }
@@ -65,7 +66,13 @@ extension Transaction {
         let taker = try Taker(instance, ordinal, in: project)
         var acknowledgement = acknowledgement
         if acknowledgement.departure != nil {
-            try endLostConnection(of: ordinal, in: project, now: now, limits: limits)
+            try endLostConnection(of: ordinal, in: project, now: now)
+        }
+        // What a device that comes back says it has taken was not acknowledged while it was away.
+        if acknowledgement.departure == nil, !acknowledgement.single.isEmpty,
+            try connection(key) == nil, let last = try self.project(project)?.lastSequence
+        {
+            try endAbsence(of: ordinal, in: project, through: last, now: now, limits: limits)
         }
         // Mostly its marks move and nothing else: what its connection was matters for the rest alone.
         let isPlain =
@@ -153,8 +160,7 @@ extension Transaction {
         if let departure = acknowledgement.departure {
             let connection = try connection(key)?.start
             if connection.map({ $0.number <= departure.connectionNumber }) ?? true {
-                try leave(
-                    ordinal, in: project, position: departure.position, now: now, limits: limits)
+                try leave(ordinal, in: project, position: departure.position)
             }
         }
         let isDone =
@@ -271,9 +277,19 @@ extension Transaction {
     ) throws(StorageError) {
         let key = Key.ordinal(ordinal, in: project)
         guard try raw.get(.instances, key) != nil else { return }
-        try endLostConnection(of: ordinal, in: project, now: now, limits: limits)
-        var state = try mailboxState(of: ordinal, in: project)
+        try endLostConnection(of: ordinal, in: project, now: now)
         let known = try self.connection(key)?.start
+        if known == nil {
+            try endAbsence(
+                of: ordinal, in: project, through: connection.position, now: now, limits: limits)
+        }
+        var state = try mailboxState(of: ordinal, in: project)
+        if let held = connection.held, known?.number == connection.number,
+            let instance = try instance(ordinal, in: project),
+            let owner = try owner(instance, in: project)
+        {
+            try discard(by: held, owner, Taker(instance), &state, now: now, limits: limits)
+        }
         if known.map({ $0.number < connection.number }) ?? true {
             let start = ConnectionStart(
                 number: connection.number, position: (known ?? connection).position)
@@ -285,43 +301,15 @@ extension Transaction {
         try setSeen(state.seen, before: before, ordinal, in: project)
     }
 
-    /// The instance has no connection any more: STO-1 counts from here on. What it discarded before is
-    /// written down first, where there can be any.
-    /// - Returns: how many entries of its log were looked at.
-    @discardableResult
+    /// The instance has no connection any more: STO-1 counts from here on.
     borrowing func leave(
-        _ ordinal: Ordinal, in project: ProjectNumber, position: MessageSequence, now: Instant,
-        limits: MailboxLimits
-    ) throws(StorageError) -> Int {
+        _ ordinal: Ordinal, in project: ProjectNumber, position: MessageSequence
+    ) throws(StorageError) {
         let key = Key.ordinal(ordinal, in: project)
         var state = try mailboxState(of: ordinal, in: project)
-        var rows = 0
-        if state.awayThrough.rawValue != .max {
-            let absence = try absence(of: ordinal, in: project, state, limits: limits)
-            rows = absence.rows
-            if let overflow = absence.overflow {
-                if let instance = try instance(ordinal, in: project),
-                    let owner = try owner(instance, in: project)
-                {
-                    try countDiscarded(
-                        for: Taker(instance), owner, state, through: overflow.through, now: now,
-                        limits: limits)
-                }
-                // What came behind the connection is no part of this: it is not settled before it is
-                // known to have been accepted while the instance was away again.
-                state.discardedThrough = overflow.through
-                state.discardedCount = overflow.count
-                try raw.put(.mailboxes, key, MailboxRow.bytes(state))
-                try removeInbox(of: ordinal, in: project, through: overflow.through, isTaken: false)
-                try removeIdleMarks(of: ordinal, in: project, through: state.logStart)
-            }
-            try raw.delete(.connections, key)
-        }
-        if position > state.awayFrom {
-            state.awayFrom = position
-            try raw.put(.mailboxes, key, MailboxRow.bytes(state))
-        }
-        return rows
+        state.awayFrom = max(state.awayFrom, position)
+        try raw.put(.mailboxes, key, MailboxRow.bytes(state))
+        try raw.delete(.connections, key)
     }
 
     private borrowing func isHeld(
@@ -359,7 +347,7 @@ extension Transaction {
     /// Deletes the inbox rows up to a sequence.
     /// - Returns: how many there were.
     @discardableResult
-    private borrowing func removeInbox(
+    borrowing func removeInbox(
         of ordinal: Ordinal, in project: ProjectNumber, through: MessageSequence, isTaken: Bool
     ) throws(StorageError) -> Int {
         let rows = try inboxRows(of: ordinal, in: project, through: through)

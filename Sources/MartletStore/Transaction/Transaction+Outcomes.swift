@@ -61,18 +61,6 @@ extension Transaction {
             let variant = try record.variant(on: taker.platform),
             sequence > state.acknowledged[variant.lane], try isGiven(sequence, to: taker)
         else { return }
-        // Of what an absence discarded the device takes the notice, which goes by the last one's number.
-        if state.mayHaveDiscarded(limits),
-            let instance = try instance(taker.ordinal, in: taker.project),
-            let owner = try owner(instance, in: taker.project)
-        {
-            let (rows, replay) = try read(owner, state, limits: limits)
-            if let logged = rows.first(where: { $0.entry.sequence == sequence }),
-                replay.isDiscarded(logged.entry)
-            {
-                return count(.discardedTooMany, of: logged.entry, for: taker)
-            }
-        }
         var event = ReportEvent.acknowledged
         if variant.expires <= now {
             if try isClosed(sequence, for: taker.ordinal, in: taker.project) { return }
@@ -155,16 +143,6 @@ extension Transaction {
         count(event, of: logged.entry, for: taker)
     }
 
-    /// Counts everything that is discarded up to a sequence (STO-1).
-    borrowing func countDiscarded(
-        for taker: Taker, _ owner: MailboxOwner, _ state: MailboxState,
-        through last: MessageSequence, now: Instant, limits: MailboxLimits
-    ) throws(StorageError) {
-        guard tally != nil else { return }
-        let (rows, replay) = try read(owner, state, through: last, limits: limits)
-        for row in rows { try countDropped(row, replay, for: taker, now: now) }
-    }
-
     // MARK: With the instance
 
     /// An instance leaves, and everything that waits for it goes.
@@ -186,14 +164,12 @@ extension Transaction {
 
     /// What of a log lies up to some sequence, and what the rules say of that.
     private borrowing func read(
-        _ owner: MailboxOwner, _ state: MailboxState,
-        through last: MessageSequence = MessageSequence(.max), limits: MailboxLimits
+        _ owner: MailboxOwner, _ state: MailboxState, limits: MailboxLimits
     ) throws(StorageError) -> (rows: [LoggedRow], replay: MailboxReplay) {
         var replay = MailboxReplay(
             limits: limits, state: state, keepsUncounted: false, keepsReplaced: true)
         var rows: [LoggedRow] = []
         _ = try forEachLoggedRow(for: owner, after: state.logStart, rowsMax: .max) { row in
-            guard row.entry.sequence <= last else { return }
             replay.add(row.entry)
             rows.append(row)
         }
@@ -326,15 +302,6 @@ extension Transaction {
         let message = ReportTally.Message(project: project, sequence: sequence)
         if let part = tally?.messages[message] { counts += part.counts }
         return counts.pending > 0
-    }
-}
-
-extension MailboxState {
-    /// Whether so much was accepted in the last absence that some of it may have been discarded (STO-1).
-    func mayHaveDiscarded(_ limits: MailboxLimits) -> Bool {
-        let from = max(awayFrom, logStart)
-        return limits.storedPerInstanceMax > 0 && awayThrough > from
-            && awayThrough.rawValue - from.rawValue > UInt64(limits.storedPerInstanceMax)
     }
 }
 

@@ -66,9 +66,7 @@ extension Transaction {
                 break
             }
             rows -= 1
-            rows -=
-                try endLostConnection(
-                    of: one.ordinal, in: one.project, now: now, limits: limits) ?? 0
+            try endLostConnection(of: one.ordinal, in: one.project, now: now)
         }
         if run.position == nil { try removeEndings() }
         try raw.put(.meta, RunRow.key, run.bytes)
@@ -76,24 +74,22 @@ extension Transaction {
     }
 
     /// Ends the connection that an instance had when the broker ended without a word, if it had one.
-    /// - Returns: how many entries of its log were looked at; nil if it had none.
+    /// - Returns: whether it had one.
     @discardableResult
     borrowing func endLostConnection(
-        of ordinal: Ordinal, in project: ProjectNumber, now: Instant, limits: MailboxLimits
-    ) throws(StorageError) -> Int? {
+        of ordinal: Ordinal, in project: ProjectNumber, now: Instant
+    ) throws(StorageError) -> Bool {
         let key = Key.ordinal(ordinal, in: project)
         guard var connection = try connection(key), case let number = try run().number,
             connection.run != number
-        else { return nil }
+        else { return false }
         let end = try ending(after: connection.run, in: project, now: now)
         // From here on it is known where it ends.
         connection.run = number
         try put(connection, key)
-        let rows = try leave(
-            ordinal, in: project, position: end.position, now: now, limits: limits)
-        try raw.delete(.connections, key)
+        try leave(ordinal, in: project, position: end.position)
         try see(ordinal, in: project, at: end.at)
-        return rows
+        return true
     }
 
     // MARK: Rows

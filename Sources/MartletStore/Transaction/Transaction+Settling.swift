@@ -48,7 +48,7 @@ extension Transaction {
             let owner = try owner(instance, in: project),
             try raw.get(.mailboxes, .ordinal(ordinal, in: project)) != nil
         else { return true }
-        try endLostConnection(of: ordinal, in: project, now: now, limits: limits)
+        try endLostConnection(of: ordinal, in: project, now: now)
         var state = try mailboxState(of: ordinal, in: project)
         var settling = Settling(
             instance, in: project, state, limits: limits, isCollecting: needed != nil)
@@ -183,31 +183,76 @@ extension Transaction {
             : try raw.get(.recipients, .log(row.row, in: project)) != nil
     }
 
-    /// What an instance's last absence discarded, if that is not written down yet (STO-1). For that
-    /// nothing counts but what was accepted in it: so each message is looked at once for that, however
-    /// long the log is and however often the instance comes and leaves.
-    borrowing func absence(
-        of ordinal: Ordinal, in project: ProjectNumber, _ state: MailboxState, limits: MailboxLimits
-    ) throws(StorageError) -> (overflow: (count: UInt64, through: MessageSequence)?, rows: Int) {
-        let from = max(state.awayFrom, state.logStart)
-        guard state.mayHaveDiscarded(limits),
-            case let count = state.awayThrough.rawValue - from.rawValue,
-            let instance = try instance(ordinal, in: project),
+    // MARK: An absence
+
+    /// What an instance's absence discarded is written down (STO-1), before an acknowledgement can change
+    /// what it found stored.
+    borrowing func endAbsence(
+        of ordinal: Ordinal, in project: ProjectNumber, through last: MessageSequence,
+        now: Instant, limits: MailboxLimits
+    ) throws(StorageError) {
+        var state = try mailboxState(of: ordinal, in: project)
+        state.awayThrough = min(state.awayThrough, last)
+        guard let instance = try instance(ordinal, in: project),
             let owner = try owner(instance, in: project)
-        else { return (nil, 0) }
+        else { return }
+        try discard(by: state.absence, owner, Taker(instance), &state, now: now, limits: limits)
+    }
+
+    /// Writes down what a stretch of an instance's log discarded (STO-1), if it did.
+    borrowing func discard(
+        by absence: Absence, _ owner: MailboxOwner, _ taker: Taker, _ state: inout MailboxState,
+        now: Instant, limits: MailboxLimits
+    ) throws(StorageError) {
+        let (ordinal, project) = (taker.ordinal, taker.project)
+        let start = state.logStart
+        guard limits.storedPerInstanceMax > 0, !absence.isEmpty,
+            absence.through.rawValue - min(start, absence.through).rawValue
+                > UInt64(limits.storedPerInstanceMax),
+            try hasPlainEntry(for: owner, behind: max(start, absence.from), absence.through)
+        else { return }
         var replay = MailboxReplay(
-            limits: limits, after: from, awayFrom: state.awayFrom, awayThrough: state.awayThrough,
+            limits: limits, after: start, absence: absence,
             discarded: state.discardedCount > 0
-                ? (state.discardedCount, state.discardedThrough) : nil)
-        var rows = 0
-        _ = try forEachLoggedRow(for: owner, after: from, rowsMax: Int(clamping: count)) { row in
+                ? (state.discardedCount, state.discardedThrough) : nil,
+            keepsUncounted: false, keepsReplaced: true)
+        var rows: [LoggedRow] = []
+        _ = try forEachLoggedRow(
+            for: owner, after: start,
+            rowsMax: Int(clamping: absence.through.rawValue - start.rawValue)
+        ) { row in
+            guard row.entry.sequence <= absence.through else { return }
             replay.add(row.entry)
-            rows += 1
+            rows.append(row)
         }
         guard let overflow = replay.overflow, overflow.through > state.discardedThrough else {
-            return (nil, rows)
+            return
         }
-        return (overflow, rows)
+        for row in rows where row.entry.sequence <= overflow.through {
+            try countDropped(row, replay, for: taker, now: now)
+        }
+        state.discardedThrough = overflow.through
+        state.discardedCount = overflow.count
+        try raw.put(.mailboxes, .ordinal(ordinal, in: project), MailboxRow.bytes(state))
+        try removeInbox(of: ordinal, in: project, through: overflow.through, isTaken: false)
+        try removeIdleMarks(of: ordinal, in: project, through: state.logStart)
+    }
+
+    /// Whether an instance's log has a message there that is not collapsible: mostly there is none, and its
+    /// log, which may be long, need not be read from its start.
+    private borrowing func hasPlainEntry(
+        for owner: MailboxOwner, behind start: MessageSequence, _ last: MessageSequence
+    ) throws(StorageError) -> Bool {
+        guard start < last else { return false }
+        var isFound = false
+        _ = try forEachLoggedRow(
+            for: owner, after: start, rowsMax: Int(clamping: last.rawValue - start.rawValue)
+        ) { row in
+            if row.entry.sequence <= last, row.entry.content == .message(collapse: nil) {
+                isFound = true
+            }
+        }
+        return isFound
     }
 
     /// Deletes what says something of single entries that are in the log no more.

@@ -94,12 +94,7 @@ extension Transaction {
         while rows > 0, let due = try nextDue(.seen, through: last) {
             rows -= 1
             let ordinal = Ordinal(UInt32(truncatingIfNeeded: due.number))
-            if let looked = try endLostConnection(
-                of: ordinal, in: due.project, now: now, limits: limits)
-            {
-                rows -= looked
-                continue
-            }
+            if try endLostConnection(of: ordinal, in: due.project, now: now) { continue }
             // It is still there, however long ago that was told.
             if try isConnected(ordinal, in: due.project) {
                 try see(ordinal, in: due.project, at: now)
