@@ -22,6 +22,22 @@ extension History {
             else { continue }
             try compare(expected, serial, number, id)
         }
+        try compareDays()
+    }
+
+    /// The days add up to the messages.
+    private func compareDays() throws {
+        var all = ReportCounts()
+        for number in Set(numbers.values) {
+            if let report = try world.report(number) { all += report.counts }
+        }
+        let days = try world.dayCounts()
+        for event in ReportEvent.allCases
+        where event.isOutcome && event != .rateLimited && event != .nowOrNever {
+            guard days[event] == all[event] else {
+                throw Difference("days: \(days[event]) \(event) instead of \(all[event])")
+            }
+        }
     }
 
     private func compare(

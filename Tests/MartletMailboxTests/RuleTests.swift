@@ -137,6 +137,24 @@ struct RuleTests {
         #expect(ids(last).isEmpty && counts(last) == [11 + 22])
     }
 
+    @Test("REP-1 the day knows at once what is discarded and replaced for a device that is away")
+    func dayKnows() throws {
+        var limits = MailboxLimits()
+        limits.deviceMessagesPerMinute = 0
+        let example = try Example(limits: limits)
+        for _ in 0..<101 { _ = try example.send() }
+        for _ in 0..<3 { _ = try example.send(key: .named("k")) }
+        var counts = try example.world.dayCounts()
+        #expect(counts[.targeted] == 104 && counts[.discardedTooMany] == 101)
+        #expect(counts[.collapsed] == 2 && counts.pending == 1)
+        _ = try example.connect()
+        #expect(example.world.acknowledge(example.instance.ordinal, through: 104, single: []))
+        try example.world.handOver()
+        counts = try example.world.dayCounts()
+        #expect(counts[.targeted] == 104 && counts[.discardedTooMany] == 101)
+        #expect(counts[.collapsed] == 2 && counts[.acknowledged] == 1 && counts.pending == 0)
+    }
+
     @Test("STO-1 what a doze holds back counts; what is urgent does not")
     func dozeOverflows() throws {
         var limits = MailboxLimits()

@@ -341,6 +341,16 @@ final class World {
         }
     }
 
+    /// What was counted day by day, together.
+    func dayCounts() throws -> ReportCounts {
+        try store.read { (transaction) throws in
+            let due = try transaction.dueOutcomes(
+                since: 0, in: project, limits: limits, now: now)
+            return try Reports.days(0...now.day, in: project, due, transaction)
+                .reduce(into: ReportCounts()) { $0 += $1.counts }
+        }
+    }
+
     /// Those that have not got a message, in pages of a few.
     func notReceived(_ number: UInt64) throws -> Set<String>? {
         var tokens: Set<String> = []

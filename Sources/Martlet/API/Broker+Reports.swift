@@ -43,7 +43,7 @@ extension Broker {
         let page = try ask {
             try Reports.page(
                 from: days.lowerBound.rawValue, through: days.upperBound.rawValue, in: number,
-                after: after, limit: limit, $0)
+                after: after, limit: limit, limits: configuration.limits, now: clock(), $0)
         }
         return ListPage(entries: page.entries.map { DailyCounts($0) }, next: page.next)
     }
@@ -67,8 +67,10 @@ extension Broker {
             }
             var entries: [DailyCounts] = []
             var day = first.rawValue
+            let due = try transaction.dueOutcomes(
+                since: day, in: number, limits: configuration.limits, now: clock())
             while day <= today.rawValue, entries.count < limit {
-                let reports = try Reports.days(day...day, in: number, transaction)
+                let reports = try Reports.days(day...day, in: number, due, transaction)
                 if let report = reports.first(where: { $0.app == app }) {
                     entries.append(DailyCounts(report))
                 }

@@ -26,7 +26,8 @@ extension Answerer {
         let page = try store.read { (transaction) throws in
             try Reports.page(
                 from: question.first.rawValue, through: question.last.rawValue, in: project,
-                after: question.cursor, limit: Int(question.limit), transaction)
+                after: question.cursor, limit: Int(question.limit), limits: limits,
+                now: gauges.clock(), transaction)
         }
         return .dayPage(
             DayPage(

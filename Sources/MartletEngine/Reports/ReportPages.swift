@@ -19,7 +19,8 @@ extension Reports {
     ///   - cursor: of the page before, or empty.
     public static func page(
         from first: UInt32, through last: UInt32, in project: ProjectNumber,
-        after cursor: String, limit: Int, _ storage: borrowing some StorageReader & ~Copyable
+        after cursor: String, limit: Int, limits: MailboxLimits, now: Instant,
+        _ storage: borrowing some StorageReader & ~Copyable
     ) throws -> DayReportPage {
         try Listing.check(limit)
         guard first <= last, last - first < UInt32(Limits.reportDaysAskedMax) else {
@@ -32,9 +33,10 @@ extension Reports {
         var entries: [DayReport] = []
         let place = try ReportPlace(cursor: cursor)
         var day = max(first, place.day)
+        let due = try storage.dueOutcomes(since: day, in: project, limits: limits, now: now)
         while day <= last {
             let end = day + min(last - day, daysPerLook - 1)
-            for entry in try days(day...end, in: project, storage) {
+            for entry in try days(day...end, in: project, due, storage) {
                 let here = ReportPlace(day: entry.day, app: entry.app.number)
                 guard here >= place else { continue }
                 bytes += entryBytes + entry.app.name.utf8.count

@@ -38,6 +38,30 @@ public struct DayReport: Sendable, Hashable {
     }
 }
 
+/// REP-1: outcomes that are certain and not counted yet, by day and app.
+public struct DueOutcomes: Sendable {
+    private struct Place: Hashable {
+        var day: UInt32
+        var app: AppNumber
+    }
+
+    private var counts: [Place: ReportCounts] = [:]
+
+    public init() {}
+
+    public mutating func add(_ event: ReportEvent, of day: UInt32, by app: AppNumber) {
+        counts[Place(day: day, app: app), default: ReportCounts()][event] += 1
+    }
+
+    func adding(to report: DayReport) -> DayReport {
+        var report = report
+        if let due = counts[Place(day: report.day, app: report.app.number)] {
+            report.counts += due
+        }
+        return report
+    }
+}
+
 extension Instant {
     /// Days since 1970-01-01, UTC.
     public var day: UInt32 {
@@ -62,11 +86,12 @@ public enum Reports {
     /// REP-1: day by day, and for each day app by app, in the order of their numbers.
     /// - Parameters:
     ///   - days: since 1970-01-01, UTC.
+    ///   - due: of the same snapshot, since the first of the days or longer.
     public static func days(
-        _ days: ClosedRange<UInt32>, in project: ProjectNumber,
+        _ days: ClosedRange<UInt32>, in project: ProjectNumber, _ due: DueOutcomes,
         _ storage: borrowing some StorageReader & ~Copyable
     ) throws(StorageError) -> [DayReport] {
-        try storage.reportDays(days, in: project)
+        try storage.reportDays(days, in: project).map { due.adding(to: $0) }
     }
 
     /// REP-2: tokens of instances that a message was for and that have not got it, for whatever reason,

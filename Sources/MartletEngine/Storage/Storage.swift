@@ -189,10 +189,15 @@ public protocol StorageReader: ~Copyable {
     func report(
         of sequence: MessageSequence, in project: ProjectNumber, limits: MailboxLimits, now: Instant
     ) throws(StorageError) -> MessageReport?
-    /// Day by day, and for each day app by app.
+    /// Day by day, and for each day app by app, as it was counted.
     func reportDays(
         _ days: ClosedRange<UInt32>, in project: ProjectNumber
     ) throws(StorageError) -> [DayReport]
+    /// What of that is not counted yet, of messages accepted on a day or later: mailboxes that wait to be
+    /// read have no place any more for some of what is pending.
+    func dueOutcomes(
+        since day: UInt32, in project: ProjectNumber, limits: MailboxLimits, now: Instant
+    ) throws(StorageError) -> DueOutcomes
     /// REP-2: registered instances that a message was for and that have not got it, in the order of
     /// their ordinals, until `body` says that it has enough.
     func forEachNotReceived(

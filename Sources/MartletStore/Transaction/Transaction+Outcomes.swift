@@ -162,8 +162,8 @@ extension Transaction {
         }
     }
 
-    /// What of a log lies up to some sequence, and what the rules say of that.
-    private borrowing func read(
+    /// A log, and what the rules say of it.
+    borrowing func read(
         _ owner: MailboxOwner, _ state: MailboxState, limits: MailboxLimits
     ) throws(StorageError) -> (rows: [LoggedRow], replay: MailboxReplay) {
         var replay = MailboxReplay(
@@ -292,7 +292,7 @@ extension Transaction {
     }
 
     /// Whether anybody's outcome is open. Without a report that is not known.
-    private borrowing func isPending(
+    borrowing func isPending(
         _ sequence: MessageSequence, in project: ProjectNumber
     ) throws(StorageError) -> Bool {
         guard let found = try raw.get(.reports, .sequence(sequence, in: project)) else {

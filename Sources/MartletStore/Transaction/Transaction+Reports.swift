@@ -102,6 +102,59 @@ extension Transaction {
         return reports
     }
 
+    public borrowing func dueOutcomes(
+        since day: UInt32, in project: ProjectNumber, limits: MailboxLimits, now: Instant
+    ) throws(StorageError) -> DueOutcomes {
+        var due = DueOutcomes()
+        var entries = Self.entriesPerReport
+        let open = try openMessages(since: day, in: project, entries: &entries)
+        for (ordinal, sequences) in open {
+            guard entries > 0 else { break }
+            guard let instance = try instance(ordinal, in: project),
+                let owner = try owner(instance, in: project)
+            else { continue }
+            let (rows, replay) = try read(
+                owner, try mailboxState(of: ordinal, in: project), limits: limits)
+            entries -= rows.count
+            for row in rows
+            where !row.row.isDiscarded && sequences.contains(row.entry.sequence)
+                && !replay.isStored(row.entry, at: now)
+            {
+                let event = try outcome(of: row, replay, for: ordinal, in: project, now: now)
+                if let event { due.add(event, of: row.entry.accepted.day, by: instance.app) }
+            }
+        }
+        return due
+    }
+
+    /// Messages that were accepted on a day or later and whose outcome is open, by instance.
+    private borrowing func openMessages(
+        since day: UInt32, in project: ProjectNumber, entries: inout Int
+    ) throws(StorageError) -> [Ordinal: [MessageSequence]] {
+        var open: [Ordinal: [MessageSequence]] = [:]
+        let prefix = Key(project)
+        let messages = try Cursor(raw, .messages)
+        var found = try messages.seek(prefix)
+        while let entry = found, prefix.isPrefix(of: entry.key), entries > 0 {
+            let row = LogRow(entry.key)
+            let accepted = try MessageRecord(entry.value).accepted
+            found = try messages.next()
+            entries -= 1
+            guard !row.isDiscarded, accepted.day >= day,
+                try isPending(row.sequence, in: project)
+            else { continue }
+            try forEachWaiting(for: row.sequence, from: Ordinal(0), in: project) { ordinals, _ in
+                for ordinal in ordinals
+                where open.count < Self.mailboxesPerReport || open[ordinal] != nil {
+                    open[ordinal, default: []].append(row.sequence)
+                    entries -= 1
+                }
+                return entries > 0
+            }
+        }
+        return open
+    }
+
     // MARK: Who has not got it
 
     public borrowing func forEachNotReceived(
