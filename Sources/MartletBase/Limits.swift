@@ -77,9 +77,6 @@ public enum Limits {
     public static let multicastTokensMax = 10_000
     /// Topics, conditions and groups among them: each is a set to be made.
     public static let multicastSetsMax = 100
-    /// FAN-1: a message to several that can reach more instances than this is one to many. As many as
-    /// a group has.
-    public static let multicastDirectMax = 20
 
     /// FAN-1: messages of one project that wait until others have ended.
     public static let fanoutsDeferredMax = 10_000

@@ -4,26 +4,18 @@
 // bytes for them. The next one waits, as durable as any, with its number told; its audience is that of
 // the instant at which it begins, its life counts from when it was sent. Those of a project begin in
 // the order of their numbers, and new ones wait behind them. If too many wait, or the project wants it
-// so, a message is refused with the time after which there may be room. Messages to one instance or to
-// few, and checks (MSG-7), always pass. Rests on FanoutBook and Engine+Scheduling.
+// so, a message is refused with the time after which there may be room. Messages to one token always
+// pass. Rests on FanoutBook and Engine+Scheduling.
 
 import MartletBase
 
 extension SendCommand.Target {
-    /// Whether it stands for any number of instances.
-    var isFanout: Bool { directMax > Limits.multicastDirectMax }
-
-    /// How many instances it means at most.
-    private var directMax: Int {
+    /// Whether it may stand for more than one instance.
+    var isFanout: Bool {
         switch self {
-        case .token: 1
-        case .group: Limits.groupMembersMax
-        case .topic, .condition: .max
-        case .several(let targets):
-            targets.reduce(0) { sum, target in
-                let next = target.directMax
-                return sum == .max || next == .max ? .max : sum + next
-            }
+        case .token: false
+        case .group, .topic, .condition: true
+        case .several(let targets): targets.count > 1 || targets.contains(where: \.isFanout)
         }
     }
 

@@ -90,7 +90,7 @@ public final class FanoutProgress: Sendable {
 }
 
 extension Dispatch {
-    /// How far the message is to be told of; nil for a message to few instances, or to nobody.
+    /// How far the message is to be told of; nil for a message to one token, or to nobody.
     func progress(
         of message: StoredMessage, _ distribution: Distribution, in project: Project,
         book: FanoutBook

@@ -146,8 +146,7 @@ extension Engine {
         }
     }
 
-    /// One for each variant that somebody gets; for few, one for each of them (FAN-5): none of them
-    /// waits for what is in progress.
+    /// One for each variant that somebody gets.
     private mutating func fanouts(
         of dispatch: Dispatch, _ message: StoredMessage, _ distribution: Distribution,
         in project: Project, _ storage: borrowing some StorageWriter & ~Copyable

@@ -167,8 +167,7 @@ extension Lifespan {
 }
 
 extension Dispatch {
-    /// The fanouts of one variant. Few recipients get a fanout each (FAN-5), because a message to few
-    /// instances does not wait for fanouts in progress.
+    /// The fanouts of one variant. A message to one token does not wait for those in progress (FAN-5).
     func fanouts(
         of variant: DispatchVariant, _ header: MessageHeader, to recipients: Recipients,
         in project: Project, _ progress: FanoutProgress?
