@@ -206,6 +206,17 @@ public final class MartletSender: Sendable {
         return result
     }
 
+    /// REG-3: unregisters an instance. What is stored for it goes, it leaves every topic and group, and
+    /// its connection ends.
+    /// - Throws: `NOT_FOUND` for a token that is not registered in the project, `INVALID_ARGUMENT` for
+    ///   a text that is no token.
+    public func unregister(_ token: String) async throws {
+        let answer = try await client.request { correlation in
+            .unregisterToken(UnregisterTokenRequest(correlation: correlation, token: token))
+        }
+        guard case .done = answer else { throw unexpected(answer) }
+    }
+
     // MARK: Questions
 
     /// FAN-8: a page of the project's messages on their way to many instances, and behind them of those

@@ -36,7 +36,9 @@ struct RootCommand: AsyncParsableCommand {
             CancelCommand.self, ReceiptsCommand.self, ReportCommand.self, UpstreamCommand.self,
             ProjectCommand.self, KeyCommand.self, ServiceAccountCommand.self, GroupCommand.self,
             QuotasCommand.self,
-            TopicsCommand.self, SubscribersCommand.self, AudienceCommand.self, ExplainCommand.self,
+            TopicsCommand.self, SubscribersCommand.self, SubscribeCommand.self,
+            UnsubscribeCommand.self, UnregisterCommand.self, AudienceCommand.self,
+            ExplainCommand.self,
             FanoutsCommand.self, TopCommand.self, CheckCommand.self, DemoCommand.self,
         ])
 }

@@ -21,6 +21,8 @@ public indirect enum Command: Sendable {
     case register(NewInstance)
     /// With a holder, only while the ordinal is that one's; so below.
     case unregister(project: ProjectNumber, ordinal: Ordinal, holder: Holder? = nil)
+    /// REG-3: a sender unregisters whoever has the token.
+    case unregisterToken(project: ProjectNumber, token: String)
     /// A device changes its own subscriptions (TOP-5).
     case changeTopics(
         project: ProjectNumber, ordinal: Ordinal, change: TopicOperation, topics: [String],
@@ -245,7 +247,7 @@ extension Command {
     /// Whether what comes of it depends on who has taken which message by then.
     public var asksWhoHas: Bool {
         switch self {
-        case .cancel, .unregister: true
+        case .cancel, .unregister, .unregisterToken: true
         default: false
         }
     }
@@ -258,7 +260,7 @@ public enum Outcome: Sendable {
     indirect case key(ServerKey)
     case done
     indirect case registered(Instance, Project)
-    case unregistered(project: ProjectNumber, ordinal: Ordinal)
+    case unregistered(project: ProjectNumber, ordinal: Ordinal, holder: Holder)
     case topicsChanged(TopicChangeResult)
     /// GRP-1, GRP-2: the group as it is now; without members it is no more.
     case group(GroupMembers)

@@ -96,8 +96,9 @@ extension Command {
         case .createProject, .changeProject, .createKey, .revokeKey, .createServiceAccount,
             .revokeServiceAccount, .acknowledge, .connected, .count, .touch:
             false
-        case .register, .unregister, .changeTopics, .changeTopic, .createGroup, .changeGroup, .send,
-            .rotate, .cancel, .receipt, .takeReceipts, .upstream, .takeUpstream:
+        case .register, .unregister, .unregisterToken, .changeTopics, .changeTopic, .createGroup,
+            .changeGroup, .send, .rotate, .cancel, .receipt, .takeReceipts, .upstream,
+            .takeUpstream:
             true
         }
     }

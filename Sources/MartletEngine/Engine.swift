@@ -82,6 +82,8 @@ public struct Engine: ~Copyable {
             try register(instance, now: now, in: storage)
         case .unregister(let project, let ordinal, let holder):
             try unregister(ordinal, of: holder, in: project, now: now, storage)
+        case .unregisterToken(let project, let token):
+            try unregister(token: token, in: project, now: now, storage)
         case .changeTopics(let project, let ordinal, let change, let topics, let holder):
             try changeTopics(
                 of: ordinal, of: holder, in: project, change, names: topics, now: now, storage)
@@ -148,8 +150,8 @@ public struct Engine: ~Copyable {
             }
         case .connected(let project, let ordinal, _, _):
             audiences.lastTopic?.forgetInactive(ordinal, in: project)
-        case .createProject, .createKey, .revokeKey, .register, .unregister, .changeTopics,
-            .changeTopic:
+        case .createProject, .createKey, .revokeKey, .register, .unregister, .unregisterToken,
+            .changeTopics, .changeTopic:
             audiences.forget()
         }
     }

@@ -221,6 +221,7 @@ public enum BrokerFrame: Sendable, Hashable {
             .createProject, .listProjects, .createKey, .revokeKey, .listKeys, .deviceState,
             .receipt, .rotate, .cancel, .listenReceipts, .receiptAcknowledge, .changeProject,
             .listFanouts, .status, .quotas, .upstream, .listenUpstream, .upstreamAcknowledge,
+            .unregisterToken,
             .createGroup, .changeGroup, .findGroup, .listGroups, .report, .listDays,
             .listNotReceived, .multicast, .detach,
             .createServiceAccount, .revokeServiceAccount, .listServiceAccounts:

@@ -29,6 +29,7 @@ public enum ClientFrame: Sendable, Hashable {
     case receipt(ReceiptRequest)
     case rotate(RotateRequest)
     case cancel(CancelRequest)
+    case unregisterToken(UnregisterTokenRequest)
     case listenReceipts(ListenReceiptsRequest)
     case receiptAcknowledge(ReceiptAcknowledge)
     case changeProject(ChangeProjectRequest)
@@ -75,6 +76,7 @@ public enum ClientFrame: Sendable, Hashable {
         case .receipt(let frame): frame.type
         case .rotate(let frame): frame.type
         case .cancel(let frame): frame.type
+        case .unregisterToken(let frame): frame.type
         case .listenReceipts(let frame): frame.type
         case .receiptAcknowledge(let frame): frame.type
         case .changeProject(let frame): frame.type
@@ -122,6 +124,7 @@ public enum ClientFrame: Sendable, Hashable {
         case .receipt(let frame): frame.correlation
         case .rotate(let frame): frame.correlation
         case .cancel(let frame): frame.correlation
+        case .unregisterToken(let frame): frame.correlation
         case .listenReceipts(let frame): frame.correlation
         case .changeProject(let frame): frame.correlation
         case .listFanouts(let frame): frame.correlation
@@ -167,6 +170,7 @@ public enum ClientFrame: Sendable, Hashable {
         case .receipt(let frame): frame.encode(into: &writer)
         case .rotate(let frame): frame.encode(into: &writer)
         case .cancel(let frame): frame.encode(into: &writer)
+        case .unregisterToken(let frame): frame.encode(into: &writer)
         case .listenReceipts(let frame): frame.encode(into: &writer)
         case .receiptAcknowledge(let frame): frame.encode(into: &writer)
         case .changeProject(let frame): frame.encode(into: &writer)
@@ -240,6 +244,7 @@ public enum ClientFrame: Sendable, Hashable {
         case .receipt: .receipt(try ReceiptRequest(from: &reader))
         case .rotate: .rotate(try RotateRequest(from: &reader))
         case .cancel: .cancel(try CancelRequest(from: &reader))
+        case .unregisterToken: .unregisterToken(try UnregisterTokenRequest(from: &reader))
         case .listenReceipts: .listenReceipts(try ListenReceiptsRequest(from: &reader))
         case .receiptAcknowledge: .receiptAcknowledge(try ReceiptAcknowledge(from: &reader))
         case .changeProject: .changeProject(try ChangeProjectRequest(from: &reader))

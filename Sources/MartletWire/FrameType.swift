@@ -60,6 +60,7 @@ public enum FrameType: UInt8, Sendable, CaseIterable, Hashable {
     case listenReceipts = 0x42
     case receiptEvent = 0x43
     case receiptAcknowledge = 0x44
+    case unregisterToken = 0x45
 
     case listFanouts = 0x50
     case fanoutPage = 0x51

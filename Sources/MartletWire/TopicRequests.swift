@@ -44,6 +44,29 @@ public struct UnregisterRequest: WireFrame {
     public func encodeBody(into writer: inout WireWriter) { writer.u32(correlation) }
 }
 
+/// 0x45: REG-3, a sender unregisters an instance by its token. Answered by DONE.
+public struct UnregisterTokenRequest: WireFrame {
+    public var correlation: UInt32
+    public var token: String
+
+    public init(correlation: UInt32, token: String) {
+        self.correlation = correlation
+        self.token = token
+    }
+
+    public var type: FrameType { .unregisterToken }
+
+    public init(from reader: inout WireReader) throws(WireError) {
+        correlation = try reader.correlation()
+        token = try reader.string()
+    }
+
+    public func encodeBody(into writer: inout WireWriter) {
+        writer.u32(correlation)
+        writer.string(token)
+    }
+}
+
 /// 0x22: TOP-4, a sender changes the subscriptions of many devices to one topic.
 public struct ChangeTopicRequest: WireFrame {
     public var correlation: UInt32

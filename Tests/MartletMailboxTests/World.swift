@@ -170,7 +170,7 @@ final class World {
             case .accepted(_, let fanouts):
                 for fanout in fanouts { note(fanout) }
                 for loop in loops { for fanout in fanouts { loop.begin(fanout, now: now) } }
-            case .unregistered(_, let ordinal): close(ordinal)
+            case .unregistered(_, let ordinal, _): close(ordinal)
             case .cancelled(let project, _, let sequence?):
                 for loop in loops { loop.cancel(sequence, in: project) }
             default: break

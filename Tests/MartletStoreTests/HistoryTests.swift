@@ -139,7 +139,7 @@ private final class History {
         return (
             .unregister(project: instance.project, ordinal: instance.ordinal),
             { outcome in
-                guard case .unregistered(let project, let ordinal) = outcome else {
+                guard case .unregistered(let project, let ordinal, _) = outcome else {
                     throw Unexpected(outcome)
                 }
                 #expect(project == instance.project && ordinal == instance.ordinal)

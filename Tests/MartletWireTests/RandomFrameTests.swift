@@ -208,7 +208,11 @@ private struct RandomFrames {
         case 20:
             .receipt(ReceiptRequest(correlation: correlation(), kind: one(), streamID: u64()))
         case 21: .rotate(RotateRequest(correlation: correlation()))
-        case 22: .cancel(CancelRequest(correlation: correlation(), messageNumber: u64()))
+        case 22:
+            flag()
+                ? .cancel(CancelRequest(correlation: correlation(), messageNumber: u64()))
+                : .unregisterToken(
+                    UnregisterTokenRequest(correlation: correlation(), token: text()))
         case 23: .listenReceipts(ListenReceiptsRequest(correlation: correlation()))
         case 24: .receiptAcknowledge(ReceiptAcknowledge(through: u64()))
         case 25:

@@ -213,6 +213,8 @@ private let senders: [String: AnyFrame] = [
         .cancelled(Cancelled(correlation: 24, wasScheduled: false, delivered: 17))),
     "cancelled-scheduled": .broker(
         .cancelled(Cancelled(correlation: 25, wasScheduled: true, delivered: 0))),
+    "unregister-token": .client(
+        .unregisterToken(UnregisterTokenRequest(correlation: 27, token: "tok-7"))),
     "listen-receipts": .client(.listenReceipts(ListenReceiptsRequest(correlation: 26))),
     "receipt-event": .broker(
         .receiptEvent(

@@ -143,6 +143,7 @@ FRAMES = [
     (0x43, "RECEIPT_EVENT", [("event ID", "u64"), ("message number", "u64"), ("token", "str"),
                              ("kind", "u8", RECEIPTS), ("instant", "i64")]),
     (0x44, "RECEIPT_ACK", [("through", "u64")]),
+    (0x45, "UNREGISTER_TOKEN", [C, ("token", "str")]),
     (0x50, "LIST_FANOUTS", [C, ("project ID", "str"), ("cursor", "str"), ("limit", "u16")]),
     (0x51, "FANOUT_PAGE", [C, ("next cursor", "str"), ("fanouts", A_FANOUT)]),
     (0x52, "STATUS", [C]),

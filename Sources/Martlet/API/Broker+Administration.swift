@@ -174,15 +174,11 @@ extension Broker {
         return new.text
     }
 
-    /// Forgets an instance: its subscriptions, its mailbox, its token.
-    /// - Throws: `NOT_FOUND` for a token that is not registered in the project.
+    /// Forgets an instance: its subscriptions, its mailbox, its token. Its connection ends.
+    /// - Throws: `NOT_FOUND` for a token that is not registered in the project, `INVALID_ARGUMENT` for
+    ///   a text that is no token.
     public func unregister(_ token: String, in project: String) async throws(MartletError) {
-        let number = try number(of: project)
-        let (ordinal, holder) = try ask { (transaction) throws in
-            let ordinal = try Listing.locate(token, in: number, transaction)
-            return (ordinal, try transaction.instance(ordinal, in: number)?.holder)
-        }
-        _ = try await perform(.unregister(project: number, ordinal: ordinal, holder: holder))
+        _ = try await perform(.unregisterToken(project: try number(of: project), token: token))
     }
 }
 

@@ -123,6 +123,13 @@ extension Loop where Kernel: ~Copyable {
             try ask(
                 .cancel(project: project, number: frame.messageNumber), frame.correlation,
                 connection)
+        case .unregisterToken(let frame):
+            let project = try connection.pointee.principal.senderProject()
+            // What an instance has acknowledged before it is unregistered was delivered to it.
+            handOverWaiting()
+            try ask(
+                .unregisterToken(project: project, token: frame.token), frame.correlation,
+                connection)
         case .listenReceipts(let frame):
             listen(connection, try connection.pointee.principal.senderProject())
             send(.done(Done(correlation: frame.correlation)), to: connection)

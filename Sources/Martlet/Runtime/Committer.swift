@@ -393,9 +393,7 @@ final class Committer: Sendable {
             case .project(let project):
                 book.setWeight(project.weight, of: project.number)
                 tellAll(.weight(project.number, project.weight))
-            case .unregistered(let project, let ordinal):
-                var holder: Holder?
-                if case .unregister(_, _, let named) = request.command { holder = named }
+            case .unregistered(let project, let ordinal, let holder):
                 tellAll(.disconnect(project, ordinal, holder))
             case .cancelled(let project, _, let sequence?): tellAll(.cancel(project, sequence))
             case .receiptKept(let project?): receipts.insert(project)

@@ -369,6 +369,7 @@ extension Command {
         case .register(let instance): .registrations(instance.project)
         case .send(let project, _), .changeTopic(let project, _, _, _, _),
             .changeTopics(let project, _, _, _, _), .unregister(let project, _, _),
+            .unregisterToken(let project, _),
             .rotate(let project, _, _, _), .cancel(let project, _),
             .receipt(let project, _, _, _, _), .takeReceipts(let project, _),
             .takeUpstream(let project, _),

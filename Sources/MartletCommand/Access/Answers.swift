@@ -59,6 +59,28 @@ struct SendAnswer: Encodable, Sendable {
     }
 }
 
+/// What became of each token that a request named (TOP-4, REG-3).
+struct TokensAnswer: Encodable, Sendable {
+    var successes: Int
+    var failures: [SendAnswer.TokenFailure]
+
+    init(successes: Int, failures: [SendAnswer.TokenFailure]) {
+        self.successes = successes
+        self.failures = failures
+    }
+
+    /// - Parameter failures: places in `tokens`, each with the reason.
+    init(successes: Int, failures: [(index: Int, word: ErrorWord)], tokens: [String]) {
+        self.init(
+            successes: successes,
+            failures: failures.map {
+                .init(
+                    token: tokens.indices.contains($0.index) ? tokens[$0.index] : "",
+                    error: $0.word.name)
+            })
+    }
+}
+
 struct GroupAnswer: Encodable, Sendable {
     var name: String
     var key: String

@@ -49,6 +49,12 @@ protocol SenderAccess: Sendable {
     func tokens(
         matching condition: String, after: String, limit: Int
     ) async throws -> AnswerPage<String>
+    /// TOP-4: at most 1000 tokens.
+    func changeTopic(
+        _ topic: String, _ operation: TopicOperation, tokens: [String]
+    ) async throws -> TokensAnswer
+    /// REG-3.
+    func unregister(_ token: String) async throws
     func createGroup(named name: String, tokens: [String]) async throws -> GroupAnswer
     func changeGroup(
         named name: String, key: String, _ operation: GroupOperation, tokens: [String]

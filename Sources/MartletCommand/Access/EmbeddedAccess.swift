@@ -160,6 +160,23 @@ struct EmbeddedSender: SenderAccess {
         return AnswerPage(entries: page.entries, next: page.next)
     }
 
+    func changeTopic(
+        _ topic: String, _ operation: TopicOperation, tokens: [String]
+    ) async throws -> TokensAnswer {
+        let summary =
+            switch operation {
+            case .subscribe: try await broker.subscribe(tokens, to: topic, in: project)
+            case .unsubscribe: try await broker.unsubscribe(tokens, from: topic, in: project)
+            }
+        return TokensAnswer(
+            successes: summary.successCount,
+            failures: summary.failures.map { ($0.index, $0.word) }, tokens: tokens)
+    }
+
+    func unregister(_ token: String) async throws {
+        try await broker.unregister(token, in: project)
+    }
+
     func createGroup(named name: String, tokens: [String]) async throws -> GroupAnswer {
         GroupAnswer(try await broker.createGroup(named: name, tokens: tokens, in: project))
     }

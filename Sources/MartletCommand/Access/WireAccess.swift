@@ -166,6 +166,21 @@ struct WireSender: SenderAccess {
                 matching: condition, cursor: after, limit: UInt16(clamping: limit)))
     }
 
+    func changeTopic(
+        _ topic: String, _ operation: TopicOperation, tokens: [String]
+    ) async throws -> TokensAnswer {
+        let result =
+            switch operation {
+            case .subscribe: try await sender.subscribe(tokens, toTopic: topic)
+            case .unsubscribe: try await sender.unsubscribe(tokens, fromTopic: topic)
+            }
+        return TokensAnswer(
+            successes: Int(result.successes),
+            failures: result.failures.map { (Int($0.index), $0.word) }, tokens: tokens)
+    }
+
+    func unregister(_ token: String) async throws { try await sender.unregister(token) }
+
     func createGroup(named name: String, tokens: [String]) async throws -> GroupAnswer {
         GroupAnswer(try await sender.createGroup(named: name, tokens: tokens))
     }

@@ -104,7 +104,21 @@ extension Engine {
         try storage.put(project, isNew: false)
         rates.renew(ordinal, in: number, at: now)
         upstreamRates.renew(ordinal, in: number, at: now)
-        return .unregistered(project: number, ordinal: ordinal)
+        return .unregistered(project: number, ordinal: ordinal, holder: instance.holder)
+    }
+
+    /// REG-3: the token is looked up in the transaction that unregisters its holder, so that no other
+    /// command comes between the two.
+    mutating func unregister(
+        token: String, in number: ProjectNumber, now: Instant,
+        _ storage: borrowing some StorageWriter & ~Copyable
+    ) throws(StorageError) -> Outcome {
+        do {
+            let ordinal = try Listing.locate(token, in: number, storage)
+            return try unregister(ordinal, of: nil, in: number, now: now, storage)
+        } catch {
+            return .refused(try Self.refusal(error))
+        }
     }
 
     /// REG-4: topics, groups, sets and mailbox follow, for the ordinal stays.

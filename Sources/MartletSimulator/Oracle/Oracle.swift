@@ -94,7 +94,7 @@ final class Oracle {
             model.isRegistered = true
             model.project.instances.append(model)
             byNumber[project.number]?.holders[instance.ordinal] = model
-        case (.unregister, .unregistered(let project, let ordinal)):
+        case (_, .unregistered(let project, let ordinal, _)):
             guard let project = byNumber[project],
                 let instance = project.holders.removeValue(forKey: ordinal)
             else { return }

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What app servers and administrators change about instances: `martlet subscribe`, `martlet
+// unsubscribe` (TOP-4) and `martlet unregister` (REG-3). Each takes tokens, and says of each token that
+// was refused why. A refused token makes the exit code 1, because a script must not take the change for
+// done. Rests on SenderAccess.
+
+import ArgumentParser
+import Martlet
+
+struct SubscribeCommand: ReportingCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "subscribe", abstract: "Subscribe instances to a topic.",
+        discussion: "An instance that is subscribed already stays so. The exit code is 1 if any "
+            + "token was refused.")
+
+    @OptionGroup var change: TopicChangeOptions
+    @OptionGroup var sender: SenderOptions
+    @OptionGroup var folder: FolderOptions
+    @OptionGroup var output: OutputOptions
+
+    func perform() async throws {
+        let access = try await sender.access(folder: folder.folder)
+        let answer = try await access.changeTopic(
+            change.topic, .subscribe, tokens: change.token)
+        try await access.close()
+        try answer.print("subscribed to \(change.topic)", json: output.json)
+    }
+}
+
+struct UnsubscribeCommand: ReportingCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "unsubscribe", abstract: "Unsubscribe instances from a topic.",
+        discussion: "An instance that is not subscribed stays so. The exit code is 1 if any token "
+            + "was refused.")
+
+    @OptionGroup var change: TopicChangeOptions
+    @OptionGroup var sender: SenderOptions
+    @OptionGroup var folder: FolderOptions
+    @OptionGroup var output: OutputOptions
+
+    func perform() async throws {
+        let access = try await sender.access(folder: folder.folder)
+        let answer = try await access.changeTopic(
+            change.topic, .unsubscribe, tokens: change.token)
+        try await access.close()
+        try answer.print("unsubscribed from \(change.topic)", json: output.json)
+    }
+}
+
+struct UnregisterCommand: ReportingCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "unregister", abstract: "Unregister devices for good.",
+        discussion: """
+            Stored messages, subscriptions, memberships of groups and the token itself go, and a \
+            connection of the device ends. The exit code is 1 if any token was refused.
+            """)
+
+    @Option(
+        parsing: .unconditionalSingleValue,
+        help: "The registration token of an instance; may be given again.")
+    var token: [String]
+
+    @OptionGroup var sender: SenderOptions
+    @OptionGroup var folder: FolderOptions
+    @OptionGroup var output: OutputOptions
+
+    func perform() async throws {
+        let access = try await sender.access(folder: folder.folder)
+        var answer = TokensAnswer(successes: 0, failures: [])
+        for token in token {
+            do {
+                try await access.unregister(token)
+                answer.successes += 1
+            } catch let error as MartletError where error.field == "token" {
+                answer.failures.append(.init(token: token, error: error.word.name))
+            }
+        }
+        try await access.close()
+        try answer.print("unregistered", json: output.json)
+    }
+}
+
+/// A topic, and the instances whose subscription to it changes.
+struct TopicChangeOptions: ParsableArguments {
+    @Argument(help: "The topic.")
+    var topic: String
+
+    @Option(
+        parsing: .unconditionalSingleValue,
+        help: ArgumentHelp(
+            "The registration token of an instance; may be given again, up to "
+                + "\(Limits.tokensPerTopicRequestMax) times."))
+    var token: [String]
+}
+
+extension TokensAnswer {
+    /// - Parameter what: what the successful instances are now.
+    /// - Throws: exit code 1 if a token was refused.
+    fileprivate func print(_ what: String, json: Bool) throws {
+        if json {
+            JSON.print(self)
+        } else {
+            Terminal.print("\(successes == 1 ? "1 instance" : "\(successes) instances") \(what)")
+            for failure in failures { Terminal.printError("\(failure.token)  \(failure.error)") }
+        }
+        if !failures.isEmpty { throw ExitCode.failure }
+    }
+}
