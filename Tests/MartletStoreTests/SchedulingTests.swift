@@ -77,6 +77,74 @@ struct SchedulingTests {
         #expect(try bench.mailbox(instance).bodies == [[7]])
     }
 
+    private func rotate(_ instance: Instance, _ bench: SendBench) throws -> Token {
+        let outcome = try bench.apply(
+            .rotate(
+                project: bench.tides, ordinal: instance.ordinal, holder: instance.holder,
+                token: bench.token()))
+        guard case .rotated(let token) = outcome else { throw Surprise(outcome) }
+        return token
+    }
+
+    @Test(
+        "REG-4 MSG-10: a message to a token reaches its instance, however often the token is rotated before it is due"
+    )
+    func rotated() throws {
+        let bench = try SendBench()
+        let (device, other, leaver) = (
+            try bench.register(), try bench.register(), try bench.register()
+        )
+        try bench.subscribe([other], to: "t")
+        let target = SendCommand.Target.token(device.token.text)
+        // Accepted before: it is in the mailbox, which follows.
+        _ = try bench.accepted(
+            SendCommand(target: target, body: [1], lifespan: .seconds(100)))
+        _ = try bench.accepted(scheduled(target, in: 10, bench, lifespan: .seconds(60)))
+        let several = SendCommand.Target.several([
+            target, .token("nobody"), .topic("t"), .token(leaver.token.text),
+        ])
+        var toSeveral = scheduled(several, in: 20, bench)
+        toSeveral.variants[0].body = [8]
+        toSeveral.variants[0].collapse = .none
+        _ = try bench.accepted(toSeveral)
+        // More often than former tokens are known for.
+        for _ in 0..<Limits.formerTokensMax + 2 { _ = try rotate(device, bench) }
+        _ = try bench.apply(.unregister(project: bench.tides, ordinal: leaver.ordinal))
+        let next = try bench.register()
+        #expect(next.ordinal == leaver.ordinal, "The next holder has the ordinal.")
+        try bench.restart()
+        bench.wait(seconds: 10)
+        #expect(fanouts(try bench.advance()).count == 1)
+        bench.wait(seconds: 10)
+        let sent = fanouts(try bench.advance())
+        #expect(
+            sent.flatMap(\.recipients.ordinals) == [device.ordinal, other.ordinal].map(\.rawValue))
+        #expect(try bench.mailbox(device).bodies == [[1], [7], [8]])
+        #expect(try bench.mailbox(other).bodies == [[8]])
+        #expect(try bench.mailbox(next).bodies.isEmpty)
+        // Senders are told that the former token is none.
+        #expect(try bench.refused(SendCommand(target: target, body: [2])).word == .unregistered)
+        try bench.expectClean()
+    }
+
+    @Test("REG-4 FAN-1: a message that waits for room reaches whom its tokens named")
+    func rotatedWhileDeferred() throws {
+        var limits = MailboxLimits()
+        limits.fanoutsInProgressMax = 1
+        let bench = try SendBench(limits, countsFanouts: true)
+        let devices = try (0..<100).map { _ in try bench.register() }
+        try bench.subscribe(devices, to: "t")
+        let (first, _) = try bench.accepted(SendCommand(target: .topic("t"), body: [1]))
+        let target = SendCommand.Target.several(devices.map { .token($0.token.text) })
+        let (waiting, _) = try bench.accepted(SendCommand(target: target, body: [2]))
+        #expect(waiting.deferredPlace == 1)
+        _ = try rotate(devices[3], bench)
+        try bench.end(first.messageNumber)
+        #expect(fanouts(try bench.advance()).count == 1)
+        #expect(try bench.mailbox(devices[3]).bodies == [[1], [2]])
+        try bench.expectClean()
+    }
+
     @Test("MSG-10: what is wrong with a message is told when it is scheduled")
     func refusals() throws {
         let bench = try SendBench()

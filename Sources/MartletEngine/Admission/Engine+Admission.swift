@@ -61,7 +61,10 @@ extension Engine {
         return try wait(
             ScheduledMessage(
                 project: project.number, number: project.lastSequence.rawValue, due: now,
-                bytes: ScheduledSend.bytes(of: message)), named: named, storage)
+                bytes: ScheduledSend.bytes(
+                    of: message,
+                    to: try Addressees(of: message.target, in: project.number, storage))),
+            named: named, storage)
     }
 
     /// The same for a scheduled message that is due: its place is kept however many wait, because it

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // MSG-10: messages for later. What can be wrong with one is told when it is accepted; its audience is
-// that of the instant at which it is sent, and its life counts from the instant for which it was
+// that of the instant at which it is sent (but its tokens name whom they named when it was accepted, see
+// Addressees), and its life counts from the instant for which it was
 // scheduled. Its number is taken from the project's sequences when it is accepted, its place among the
 // stored messages when it is sent. A device that is over a limit by then (QUO-1) is skipped, as in any
 // fanout. If its project has no room for it then, it waits for that (see Engine+Admission). Rests on
@@ -104,7 +105,9 @@ extension Engine {
         try storage.putScheduled(
             ScheduledMessage(
                 project: project.number, number: number, due: due,
-                bytes: ScheduledSend.bytes(of: message)))
+                bytes: ScheduledSend.bytes(
+                    of: message,
+                    to: try Addressees(of: message.target, in: project.number, storage))))
         return .accepted(
             Acceptance(messageNumber: number, recipientCount: 0, named: named), fanouts: [])
     }
@@ -119,8 +122,9 @@ extension Engine {
             return .refused(.noProject(""))
         }
         do {
-            let message = try ScheduledSend.message(due.bytes)
+            let (message, addressees) = try ScheduledSend.read(due.bytes)
             var dispatch = try Dispatch(message, from: due.due, number: due.number)
+            dispatch.addressees = addressees
             // The broker may have been away for longer than it was to live.
             dispatch.variants.removeAll { (isLate || $0.isStored) && $0.expires <= now }
             let target = try audiences.resolve(dispatch, in: project, storage)

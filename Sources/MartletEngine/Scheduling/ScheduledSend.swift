@@ -3,19 +3,22 @@
 // A message that waits for its time, as bytes: what the store keeps without looking into it.
 // Little-endian. Rests on Command.
 //
-//     u8 version (1) ‖ u8 target kind ‖ text target ‖ u8 flags (1: wants receipts, 2: an earlier message's
+//     u8 version (1 or 2) ‖ u8 target kind ‖ text target ‖ u8 flags (1: wants receipts, 2: an earlier message's
 //     number follows) ‖ [u64 number] ‖ u8 variants, each
 //     u8 platforms ‖ u8 priority ‖ u8 lifespan kind (0 seconds, 1 until) ‖ i64 lifespan ‖
 //     u8 collapse (0 none, 1 app, 2 named) ‖ text key ‖ u8 restricted? ‖ text package name ‖ text body
+//     ‖ from version 2 on, u32 addressees, each u8 0, or u8 1 ‖ u32 ordinal ‖ u64 holder
 //
-// A text is a u32 length and as many bytes. That of several targets has theirs, each with its kind.
+// The addressees are those of the target's tokens, in their order. A message of version 1 has none, and
+// its tokens are looked up when it is sent. A text is a u32 length and as many bytes. That of several targets has theirs, each with its kind.
 
 import MartletBase
 
 enum ScheduledSend {
-    private static let version: UInt8 = 1
+    private static let version: UInt8 = 2
+    private static let versionWithoutAddressees: UInt8 = 1
 
-    static func bytes(of message: SendCommand) -> [UInt8] {
+    static func bytes(of message: SendCommand, to addressees: Addressees) -> [UInt8] {
         var writer = Writer()
         writer.append(version)
         writer.append(message.target)
@@ -43,21 +46,36 @@ enum ScheduledSend {
             }
             writer.append(variant.body)
         }
+        writer.append(addressees)
         return writer.bytes
     }
 
     static func message(_ bytes: [UInt8]) throws(StorageError) -> SendCommand {
+        try read(bytes).message
+    }
+
+    static func read(
+        _ bytes: [UInt8]
+    ) throws(StorageError) -> (message: SendCommand, addressees: Addressees) {
         var reader = Reader(bytes: bytes)
-        guard try reader.byte() == version else { throw reader.damaged() }
+        let version = try reader.byte()
+        guard version == Self.version || version == versionWithoutAddressees else {
+            throw reader.damaged()
+        }
         let target = try self.target(&reader)
         let flags = try reader.byte()
         let notReceived = flags & 2 != 0 ? try reader.unsigned() : nil
         var variants: [OutgoingVariant] = []
         for _ in 0..<(try reader.byte()) { variants.append(try variant(&reader)) }
+        var addressees: [Addressee?] = []
+        if version == Self.version {
+            for _ in 0..<(try reader.count()) { addressees.append(try reader.addressee()) }
+        }
         guard reader.isAtEnd else { throw reader.damaged() }
-        return SendCommand(
+        let message = SendCommand(
             target: target, variants: variants, wantsReceipts: flags & 1 != 0,
             notReceived: notReceived)
+        return (message, Addressees(addressees, of: target))
     }
 
     private static func target(
@@ -137,6 +155,19 @@ private struct Writer {
         bytes += text
     }
 
+    mutating func append(_ addressees: Addressees) {
+        number(UInt32(addressees.inOrder.count))
+        for addressee in addressees.inOrder {
+            guard let addressee else {
+                append(UInt8(0))
+                continue
+            }
+            append(UInt8(1))
+            number(addressee.ordinal.rawValue)
+            number(addressee.holder.word)
+        }
+    }
+
     private mutating func number(_ value: some FixedWidthInteger) {
         for index in 0..<(value.bitWidth / 8) {
             bytes.append(UInt8(truncatingIfNeeded: value >> (index * 8)))
@@ -156,6 +187,16 @@ private struct Reader {
     mutating func byte() throws(StorageError) -> UInt8 { UInt8(try number(1)) }
     mutating func unsigned() throws(StorageError) -> UInt64 { try number(8) }
     mutating func long() throws(StorageError) -> Int64 { Int64(bitPattern: try number(8)) }
+    mutating func count() throws(StorageError) -> Int { Int(try number(4)) }
+    mutating func addressee() throws(StorageError) -> Addressee? {
+        switch try byte() {
+        case 0: return nil
+        case 1:
+            return Addressee(
+                ordinal: Ordinal(UInt32(try number(4))), holder: Holder(word: try number(8)))
+        default: throw damaged()
+        }
+    }
     mutating func text() throws(StorageError) -> [UInt8] {
         let count = Int(try number(4))
         guard bytes.count - offset >= count else { throw damaged() }

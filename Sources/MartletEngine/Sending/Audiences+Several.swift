@@ -91,7 +91,7 @@ extension Audiences {
         for (index, target) in targets.enumerated() {
             guard case .token(let text) = target else { continue }
             do {
-                let instance = try instance(text, in: project, storage)
+                let instance = try addressee(text, of: dispatch, in: project, storage)
                 named.add(instance, at: index, try refusal(of: dispatch, to: instance, storage))
             } catch let error as MartletError {
                 named.addNobody(at: index, error.word)

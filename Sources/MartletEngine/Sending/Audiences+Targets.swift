@@ -53,7 +53,7 @@ extension Audiences {
     ) throws -> ResolvedTarget {
         switch dispatch.target {
         case .token(let text):
-            let instance = try instance(text, in: project.number, storage)
+            let instance = try addressee(text, of: dispatch, in: project.number, storage)
             lastInstance = instance
             return ResolvedTarget(
                 kind: .token, from: sender(of: project), instances: .one(instance))
@@ -82,6 +82,24 @@ extension Audiences {
             return ResolvedTarget(
                 kind: .several, from: sender(of: project), instances: .many(set), named: named)
         }
+    }
+
+    /// REG-4: the instance that the token names, or named when the message was accepted.
+    /// - Throws: `MartletError`, `StorageError`.
+    func addressee(
+        _ text: String, of dispatch: Dispatch, in number: ProjectNumber,
+        _ storage: borrowing some StorageReader & ~Copyable
+    ) throws -> Instance {
+        guard let addressee = dispatch.addressees[text] else {
+            return try instance(text, in: number, storage)
+        }
+        guard let instance = try storage.instance(addressee.ordinal, in: number),
+            instance.holder == addressee.holder
+        else {
+            throw MartletError(
+                .unregistered, "The instance has been unregistered since then.", field: "token")
+        }
+        return instance
     }
 
     /// - Throws: `MartletError` that names the field, `StorageError`.

@@ -60,6 +60,8 @@ struct Dispatch {
     var wantsReceipts: Bool
     /// The number it was given when it was scheduled.
     var number: UInt64?
+    /// Whom its tokens named when it was accepted, if it has waited since then.
+    var addressees = Addressees.unknown
 
     /// - Throws: `MartletError` for what is wrong with the variants.
     init(_ message: SendCommand, from start: Instant, number: UInt64?) throws(MartletError) {
