@@ -20,6 +20,30 @@ struct SignalTests {
                 atPath: desk.folder.appending(path: "martlet-data/serve.address").path))
     }
 
+    @Test(
+        "OPS-5 a second broker on a served folder is refused with the folder's name; the first goes on"
+    )
+    func second() throws {
+        let desk = try Desk()
+        defer { desk.remove() }
+        let (broker, _) = try desk.serve()
+        defer {
+            broker.terminate()
+            _ = desk.finish(broker)
+        }
+        let sentence = """
+            The data folder './martlet-data' is in use by another broker. Stop it, or choose another \
+            folder; a folder belongs to one process at a time.
+            """
+        let second = try desk.run("serve", "--port", "0")
+        #expect(second.status == 1 && second.err == "martlet: \(sentence)\n", "\(second)")
+        #expect(second.out.isEmpty)
+        let json = try desk.run("serve", "--port", "0", "--json")
+        #expect(json.status == 1 && json.err.contains(sentence), "\(json)")
+        #expect(json.err.hasPrefix("{\"error\":"))
+        #expect(try desk.run("project", "create", "tides").status == 0)
+    }
+
     @Test("OPS-5 a reader of the log who goes, and a terminal of nohup's, end nothing")
     func endures() throws {
         let desk = try Desk()
