@@ -57,7 +57,8 @@ struct Connection: ~Copyable {
     enum Phase {
         /// Nothing heard yet. Can transition to: registering, open, closing.
         case hello
-        /// Waits for the committer to register it. Can transition to: open, closing.
+        /// Waits for the committer to register it; what the peer says meanwhile waits too. Can transition
+        /// to: open, closing, closed.
         case registering
         /// Can transition to: finishing, closing.
         case open

@@ -18,7 +18,10 @@ extension Loop where Kernel: ~Copyable {
         case .fanout(let fanout): begin(fanout)
         case .weight(let project, let weight): delivery.setWeight(weight, of: project)
         case .outcome(let id, let context, let outcome):
-            guard let connection = settled(id, context.charge) else { return }
+            guard let connection = settled(id, context.charge) else {
+                if case .registered(let instance, _) = outcome { undo(Newcomer(instance)) }
+                return
+            }
             answer(connection, context, outcome)
             resumeIfDrained(connection)
             closeIfDone(connection)
@@ -48,6 +51,7 @@ extension Loop where Kernel: ~Copyable {
             guard let connection = connection(id) else { return }
             connection.pointee.forgetSeen(lastTick)
             delivery.notStored(id.index)
+        case .notUndone(let newcomer): notUndone.append(newcomer)
         case .revoked(let keyID): revoke(keyID)
         case .cancel(let project, let sequence): delivery.cancel(sequence, in: project)
         case .receipts(let project): receiptsDue += listening[project] ?? []
@@ -93,7 +97,7 @@ extension Loop where Kernel: ~Copyable {
         case .registered(let instance, let project):
             guard case .registration(let deviceKey) = context.purpose,
                 connection.pointee.phase == .registering
-            else { return }
+            else { return undo(Newcomer(instance)) }
             registered(connection, instance, project, deviceKey)
         case .project(let project):
             send(

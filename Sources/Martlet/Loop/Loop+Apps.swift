@@ -173,6 +173,7 @@ extension Loop where Kernel: ~Copyable {
     /// Nothing of an app is in flight or asked for any more.
     mutating func release(_ place: UInt32) {
         delivery.close(place, now: context.clock())
+        newcomerEnded(place)
         (connections + Int(place)).deinitialize(count: 1)
         isOccupied[Int(place)] = false
         placesChanged &+= 1
@@ -210,6 +211,7 @@ extension Loop where Kernel: ~Copyable {
         // Those who have waited go before the one that was sent.
         for other in waiting { delivery.sendAgain(other) }
         delivery.sent(place, byteCount: left)
+        if left > 0 { newcomerLeft(place) }
         closeIfDone(connections + Int(place))
     }
 

@@ -57,6 +57,7 @@ extension Loop where Kernel: ~Copyable {
             linger(connection, over: bytes.count)
         } else if connection.pointee.isPaused {
             connection.pointee.keep(bytes)
+            stopReadingIfFull(connection)
         } else {
             take(bytes, from: connection)
         }
@@ -86,12 +87,24 @@ extension Loop where Kernel: ~Copyable {
         if connection.pointee.phase.isReading, mustPause(connection) {
             connection.pointee.isPaused = true
             connection.pointee.keep(chunk)
-            transport.pauseReceive(connection.pointee.id)
+            stopReadingIfFull(connection)
         }
     }
 
+    /// A paused connection is not read from, but for one that registers: it waits for one transaction,
+    /// and its end meanwhile must be noticed.
+    private mutating func stopReadingIfFull(_ connection: UnsafeMutablePointer<Connection>) {
+        if isRegistering(connection),
+            connection.pointee.backlogBytes <= Self.earlyBytesMax
+        {
+            return
+        }
+        transport.pauseReceive(connection.pointee.id)
+    }
+
     private func mustPause(_ connection: UnsafeMutablePointer<Connection>) -> Bool {
-        connection.pointee.outstanding >= Connection.outstandingMax
+        isRegistering(connection)
+            || connection.pointee.outstanding >= Connection.outstandingMax
             || Int(connection.pointee.requestBytes) >= Limits.requestBytesPerConnectionMax
             || queuedBytes(connection) >= Connection.queuedBytesMax
             || isCrowded(connection)
@@ -104,7 +117,8 @@ extension Loop where Kernel: ~Copyable {
         guard connection.pointee.isPaused,
             connection.pointee.outstanding <= Connection.outstandingToResume,
             Int(connection.pointee.requestBytes) <= Limits.requestBytesPerConnectionMax / 2,
-            queuedBytes(connection) <= Connection.queuedBytesToResume, !isCrowded(connection)
+            queuedBytes(connection) <= Connection.queuedBytesToResume, !isCrowded(connection),
+            !isRegistering(connection)
         else { return }
         connection.pointee.isPaused = false
         if connection.pointee.phase == .open { connection.pointee.since = lastTick }
@@ -125,6 +139,7 @@ extension Loop where Kernel: ~Copyable {
             sent(carriage, byteCount: byteCount)
         } else {
             delivery.sent(id.index, byteCount: byteCount)
+            if byteCount > 0 { newcomerLeft(id.index) }
         }
         guard let connection = connection(id) else { return }
         if errno != 0 {
@@ -151,6 +166,12 @@ extension Loop where Kernel: ~Copyable {
         }
         guard !connection.pointee.isPaused else {
             connection.pointee.endsWithBacklog = true
+            // Apps whose registration is not answered yet are not waited for; the others' requests are.
+            for app in connection.pointee.carriage?.apps ?? []
+            where connections[Int(app.place)].phase == .registering {
+                leave(connections + Int(app.place))
+            }
+            resumeIfDrained(connection)
             return
         }
         // Who has sent everything may still wait for answers, but takes no messages any more.
@@ -170,6 +191,7 @@ extension Loop where Kernel: ~Copyable {
         guard isOccupied[index] else { return }
         for app in connections[index].carriage?.apps ?? [] { release(app.place) }
         delivery.close(id.index, now: context.clock())
+        newcomerEnded(id.index)
         context.requestMemory.giveBack(connections[index].unfinished)
         stopListening(connections + index)
         leaveUpstream(connections + index)
@@ -193,6 +215,7 @@ extension Loop where Kernel: ~Copyable {
         goOnWithUpstream()
         countReceives()
         endExpiredSenders()
+        undoAgain()
         guard highestIndex >= 0 else { return }
         for index in 0...highestIndex where isOccupied[index] {
             let connection = connections + index

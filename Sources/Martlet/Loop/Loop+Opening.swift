@@ -129,9 +129,11 @@ extension Loop where Kernel: ~Copyable {
                 try transaction.app(instance.app, in: project.number)?.name ?? ""
             }
         } catch {
+            undo(Newcomer(instance))
             fail(connection, .unreadable(error))
             return
         }
+        newcomers[connection.pointee.id.index] = Newcomer(instance)
         let last = project.lastSequence
         let mailbox = MailboxState(
             acknowledged: LaneMarks(last), awayFrom: last,

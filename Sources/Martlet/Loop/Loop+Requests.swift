@@ -29,7 +29,7 @@ extension Loop where Kernel: ~Copyable {
         case (_, .pong):
             return
         case (.registering, _):
-            throw MartletError(.protocolViolation, "Wait for WELCOME before any request.")
+            preconditionFailure("No frame is taken from a connection that waits for WELCOME.")
         default: break
         }
         do {

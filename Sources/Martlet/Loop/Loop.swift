@@ -142,6 +142,10 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     var gathered: Set<UInt64> = []
     /// REG-9: what connections of senders were opened with, by their numbers.
     var senders: [UInt32: SenderCredential] = [:]
+    /// Instances that were registered here and whose tokens have not left, by the place of their
+    /// connection; and those that nobody knows of and that could not be unregistered yet.
+    var newcomers: [UInt32: Newcomer] = [:]
+    var notUndone: [Newcomer] = []
     /// RCP-1: senders that listen, and those of them that may have receipts to be sent.
     var listening: [ProjectNumber: [ConnectionID]] = [:]
     var receiptsDue: [ConnectionID] = []
@@ -387,7 +391,7 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
             switch request.reply {
             case .connection(_, let id, let context):
                 handle(.outcome(id, context, .refused(refusal)))
-            case .acknowledging, .connected: if isFull { kept.append(request) }
+            case .acknowledging, .connected, .undoing: if isFull { kept.append(request) }
             case .caller, .counting: break
             }
         }

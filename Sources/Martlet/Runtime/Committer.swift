@@ -411,6 +411,10 @@ final class Committer: Sendable {
                 if case .refused = outcome, case .count(let days) = request.command {
                     liveSending.counts.giveBack(days)
                 }
+            case .undoing(let loop, let newcomer):
+                if case .refused(let error) = outcome, error.word == .unavailable {
+                    messages[loop].append(.notUndone(newcomer))
+                }
             case .acknowledging(let loop, let batch):
                 messages[loop].append(Self.acknowledged(batch, request.command, outcome))
             case .connected(let loop, let connection, let number):

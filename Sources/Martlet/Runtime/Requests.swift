@@ -31,6 +31,8 @@ enum ReplyTo: Sendable {
     case acknowledging(loop: Int, batch: UInt64)
     /// The loop whose connection the store then knows of.
     case connected(loop: Int, ConnectionID, connectionNumber: UInt64)
+    /// The loop that registered an instance which nobody knows of, if the store does not take that back.
+    case undoing(loop: Int, Newcomer)
 }
 
 /// What a loop needs to answer a request, kept with it on its way to the committer and back. Secrets
@@ -72,6 +74,8 @@ enum LoopMessage: Sendable {
     case stored(ConnectionID, connectionNumber: UInt64)
     /// The store could not be told of an instance's connection.
     case notStored(ConnectionID)
+    /// The store could not take a registration back.
+    case notUndone(Newcomer)
     /// REG-9: a credential of senders ends.
     case revoked(keyID: String)
     /// MSG-10: nobody is given the message any more who has not been.
