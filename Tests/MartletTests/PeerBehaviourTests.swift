@@ -126,6 +126,29 @@ struct PeerBehaviourTests {
         try await test.broker.close()
     }
 
+    @Test(
+        "NET-2 NET-3 no deadline ends a connection before its time, whenever in a second that began"
+    )
+    func endsNobodyEarly() async throws {
+        let test = try await TestBroker.open(loops: 1) {
+            $0.handshakeSeconds = 2
+            $0.idleSeconds = 2
+        }
+        let clock = ContinuousClock()
+        var mute: [(peer: Peer, began: ContinuousClock.Instant)] = []
+        for _ in 0..<8 {
+            let began = clock.now
+            mute.append((try test.peer(), began))
+            mute.append((try test.newDevice().peer, began))
+            try await Task.sleep(for: .milliseconds(130))
+        }
+        for (peer, began) in mute {
+            #expect(try peer.error().word == .deadlineExceeded)
+            #expect(clock.now - began >= .seconds(2))
+        }
+        try await test.broker.close()
+    }
+
     @Test("NET-5 a stopping broker says so and finishes what it accepted")
     func drains() async throws {
         let test = try await TestBroker.open()

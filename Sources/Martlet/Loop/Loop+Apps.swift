@@ -228,7 +228,7 @@ extension Loop where Kernel: ~Copyable {
         guard let carriage = connection.pointee.carriage, carriage.apps.isEmpty else {
             return false
         }
-        return now &- carriage.emptySince >= context.configuration.handshakeSeconds
+        return now &- carriage.emptySince > context.configuration.handshakeSeconds
     }
 
     /// Whether the peer has not read for as long as `sendBegan` says.

@@ -106,7 +106,7 @@ extension Loop where Kernel: ~Copyable {
 
     mutating func beginDraining() {
         isDraining = true
-        drainBegan = seconds
+        drainBegan = lastTick
         transport.stopAccepting()
         guard highestIndex >= 0 else { return }
         let delay = context.configuration.reconnectDelayMilliseconds

@@ -207,7 +207,9 @@ extension Loop where Kernel: ~Copyable {
 
     // MARK: Time
 
-    /// Once a second: deadlines of handshakes, of silence, of sends that do not end.
+    /// Once a second: deadlines of handshakes, of silence, of sends that do not end. Both ends of a span
+    /// are whole seconds, so that one that counts N may have lasted N less a part: a deadline of N
+    /// seconds is over when more than N are counted, between N and N + 1 after its beginning.
     mutating func tick(_ now: UInt32) {
         let configuration = context.configuration
         receiptsDue += receiptsUnread
@@ -231,13 +233,13 @@ extension Loop where Kernel: ~Copyable {
                 continue
             }
             switch connection.pointee.phase {
-            case .hello where inPhase >= configuration.handshakeSeconds:
+            case .hello where inPhase > configuration.handshakeSeconds:
                 fail(
                     connection,
                     MartletError(
                         .deadlineExceeded,
                         "No HELLO within \(configuration.handshakeSeconds) seconds."))
-            case .open where inPhase >= configuration.idleSeconds:
+            case .open where inPhase > configuration.idleSeconds:
                 fail(
                     connection,
                     MartletError(

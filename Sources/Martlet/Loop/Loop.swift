@@ -203,6 +203,10 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     /// Everything between two waits.
     /// - Returns: whether the loop was told to drain and has.
     mutating func turn() -> Bool {
+        // Before the events, so that no deadline counts time that went by before its connection came.
+        let now = seconds
+        let isTickDue = now != lastTick
+        lastTick = now
         while let event = transport.nextEvent() { handle(event) }
         if hasBurst || hasSpareBuffers { releaseMemory() }
         for message in context.inbox.drain() { handle(message) }
@@ -223,11 +227,7 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
         sendReady(afterReading: readCount)
         handOverAcknowledgements()
         if !endedApps.isEmpty { releaseApps() }
-        let now = seconds
-        if now != lastTick {
-            lastTick = now
-            tick(now)
-        }
+        if isTickDue { tick(now) }
         context.metrics.record(
             delivery.counters, connections: transport.connectionCount,
             frameBytes: delivery.frameBytes)
