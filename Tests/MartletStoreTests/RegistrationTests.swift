@@ -161,7 +161,7 @@ struct RegistrationTests {
         try bench.project("tides")
         try bench.project("other")
         let key = NewServiceAccountKey(
-            id: "a1", name: "büro", clientEmail: "a@tides", publicKey: [1, 2, 3])
+            id: "a1", name: "büro", clientEmail: "a@tides", publicKey: PublicKeys.rsa)
         func create(
             _ project: String = "tides", _ change: (inout NewServiceAccountKey) -> Void = { _ in }
         ) throws -> ErrorWord? {
@@ -185,10 +185,37 @@ struct RegistrationTests {
         #expect(try create { $0.id = "" } == .invalidArgument)
         #expect(try create { $0.clientEmail = "" } == .invalidArgument)
         #expect(try create { $0.publicKey = [] } == .invalidArgument)
+        let noKeys: [(what: String, bytes: [UInt8])] = [
+            ("abc", Array("abc".utf8)), ("of 1024 bits", PublicKeys.rsaOf1024Bits),
+            ("of an elliptic curve", PublicKeys.ellipticCurve),
+            ("with a byte too many", PublicKeys.rsa + [0]),
+            ("cut short", PublicKeys.rsa.dropLast()),
+            ("as text", Array("-----BEGIN PUBLIC KEY-----".utf8)),
+        ]
+        for (what, bytes) in noKeys {
+            let command = Command.createServiceAccount(
+                project: "tides",
+                key: NewServiceAccountKey(
+                    id: "b1", name: "b", clientEmail: "b@tides", publicKey: bytes))
+            guard case .refused(let error) = try bench.apply(command) else {
+                Issue.record("a key \(what) is taken")
+                continue
+            }
+            #expect(error.word == .invalidArgument && error.field == "public_key", "\(what)")
+        }
+        // Whatever the bytes are, the answer is a refusal.
+        var random = SeededGenerator(seed: 3)
+        for _ in 0..<2000 {
+            var bytes = PublicKeys.rsa
+            for _ in 0..<4 {
+                bytes[random.number(0...40)] = UInt8(truncatingIfNeeded: random.next())
+            }
+            _ = try create { $0.publicKey = Array(bytes.prefix(random.number(1...bytes.count))) }
+        }
         try bench.reopen()
         let kept = try #require(try found("tides"))
         #expect(kept.name == "büro" && kept.clientEmail == "a@tides")
-        #expect(kept.publicKey == [1, 2, 3])
+        #expect(kept.publicKey == PublicKeys.rsa)
         #expect(try found(nil)?.id == "a1")
         #expect(try found("other")?.id == nil)
         #expect(

@@ -2,6 +2,7 @@
 //
 // Who may connect and what each role may do (REG), over real sockets.
 
+import Foundation
 import Martlet
 import Testing
 
@@ -147,12 +148,24 @@ struct CredentialTests {
         try await test.broker.close()
     }
 
+    /// An RSA key of 2048 bits, as openssl writes it; nobody has the private one.
+    private static let publicKey = Array(
+        Data(
+            base64Encoded: """
+                MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEAvVj7IYeHl4ifshwNGHKkO7U1lxVw\
+                3ptLomS9slU84s2lp88Go4q0EktH13ghiDuepLGt0WIqoGqFpqLgRsod3etfHcvSc/MQJG4n\
+                fWixdg1b6DTOeOVy/GL6/ZDao3SzQW2gTke2u+6/Vee5StHEwhbZfW3friyU3IMXOe/tRdYy\
+                tKQoB16uVSVtG/rBeKL6NXLYcykIVQZHHs5ZCX9BInfqDI9MawqJBbOyXrS8nh3hehqbqe9/\
+                Q4m1t3uU9Y4OnkWPWUmy8nUTcJMXdxZMNwN9bhhNnFR6V/4kx9MDt1xrQ0ukOPup3E9et+zn\
+                XhFn5yWlEZjtdqSr1ZpTo2A0rwIDAQAB
+                """) ?? Data())
+
     @Test("REG-9 an access token that expires, or whose key is revoked, ends its connection")
     func endedTokens() async throws {
         let test = try await TestBroker.open()
         let account = "0123456789abcdef"
         try await test.broker.createServiceAccount(
-            keyID: account, named: "a", clientEmail: "a@example.com", publicKey: [1],
+            keyID: account, named: "a", clientEmail: "a@example.com", publicKey: Self.publicKey,
             in: TestBroker.project)
         func peer(lifeSeconds: UInt32) throws -> Peer {
             let token = try test.broker.mintAccessToken(for: account, lifeSeconds: lifeSeconds)

@@ -63,7 +63,13 @@ extension Engine {
             return MartletError(
                 .invalidArgument,
                 "A public key has 1 to \(Limits.publicKeyBytesMax) bytes of DER.",
-                field: "public key")
+                field: "public_key")
+        }
+        if let fault = RSAPublicKey.fault(in: key.publicKey) {
+            return MartletError(
+                .invalidArgument,
+                "The public key \(fault). Give the public half of an RSA key, as a "
+                    + "SubjectPublicKeyInfo in DER.", field: "public_key")
         }
         return nil
     }
