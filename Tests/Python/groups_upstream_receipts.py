@@ -187,7 +187,7 @@ def receipts(world, say):
     device.acknowledge(deliver["stream ID"])
     for kind in ("received", "received", "displayed", "opened"):
         device.receipt(kind, deliver["stream ID"])
-    expect_refusal("NOT_FOUND", "stream ID",
+    expect_refusal("NOT_FOUND", "stream_id",
                    lambda: world.second.receipt("opened", deliver["stream ID"]))
 
     say("the sender hears of each once")

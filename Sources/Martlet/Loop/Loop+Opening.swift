@@ -82,7 +82,7 @@ extension Loop where Kernel: ~Copyable {
                 throw MartletError(
                     .unauthenticated,
                     "This is not the administrator key; it is in 'admin.key' in the data folder.",
-                    field: "administrator key")
+                    field: "administrator_key")
             }
             guard !projectID.isEmpty else {
                 welcome(connection, .administrator(nil), senderID: 0)

@@ -30,7 +30,7 @@ extension Loop where Kernel: ~Copyable {
         endSenders(
             MartletError(
                 .unauthenticated, "The access token has expired; connect with another.",
-                field: "access token")
+                field: "access_token")
         ) { credential in credential.expires.map { $0 <= now } ?? false }
     }
 

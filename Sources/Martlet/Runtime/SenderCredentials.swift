@@ -87,7 +87,7 @@ struct SenderCredentials: Sendable {
         guard now.millisecondsSince1970 < expires else {
             throw MartletError(
                 .unauthenticated, "The access token has expired; ask for another.",
-                field: "access token")
+                field: "access_token")
         }
         let keyID = String(decoding: payload[Self.headBytes...], as: UTF8.self)
         return (ProjectNumber(project), keyID, Instant(millisecondsSince1970: expires))
@@ -96,6 +96,6 @@ struct SenderCredentials: Sendable {
     private static var invalid: MartletError {
         MartletError(
             .unauthenticated, "This is no access token of this broker; ask for one at its gateway.",
-            field: "access token")
+            field: "access_token")
     }
 }

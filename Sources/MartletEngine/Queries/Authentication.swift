@@ -19,11 +19,11 @@ public enum Authentication {
             throw MartletError(
                 .unauthenticated,
                 "The server key is not one of this project's; 'martlet key create' makes one.",
-                field: "server key")
+                field: "server_key")
         }
         guard !key.isRevoked else {
             throw MartletError(
-                .unauthenticated, "The server key was revoked; use another.", field: "server key")
+                .unauthenticated, "The server key was revoked; use another.", field: "server_key")
         }
         return project
     }
@@ -40,12 +40,12 @@ public enum Authentication {
             throw MartletError(
                 .unauthenticated,
                 "The service account is not one of this project's; 'martlet service-account create' "
-                    + "makes one.", field: "service account")
+                    + "makes one.", field: "service_account")
         }
         guard !key.isRevoked else {
             throw MartletError(
                 .unauthenticated, "The service-account key was revoked; use another.",
-                field: "service account")
+                field: "service_account")
         }
         return (project, key)
     }
@@ -70,7 +70,7 @@ public enum Authentication {
         }
         guard instance.keyDigest.matches(digest) else {
             throw MartletError(
-                .unauthenticated, "The device key is not this token's.", field: "device key")
+                .unauthenticated, "The device key is not this token's.", field: "device_key")
         }
         let state = try storage.mailboxState(of: place.ordinal, in: place.project)
         return (project, instance, state)

@@ -70,7 +70,8 @@ public final class ProjectQuotas: Sendable {
         throw .exhausted(
             """
             The project's subscriptions may change \(perSecond) times in a second \
-            (topic-changes-per-second); nothing of this request was applied. Repeat it later.
+            (topic-changes-per-second); nothing of this request was applied. Repeat it later. The \
+            broker's operator sets the quota: --limit topic-changes-per-second=N of 'martlet serve'.
             """, field: "topic", after: delay)
     }
 

@@ -32,7 +32,7 @@ extension Engine {
             return .refused(
                 MartletError(
                     .notFound, "The instance is no recipient of such a message.",
-                    field: "stream ID"))
+                    field: "stream_id"))
         }
         guard let number = try storage.takeReceipt(kind, of: sequence, by: instance, now: now)
         else { return .receiptKept(nil) }

@@ -43,7 +43,7 @@ extension Engine {
         MartletError(
             .invalidArgument,
             "A project may allow 1 to \(Limits.conditionTopicsCeiling) topics in a condition.",
-            field: "topics per condition")
+            field: "topics_per_condition")
     }
 
     /// Holds for what is sent from now on.
