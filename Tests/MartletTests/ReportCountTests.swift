@@ -53,6 +53,43 @@ struct ReportCountTests {
         try await test.broker.close()
     }
 
+    @Test("REP-1 RCP-2: no report has more that displayed or opened a message than it was sent to")
+    func sentFirst() async throws {
+        let clock = TestClock()
+        let test = try await TestBroker.open(loops: 1) { $0.clock = { clock.instant } }
+        let today = Day(of: clock.instant)
+        let (device, credentials) = try test.newDevice()
+        let sender = try test.sender()
+        for index in 1...20 as ClosedRange<UInt32> {
+            let isStored = index % 2 == 0
+            let day = try test.broker.reports(days: today...today, in: project)
+                .entries.first?.counts
+            let sent = try sender.send(
+                to: .token(credentials.token), timeToLiveSeconds: isStored ? nil : 0,
+                wantsReceipts: true)
+            let message = try device.message()
+            for kind in [ReceiptKind.displayed, .opened] {
+                try device.send(
+                    .receipt(
+                        ReceiptRequest(
+                            correlation: index, kind: kind, streamID: message.streamID)))
+                try device.done()
+            }
+            let after = try #require(
+                try test.broker.reports(days: today...today, in: project)
+                    .entries.first?.counts)
+            #expect(after.sent == (day?.sent ?? 0) + 1, "message \(index) of the day")
+            #expect(after.displayed <= after.sent && after.sent <= after.targeted && addsUp(after))
+            guard isStored else { continue }
+            #expect(after.displayed == (day?.displayed ?? 0) + 1)
+            let counts = try test.broker.report(
+                of: MessageID.text(sent.messageNumber, projectID: project), in: project
+            ).counts
+            #expect(counts.sent == 1 && counts.displayed == 1 && counts.opened == 1)
+        }
+        try await test.broker.close()
+    }
+
     @Test(
         "REP-1 REP-2: one has it, one is away, one is rate-limited; those that miss it get the next one, and nobody else does"
     )

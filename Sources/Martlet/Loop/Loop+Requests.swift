@@ -80,6 +80,9 @@ extension Loop where Kernel: ~Copyable {
         case .receipt(let frame):
             guard case .device(let project, let ordinal, let holder) = connection.pointee.principal
             else { throw Self.onlyDevices() }
+            // REP-1: that the message was sent to the device is counted before what the device tells of
+            // it, so that no report has more that displayed it than it was sent to.
+            handOverSent()
             try ask(
                 .receipt(
                     project: project, ordinal: ordinal, holder: holder, kind: frame.kind,

@@ -427,6 +427,11 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
         if delivery.hasAcknowledgements { requestAcknowledgement() }
     }
 
+    /// The same where only what was sent matters.
+    mutating func handOverSent() {
+        if delivery.hasSent { requestAcknowledgement() }
+    }
+
     private mutating func requestAcknowledgement() {
         sentSince = nil
         request(.acknowledge(delivery.takeAcknowledgements(), sent: delivery.takeSent()))
