@@ -20,6 +20,20 @@ public struct StoreConfiguration: Sendable {
     /// REP-1: reports of single messages that are kept of a project; 0: any number.
     public var reportsPerProjectMax = Limits.reportsPerProjectMax
 
+    package var purpose = Purpose.serving
+
+    /// What the store is opened for.
+    package enum Purpose: Sendable {
+        case serving
+        /// To be looked at, in a process that is there for nothing else: the store may be damaged, and
+        /// reading it may end the process. Nothing is written. Where LMDB gives up, the process ends
+        /// without a word, with `damageExitCode`.
+        case trial
+    }
+
+    /// EX_DATAERR of sysexits.h.
+    package static let damageExitCode: Int32 = 65
+
     /// Trouble made on purpose; nil: none.
     package var faults: StoreFaults?
 
@@ -68,7 +82,7 @@ public final class Store: Sendable {
     public init(_ configuration: StoreConfiguration) throws {
         environment = try Environment(
             folder: configuration.folder, mapBytes: configuration.mapBytes,
-            durability: configuration.durability)
+            durability: configuration.durability, purpose: configuration.purpose)
         faults = configuration.faults
         reportsPerProjectMax = configuration.reportsPerProjectMax
     }

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // `martlet check`: compares every index of a data folder with every other, while no broker serves it.
-// Rests on MartletStore.
+// LMDB believes its file, and a damaged one may end the process that reads it. So the store is read in a
+// process of its own, the same program again, and the end of that one is told in a sentence. Rests on
+// MartletStore.
 
 import ArgumentParser
 import FoundationEssentials
+import Glibc
 import Martlet
 import MartletStore
 
@@ -16,6 +19,9 @@ struct CheckCommand: ReportingCommand {
             The broker of the folder must not run. Ends with 0 where nothing was found, with 1 where \
             something was.
             """)
+
+    @Flag(help: .private)
+    var inThisProcess = false
 
     @OptionGroup var folder: FolderOptions
     @OptionGroup var output: OutputOptions
@@ -36,7 +42,51 @@ struct CheckCommand: ReportingCommand {
     }
 
     func perform() async throws {
-        let store = try Store(StoreConfiguration(folder: try folder.access.existingFolder()))
+        let folder = try folder.access.existingFolder()
+        guard inThisProcess else { return try Self.checkElsewhere(folder) }
+        do { try check(folder) } catch { throw StoreOpenError(damageIn: folder, error) ?? error }
+    }
+
+    /// The same command in a process of its own.
+    private static func checkElsewhere(_ folder: String) throws {
+        var arguments: [UnsafeMutablePointer<CChar>?] = CommandLine.arguments.map { strdup($0) }
+        arguments += [strdup("--in-this-process"), nil]
+        // A crash is an answer here, and told below.
+        var variables = ProcessInfo.processInfo.environment
+        variables["SWIFT_BACKTRACE"] = "enable=no"
+        var environment: [UnsafeMutablePointer<CChar>?] = variables.map { strdup("\($0)=\($1)") }
+        environment.append(nil)
+        defer { for text in arguments + environment { free(text) } }
+        var child: pid_t = 0
+        let code = posix_spawn(&child, "/proc/self/exe", nil, nil, &arguments, &environment)
+        guard code == 0 else {
+            throw MartletError(
+                .unavailable, "No process can be started: \(String(cString: strerror(code))).")
+        }
+        var status: Int32 = 0
+        while waitpid(child, &status, 0) < 0, errno == EINTR {}
+        let (signal, exitCode) = (status & 0x7F, status >> 8 & 0xFF)
+        switch (signal, exitCode) {
+        case (0, 0): return
+        case (0, StoreConfiguration.damageExitCode):
+            throw StoreOpenError.damaged(
+                folder + "/data.mdb", text: "LMDB finds a page in it that it never wrote")
+        case (0, _): throw ExitCode(exitCode)
+        case (SIGINT, _), (SIGTERM, _), (SIGHUP, _), (SIGKILL, _):
+            throw MartletError(
+                .unavailable,
+                "The check was ended (\(String(cString: strsignal(signal)))) before it was done.")
+        default:
+            throw StoreOpenError.damaged(
+                folder + "/data.mdb",
+                text: "reading it ended with '\(String(cString: strsignal(signal)))'")
+        }
+    }
+
+    private func check(_ folder: String) throws {
+        var configuration = StoreConfiguration(folder: folder)
+        configuration.purpose = .trial
+        let store = try Store(configuration)
         let progress = Progress("Checking")
         let report = try store.check { state in
             let counts = state.counts

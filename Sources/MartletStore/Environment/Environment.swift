@@ -29,7 +29,8 @@ final class Environment: @unchecked Sendable {
     struct SendablePointer: @unchecked Sendable { let pointer: OpaquePointer }
 
     init(
-        folder: String, mapBytes: Int, durability: StoreConfiguration.Durability
+        folder: String, mapBytes: Int, durability: StoreConfiguration.Durability,
+        purpose: StoreConfiguration.Purpose
     ) throws {
         if mkdir(folder, 0o700) != 0 && errno != EEXIST {
             throw StoreOpenError.folder(folder, text: String(cString: strerror(errno)))
@@ -38,22 +39,27 @@ final class Environment: @unchecked Sendable {
         var opened: OpaquePointer?
         var firstHandle: MDB_dbi = 0
         do {
+            try DataFile.requireSound(
+                at: folder + "/data.mdb", mayBeNew: purpose == .serving)
             try check(mdb_env_create(&opened), "create")
             guard let environment = opened else { throw failure("create", EINVAL) }
+            mdb_env_set_assert(environment, purpose.assertionHandler)
             try check(
                 mdb_env_set_maxdbs(environment, UInt32(Table.allCases.count + 8)), "set maxdbs")
             try check(mdb_env_set_maxreaders(environment, 1024), "set maxreaders")
             try check(mdb_env_set_mapsize(environment, mapBytes), "set mapsize")
             try check(
-                mdb_env_open(environment, folder, Self.flags(durability), 0o600),
+                mdb_env_open(
+                    environment, folder, Self.flags(durability) | purpose.environmentFlags, 0o600),
                 "open \(folder)")
             var transaction: OpaquePointer?
-            try check(mdb_txn_begin(environment, nil, 0, &transaction), "begin")
+            try check(
+                mdb_txn_begin(environment, nil, purpose.environmentFlags, &transaction), "begin")
             do {
                 for table in Table.allCases {
                     var handle: MDB_dbi = 0
                     try check(
-                        mdb_dbi_open(transaction, table.name, UInt32(MDB_CREATE), &handle),
+                        mdb_dbi_open(transaction, table.name, purpose.tableFlags, &handle),
                         "open table \(table.name)")
                     // LMDB numbers tables in the order in which they are opened first.
                     if table.rawValue == 0 { firstHandle = handle }
@@ -61,7 +67,7 @@ final class Environment: @unchecked Sendable {
                         throw failure("open table \(table.name)", EINVAL)
                     }
                 }
-                try Self.checkFormat(transaction, firstHandle)
+                try Self.checkFormat(transaction, firstHandle, purpose)
             } catch {
                 mdb_txn_abort(transaction)
                 throw error
@@ -70,7 +76,7 @@ final class Environment: @unchecked Sendable {
         } catch {
             if let opened { mdb_env_close(opened) }
             Glibc.close(lockDescriptor)
-            throw error
+            throw StoreOpenError(damageIn: folder, error) ?? error
         }
         environment = opened!
         self.firstHandle = firstHandle
@@ -146,7 +152,10 @@ final class Environment: @unchecked Sendable {
         throw StoreOpenError.inUse(folder)
     }
 
-    private static func checkFormat(_ transaction: OpaquePointer?, _ firstHandle: MDB_dbi) throws {
+    private static func checkFormat(
+        _ transaction: OpaquePointer?, _ firstHandle: MDB_dbi,
+        _ purpose: StoreConfiguration.Purpose
+    ) throws {
         let name = Array("format".utf8)
         let raw = RawTransaction(transaction: transaction!, firstHandle: firstHandle)
         if let found = try raw.get(.meta, Key(bytes: name)) {
@@ -157,7 +166,7 @@ final class Environment: @unchecked Sendable {
             guard version == storeFormatVersion else {
                 throw StoreOpenError.olderFormat(found: version, known: storeFormatVersion)
             }
-        } else {
+        } else if purpose == .serving {
             var writer = RecordWriter()
             writer.append(storeFormatVersion)
             try raw.put(.meta, Key(bytes: name), writer.bytes)
@@ -261,6 +270,8 @@ public enum StoreOpenError: Error, Sendable, CustomStringConvertible {
     case olderFormat(found: UInt32, known: UInt32)
     /// The data are gone that its keys belong to.
     case lost(String)
+    /// The data file is not whole, or not what the store wrote.
+    case damaged(String, text: String)
 
     public var description: String {
         switch self {
@@ -286,7 +297,61 @@ public enum StoreOpenError: Error, Sendable, CustomStringConvertible {
             The data folder '\(folder)' has the keys of a broker, and its 'data.mdb' is missing or \
             empty. Restore a backup. For a new broker choose another folder, or delete 'admin.key'.
             """
+        case .damaged(let file, let text):
+            """
+            The data file '\(file)' is damaged: \(text). Keep a copy of the folder, and restore a \
+            backup.
+            """
         }
+    }
+}
+
+extension StoreConfiguration.Purpose {
+    fileprivate var environmentFlags: UInt32 {
+        switch self {
+        case .serving: 0
+        case .trial: UInt32(MDB_RDONLY)
+        }
+    }
+
+    fileprivate var tableFlags: UInt32 {
+        switch self {
+        case .serving: UInt32(MDB_CREATE)
+        case .trial: 0
+        }
+    }
+
+    /// LMDB ends the process where it finds its file to be what it cannot be. Before that it calls this.
+    fileprivate var assertionHandler: @convention(c) (OpaquePointer?, UnsafePointer<CChar>?) -> Void
+    {
+        switch self {
+        case .serving: tellOfDamage
+        case .trial: endOverDamage
+        }
+    }
+}
+
+private func tellOfDamage(_ environment: OpaquePointer?, _ message: UnsafePointer<CChar>?) {
+    let text: StaticString = """
+        martlet: the data file is damaged, and the broker ends. Keep a copy of the folder, and restore \
+        a backup; 'martlet check' says more. LMDB says:
+
+        """
+    _ = Glibc.write(STDERR_FILENO, text.utf8Start, text.utf8CodeUnitCount)
+}
+
+private func endOverDamage(_ environment: OpaquePointer?, _ message: UnsafePointer<CChar>?) {
+    _exit(StoreConfiguration.damageExitCode)
+}
+
+extension StoreOpenError {
+    /// `damaged` if the error says that the file is not what LMDB wrote. LMDB's other errors are about
+    /// room, and those of the system about the disk.
+    package init?(damageIn folder: String, _ error: any Error) {
+        let aboutRoom = [MDB_MAP_FULL, MDB_READERS_FULL, MDB_TXN_FULL, MDB_DBS_FULL, MDB_TLS_FULL]
+        guard let error = error as? StorageError, error.code < 0, !aboutRoom.contains(error.code)
+        else { return nil }
+        self = .damaged(folder + "/data.mdb", text: error.text)
     }
 }
 

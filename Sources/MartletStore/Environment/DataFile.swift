@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Looks at LMDB's file before LMDB does. LMDB maps the file and believes it: a page that lies behind the
+// end of a file that was cut off is a bus error of the process that reads it. So a file is refused whose
+// beginning is not a store's, or that lacks a page which something in it needs.
+//
+// Source: LMDB 0.9 (mdb.c, MDB_page, MDB_meta, MDB_db, MDB_node). Little-endian, pages of P bytes.
+//
+//   pages 0 and 1   meta pages; the one with the higher transaction holds
+//   a page          u64 number ‖ u16 ‖ u16 flags ‖ u16 lower ‖ u16 upper ‖ u16 offset of each node
+//   a meta page     …header… ‖ u32 magic ‖ u32 version ‖ u64 ‖ u64 map size ‖ record of the free tree ‖
+//                   record of the main tree ‖ u64 last page ‖ u64 transaction
+//   a tree's record u32 (of the free tree: P) ‖ u16 flags ‖ u16 depth ‖ 4 × u64 counts ‖ u64 root
+//   a node          u16 ‖ u16 ‖ u16 flags ‖ u16 key bytes ‖ key ‖ value. In a branch the first three
+//                   numbers are the child's page; in a leaf the first two are the value's bytes, or with
+//                   flag 1 the value is the number of the page where it begins
+//
+// The last page that the meta page names may lie behind the end of a healthy store's file: a page that a
+// transaction takes and gives back is never written. Such pages are free, and the free tree names every
+// page that is. So a file is whole exactly if all pages it lacks are in its free tree, which is read only
+// where some are lacking. A page in the middle that is torn is not seen here: `martlet check` reads all.
+// Rests on nothing.
+
+import Glibc
+
+/// LMDB's file, open for reading.
+struct DataFile: ~Copyable {
+    private static let magic: UInt32 = 0xBEEF_C0DE
+    private static let version: UInt32 = 1
+    private static let headerBytes = 16
+    private static let noPage = UInt64.max
+    /// Levels of a tree at most, as in LMDB (CURSOR_STACK).
+    private static let depthMax = 32
+
+    private enum Flag {
+        static let branch: UInt16 = 1
+        static let leaf: UInt16 = 2
+        static let overflow: UInt16 = 4
+        static let meta: UInt16 = 8
+        /// Of a node.
+        static let isLarge: UInt16 = 1
+    }
+
+    private let path: String
+    private let descriptor: Int32
+    private let byteCount: Int
+    private var pageBytes = 4096
+
+    /// - Parameter mayBeNew: where there is no file, or an empty one, LMDB begins a store.
+    /// - Throws: `StoreOpenError.damaged`.
+    static func requireSound(at path: String, mayBeNew: Bool) throws(StoreOpenError) {
+        guard var file = DataFile(at: path), file.byteCount > 0 || !mayBeNew else { return }
+        try file.check()
+    }
+
+    private init?(at path: String) {
+        descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { return nil }
+        self.path = path
+        var status = stat()
+        byteCount = fstat(descriptor, &status) == 0 ? Int(status.st_size) : 0
+    }
+
+    deinit { close(descriptor) }
+
+    private var pageCount: UInt64 { UInt64(byteCount / pageBytes) }
+
+    private func damaged(_ text: String) -> StoreOpenError { .damaged(path, text: text) }
+
+    // MARK: The beginning
+
+    private struct Meta {
+        var lastPage: UInt64
+        var transaction: UInt64
+        var freeRoot: UInt64
+        var mainRoot: UInt64
+    }
+
+    private mutating func check() throws(StoreOpenError) {
+        guard byteCount >= 2 * 4096 else {
+            throw damaged("it has \(byteCount) bytes, and no store has so few")
+        }
+        let first = try meta(at: 0)
+        let second = try meta(at: 1)
+        let meta = first.transaction < second.transaction ? second : first
+        for root in [meta.freeRoot, meta.mainRoot] where root != Self.noPage {
+            _ = try tree(root, meta)
+        }
+        guard meta.lastPage >= pageCount else { return }
+        let (behind, isOverflow) = meta.lastPage.subtractingReportingOverflow(pageCount - 1)
+        guard !isOverflow, try freePages(from: pageCount, meta) == behind else {
+            throw damaged(
+                "it has \(byteCount) bytes, and \(behind) more pages belong to it: it was cut off")
+        }
+    }
+
+    private mutating func meta(at number: Int) throws(StoreOpenError) -> Meta {
+        let page = try bytes(at: number * pageBytes, count: 152)
+        guard page.u16(10) & Flag.meta != 0, page.u32(16) == Self.magic,
+            page.u32(20) == Self.version
+        else {
+            throw damaged("its \(number == 0 ? "first" : "second") page is not that of a store")
+        }
+        let stated = Int(page.u32(40))
+        guard stated.nonzeroBitCount == 1, (512...65_536).contains(stated),
+            number == 0 || stated == pageBytes
+        else { throw damaged("its pages have no size") }
+        pageBytes = stated
+        return Meta(
+            lastPage: page.u64(136), transaction: page.u64(144), freeRoot: page.u64(80),
+            mainRoot: page.u64(128))
+    }
+
+    // MARK: Trees
+
+    /// A page of a tree.
+    private func tree(_ number: UInt64, _ meta: Meta) throws(StoreOpenError) -> [UInt8] {
+        guard number >= 2, number <= meta.lastPage, number < pageCount else {
+            throw damaged("page \(number), which it needs, is not in it: it was cut off")
+        }
+        let page = try bytes(at: Int(number) * pageBytes, count: pageBytes)
+        let kind = page.u16(10) & (Flag.branch | Flag.leaf | Flag.overflow | Flag.meta)
+        guard page.u64(0) == number, kind == Flag.branch || kind == Flag.leaf,
+            page.u16(12) <= page.u16(14), Int(page.u16(14)) <= pageBytes,
+            Int(page.u16(12)) >= Self.headerBytes
+        else { throw damaged("page \(number) is not what it should be") }
+        return page
+    }
+
+    /// How many pages from a number on are free.
+    private func freePages(from start: UInt64, _ meta: Meta) throws(StoreOpenError) -> UInt64 {
+        guard meta.freeRoot != Self.noPage else { return 0 }
+        var count: UInt64 = 0
+        var waiting: [(page: UInt64, depth: Int)] = [(meta.freeRoot, 1)]
+        var looked: UInt64 = 0
+        while let (number, depth) = waiting.popLast() {
+            looked += 1
+            guard depth <= Self.depthMax, looked <= pageCount else {
+                throw damaged("its list of free pages leads to itself")
+            }
+            let page = try tree(number, meta)
+            let nodes = (Int(page.u16(12)) - Self.headerBytes) / 2
+            for index in 0..<nodes {
+                let node = Int(page.u16(Self.headerBytes + 2 * index))
+                guard node + 8 <= pageBytes else {
+                    throw damaged("page \(number) is not what it should be")
+                }
+                let low = UInt64(page.u16(node)) | UInt64(page.u16(node + 2)) << 16
+                let flags = page.u16(node + 4)
+                if page.u16(10) & Flag.branch != 0 {
+                    waiting.append((low | UInt64(flags) << 32, depth + 1))
+                    continue
+                }
+                let value = node + 8 + Int(page.u16(node + 6))
+                if flags & Flag.isLarge != 0 {
+                    guard value + 8 <= pageBytes else {
+                        throw damaged("page \(number) is not what it should be")
+                    }
+                    count += try freePages(
+                        from: start, listedAt: page.u64(value), bytes: Int(low))
+                } else {
+                    guard value + Int(low) <= pageBytes, low % 8 == 0 else {
+                        throw damaged("page \(number) is not what it should be")
+                    }
+                    count += try freePages(
+                        from: start, listed: page[value..<(value + Int(low))], number)
+                }
+            }
+        }
+        return count
+    }
+
+    /// The same for a list that has pages of its own.
+    private func freePages(
+        from start: UInt64, listedAt number: UInt64, bytes count: Int
+    ) throws(StoreOpenError) -> UInt64 {
+        guard number < pageCount, count % 8 == 0,
+            byteCount - Int(number) * pageBytes >= Self.headerBytes + count
+        else { throw damaged("page \(number), which it needs, is not in it: it was cut off") }
+        let list = try bytes(at: Int(number) * pageBytes + Self.headerBytes, count: count)
+        return try freePages(from: start, listed: list[...], number)
+    }
+
+    /// A list is its length and as many page numbers.
+    private func freePages(
+        from start: UInt64, listed list: ArraySlice<UInt8>, _ page: UInt64
+    ) throws(StoreOpenError) -> UInt64 {
+        let numbers = stride(from: list.startIndex, to: list.endIndex, by: 8).map { at in
+            (0..<8).reduce(UInt64(0)) { $0 | UInt64(list[at + $1]) << UInt64($1 * 8) }
+        }
+        guard let length = numbers.first, length <= UInt64(numbers.count - 1) else {
+            throw damaged("the list of free pages on page \(page) is not what it should be")
+        }
+        return UInt64(numbers.dropFirst().prefix(Int(length)).count { $0 >= start })
+    }
+
+    // MARK: Reading
+
+    private func bytes(at offset: Int, count: Int) throws(StoreOpenError) -> [UInt8] {
+        var buffer = [UInt8](repeating: 0, count: count)
+        var done = 0
+        while done < count {
+            let read = buffer.withUnsafeMutableBytes {
+                pread(descriptor, $0.baseAddress! + done, count - done, off_t(offset + done))
+            }
+            guard read > 0 else {
+                throw damaged(
+                    read == 0
+                        ? "it ends too early"
+                        : "it cannot be read: \(String(cString: strerror(errno)))")
+            }
+            done += read
+        }
+        return buffer
+    }
+}
+
+extension [UInt8] {
+    fileprivate func u16(_ offset: Int) -> UInt16 {
+        UInt16(self[offset]) | UInt16(self[offset + 1]) << 8
+    }
+    fileprivate func u32(_ offset: Int) -> UInt32 {
+        UInt32(u16(offset)) | UInt32(u16(offset + 2)) << 16
+    }
+    fileprivate func u64(_ offset: Int) -> UInt64 {
+        UInt64(u32(offset)) | UInt64(u32(offset + 4)) << 32
+    }
+}
