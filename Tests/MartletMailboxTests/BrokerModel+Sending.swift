@@ -19,12 +19,13 @@ extension BrokerModel {
                 return .refused(.invalidArgument)
             }
         }
-        let message = Message(
+        var message = Message(
             variants: command.variants, target: command.target, key: command.idempotencyKey)
         if case .token(let text) = command.target {
-            guard let owner = instances.values.first(where: { $0.token == text }) else {
+            guard let (id, owner) = instances.first(where: { $0.value.token == text }) else {
                 return .refused(.unregistered)
             }
+            message.addressee = id
             let own = command.variants.first { $0.platforms.contains(owner.platform) }
             if let name = own?.restrictedPackageName, name != owner.app {
                 return .refused(.invalidArgument)
@@ -83,7 +84,7 @@ extension BrokerModel {
             let instance = instances[id]!
             let isMeant =
                 switch message.target {
-                case .token(let text): instance.token == text
+                case .token: id == message.addressee
                 case .topic(let name): instance.topics.contains(name)
                 case .condition: Self.holds(words, instance.topics)
                 case .group, .several: false

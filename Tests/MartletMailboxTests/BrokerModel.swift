@@ -18,8 +18,9 @@
 //  6. A message to several instances skips those over their quota; it is a recipient's quota that is
 //     used, whether it is connected or not, inactive or not.
 //  7. A scheduled message takes its audience and its quota when it is sent, which is when the broker
-//     first looks after it was due; its life counts from when it was due. One for a token that is not
-//     registered any more then, or is over its quota, is dropped. What the throttle lets go by then is
+//     first looks after it was due; its life counts from when it was due. One for a token is for the
+//     instance that had it when the message was accepted (REG-4); it is dropped if that has left by then,
+//     or is over its quota. What the throttle lets go by then is
 //     given before that or after it: both happen at the next look, one by the loops, one by the committer.
 //  8. A message that is now or never uses nobody's quota, and is given to who is connected and not
 //     dozing, or connected if it is urgent. It is not discarded for the inactive.
@@ -93,6 +94,8 @@ final class BrokerModel {
         var variants: [OutgoingVariant]
         var target: SendCommand.Target
         var key: String?
+        /// Who had the token that it is for.
+        var addressee: Int?
         /// Set when it is accepted for its recipients: its place among those that are.
         var serial: UInt64?
     }
