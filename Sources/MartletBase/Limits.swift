@@ -168,11 +168,11 @@ public enum Limits {
     public static let projectIDBytesMax = 64
     /// REG-1: longest app name (package name or bundle ID), in bytes.
     public static let appNameBytesMax = 255
-    /// GW-8: how long after its answer a send is recognised when an SDK repeats it, in seconds, unless
-    /// the gateway is told otherwise. Of the official ones the one that waits for an answer the
-    /// shortest gives up after 15 seconds and repeats the send at most 4 seconds later.
-    public static let retryWindowSecondsDefault: UInt32 = 20
-    /// GW-8: accepted sends that a gateway remembers; of more the oldest is forgotten.
+    /// GW-8: how long a send is recognised whose connection ended before its answer was written, in
+    /// seconds, unless the gateway is told otherwise. The official SDKs repeat a send after at most 60
+    /// seconds; a program that starts again, or the gateway itself, gets as long again.
+    public static let retryWindowSecondsDefault: UInt32 = 120
+    /// GW-8: such sends that a gateway remembers; of more the oldest is forgotten.
     public static let retriesRememberedMax = 100_000
     /// Longest name of a server key, in bytes.
     public static let keyNameBytesMax = 200

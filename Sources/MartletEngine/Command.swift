@@ -122,6 +122,8 @@ public struct SendCommand: Sendable {
     public var wantsReceipts: Bool
     /// MSG-9.
     public var idempotencyKey: String?
+    /// GW-8: which attempt of the gateway's this is; nil for senders of other kinds.
+    public var attempt: SendAttempt?
     /// MSG-10: nil, or not after now: at once.
     public var sendAt: Instant?
     /// REP-2: only to those that an earlier message with this number was for and that have not got it.

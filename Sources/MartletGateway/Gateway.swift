@@ -30,7 +30,8 @@ public final class Gateway: Sendable {
         self.broker = broker
         self.configuration = configuration
         self.fault = fault
-        retries = RetryTable(window: .seconds(Int64(configuration.retrySeconds)))
+        retries = RetryTable(
+            window: .seconds(Int64(configuration.retrySeconds)), folder: broker.folder)
         metrics = GatewayMetrics(other: configuration.metrics)
     }
 

@@ -31,8 +31,9 @@ public struct GatewayConfiguration: Sendable {
     public var tokenURLs: [String] = []
     /// REG-5: 1 to 86,400.
     public var accessTokenSeconds = Limits.accessTokenSecondsDefault
-    /// GW-8: a send that is repeated so long after its answer, as SDKs do where that was lost, is
-    /// answered the same and not sent again. 0: every send is sent.
+    /// GW-8: a send whose connection or stream ended before its answer was written whole, and that is
+    /// repeated within so many seconds, as SDKs do, is answered the same and not sent again. 0: every
+    /// send is sent.
     public var retrySeconds = Limits.retryWindowSecondsDefault
     /// The longest body of a request.
     public var bodyBytesMax = Limits.httpBodyBytesMax

@@ -156,6 +156,33 @@ struct AdminSDKTests {
         }
     }
 
+    @Test("GW-8 equal messages are sent each: in one call, to one token many times, one by one")
+    func equal() async throws {
+        try await SDKWorld.run { sdk in
+            let device = try await sdk.world.newDevice()
+            let answer = try await sdk.admin(
+                "send_equal",
+                .object(["token": .string(device.credentials.token), "count": .integer(40)]))
+            guard case .array(let lists) = answer else {
+                Issue.record("no lists")
+                return
+            }
+            var names: Set<String> = []
+            for (list, count) in zip(lists, [40, 40, 3]) {
+                guard case .array(let list) = list else { continue }
+                #expect(list.count == count)
+                names.formUnion(list.compactMap(\.string))
+            }
+            #expect(names.count == 83)
+            var messages = device.messages.makeAsyncIterator()
+            for _ in 0..<83 {
+                let message = try await messages.next()
+                #expect(message.map { names.remove($0.messageID) != nil } == true)
+            }
+            await device.close()
+        }
+    }
+
     @Test("GW-1 GW-6 a multicast tells of every token")
     func multicast() async throws {
         try await SDKWorld.run { sdk in
@@ -179,6 +206,18 @@ struct AdminSDKTests {
         }
     }
 
+    /// Subscribes or unsubscribes tokens in one call of the SDK.
+    private func change(
+        _ topic: String, of tokens: [String], _ isUnsubscribing: Bool, _ sdk: SDKWorld
+    ) async throws -> JSONValue {
+        try await sdk.admin(
+            "change_topic",
+            .object([
+                "tokens": strings(tokens), "topic": .string(topic),
+                "unsubscribe": .bool(isUnsubscribing),
+            ]))
+    }
+
     @Test("GW-2 TOP-4 1000 tokens subscribe, and the SDK hears of those that could not")
     func topics() async throws {
         try await SDKWorld.run { sdk in
@@ -188,12 +227,7 @@ struct AdminSDKTests {
             tokens.insert(gone, at: 3)
             tokens.append("no-token")
             for isUnsubscribing in [false, true] {
-                let answer = try await sdk.admin(
-                    "change_topic",
-                    .object([
-                        "tokens": strings(tokens), "topic": .string("news"),
-                        "unsubscribe": .bool(isUnsubscribing),
-                    ]))
+                let answer = try await change("news", of: tokens, isUnsubscribing, sdk)
                 #expect(
                     answer
                         == (try json(
@@ -225,12 +259,7 @@ struct AdminSDKTests {
                 tokens.insert(gone, at: 3)
                 tokens.append("no-token")
                 for isUnsubscribing in [false, true] {
-                    let answer = try await sdk.admin(
-                        "change_topic",
-                        .object([
-                            "tokens": strings(tokens), "topic": .string("news"),
-                            "unsubscribe": .bool(isUnsubscribing),
-                        ]))
+                    let answer = try await change("news", of: tokens, isUnsubscribing, sdk)
                     #expect(answer["success"] == .integer(50) && answer["failure"] == .integer(2))
                     let topics = try sdk.broker.topics(in: GatewayWorld.project).entries
                     #expect(topics.map(\.subscriberCount) == (isUnsubscribing ? [] : [50]))

@@ -102,33 +102,6 @@ struct GroupRouteTests {
         try await world.broker.close()
     }
 
-    @Test("GW-8 what an SDK repeats by itself reaches a device once, in v1 and before")
-    func repeated() async throws {
-        let world = try await GatewayWorld.open()
-        let device = try await world.newDevice()
-        let token = device.credentials.token
-        for (path, body) in [
-            (
-                "/v1/projects/tides/messages:send",
-                #"{"message":{"token":"\#(token)","data":{"n":"1"}}}"#
-            ),
-            ("/fcm/send", #"{"to":"\#(token)","data":{"n":"2"}}"#),
-        ] {
-            let first = try await world.call(.post, path, body)
-            let second = try await world.call(.post, path, body)
-            #expect(first.status == 200 && second == first)
-        }
-        _ = try await world.broker.send(
-            OutgoingMessage(to: .token(token), Message(data: ["n": "3"])),
-            in: GatewayWorld.project)
-        var messages = device.messages.makeAsyncIterator()
-        for expected in ["1", "2", "3"] {
-            #expect(try await messages.next()?["n"] == expected)
-        }
-        await device.close()
-        try await world.broker.close()
-    }
-
     @Test("GW-4 a token, several, a topic and a condition each have their answer")
     func answers() async throws {
         let world = try await GatewayWorld.open()

@@ -96,6 +96,17 @@ def send_each(tokens):
             "responses": [outcome(response) for response in batch.responses]}
 
 
+def send_equal(token, count):
+    """The same message several times at once, as one batch and as a multicast, and one by one."""
+    message = messaging.Message(token=token, data={"n": "equal"})
+    multicast = messaging.MulticastMessage(tokens=[token] * count, data={"n": "equal"})
+    return [
+        [response.message_id for response in messaging.send_each([message] * count).responses],
+        [response.message_id
+         for response in messaging.send_each_for_multicast(multicast).responses],
+        [messaging.send(message) for _ in range(3)]]
+
+
 def multicast(tokens):
     batch = messaging.send_each_for_multicast(
         messaging.MulticastMessage(tokens=tokens, data={"n": "multicast"}))

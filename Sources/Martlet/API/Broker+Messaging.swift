@@ -88,10 +88,20 @@ extension Broker {
     public func send(
         _ message: OutgoingMessage, in project: String
     ) async throws(MartletError) -> SendReceipt {
+        try await send(message, as: nil, in: project)
+    }
+
+    /// GW-8: the same. Repeated with the same attempt the message is not sent twice, unless it is now or
+    /// never (TTL-2): nothing is kept of such a message.
+    /// - Parameter attempt: in place of an idempotency key.
+    package func send(
+        _ message: OutgoingMessage, as attempt: SendAttempt?, in project: String
+    ) async throws(MartletError) -> SendReceipt {
         let number = try number(of: project)
         let request = try message.request(
             correlation: 1, message: try message.message.encoded(), projectID: project)
-        let command = try SendCommand(request)
+        var command = try SendCommand(request)
+        command.attempt = attempt
         let now = clock()
         let outcome =
             LiveSender.takes(command, at: now)

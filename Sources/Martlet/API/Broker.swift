@@ -38,6 +38,8 @@ public final class Broker: Sendable {
 
     /// The port that clients connect to; nil without an address.
     public let port: UInt16?
+    /// The data folder, for what lies beside the store.
+    package var folder: String { configuration.folder }
     /// What administrators authenticate with on the wire; also in `admin.key` in the data folder.
     public let administratorKey: String
 

@@ -52,8 +52,8 @@ struct HTTPOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "A send that is repeated within so many seconds after its answer, as SDKs do when that is "
-                + "lost, is not sent again; 0: every send is.", valueName: "seconds"))
+            "A send that is repeated within so many seconds after its connection ended without the "
+                + "whole answer is not sent again; 0: every send is.", valueName: "seconds"))
     var httpRetrySeconds = Limits.retryWindowSecondsDefault
 
     mutating func validate() throws {

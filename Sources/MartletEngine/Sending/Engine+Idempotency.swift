@@ -7,12 +7,17 @@
 import MartletBase
 
 extension Engine {
-    /// What the sender was answered when it used its key first.
+    /// What the sender was answered when it used its key, or made the attempt, first.
     /// - Throws: `MartletError` for a bad key or another message with the same one, `StorageError`.
     func answer(
         to message: SendCommand, in project: ProjectNumber, now: Instant,
         _ storage: borrowing some StorageReader & ~Copyable
     ) throws -> Outcome? {
+        if let attempt = message.attempt {
+            let kept = try storage.answer(toKey: attempt.key, in: project, now: now)
+            guard let kept, kept.digest == attempt.number else { return nil }
+            return .accepted(kept.acceptance, fanouts: [])
+        }
         guard let key = message.idempotencyKey else { return nil }
         guard (1...Limits.idempotencyKeyBytesMax).contains(key.utf8.count) else {
             throw MartletError(
@@ -34,12 +39,21 @@ extension Engine {
         _ outcome: Outcome, to message: SendCommand, in project: ProjectNumber, now: Instant,
         _ storage: borrowing some StorageWriter & ~Copyable
     ) throws(StorageError) {
-        guard let key = message.idempotencyKey, !message.validateOnly,
+        guard let key = message.attempt?.key ?? message.idempotencyKey, !message.validateOnly,
             case .accepted(let acceptance, _) = outcome
         else { return }
         try storage.putAnswer(
-            KeptAnswer(acceptance: acceptance, digest: message.digest), toKey: key,
-            expires: now.advanced(bySeconds: Int64(Limits.idempotencySeconds)), in: project)
+            KeptAnswer(
+                acceptance: acceptance, digest: message.attempt?.number ?? message.digest),
+            toKey: key, expires: now.advanced(bySeconds: Int64(Limits.idempotencySeconds)),
+            in: project)
+    }
+}
+
+extension SendAttempt {
+    /// The idempotency key of the place. It is longer than a sender's may be, so it is no sender's.
+    var key: String {
+        String(repeating: "-", count: Limits.idempotencyKeyBytesMax) + "gateway/\(place)"
     }
 }
 

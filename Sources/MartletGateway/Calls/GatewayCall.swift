@@ -20,9 +20,9 @@ public struct GatewayCall: Sendable {
     /// Names in lower case, in their order.
     public var headers: [(name: String, value: String)]
     public var body: [UInt8]
-    /// Which connection it came on, where the next request on one is not sent before the answer to the
-    /// last was read: HTTP/1.1. nil where that is not so, or not known.
-    public var connectionNumber: UInt64?
+    /// GW-8: the way of the answer to the caller. nil: the caller has the answer when `Gateway.answer`
+    /// returns it.
+    package var delivery: AnswerDelivery?
     /// What stands for `{name}` in the route's pattern. Filled in by the route table.
     public internal(set) var parameters: [String: String] = [:]
     /// Who calls. Filled in by the route table where the route asks for it.

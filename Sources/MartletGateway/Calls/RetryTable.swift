@@ -1,137 +1,217 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // GW-8: SDKs send a message again by themselves when a connection breaks or an answer does not come in
-// time. They repeat the same bytes within seconds, so a send that is the same as one in progress, or as
-// one that was accepted a moment ago, gets that one's answer and is not sent. What was refused is not
-// kept: its repetition is a new attempt. In memory only, and bounded. Rests on GatewayAnswer.
+// time, and callers send equal messages on purpose, also many at a time: `send_each([m] * 5)` is five
+// equal requests on five threads. Both look the same but for what became of the first answer:
+//
+//   attempt ── answer written whole ──► forgotten: an equal call is a message of its own
+//      │
+//      └── connection or stream ended before ──► left: the next equal call is the attempt's repetition,
+//                                                 gets its answer, and nothing is sent
+//
+// An equal call that comes while an attempt is in progress finds it left or not. SDKs close the
+// connection or the stream of the first attempt before they repeat it; an attempt whose caller still
+// waits is therefore not repeated, and the equal call is sent by itself. Whether the caller still waits
+// is asked of the system first, because the event loop of the other connection may not have looked yet.
+//
+// The caller of an attempt may be gone before the attempt begins, and threads are not fair: the repetition
+// may overtake the attempt. Calls are numbered as their heads come, and an attempt whose caller has left
+// joins an equal one that came later.
+//
+// What was refused is not kept: its repetition is a new attempt. Left attempts are kept for a window,
+// in memory, bounded; the file beside it (UnansweredFile) lets the next process know them.
+// Rests on AnswerDelivery.
 
-import Crypto
 import Martlet
 import Synchronization
 
-/// Sends that were accepted a moment ago, and those in progress.
+/// The attempts whose callers have not read an answer.
 package final class RetryTable: Sendable {
-    typealias Attempt = Task<GatewayAnswer, any Error>
+    package typealias Work = @Sendable (SendAttempt?) async throws -> GatewayAnswer
+    private typealias Run = Task<GatewayAnswer, any Error>
 
     private enum Phase {
-        case inProgress(Attempt)
-        case accepted(GatewayAnswer)
+        /// A caller waits for the answer. Can transition to: left; ends when the answer was written.
+        case waited(AnswerDelivery?)
+        /// No caller waits for the answer. Can transition to: waited; ends at the instant.
+        case left(until: ContinuousClock.Instant)
     }
 
     private struct Entry {
-        var number: UInt64
-        /// Where it came from.
-        var connectionNumber: UInt64?
+        var attempt: SendAttempt
+        /// nil: the process before this one made the attempt.
+        var run: Run?
         var phase: Phase
+        /// Of the latest caller that waits or waited for it.
+        var arrival: UInt64
+
+        var isLeft: Bool { if case .left = phase { true } else { false } }
     }
 
-    private struct Accepted {
-        var key: SHA256.Digest
+    private struct Left {
+        var digest: RequestDigest
         var number: UInt64
         var until: ContinuousClock.Instant
     }
 
     private struct State {
-        var entries: [SHA256.Digest: Entry] = [:]
-        /// In the order of their acceptance; all are kept equally long.
-        var accepted: ArraySlice<Accepted> = []
-        var lastNumber: UInt64 = 0
+        var entries: [RequestDigest: [Entry]] = [:]
+        /// In the order of their ends; all are kept equally long. Has those too that a caller came for.
+        var left: ArraySlice<Left> = []
+        var freePlaces: [UInt32] = []
+        var placeCount: UInt32 = 0
     }
+
+    /// Connections of equal attempts that are asked for before a call is sent: an attempt that is left
+    /// without the event loop's knowledge is among the oldest.
+    private static let askedMax = 16
 
     private let window: Duration
     private let entriesMax: Int
+    private let file: UnansweredFile?
     private let now: @Sendable () -> ContinuousClock.Instant
-    private let state = Mutex(State())
+    private let state: Mutex<State>
 
     /// - Parameters:
-    ///   - window: how long after its answer a send is recognised; zero: never, not even in progress.
-    ///   - entriesMax: accepted sends that are remembered; the oldest is forgotten first.
+    ///   - window: how long an attempt whose caller has left is recognised; zero: every call is sent.
+    ///   - entriesMax: attempts that are left and remembered; the oldest is forgotten first.
+    ///   - folder: where attempts are written down for the next process; nil: nowhere.
     package init(
-        window: Duration, entriesMax: Int = Limits.retriesRememberedMax,
+        window: Duration, entriesMax: Int = Limits.retriesRememberedMax, folder: String? = nil,
         now: @escaping @Sendable () -> ContinuousClock.Instant = { ContinuousClock.now }
     ) {
         self.window = window
         self.entriesMax = entriesMax
         self.now = now
+        file = window > .zero ? folder.flatMap { UnansweredFile(in: $0) } : nil
+        var state = State()
+        for send in file?.left ?? [] {
+            state.freePlaces += state.placeCount..<send.attempt.place
+            state.placeCount = send.attempt.place + 1
+            let entry = Entry(
+                attempt: send.attempt, phase: .left(until: now() + window), arrival: 0)
+            state.entries[send.digest, default: []].append(entry)
+            state.left.append(
+                Left(digest: send.digest, number: send.attempt.number, until: now() + window))
+        }
+        self.state = Mutex(state)
     }
 
-    /// Answers as the same call was answered if it is one's repetition; else by `work`, which goes on
-    /// when whoever called has gone.
+    /// Answers as the same call was answered if `call` is its repetition; else by `work`, which goes on
+    /// when the caller has gone.
     package func answer(
-        _ call: GatewayCall, by work: @escaping @Sendable () async throws -> GatewayAnswer
+        _ call: GatewayCall, by work: @escaping Work
     ) async throws -> GatewayAnswer {
-        guard window > .zero, let caller = call.caller else { return try await work() }
-        switch find(call, Self.key(call, caller), work) {
-        case .inProgress(let attempt): return try await attempt.value
-        case .accepted(let answer): return answer
+        guard window > .zero, let caller = call.caller else { return try await work(nil) }
+        let digest = RequestDigest(of: call, by: caller)
+        let others = waited(digest)
+        if !others.isEmpty {
+            for delivery in others { await delivery.endIfPeerHasLeft() }
+            await call.delivery?.endIfPeerHasLeft()
+        }
+        let (number, run) = take(digest, call.delivery, work)
+        guard let number else { return try await run.value }
+        guard let delivery = call.delivery else {
+            // Nobody watches this answer's way, so the caller has it when this returns.
+            defer { end(digest, number, isWhole: true) }
+            return try await run.value
+        }
+        delivery.whenEnded { [weak self] in self?.end(digest, number, isWhole: $0) }
+        return try await run.value
+    }
+
+    private func waited(_ digest: RequestDigest) -> [AnswerDelivery] {
+        state.withLock { state in
+            state.entries[digest, default: []].prefix(Self.askedMax).compactMap { entry in
+                if case .waited(let delivery) = entry.phase { delivery } else { nil }
+            }
         }
     }
 
-    /// What there is, or a new attempt. Who sends again on the connection that the answer went out on
-    /// has read it, and means another message.
-    private func find(
-        _ call: GatewayCall, _ key: SHA256.Digest,
-        _ work: @escaping @Sendable () async throws -> GatewayAnswer
-    ) -> Phase {
+    /// The oldest attempt that is left, or a new one.
+    /// - Returns: no number where the call is another caller's attempt already.
+    private func take(
+        _ digest: RequestDigest, _ delivery: AnswerDelivery?, _ work: @escaping Work
+    ) -> (number: UInt64?, Run) {
         state.withLock { state in
             forget(&state)
-            if let known = state.entries[key] {
-                guard case .accepted = known.phase, let number = call.connectionNumber,
-                    number == known.connectionNumber
-                else { return known.phase }
+            let arrival = delivery?.arrival ?? AnswerDelivery.nextArrival()
+            if delivery?.isLost == true,
+                let later = state.entries[digest]?.first(where: { $0.arrival > arrival }),
+                let run = later.run
+            {
+                return (nil, run)
             }
-            state.lastNumber += 1
-            let number = state.lastNumber
-            let attempt = Attempt {
-                do {
-                    let answer = try await work()
-                    self.settle(key, number, answer)
-                    return answer
-                } catch {
-                    self.settle(key, number, nil)
-                    throw error
-                }
+            if let index = state.entries[digest]?.firstIndex(where: \.isLeft),
+                var entry = state.entries[digest]?[index]
+            {
+                let run = entry.run ?? begin(entry.attempt, digest, work)
+                entry.run = run
+                entry.phase = .waited(delivery)
+                entry.arrival = arrival
+                state.entries[digest]?[index] = entry
+                return (entry.attempt.number, run)
             }
-            let phase = Phase.inProgress(attempt)
-            state.entries[key] = Entry(
-                number: number, connectionNumber: call.connectionNumber, phase: phase)
-            return phase
+            let place = state.freePlaces.popLast() ?? state.placeCount
+            state.placeCount = max(state.placeCount, place + 1)
+            let attempt = SendAttempt(place: place, number: .random(in: 1...UInt64.max))
+            file?.put(UnansweredSend(attempt: attempt, digest: digest))
+            let run = begin(attempt, digest, work)
+            state.entries[digest, default: []].append(
+                Entry(attempt: attempt, run: run, phase: .waited(delivery), arrival: arrival))
+            return (attempt.number, run)
         }
     }
 
-    private func settle(_ key: SHA256.Digest, _ number: UInt64, _ answer: GatewayAnswer?) {
-        state.withLock { state in
-            guard let answer, answer.status == 200 else {
-                state.entries[key] = nil
-                return
+    private func begin(
+        _ attempt: SendAttempt, _ digest: RequestDigest, _ work: @escaping Work
+    ) -> Run {
+        Run {
+            do {
+                let answer = try await work(attempt)
+                if answer.status != 200 { self.remove(digest, attempt.number) }
+                return answer
+            } catch {
+                self.remove(digest, attempt.number)
+                throw error
             }
-            state.entries[key]?.phase = .accepted(answer)
-            state.accepted.append(Accepted(key: key, number: number, until: now() + window))
+        }
+    }
+
+    private func end(_ digest: RequestDigest, _ number: UInt64, isWhole: Bool) {
+        guard !isWhole else { return remove(digest, number) }
+        state.withLock { state in
+            let index = state.entries[digest]?.firstIndex { $0.attempt.number == number }
+            guard let index else { return }
+            let until = now() + window
+            state.entries[digest]?[index].phase = .left(until: until)
+            state.left.append(Left(digest: digest, number: number, until: until))
             forget(&state)
         }
+    }
+
+    private func remove(_ digest: RequestDigest, _ number: UInt64) {
+        state.withLock { remove(digest, number, &$0) }
+    }
+
+    private func remove(_ digest: RequestDigest, _ number: UInt64, _ state: inout State) {
+        guard var entries = state.entries[digest],
+            let index = entries.firstIndex(where: { $0.attempt.number == number })
+        else { return }
+        let place = entries.remove(at: index).attempt.place
+        state.entries[digest] = entries.isEmpty ? nil : entries
+        file?.remove(place: place)
+        state.freePlaces.append(place)
     }
 
     private func forget(_ state: inout State) {
         let now = now()
-        while let first = state.accepted.first,
-            first.until <= now || state.accepted.count > entriesMax
-        {
-            state.accepted.removeFirst()
-            if state.entries[first.key]?.number == first.number { state.entries[first.key] = nil }
+        while let first = state.left.first, first.until <= now || state.left.count > entriesMax {
+            state.left.removeFirst()
+            let entry = state.entries[first.digest]?.first { $0.attempt.number == first.number }
+            // A caller may have come for the attempt, and have left as well.
+            guard case .left(let until)? = entry?.phase, until == first.until else { continue }
+            remove(first.digest, first.number, &state)
         }
-    }
-
-    /// Who sends what, where to. Parts say their length, so that none runs into the next.
-    private static func key(_ call: GatewayCall, _ caller: Caller) -> SHA256.Digest {
-        var hash = SHA256()
-        let parts: [[UInt8]] = [
-            Array(caller.projectID.utf8), Array(caller.keyID.utf8),
-            Array(call.path.joined(separator: "/").utf8), call.body,
-        ]
-        for part in parts {
-            withUnsafeBytes(of: UInt64(part.count).littleEndian) { hash.update(bufferPointer: $0) }
-            hash.update(data: part)
-        }
-        return hash.finalize()
     }
 }

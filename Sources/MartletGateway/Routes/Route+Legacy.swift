@@ -10,7 +10,6 @@ extension Route {
         Route(
             "fcm/send", .post, "fcm/send", access: .bearerOrKey, refusal: { $0.legacyAnswer }
         ) { (call, gateway) in
-            let project = try call.identified.projectID
             if let sender = call.header("project_id"), try !call.identified.isOf(sender) {
                 throw GatewayError(
                     .permissionDenied,
@@ -18,9 +17,7 @@ extension Route {
             }
             let request = try LegacyRequest(body: call.body)
             do {
-                return try await gateway.retries.answer(call) {
-                    request.answer(try await gateway.send(request.message, in: project))
-                }
+                return try await gateway.send(request.message, of: call) { request.answer($0) }
             } catch let error as MartletError {
                 return try request.answer(error)
             }

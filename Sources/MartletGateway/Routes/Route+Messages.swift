@@ -10,8 +10,7 @@ extension Route {
             (call, gateway) in
             let caller = try call.identified
             let request = try MessageRequest(body: call.body)
-            return try await gateway.retries.answer(call) {
-                let receipt = try await gateway.send(request.message, in: caller.projectID)
+            return try await gateway.send(request.message, of: call) { receipt in
                 // A dry run has no number, and SDKs want a name of the same form.
                 let name =
                     receipt.messageID ?? "projects/\(caller.projectID)/messages/fake_message_id"

@@ -6,19 +6,34 @@
 import Martlet
 
 extension Gateway {
-    /// Sends to the group of this key where no instance has the token.
+    /// Sends the message of a call once, also when the caller repeats the call (GW-8).
+    /// - Parameter answer: says the receipt in the interface's form.
     func send(
-        _ message: OutgoingMessage, in project: String
+        _ message: OutgoingMessage, of call: GatewayCall,
+        answer: @escaping @Sendable (SendReceipt) throws -> GatewayAnswer
+    ) async throws -> GatewayAnswer {
+        let project = try call.identified.projectID
+        guard !message.validateOnly else {
+            return try answer(try await send(message, as: nil, in: project))
+        }
+        return try await retries.answer(call) { attempt in
+            try answer(try await self.send(message, as: attempt, in: project))
+        }
+    }
+
+    /// Sends to the group of this key where no instance has the token.
+    private func send(
+        _ message: OutgoingMessage, as attempt: SendAttempt?, in project: String
     ) async throws(MartletError) -> SendReceipt {
         do throws(MartletError) {
-            return try await broker.send(message, in: project)
+            return try await broker.send(message, as: attempt, in: project)
         } catch {
             guard error.word == .unregistered, case .token(let key) = message.target,
                 try broker.group(key: key, in: project) != nil
             else { throw error }
             var message = message
             message.target = .group(key)
-            return try await broker.send(message, in: project)
+            return try await broker.send(message, as: attempt, in: project)
         }
     }
 }

@@ -77,7 +77,8 @@ public final class GatewayServer: Service {
         let requestTime = TimeAmount.seconds(Int64(configuration.requestSeconds))
         let idleTime = TimeAmount.seconds(Int64(configuration.idleSeconds))
         let stream = HTTP1Channel.Configuration(
-            additionalChannelHandlers: [SlowPeerHandler(requestTime)], idleTimeout: idleTime,
+            additionalChannelHandlers: [SlowPeerHandler(requestTime), AnswerWatchHandler()],
+            idleTimeout: idleTime,
             httpDecoderConfiguration: .init(
                 maxHeaderFieldSize: Limits.httpHeadBytesMax,
                 maxHeaderListSize: Limits.httpHeadBytesMax,

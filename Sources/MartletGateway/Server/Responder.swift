@@ -40,13 +40,13 @@ final class Responder: Sendable {
         defer { bodyBytes.subtract(held, ordering: .relaxed) }
         switch try await read(request, &held) {
         case .whole(let body):
-            let number = try await connectionNumber(channel)
-            let answer = await answer(request, body, number)
+            let delivery = request.method == .post ? try await delivery(on: channel) : nil
+            let answer = await answer(request, body, delivery)
             try await Self.write(answer, writer, isHeadOnly: request.method == .head)
         case .refused(let error):
             var answer = error.envelope
             // A stream of HTTP/2 must not say it: it ends by itself.
-            if !Self.isStream(channel) { answer.headers.append(("connection", "close")) }
+            if !channel.isStream { answer.headers.append(("connection", "close")) }
             gateway.metrics.answered("none", status: answer.status, after: .zero)
             try await Self.write(answer, writer)
             try await drain(request)
@@ -54,20 +54,17 @@ final class Responder: Sendable {
         }
     }
 
-    /// A stream of HTTP/2 belongs to a connection, which belongs to the server.
-    private static func isStream(_ channel: any Channel) -> Bool {
-        channel.parent?.parent != nil
-    }
-
-    private func connectionNumber(_ channel: any Channel) async throws -> UInt64? {
-        guard !Self.isStream(channel) else { return nil }
-        return try await channel.eventLoop.submit {
-            try channel.pipeline.syncOperations.handler(type: SlowPeerHandler.self).number
+    /// GW-8: the way of the answer that comes next on the channel.
+    private func delivery(on channel: any Channel) async throws -> AnswerDelivery {
+        try await channel.eventLoop.submit {
+            let handler = try channel.pipeline.syncOperations.handler(
+                type: AnswerWatchHandler.self)
+            return handler.watch(channel)
         }.get()
     }
 
     private func answer(
-        _ request: HummingbirdCore.Request, _ body: [UInt8], _ connectionNumber: UInt64?
+        _ request: HummingbirdCore.Request, _ body: [UInt8], _ delivery: AnswerDelivery?
     ) async -> GatewayAnswer {
         // Source: RFC 9110 §9.3.2.
         let asked = request.method == .head ? .get : request.method
@@ -86,7 +83,7 @@ final class Responder: Sendable {
                 .invalidArgument, "The path or query has a broken escape.", violations: []
             ).envelope
         }
-        call.connectionNumber = connectionNumber
+        call.delivery = delivery
         return await gateway.answer(call)
     }
 

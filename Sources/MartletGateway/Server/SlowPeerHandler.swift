@@ -5,7 +5,6 @@
 
 import NIOCore
 import NIOHTTPTypes
-import Synchronization
 
 /// Gives every request, and every answer, so much time on the network.
 final class SlowPeerHandler: ChannelDuplexHandler, RemovableChannelHandler {
@@ -14,10 +13,6 @@ final class SlowPeerHandler: ChannelDuplexHandler, RemovableChannelHandler {
     typealias OutboundIn = HTTPResponsePart
     typealias OutboundOut = HTTPResponsePart
 
-    private static let lastNumber = Atomic<UInt64>(0)
-
-    /// Of its channel in this process: the connection of HTTP/1.1, a stream of HTTP/2.
-    let number = lastNumber.add(1, ordering: .relaxed).newValue
     private let limit: TimeAmount
     private var reading: Scheduled<Void>?
     private var writing: Scheduled<Void>?

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// GW-8: tells whether two calls are the same: same caller, same path, same bytes. Rests on GatewayCall.
+
+import Crypto
+
+/// SHA-256 of a call.
+struct RequestDigest: Hashable, Sendable {
+    static let bytesCount = 32
+
+    let bytes: [UInt8]
+
+    /// - Parameter bytes: `bytesCount` bytes.
+    init(bytes: [UInt8]) { self.bytes = bytes }
+
+    /// Hashes who sends what, and where to. Parts say their length, so that none runs into the next.
+    init(of call: GatewayCall, by caller: Caller) {
+        var hash = SHA256()
+        let parts: [[UInt8]] = [
+            Array(caller.projectID.utf8), Array(caller.keyID.utf8),
+            Array(call.path.joined(separator: "/").utf8), call.body,
+        ]
+        for part in parts {
+            withUnsafeBytes(of: UInt64(part.count).littleEndian) { hash.update(bufferPointer: $0) }
+            hash.update(data: part)
+        }
+        bytes = Array(hash.finalize())
+    }
+}

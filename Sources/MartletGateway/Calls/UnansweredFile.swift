@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// GW-8 across a restart. The file has a row for each send that no caller has read the answer to: the
+// row is written before the broker hears of the send, and cleared when the answer was written whole to
+// the connection. After a kill -9 the rows that are left are the attempts that a caller may repeat; the
+// broker knows which of these it accepted, because it keeps the attempt in the message's transaction.
+//
+// The rows are never synced. The kernel keeps what a killed process has written, and after a crash of
+// the machine nobody knows which rows reached the disk: a row that should have been cleared would
+// swallow a new message. So a file of an earlier boot counts as empty.
+//
+// Two writes of 64 bytes into the page cache a send, about a microsecond each; the fsync of the send
+// takes a thousand times as long. Rests on POSIX files.
+
+import Glibc
+import Martlet
+
+/// A send that no caller has the answer to.
+struct UnansweredSend: Sendable {
+    var attempt: SendAttempt
+    var digest: RequestDigest
+}
+
+/// The sends of one gateway that no caller has the answer to, in a file that outlives the process.
+final class UnansweredFile: Sendable {
+    /// A row never crosses a page: a killed process leaves it whole or not at all.
+    private static let rowBytes = 64
+    /// Places past which a file is not read: 64 MiB.
+    private static let placesMax = 1 << 20
+    private static let magic = Array("MRTLUNA1".utf8)
+
+    private let descriptor: Int32
+    /// What the process before this one left.
+    let left: [UnansweredSend]
+
+    /// - Returns: nil where the file cannot be written, and where another gateway has it: two gateways
+    ///   on one broker do not share places. Such a gateway does not recognise repetitions of sends that
+    ///   were made before it began.
+    init?(in folder: String) {
+        guard let boot = Self.boot() else { return nil }
+        let path = folder + "/gateway.unanswered"
+        let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else { return nil }
+        let header = Self.row(Self.magic + boot)
+        guard flock(descriptor, LOCK_EX | LOCK_NB) == 0,
+            let left = Self.read(descriptor, header), Self.write(header, to: descriptor, row: 0)
+        else {
+            close(descriptor)
+            return nil
+        }
+        self.descriptor = descriptor
+        self.left = left
+    }
+
+    deinit { close(descriptor) }
+
+    /// A full disk does not refuse the send: without the row a repetition after a restart is sent again.
+    func put(_ send: UnansweredSend) {
+        let number = withUnsafeBytes(of: send.attempt.number.littleEndian) { Array($0) }
+        let row = Self.row(number + send.digest.bytes)
+        _ = Self.write(row, to: descriptor, row: Int(send.attempt.place) + 1)
+    }
+
+    func remove(place: UInt32) {
+        _ = Self.write(Self.row([]), to: descriptor, row: Int(place) + 1)
+    }
+
+    // MARK: Bytes
+
+    private static func row(_ bytes: [UInt8]) -> [UInt8] {
+        bytes + [UInt8](repeating: 0, count: rowBytes - bytes.count)
+    }
+
+    private static func write(_ row: [UInt8], to descriptor: Int32, row index: Int) -> Bool {
+        pwrite(descriptor, row, rowBytes, off_t(index * rowBytes)) == rowBytes
+    }
+
+    /// The rows of a file with this header; none of one with another header, which is emptied.
+    private static func read(_ descriptor: Int32, _ header: [UInt8]) -> [UnansweredSend]? {
+        var bytes = [UInt8](repeating: 0, count: rowBytes)
+        guard pread(descriptor, &bytes, rowBytes, 0) == rowBytes, bytes == header else {
+            return ftruncate(descriptor, 0) == 0 ? [] : nil
+        }
+        var left: [UnansweredSend] = []
+        for place in 0..<placesMax {
+            let count = pread(descriptor, &bytes, rowBytes, off_t((place + 1) * rowBytes))
+            guard count == rowBytes else { break }
+            let number = bytes.prefix(8).reversed().reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
+            guard number != 0 else { continue }
+            left.append(
+                UnansweredSend(
+                    attempt: SendAttempt(place: UInt32(place), number: number),
+                    digest: RequestDigest(bytes: Array(bytes[8..<(8 + RequestDigest.bytesCount)]))))
+        }
+        return left
+    }
+
+    /// Differs after every start of the machine. Source: random(4), `/proc/sys/kernel/random/boot_id`.
+    private static func boot() -> [UInt8]? {
+        let descriptor = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { return nil }
+        defer { close(descriptor) }
+        var bytes = [UInt8](repeating: 0, count: 36)
+        return Glibc.read(descriptor, &bytes, bytes.count) == bytes.count ? bytes : nil
+    }
+}

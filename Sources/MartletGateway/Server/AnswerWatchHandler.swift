@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// GW-8: sees what becomes of answers on a connection of HTTP/1.1 or a stream of HTTP/2. An answer counts
+// as written whole when the system, or the connection of the stream, took its last byte, unless the
+// caller had closed the connection before the answer began. A connection that is closed for writing
+// alone counts as closed: no SDK does that, and a caller that has gone looks the same. Rests on NIO.
+
+import HTTPTypes
+import NIOCore
+import NIOHTTPTypes
+
+/// Tells the deliveries of a channel's answers how they ended.
+final class AnswerWatchHandler: ChannelDuplexHandler, RemovableChannelHandler {
+    typealias InboundIn = HTTPRequestPart
+    typealias InboundOut = HTTPRequestPart
+    typealias OutboundIn = HTTPResponsePart
+    typealias OutboundOut = HTTPResponsePart
+
+    /// Of the answer that comes next. One request after the other is answered on a channel.
+    private var delivery: AnswerDelivery?
+    private var hasPeerLeft = false
+    /// Of the heads of requests that are not answered: requests may come before the answers to others.
+    private var arrivals: [UInt64] = []
+
+    /// The delivery of the answer to the request that is being answered on `channel`, whose event loop
+    /// calls this.
+    func watch(_ channel: any Channel) -> AnswerDelivery {
+        let watched = AnswerDelivery(arrival: arrivals.first ?? AnswerDelivery.nextArrival()) {
+            await Self.hasPeerLeft(channel)
+        }
+        if hasPeerLeft || !channel.isActive {
+            watched.end(isWhole: false)
+        } else {
+            delivery = watched
+        }
+        return watched
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        if case .head = unwrapInboundIn(data) { arrivals.append(AnswerDelivery.nextArrival()) }
+        context.fireChannelRead(data)
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        // The end of a request is one on a stream: there the caller goes on reading.
+        if case ChannelEvent.inputClosed = event, !context.channel.isStream { lose() }
+        context.fireUserInboundEventTriggered(event)
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        lose()
+        context.fireChannelInactive()
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) { lose() }
+
+    private func lose() {
+        hasPeerLeft = true
+        delivery?.end(isWhole: false)
+        delivery = nil
+    }
+
+    func write(
+        context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?
+    ) {
+        let part = unwrapOutboundIn(data)
+        if case .end = part, !arrivals.isEmpty { arrivals.removeFirst() }
+        guard let watched = delivery else { return context.write(data, promise: promise) }
+        switch part {
+        case .head(let head):
+            if head.status.kind != .informational {
+                Self.socketState(context.channel)?.assumeIsolated().whenComplete { state in
+                    if Self.isClosed(state) { self.lose() }
+                }
+            }
+            context.write(data, promise: promise)
+        case .body, .end:
+            // The responder writes the body in one part.
+            delivery = nil
+            let written = promise ?? context.eventLoop.makePromise()
+            written.futureResult.whenComplete { result in
+                if case .success = result {
+                    watched.end(isWhole: true)
+                } else {
+                    watched.end(isWhole: false)
+                }
+            }
+            context.write(data, promise: written)
+        }
+    }
+
+    // MARK: The socket
+
+    private static func hasPeerLeft(_ channel: any Channel) async -> Bool {
+        guard channel.isActive else { return true }
+        guard let state = socketState(channel) else { return false }
+        do { return isClosed(.success(try await state.get())) } catch {
+            return isClosed(.failure(error))
+        }
+    }
+
+    /// The beginning of TCP_INFO of the channel's connection; nil where there is no socket.
+    /// Source: tcp(7), linux/tcp.h: `tcpi_state` is the first byte, `TCP_INFO` is 11.
+    private static func socketState(_ channel: any Channel) -> EventLoopFuture<UInt32>? {
+        let connection = channel.isStream ? channel.parent : channel
+        return (connection as? any SocketOptionProvider)?
+            .unsafeGetSocketOption(level: .tcp, name: NIOBSDSocket.Option(rawValue: 11))
+    }
+
+    /// Whether the peer has closed a connection in this state. Source: linux/tcp.h, `TCP_ESTABLISHED`.
+    private static func isClosed(_ state: Result<UInt32, any Error>) -> Bool {
+        switch state {
+        case .success(let bytes): UInt8(truncatingIfNeeded: bytes.littleEndian) != 1
+        case .failure(let error): error as? ChannelError == .ioOnClosedChannel
+        }
+    }
+}
+
+@available(*, unavailable)
+extension AnswerWatchHandler: Sendable {}
+
+extension Channel {
+    /// A stream of HTTP/2 belongs to a connection, which belongs to the server.
+    var isStream: Bool { parent?.parent != nil }
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `martlet gateway` as a process: killed between a send and its answer, and out of descriptors. Rests on
+// Desk and HTTPClient.
+
+import Foundation
+import Glibc
+import Testing
+
+@Suite("The gateway's process", .serialized, .timeLimit(.minutes(5)))
+struct GatewayProcessTests {
+    private struct Ready: Decodable { var http: String }
+
+    /// The port of a gateway that is ready.
+    private func port(_ process: Process, _ desk: Desk) throws -> UInt16 {
+        let ready = try JSONDecoder().decode(Ready.self, from: Data(desk.firstLine(process).utf8))
+        return try #require(ready.http.split(separator: ":").last.flatMap { UInt16($0) })
+    }
+
+    private func newKey(_ desk: Desk) throws -> String {
+        struct Key: Decodable { var key: String }
+        #expect(try desk.run("project", "create", "tides").status == 0)
+        let made = try desk.run("key", "create", "--project", "tides", "--json")
+        return try JSONDecoder().decode(Key.self, from: Data(made.out.utf8)).key
+    }
+
+    @Test(
+        "GW-8 killed at any moment between a send and its answer: the repetition is no second message, and what follows an answer is"
+    )
+    func kills() throws {
+        let desk = try Desk()
+        defer { desk.remove() }
+        let key = try newKey(desk)
+        let arguments = [
+            "gateway", "--port", "0", "--http", "127.0.0.1:0", "--loops", "1", "--json",
+        ]
+        func number(_ answer: String) -> Int? {
+            guard let name = answer.firstMatch(of: #/messages\/(\d+)"/#) else { return nil }
+            return Int(name.output.1)
+        }
+        var (messageCount, unansweredCount, swallowedCount) = (0, 0, 0)
+        for round in 0..<25 {
+            let body = #"{"message":{"topic":"t","data":{"round":"\#(round)"}}}"#
+            let path = "/v1/projects/tides/messages:send"
+            let killed = try desk.start(arguments)
+            let first = try HTTPClient(port: try port(killed, desk))
+            first.send("POST", path, key: key, body)
+            usleep(UInt32.random(in: 0...6000))
+            kill(killed.processIdentifier, SIGKILL)
+            killed.waitUntilExit()
+            let isAnswered = (try? first.answer()).flatMap { number($0) } != nil
+            if !isAnswered { unansweredCount += 1 }
+
+            let next = try desk.start(arguments)
+            let nextPort = try port(next, desk)
+            func repeated() throws -> Int {
+                let client = try HTTPClient(port: nextPort)
+                client.send("POST", path, key: key, body)
+                return try #require(number(try client.answer()))
+            }
+            let second = try repeated()
+            // Nothing makes the answer's last byte and the note of it one step: a kill in the
+            // microseconds between them leaves an answered send that looks unanswered.
+            if isAnswered, second == messageCount + 1 {
+                swallowedCount += 1
+            } else {
+                #expect(second == messageCount + (isAnswered ? 2 : 1), "round \(round)")
+            }
+            #expect(try repeated() == second + 1, "round \(round)")
+            messageCount = second + 1
+            next.terminate()
+            #expect(desk.finish(next).status == 0)
+        }
+        #expect(unansweredCount > 0, "no kill came before an answer")
+        #expect(swallowedCount < 3)
+        #expect(try desk.run("check").status == 0)
+    }
+}
