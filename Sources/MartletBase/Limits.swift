@@ -67,8 +67,10 @@ public enum Limits {
 
     /// GRP-1: longest name of a group, in bytes.
     public static let groupNameBytesMax = 255
-    /// GRP-1: random bytes in a notification key (192 bits).
-    public static let groupKeyRandomBytes = 24
+    /// GRP-1: bytes in a notification key,
+    public static let groupKeyBytes = 24
+    /// and the random ones among them (128 bits).
+    public static let groupKeyRandomBytes = 16
     /// GRP-2: tokens in one request that changes a group; those that repeat count here.
     public static let tokensPerGroupRequestMax = 1000
     /// REG-3: groups that one instance is a member of: it leaves all of them in one transaction.

@@ -88,6 +88,30 @@ public struct GroupKey: Hashable, Sendable {
     /// `bytes` has 24 elements.
     public init(bytes: [UInt8]) { bits = Token(bytes: bytes) }
 
+    /// GRP-5: a key that can be told from a registration token also when its group has ended, without a
+    /// row for every group that there was. Sixteen bytes are random and eight are a checksum of these
+    /// and the project; whoever makes up a key with the right checksum has the key of no group.
+    /// - Parameter random: `Limits.groupKeyRandomBytes` of them.
+    public init(random: [UInt8], of project: ProjectNumber) {
+        self.init(bytes: random + Self.checksum(random, project))
+    }
+
+    /// Whether this was made as a key of the project.
+    public func isMade(for project: ProjectNumber) -> Bool {
+        let random = Array(bytes.prefix(Limits.groupKeyRandomBytes))
+        return bytes.dropFirst(random.count).elementsEqual(Self.checksum(random, project))
+    }
+
+    /// FNV-1a with 64 bits. Source: draft-eastlake-fnv.
+    private static func checksum(_ random: [UInt8], _ project: ProjectNumber) -> [UInt8] {
+        var hash: UInt64 = 0xCBF2_9CE4_8422_2325
+        let number = (0..<4).map { UInt8(truncatingIfNeeded: project.rawValue >> (8 * $0)) }
+        for byte in "group".utf8 + random + number {
+            hash = (hash ^ UInt64(byte)) &* 0x0000_0100_0000_01B3
+        }
+        return (0..<8).map { UInt8(truncatingIfNeeded: hash >> (8 * UInt64($0))) }
+    }
+
     /// - Throws: an error that says what a key looks like.
     public init(validating text: some StringProtocol) throws(MartletError) {
         guard let bits = Token(text: String(text)) else {

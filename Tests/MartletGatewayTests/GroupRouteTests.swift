@@ -102,6 +102,67 @@ struct GroupRouteTests {
         try await world.broker.close()
     }
 
+    @Test("GRP-5 a group whose last member has left answers 0 and 0, and v1 does not know it")
+    func ended() async throws {
+        let world = try await GatewayWorld.open()
+        let token = try await world.newToken()
+        let made = try await world.broker.createGroup(
+            named: "ada", tokens: [token], in: GatewayWorld.project)
+        try await world.broker.removeFromGroup(
+            named: "ada", key: made.key, tokens: [token], in: GatewayWorld.project)
+        let legacy = try await world.call(.post, "/fcm/send", #"{"to":"\#(made.key)"}"#)
+        #expect(legacy.status == 200)
+        #expect(legacy.json == (try json(#"{"success":0,"failure":0}"#)))
+        let first = try await world.call(
+            .post, "/v1/projects/tides/messages:send",
+            #"{"message":{"token":"\#(made.key)","data":{"a":"b"}}}"#)
+        #expect(first.status == 404)
+        // The key of another project's group is no key here.
+        _ = try await world.broker.createProject("moors")
+        let foreign = try await world.broker.register(app: "a.b", platform: .android, in: "moors")
+        let other = try await world.broker.createGroup(
+            named: "ada", tokens: [foreign.token], in: "moors")
+        let unknown = try await world.call(.post, "/fcm/send", #"{"to":"\#(other.key)"}"#)
+        #expect(unknown.json["failure"] == .integer(1))
+        try await world.broker.close()
+    }
+
+    @Test(
+        "GRP-5 GW-6 over v1 a message that no member gets is refused, and one that some get is not")
+    func noMember() async throws {
+        // The clock stands, so an empty bucket stays empty.
+        let now = Instant(millisecondsSince1970: 1_800_000_000_000)
+        let world = try await GatewayWorld.open {
+            $0.limits.deviceMessagesPerMinute = 60
+            $0.clock = { now }
+        }
+        let (busy, idle) = (try await world.newToken(), try await world.newToken())
+        for number in 0..<60 {
+            _ = try await world.broker.send(
+                OutgoingMessage(to: .token(busy), Message(data: ["n": "\(number)"])),
+                in: GatewayWorld.project)
+        }
+        let alone = try await world.broker.createGroup(
+            named: "alone", tokens: [busy], in: GatewayWorld.project)
+        let both = try await world.broker.createGroup(
+            named: "both", tokens: [busy, idle], in: GatewayWorld.project)
+        func send(_ key: String, _ fields: String = "") async throws -> (
+            status: Int, json: JSONValue
+        ) {
+            try await world.call(
+                .post, "/v1/projects/tides/messages:send",
+                #"{"message":{"token":"\#(key)","data":{"a":"b"}\#(fields)}}"#)
+        }
+        let refused = try await send(alone.key)
+        #expect(refused.status == 429)
+        #expect(refused.json["error"]?["status"] == .string("RESOURCE_EXHAUSTED"))
+        #expect(try await send(both.key).status == 200)
+        let other = try await send(
+            both.key, #","android":{"restricted_package_name":"other.app"}"#)
+        #expect(other.status == 400)
+        try await world.broker.close()
+    }
+
     @Test("GW-4 a token, several, a topic and a condition each have their answer")
     func answers() async throws {
         let world = try await GatewayWorld.open()

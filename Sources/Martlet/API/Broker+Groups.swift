@@ -17,7 +17,9 @@ extension Broker {
     ) async throws(MartletError) -> GroupDetails {
         let number = try number(of: project)
         let outcome = try await perform(
-            .createGroup(project: number, name: name, key: Credentials.groupKey(), tokens: tokens))
+            .createGroup(
+                project: number, name: name, key: Credentials.groupKey(of: number),
+                tokens: tokens))
         return try GroupDetails(outcome)
     }
 
@@ -69,6 +71,13 @@ extension Broker {
         let number = try number(of: project)
         guard let key = try? GroupKey(validating: key) else { return nil }
         return try ask { try Listing.group(key, in: number, $0) }.map { GroupDetails($0) }
+    }
+
+    /// Whether a text is the key of a group of the project, also of one that ended (GRP-4).
+    /// - Throws: `NOT_FOUND` for the project.
+    package func isGroupKey(_ text: String, in project: String) throws(MartletError) -> Bool {
+        let number = try number(of: project)
+        return (try? GroupKey(validating: text))?.isMade(for: number) ?? false
     }
 
     /// A project's groups in the order of their names.

@@ -173,7 +173,7 @@ extension Loop where Kernel: ~Copyable {
             let project = try connection.pointee.principal.senderProject()
             try ask(
                 .createGroup(
-                    project: project, name: frame.name, key: Credentials.groupKey(),
+                    project: project, name: frame.name, key: Credentials.groupKey(of: project),
                     tokens: frame.tokens), frame.correlation, connection)
         case .changeGroup(let frame):
             let project = try connection.pointee.principal.senderProject()

@@ -12,7 +12,9 @@ package enum Credentials {
     static func token() -> Token { Token(bytes: random(Limits.tokenRandomBytes)) }
 
     /// A group's (GRP-1).
-    static func groupKey() -> GroupKey { GroupKey(bytes: random(Limits.groupKeyRandomBytes)) }
+    static func groupKey(of project: ProjectNumber) -> GroupKey {
+        GroupKey(random: random(Limits.groupKeyRandomBytes), of: project)
+    }
 
     static func deviceKey() -> String { Base64URL.encode(random(Limits.deviceKeyRandomBytes)) }
 

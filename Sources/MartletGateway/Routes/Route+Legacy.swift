@@ -19,6 +19,9 @@ extension Route {
             do {
                 return try await gateway.send(request.message, of: call) { request.answer($0) }
             } catch let error as MartletError {
+                if try gateway.isOfEndedGroup(error, request.message, of: call) {
+                    return .json(.object(["success": .integer(0), "failure": .integer(0)]))
+                }
                 return try request.answer(error)
             }
         }

@@ -11,6 +11,7 @@ extension Route {
             let caller = try call.identified
             let request = try MessageRequest(body: call.body)
             return try await gateway.send(request.message, of: call) { receipt in
+                try receipt.requireMember()
                 // A dry run has no number, and SDKs want a name of the same form.
                 let name =
                     receipt.messageID ?? "projects/\(caller.projectID)/messages/fake_message_id"
@@ -18,4 +19,18 @@ extension Route {
             }
         }
     ]
+}
+
+extension SendReceipt {
+    /// GRP-5: v1 has no place for what became of a group's members one by one, so a message that no
+    /// member gets is refused as it would be of the first. Source: the original refuses (XMPP: nacks) a
+    /// message to a group only where all members failed.
+    fileprivate func requireMember() throws(MartletError) {
+        guard let tokens, tokens.successCount == 0, let failure = tokens.failures.first else {
+            return
+        }
+        throw MartletError(
+            failure.word, "The message is for no member of the group.",
+            field: failure.word == .invalidArgument ? "restricted_package_name" : "token")
+    }
 }

@@ -21,6 +21,17 @@ extension Gateway {
         }
     }
 
+    /// GRP-5: whether nobody got the message because its target is a group without members. Such a group
+    /// has ended (GRP-4), and only its key is left to tell.
+    func isOfEndedGroup(
+        _ error: MartletError, _ message: OutgoingMessage, of call: GatewayCall
+    ) throws -> Bool {
+        guard error.word == .unregistered, case .token(let key) = message.target else {
+            return false
+        }
+        return try broker.isGroupKey(key, in: try call.identified.projectID)
+    }
+
     /// Sends to the group of this key where no instance has the token.
     private func send(
         _ message: OutgoingMessage, as attempt: SendAttempt?, in project: String

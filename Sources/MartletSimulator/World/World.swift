@@ -183,7 +183,7 @@ final class World {
         switch (command, canary) {
         // The broker's own keys are random, and clients are told them.
         case (.createGroup(let project, let name, _, let tokens), _):
-            let bytes = (0..<Limits.groupKeyRandomBytes).map { _ in
+            let bytes = (0..<Limits.groupKeyBytes).map { _ in
                 UInt8(truncatingIfNeeded: random.next())
             }
             return .createGroup(

@@ -7,7 +7,7 @@ import MartletBase
 import MartletEngine
 
 extension Checker {
-    private static let groupKeyBytes = 4 + Limits.groupKeyRandomBytes
+    private static let groupKeyBytes = 4 + Limits.groupKeyBytes
 
     mutating func checkGroups() throws(StorageError) {
         try checkGroupRecords()
@@ -49,7 +49,7 @@ extension Checker {
     private mutating func checkGroupNames() throws(StorageError) {
         let sizes = 5...(4 + Limits.groupNameBytesMax)
         try forEachRow(of: .groupNames, keyBytes: sizes) { (it, entry) throws(StorageError) in
-            guard entry.value.count == Limits.groupKeyRandomBytes else {
+            guard entry.value.count == Limits.groupKeyBytes else {
                 it.note(.damagedRecord, "groupNames: a value of \(entry.value.count) bytes")
                 return
             }

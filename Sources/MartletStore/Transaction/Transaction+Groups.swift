@@ -53,7 +53,7 @@ extension Transaction {
         named key: UnsafeRawBufferPointer, in project: ProjectNumber
     ) throws(StorageError) -> Group? {
         var reader = RecordReader(key, of: .groupNames)
-        let bytes = try reader.bytes(Limits.groupKeyRandomBytes)
+        let bytes = try reader.bytes(Limits.groupKeyBytes)
         return try group(GroupKey(bytes: Array(bytes)), in: project)
     }
 
@@ -64,7 +64,7 @@ extension Transaction {
         let bytes = try keys(.instanceGroups, under: prefix).map {
             Array($0.bytes.dropFirst(prefix.count))
         }
-        guard bytes.allSatisfy({ $0.count == Limits.groupKeyRandomBytes }) else {
+        guard bytes.allSatisfy({ $0.count == Limits.groupKeyBytes }) else {
             throw StorageError(
                 operation: "read instanceGroups", code: 0,
                 text: "a key has another size; run 'martlet check'", isFull: false)
