@@ -23,6 +23,12 @@ struct DiscoveryDocument {
         func body(camel: Bool, suffix: String = "") -> String {
             var names = path.map { camel ? $0 : snakeCase($0) }
             names[names.count - 1] += suffix
+            var value = value
+            // Texts to fill in do not stand alone.
+            if let name = names.last, name.lowercased().hasSuffix("args") {
+                let key = name.dropLast(4) + (camel ? "Key" : "key")
+                value += ",\"\(key)\":\"t\""
+            }
             let inner = names.reversed().reduce(value) { "{\"\($1)\":\($0)}" }
             let isTarget = ["token", "fid", "topic", "condition"].contains(path[1...].first ?? "")
             guard path[0] == "message", !isTarget || !suffix.isEmpty else {

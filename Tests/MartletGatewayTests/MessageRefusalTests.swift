@@ -26,6 +26,24 @@ private let refusals: [(String, String, String, String?)] = [
         "Invalid value at 'message.data[1].value' (TYPE_STRING), null", "message.data[1].value"
     ),
     (
+        "texts for a title that is not named",
+        #""android":{"notification":{"title_loc_args":["a"]}}"#,
+        "title_loc_args needs title_loc_key, the text that they go into.",
+        "message.android.notification.title_loc_args"
+    ),
+    (
+        "texts for a body that is not named",
+        #""android":{"notification":{"titleLocKey":"k","bodyLocArgs":["a"]}}"#,
+        "body_loc_args needs body_loc_key, the text that they go into.",
+        "message.android.notification.body_loc_args"
+    ),
+    (
+        "texts for an alert that is not named",
+        #""apns":{"payload":{"aps":{"alert":{"loc-key":"k","title-loc-args":["a"]}}}}"#,
+        "title-loc-args needs title-loc-key, the text that they go into.",
+        "message.apns.payload.aps.alert.title-loc-args"
+    ),
+    (
         "an unknown field", #""notificaton":{}"#,
         #"Invalid JSON payload received. Unknown name "notificaton" at 'message': Cannot find field."#,
         "message"

@@ -103,9 +103,7 @@ private let androidNotification = [
     Case("sound", #""s""#, "option sound=s"), Case("tag", #""t""#, "option tag=t"),
     Case("click_action", #""OPEN""#, "option click_action=OPEN"),
     Case("body_loc_key", #""bk""#, "option body_loc_key=bk"),
-    Case("body_loc_args", #"["a","b"]"#, #"option body_loc_args=["a","b"]"#),
     Case("title_loc_key", #""tk""#, "option title_loc_key=tk"),
-    Case("title_loc_args", #"["a"]"#, #"option title_loc_args=["a"]"#),
     Case("channel_id", #""c""#, "option channel_id=c"),
     Case("ticker", #""tick""#, "option ticker=tick"),
     Case("sticky", "true", "option sticky=true"),
@@ -159,7 +157,9 @@ private let apple = [
     Case("payload/aps/alert/subtitle", #""S""#, "subtitle S"),
     Case("payload/aps/alert/body", #""B""#, "body B"),
     Case("payload/aps/alert/loc-key", #""lk""#, #"aps alert={"loc-key":"lk"}"#),
-    Case("payload/aps/alert/loc-args", #"["a"]"#, #"aps alert={"loc-args":["a"]}"#),
+    Case(
+        "payload/aps/alert", #"{"loc-args":["a"],"loc-key":"lk"}"#,
+        #"aps alert={"loc-args":["a"],"loc-key":"lk"}"#),
     Case("payload/aps/alert/launch-image", #""i""#, #"aps alert={"launch-image":"i"}"#),
     Case("payload/aps/badge", "3", "badge 3"), Case("payload/aps/badge", "0", "badge 0"),
     Case("payload/aps/sound", #""default""#, "sound default"),
@@ -210,8 +210,19 @@ extension Case {
     }
 }
 
+/// Texts to fill in do not stand alone.
+private let localized = [
+    Case(
+        "notification", #"{"body_loc_key":"k","body_loc_args":["a","b"]}"#,
+        #"option body_loc_args=["a","b"]"#),
+    Case(
+        "notification", #"{"titleLocKey":"k","titleLocArgs":["a"]}"#,
+        #"option title_loc_args=["a"]"#),
+]
+
 private let cases =
-    common
+    common + localized.map { $0.under("android", .android) }
+    + localized.map { $0.under("android_v2/remote_notification", .android) }
     + (android + androidNotification.map { $0.under("notification", .android) })
     .map { $0.under("android", .android) }
     + (android.filter { $0.path != "priority" } + secondAndroid)

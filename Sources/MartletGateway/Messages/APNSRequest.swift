@@ -81,7 +81,7 @@ extension Message.APNS {
             case ("alert", .string(let text)): notification = .init(body: text)
             case ("alert", .object):
                 var alert = try field.members()
-                rest[name] = take(alert: alert.rest())
+                rest[name] = try take(alert: alert.rest())
             case ("badge", .integer(let number)) where UInt32(exactly: number) != nil:
                 payload.badge = UInt32(exactly: number)
             case ("sound", .string(let text)): payload.sound = text
@@ -106,7 +106,7 @@ extension Message.APNS {
     /// What of an alert is no title, subtitle or body; nil if it has nothing else.
     private mutating func take(
         alert members: [(name: String, field: RequestField)]
-    ) -> JSONValue? {
+    ) throws(GatewayError) -> JSONValue? {
         var rest: [String: JSONValue] = [:]
         var shown = Message.Notification()
         for (name, field) in members {
@@ -119,6 +119,11 @@ extension Message.APNS {
             }
         }
         if shown != .init() { notification = shown }
+        for (name, field) in members where name.hasSuffix("loc-args") {
+            let key = name.dropLast("args".count) + "key"
+            guard field.value == .array([]) || field.value == .null || rest[String(key)] != nil
+            else { throw field.refusal("\(name) needs \(key), the text that they go into.") }
+        }
         return rest.isEmpty ? nil : .object(rest)
     }
 }

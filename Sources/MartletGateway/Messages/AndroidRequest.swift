@@ -91,6 +91,13 @@ extension Message.Android {
             guard let field = try fields.take(name) else { continue }
             options.append(.init(key: name, value: try read(field)))
         }
+        for part in ["title", "body"] {
+            let texts = options.first { $0.key == part + "_loc_args" }?.value ?? "[]"
+            guard texts == "[]" || options.contains(where: { $0.key == part + "_loc_key" }) else {
+                throw RequestField(value: .null, path: "\(fields.path).\(part)_loc_args")
+                    .refusal("\(part)_loc_args needs \(part)_loc_key, the text that they go into.")
+            }
+        }
     }
 
     private typealias Reader = @Sendable (RequestField) throws(GatewayError) -> String
