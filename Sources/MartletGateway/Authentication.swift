@@ -14,9 +14,10 @@ extension Gateway {
             throw GatewayError(.unauthenticated, GatewayError.noCredential)
         }
         let credential: Substring
+        let isKey = header.prefix(4).lowercased() == "key="
         if header.prefix(7).lowercased() == "bearer " {
             credential = header.dropFirst(7)
-        } else if allowsKey, header.prefix(4).lowercased() == "key=" {
+        } else if allowsKey, isKey {
             credential = header.dropFirst(4)
         } else {
             throw GatewayError(.unauthenticated, GatewayError.noCredential)
@@ -29,6 +30,7 @@ extension Gateway {
                 keyID: sender.keyID)
         } catch {
             guard error.word == .unauthenticated else { throw GatewayError(error) }
+            refusedLogins.refused(isKey ? "server key" : "bearer token", from: call.peer)
             throw GatewayError(
                 .unauthenticated, GatewayError.badCredential, cause: error)
         }

@@ -13,6 +13,7 @@ public final class Gateway: Sendable {
     public let configuration: GatewayConfiguration
     let metrics: GatewayMetrics
     let retries: RetryTable
+    let refusedLogins: RefusedLogins
     /// Tests ask it before anything else is done for a caller.
     private let fault: (@Sendable (GatewayCall) -> GatewayError?)?
     private let requestsInProgress = Atomic<Int>(0)
@@ -32,6 +33,7 @@ public final class Gateway: Sendable {
         self.fault = fault
         retries = RetryTable(
             window: .seconds(Int64(configuration.retrySeconds)), folder: broker.folder)
+        refusedLogins = RefusedLogins(configuration.logger)
         metrics = GatewayMetrics(other: configuration.metrics)
     }
 

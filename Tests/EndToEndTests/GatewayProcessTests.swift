@@ -75,4 +75,53 @@ struct GatewayProcessTests {
         #expect(swallowedCount < 3)
         #expect(try desk.run("check").status == 0)
     }
+
+    @Test(
+        "OPS-5 out of descriptors the gateway rests instead of asking on and on, and goes on when there are some"
+    )
+    func descriptors() throws {
+        let desk = try Desk()
+        defer { desk.remove() }
+        #expect(try desk.run("project", "create", "tides").status == 0)
+        let process = Process()
+        process.executableURL = URL(filePath: "/bin/sh")
+        process.arguments = [
+            "-c",
+            "ulimit -n 96 && exec \"$0\" gateway --port 0 --http 127.0.0.1:0 --json --loops 1",
+            Desk.executable.path,
+        ]
+        process.currentDirectoryURL = desk.folder
+        process.standardOutput = Pipe()
+        process.standardError = Pipe()
+        process.standardInput = FileHandle.nullDevice
+        try process.run()
+        let port = try port(process, desk)
+        var held = try (0..<120).map { _ in try HTTPClient(port: port) }
+        usleep(300_000)
+        let before = try cpuTicks(process)
+        usleep(2_000_000)
+        let spent = try cpuTicks(process) - before
+        // Of 200 ticks of a hundredth of a second that a core has in this time.
+        #expect(spent < 60, "\(spent) ticks")
+        withExtendedLifetime(held) {}
+        held.removeAll()
+        let late = try HTTPClient(port: port)
+        late.send("GET", "/healthz")
+        #expect(try late.answer().contains(" 200 "))
+        process.terminate()
+        let end = desk.finish(process)
+        #expect(end.status == 0)
+        let told = end.err.split(separator: "\n").filter {
+            $0.contains("no HTTP connection can be accepted for now")
+        }
+        #expect(told.count == 1, "\(end.err)")
+    }
+
+    /// Source: proc(5), `utime` and `stime` behind the name in parentheses.
+    private func cpuTicks(_ process: Process) throws -> Int {
+        let text = try String(
+            contentsOfFile: "/proc/\(process.processIdentifier)/stat", encoding: .utf8)
+        let fields = (text.split(separator: ")").last ?? "").split(separator: " ")
+        return try #require(Int(fields[11])) + #require(Int(fields[12]))
+    }
 }

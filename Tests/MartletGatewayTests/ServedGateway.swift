@@ -201,15 +201,18 @@ final class HTTPPeer {
 
     deinit { close(descriptor) }
 
-    func write(_ text: String) {
+    /// - Returns: false if the connection has ended.
+    @discardableResult
+    func write(_ text: String) -> Bool {
         var rest = Array(text.utf8)[...]
         while !rest.isEmpty {
             let count = rest.withUnsafeBytes {
                 send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
             }
-            guard count > 0 else { return }
+            guard count > 0 else { return false }
             rest = rest.dropFirst(count)
         }
+        return true
     }
 
     /// A whole request.

@@ -4,6 +4,7 @@
 // gateway that is full, and its end. Rests on MartletGateway.
 
 import Foundation
+import Logging
 import Martlet
 import MartletClient
 import MartletGateway
@@ -149,6 +150,71 @@ extension OverHTTP {
                 let other = try served.peer()
                 other.request("GET", "/healthz")
                 #expect(try other.answer().status == 200)
+            }
+        }
+
+        @Test(
+            "OPS-5 a head that comes slowly has a request's time, on a new connection or a later request"
+        )
+        func slowHeads() async throws {
+            try await ServedGateway.run({ $0.requestSeconds = 1 }) { served in
+                for isLater in [false, true] {
+                    let peer = try served.peer()
+                    if isLater {
+                        peer.request("GET", "/healthz")
+                        #expect(try peer.answer().status == 200)
+                        // An idle connection is not a slow request.
+                        try await Task.sleep(for: .milliseconds(1500))
+                        peer.request("GET", "/healthz")
+                        #expect(try peer.answer().status == 200)
+                    }
+                    let began = ContinuousClock.now
+                    peer.write("GET /healthz HTTP/1.1\r\nX-Slow: ")
+                    // A peer that is disconnected notices by its second write at the latest.
+                    while ContinuousClock.now - began < .seconds(15), peer.write("x") {
+                        try await Task.sleep(for: .milliseconds(100))
+                    }
+                    #expect(ContinuousClock.now - began < .seconds(15))
+                }
+            }
+        }
+
+        @Test("REG-10 refused credentials leave one line a second, without the credential")
+        func refusedLogins() async throws {
+            let lines = LogLines()
+            try await ServedGateway.run({ $0.logger = lines.logger }) { served in
+                let peer = try served.peer()
+                let secret = "AAAA.\(String(repeating: "s", count: 43))"
+                for number in 0..<20 {
+                    let isKey = number % 2 == 0
+                    peer.request(
+                        "POST", isKey ? "/fcm/send" : Self.send,
+                        headers: [("Authorization", (isKey ? "key=" : "Bearer ") + secret)], "{}")
+                    #expect(try peer.answer().status == 401)
+                }
+                let told = lines.all.filter { $0.contains("a credential was refused") }
+                #expect((1...3).contains(told.count), "\(told)")
+                #expect(told.first?.contains("server key") == true)
+                #expect(told.first?.contains("127.0.0.1") == true)
+                #expect(!lines.all.joined().contains("ssss"))
+            }
+        }
+
+        @Test("EMB-2 a gateway that is cancelled while many connect ends, and the process lives")
+        func cancelledAmidConnects() async throws {
+            try await TestFolder.withBroker { broker in
+                for _ in 0..<20 {
+                    var configuration = GatewayConfiguration()
+                    configuration.address.port = 0
+                    configuration.logger.logLevel = .critical
+                    let server = try GatewayServer(Gateway(broker, configuration))
+                    let running = Task { try await server.run() }
+                    let port = try await server.port()
+                    let peers = try (0..<100).map { _ in try HTTPPeer(port: port) }
+                    running.cancel()
+                    try? await running.value
+                    for peer in peers { try peer.end() }
+                }
             }
         }
 

@@ -50,15 +50,12 @@ extension OverHTTP {
         }
 
         @Test(
-            "GW-1 over TLS a client has HTTP/2 or HTTP/1.1, as it likes", arguments: ["2", "1.1"])
+            "GW-1 GW-8 over TLS a client has HTTP/2 or HTTP/1.1, as it likes, and two equal sends are two",
+            arguments: ["2", "1.1"])
         func versions(version: String) async throws {
             let folder = TestFolder()
             let files = try await Self.certificate(in: folder)
-            try await ServedGateway.run({
-                $0.certificate = files
-                // The second is no repetition of the first.
-                $0.retrySeconds = 0
-            }) { served in
+            try await ServedGateway.run({ $0.certificate = files }) { served in
                 let format = "\n%{http_version} %{http_code} %{num_connects}\n"
                 let url = "https://localhost:\(served.port)/v1/projects/tides/messages:send"
                 let printed = try await Self.run(
@@ -95,6 +92,57 @@ extension OverHTTP {
                 #expect(printed.hasSuffix("\n413\n"))
                 #expect(printed.contains("INVALID_ARGUMENT"))
             }
+        }
+
+        /// Runs a scenario of `http2_peer.py` against a gateway whose requests have two seconds.
+        private static func peer(
+            _ scenario: String, _ arguments: (ServedGateway) -> JSONValue
+        ) async throws -> JSONValue {
+            let folder = TestFolder()
+            let files = try await certificate(in: folder)
+            var result = JSONValue.null
+            try await ServedGateway.run({
+                $0.certificate = files
+                $0.requestSeconds = 2
+            }) { served in
+                let printed = try await run(
+                    "/usr/bin/python3",
+                    [
+                        PythonClients.script("http2_peer.py"), "\(served.port)", files.chain,
+                        scenario, arguments(served).text,
+                    ])
+                result = try json(printed.trimmingCharacters(in: .newlines))
+            }
+            return result
+        }
+
+        @Test("GW-8 over HTTP/2 a stream that is reset and repeated is one message, and others are")
+        func reset() async throws {
+            let names = try await Self.peer("reset") { served in
+                .object([
+                    "key": .string(served.serverKey),
+                    "path": .string("/v1/projects/tides/messages:send"),
+                    "body": .string(#"{"message":{"topic":"t","data":{"a":"b"}}}"#),
+                ])
+            }
+            let expected = (1...3).map { JSONValue.string("projects/tides/messages/\($0)") }
+            guard case .array(let list) = names else {
+                Issue.record("no names: \(names)")
+                return
+            }
+            #expect(list.first == expected.first && Set(list) == Set(expected))
+        }
+
+        @Test("OPS-5 a flood of WINDOW_UPDATE over HTTP/2 ends the connection")
+        func flood() async throws {
+            let told = try await Self.peer("flood") { _ in .object(["count": .integer(5000)]) }
+            #expect(told["ended"] == .bool(true), "\(told)")
+        }
+
+        @Test("OPS-5 a frame of HTTP/2 that comes slowly ends the connection in a request's time")
+        func drip() async throws {
+            let told = try await Self.peer("drip") { _ in .object(["seconds": .integer(15)]) }
+            #expect(told["ended"] == .bool(true), "\(told)")
         }
 
         @Test("OPS-5 plain text where TLS is spoken ends the connection")

@@ -40,6 +40,17 @@ public final class Broker: Sendable {
     public let port: UInt16?
     /// The data folder, for what lies beside the store.
     package var folder: String { configuration.folder }
+    /// REG-5: tells commands on this machine where the gateway of this broker exchanges assertions for
+    /// tokens; nil: nowhere any more.
+    package func tellGateway(_ tokenURL: String?) {
+        guard let tokenURL else { return DataFolder.removeTokenURL(in: folder) }
+        do { try DataFolder.writeTokenURL(tokenURL, in: folder) } catch {
+            DataFolder.removeTokenURL(in: folder)
+            configuration.logger.error(
+                "commands on this machine do not find the gateway by its folder",
+                metadata: ["error": "\(error)"])
+        }
+    }
     /// What administrators authenticate with on the wire; also in `admin.key` in the data folder.
     public let administratorKey: String
 

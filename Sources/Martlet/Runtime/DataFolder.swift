@@ -50,6 +50,12 @@ enum DataFolder {
         try write("\(host) \(port)", to: folder + "/serve.address")
     }
 
+    static func writeTokenURL(_ url: String, in folder: String) throws {
+        try write(url, to: folder + "/http.address")
+    }
+
+    static func removeTokenURL(in folder: String) { unlink(folder + "/http.address") }
+
     static func removeAddress(in folder: String) { unlink(folder + "/serve.address") }
 
     static func read(_ path: String) -> String? {

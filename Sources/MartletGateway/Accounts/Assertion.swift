@@ -72,6 +72,9 @@ struct OAuthError: Error {
         self.status = status
     }
 
+    /// Whether what was presented is refused, and not how the request was written.
+    var isOfCredential: Bool { word == "invalid_grant" }
+
     static func invalidGrant(_ description: String) -> OAuthError {
         OAuthError("invalid_grant", description)
     }

@@ -20,6 +20,8 @@ public struct GatewayCall: Sendable {
     /// Names in lower case, in their order.
     public var headers: [(name: String, value: String)]
     public var body: [UInt8]
+    /// The address of whoever calls, for the log.
+    public var peer: String?
     /// GW-8: the way of the answer to the caller. nil: the caller has the answer when `Gateway.answer`
     /// returns it.
     package var delivery: AnswerDelivery?

@@ -18,6 +18,9 @@ extension Route {
             do {
                 return try await gateway.exchange(call)
             } catch let error as OAuthError {
+                if error.isOfCredential {
+                    gateway.refusedLogins.refused("assertion", from: call.peer)
+                }
                 return error.answer
             }
         }
@@ -129,15 +132,28 @@ extension Gateway {
     private var audiences: Set<String> {
         var result: Set<String> = [Assertion.wellKnownAudience]
         result.formUnion(configuration.tokenURLs)
-        let scheme = configuration.certificate == nil ? "http" : "https"
         let host = configuration.address.host
         let hosts =
             host == "127.0.0.1" || host == "localhost" ? ["127.0.0.1", "localhost"] : [host]
-        for host in hosts {
-            let name = host.contains(":") ? "[\(host)]" : host
-            result.insert("\(scheme)://\(name):\(port.load(ordering: .relaxed))/token")
-        }
+        for host in hosts { result.insert(tokenURL(at: host)) }
         return result
+    }
+
+    /// The address of `/token` as SDKs reach it: what the configuration says first, else where the
+    /// gateway listens, from this machine if that is every address.
+    var tokenURL: String {
+        if let told = configuration.tokenURLs.first { return told }
+        return switch configuration.address.host {
+        case "0.0.0.0": tokenURL(at: "127.0.0.1")
+        case "::": tokenURL(at: "::1")
+        case let host: tokenURL(at: host)
+        }
+    }
+
+    private func tokenURL(at host: String) -> String {
+        let scheme = configuration.certificate == nil ? "http" : "https"
+        let name = host.contains(":") ? "[\(host)]" : host
+        return "\(scheme)://\(name):\(port.load(ordering: .relaxed))/token"
     }
 }
 

@@ -45,6 +45,8 @@ public final class GatewayServer: Service {
                 onServerRunning: { channel in
                     let port = channel.localAddress?.port ?? 0
                     gateway.port.store(port, ordering: .relaxed)
+                    await Self.pauseAccepting(channel, configuration.logger)
+                    gateway.broker.tellGateway(gateway.tokenURL)
                     bound.succeed(UInt16(port))
                 })
         } catch {
@@ -58,6 +60,7 @@ public final class GatewayServer: Service {
 
     /// Serves. Returns when it was told to end and every request is answered.
     public func run() async throws {
+        defer { gateway.broker.tellGateway(nil) }
         do {
             try await server.run()
             bound.fail(CancellationError())
@@ -70,6 +73,14 @@ public final class GatewayServer: Service {
     /// The port, when it is served.
     /// - Throws: why it cannot be.
     public func port() async throws -> UInt16 { try await bound.futureResult.get() }
+
+    /// A channel that is closed already accepts nothing.
+    private static func pauseAccepting(_ channel: any Channel, _ logger: Logger) async {
+        try? await channel.eventLoop.submit {
+            try channel.pipeline.syncOperations.addHandler(
+                AcceptPauseHandler(logger), position: .first)
+        }.get()
+    }
 
     private static func builder(
         _ configuration: GatewayConfiguration
@@ -85,7 +96,11 @@ public final class GatewayServer: Service {
                 maxHeaderFieldCount: Limits.httpHeaderFieldsMax))
         guard let certificate = configuration.certificate else {
             try requireLoopback(configuration)
-            return .http1(configuration: stream)
+            return HTTPServerBuilder { responder in
+                GuardedChannel(
+                    HTTP1Channel(responder: responder, configuration: stream),
+                    handshakeLimit: nil, requestLimit: requestTime)
+            }
         }
         let tls = try tlsConfiguration(certificate)
         let connection = HTTP2ChannelConfiguration(
@@ -93,10 +108,11 @@ public final class GatewayServer: Service {
             gracefulCloseTimeout: .seconds(configuration.requestSeconds),
             streamConfiguration: stream)
         return HTTPServerBuilder { responder in
-            HandshakeGuardedChannel(
+            GuardedChannel(
                 try HTTP2UpgradeChannel(
                     tlsConfiguration: tls, configuration: connection, responder: responder),
-                limit: .seconds(Int64(Limits.httpHandshakeSeconds)))
+                handshakeLimit: .seconds(Int64(Limits.httpHandshakeSeconds)),
+                requestLimit: requestTime)
         }
     }
 

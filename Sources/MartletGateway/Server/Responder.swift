@@ -41,7 +41,8 @@ final class Responder: Sendable {
         switch try await read(request, &held) {
         case .whole(let body):
             let delivery = request.method == .post ? try await delivery(on: channel) : nil
-            let answer = await answer(request, body, delivery)
+            let answer = await answer(
+                request, body, delivery, from: channel.remoteAddress?.ipAddress)
             try await Self.write(answer, writer, isHeadOnly: request.method == .head)
         case .refused(let error):
             var answer = error.envelope
@@ -64,7 +65,8 @@ final class Responder: Sendable {
     }
 
     private func answer(
-        _ request: HummingbirdCore.Request, _ body: [UInt8], _ delivery: AnswerDelivery?
+        _ request: HummingbirdCore.Request, _ body: [UInt8], _ delivery: AnswerDelivery?,
+        from peer: String?
     ) async -> GatewayAnswer {
         // Source: RFC 9110 §9.3.2.
         let asked = request.method == .head ? .get : request.method
@@ -84,6 +86,7 @@ final class Responder: Sendable {
             ).envelope
         }
         call.delivery = delivery
+        call.peer = peer
         return await gateway.answer(call)
     }
 

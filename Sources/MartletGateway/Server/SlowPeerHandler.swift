@@ -19,9 +19,14 @@ final class SlowPeerHandler: ChannelDuplexHandler, RemovableChannelHandler {
 
     init(_ limit: TimeAmount) { self.limit = limit }
 
+    /// Bytes have come on the channel's connection: unless a request is being read, one begins.
+    func bytesCame(on channel: any Channel) {
+        if reading == nil { reading = deadline(channel) }
+    }
+
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         switch unwrapInboundIn(data) {
-        case .head: if reading == nil { reading = deadline(context) }
+        case .head: if reading == nil { reading = deadline(context.channel) }
         case .body: break
         case .end:
             reading?.cancel()
@@ -37,7 +42,7 @@ final class SlowPeerHandler: ChannelDuplexHandler, RemovableChannelHandler {
             return context.write(data, promise: promise)
         }
         let written = promise ?? context.eventLoop.makePromise()
-        let own = deadline(context)
+        let own = deadline(context.channel)
         writing?.cancel()
         writing = own
         written.futureResult.assumeIsolated().whenComplete { _ in own.cancel() }
@@ -49,9 +54,8 @@ final class SlowPeerHandler: ChannelDuplexHandler, RemovableChannelHandler {
         writing?.cancel()
     }
 
-    private func deadline(_ context: ChannelHandlerContext) -> Scheduled<Void> {
-        let channel = context.channel
-        return context.eventLoop.scheduleTask(in: limit) { channel.close(promise: nil) }
+    private func deadline(_ channel: any Channel) -> Scheduled<Void> {
+        channel.eventLoop.scheduleTask(in: limit) { channel.close(promise: nil) }
     }
 }
 

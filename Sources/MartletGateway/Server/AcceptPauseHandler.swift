@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// OPS-5: out of descriptors the listening socket stays readable, and an event loop that goes on asking
+// takes a whole core from everybody else. Accepting rests for a moment instead; connections wait in the
+// system's queue meanwhile. Rests on NIO.
+
+import Glibc
+import Logging
+import NIOCore
+
+/// Pauses accepting when the system has no room for a connection.
+final class AcceptPauseHandler: ChannelDuplexHandler {
+    typealias InboundIn = Channel
+    typealias InboundOut = Channel
+    typealias OutboundIn = Never
+    typealias OutboundOut = Never
+
+    /// Five attempts a second cost nothing that can be measured.
+    private static let pause = TimeAmount.milliseconds(200)
+    /// Between two lines in the log.
+    private static let silence = Duration.seconds(60)
+
+    private let logger: Logger
+    private var isPaused = false
+    private var lastTold: ContinuousClock.Instant?
+
+    init(_ logger: Logger) { self.logger = logger }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        guard let fault = error as? IOError else { return context.fireErrorCaught(error) }
+        switch fault.errnoCode {
+        case ECONNABORTED:
+            // The peer has gone while it waited. Handed on, the error would end the server.
+            break
+        case EMFILE, ENFILE, ENOBUFS, ENOMEM: pause(context, fault)
+        default: context.fireErrorCaught(error)
+        }
+    }
+
+    /// Whoever asks for connections meanwhile gets them when the pause is over.
+    func read(context: ChannelHandlerContext) {
+        if !isPaused { context.read() }
+    }
+
+    private func pause(_ context: ChannelHandlerContext, _ fault: IOError) {
+        let now = ContinuousClock.now
+        if lastTold.map({ $0 + Self.silence <= now }) ?? true {
+            lastTold = now
+            logger.error(
+                "no HTTP connection can be accepted for now; raise the limit of descriptors",
+                metadata: ["error": "\(String(cString: strerror(fault.errnoCode)))"])
+        }
+        guard !isPaused else { return }
+        isPaused = true
+        let channel = context.channel
+        // Only this makes the event loop forget the socket; not to ask for connections does not.
+        setAutoRead(false, channel)
+        context.eventLoop.assumeIsolated().scheduleTask(in: Self.pause) {
+            self.isPaused = false
+            self.setAutoRead(true, channel)
+        }
+    }
+
+    private func setAutoRead(_ isOn: Bool, _ channel: any Channel) {
+        try? channel.syncOptions?.setOption(.autoRead, value: isOn)
+    }
+}
+
+@available(*, unavailable)
+extension AcceptPauseHandler: Sendable {}

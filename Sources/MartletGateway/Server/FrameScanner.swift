@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// OPS-5: what a peer's bytes of HTTP/2 are, as far as a bound needs it. The HTTP/2 library bounds every
+// kind of frame that costs work and brings none, but for WINDOW_UPDATE; and no limit of time looks at a
+// frame, or a block of header fields, that does not end. Decides, and does nothing. Rests on nothing.
+
+/// Reads the heads of frames. Source: RFC 9113 §4.1, §6.2, §6.9, §6.10.
+package struct FrameScanner {
+    /// What a client of HTTP/2 sends first.
+    package static let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8)
+
+    /// WINDOW_UPDATE frames that are free, as many as the library allows of PING and SETTINGS,
+    package static let updatesFree = 200
+    /// in so long a time.
+    package static let updatesWindow = Duration.seconds(30)
+    /// Further ones for a request: clients say two for each DATA frame of an answer.
+    package static let updatesPerRequest = 8
+    /// Bytes of answers for which a further one is allowed: the smallest that libraries say one for.
+    static let bytesPerUpdate = 512
+
+    private enum FrameType {
+        static let headers: UInt8 = 1
+        static let windowUpdate: UInt8 = 8
+        static let continuation: UInt8 = 9
+    }
+    private static let endHeaders: UInt8 = 4
+    private static let headBytes = 9
+
+    private var head: [UInt8] = []
+    private var payloadBytesLeft = 0
+    private var isInHeaderBlock = false
+    private var updatesSeen = 0
+    private var updatesAllowed = updatesFree
+    private var bytesWritten = 0
+    private var windowBegan: ContinuousClock.Instant
+
+    /// Rises with every frame or block of header fields that begins.
+    package private(set) var begunCount = 0
+
+    package init(now: ContinuousClock.Instant) { windowBegan = now }
+
+    /// A frame or a block of header fields has begun and has not ended.
+    package var isInside: Bool { !head.isEmpty || payloadBytesLeft > 0 || isInHeaderBlock }
+
+    /// Answers earn updates: a client that reads much says so often.
+    package mutating func write(bytesCount: Int) { bytesWritten += bytesCount }
+
+    /// - Returns: false if the peer says WINDOW_UPDATE more often than reading answers explains.
+    package mutating func read(_ bytes: some Collection<UInt8>, now: ContinuousClock.Instant)
+        -> Bool
+    {
+        if windowBegan + Self.updatesWindow <= now {
+            windowBegan = now
+            (updatesSeen, updatesAllowed, bytesWritten) = (0, Self.updatesFree, 0)
+        }
+        var rest = bytes[...]
+        while !rest.isEmpty {
+            if payloadBytesLeft > 0 {
+                let count = min(payloadBytesLeft, rest.count)
+                payloadBytesLeft -= count
+                rest = rest.dropFirst(count)
+                continue
+            }
+            if head.isEmpty, !isInHeaderBlock { begunCount += 1 }
+            let count = Self.headBytes - head.count
+            head += rest.prefix(count)
+            rest = rest.dropFirst(count)
+            if head.count == Self.headBytes { takeHead() }
+        }
+        return updatesSeen <= updatesAllowed + bytesWritten / Self.bytesPerUpdate
+    }
+
+    private mutating func takeHead() {
+        payloadBytesLeft = Int(head[0]) << 16 | Int(head[1]) << 8 | Int(head[2])
+        let isLast = head[4] & Self.endHeaders != 0
+        switch head[3] {
+        case FrameType.headers:
+            updatesAllowed += Self.updatesPerRequest
+            isInHeaderBlock = !isLast
+        case FrameType.continuation: isInHeaderBlock = !isLast
+        case FrameType.windowUpdate: updatesSeen += 1
+        default: break
+        }
+        head = []
+    }
+}

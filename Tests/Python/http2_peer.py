@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A client of HTTP/2 that does what no library does.
+
+    http2_peer.py PORT CERTIFICATE SCENARIO [JSON]
+
+runs one of the functions below and prints what it returns as one line of JSON."""
+
+import json
+import socket
+import ssl
+import struct
+import sys
+import time
+
+HEADERS, RST_STREAM, SETTINGS, WINDOW_UPDATE, DATA = 1, 3, 4, 8, 0
+END_STREAM, END_HEADERS = 1, 4
+
+
+def connect(port, certificate):
+    context = ssl.create_default_context(cafile=certificate)
+    context.set_alpn_protocols(["h2"])
+    connection = context.wrap_socket(
+        socket.create_connection(("localhost", port), timeout=30), server_hostname="localhost")
+    connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(SETTINGS, 0, 0, b""))
+    return connection
+
+
+def frame(kind, flags, stream, payload):
+    return struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(
+        ">I", stream) + payload
+
+
+def fields(pairs):
+    """Literal fields that are not indexed, without Huffman codes (RFC 7541, 6.2.2)."""
+    block = b""
+    for name, value in pairs:
+        for text in (name, value):
+            if text is name:
+                block += b"\x00"
+            count = len(text)
+            block += bytes([count]) if count < 127 else bytes([127, count - 127])
+            block += text.encode()
+    return block
+
+
+def post(stream, path, key, body):
+    block = fields([
+        (":method", "POST"), (":scheme", "https"), (":path", path), (":authority", "localhost"),
+        ("authorization", "Bearer " + key), ("content-length", str(len(body)))])
+    return (frame(HEADERS, END_HEADERS, stream, block)
+            + frame(DATA, END_STREAM, stream, body.encode()))
+
+
+def has_ended(connection):
+    """Whether the server has closed its side: TLS tells before the socket does."""
+    connection.settimeout(0)
+    try:
+        while connection.recv(65536):
+            pass
+        return True
+    except ssl.SSLWantReadError:
+        return False
+    except OSError:
+        return True
+    finally:
+        connection.settimeout(30)
+
+
+def answers(connection, streams):
+    """The bodies of the answers on these streams."""
+    bodies, ended, arrived = {stream: b"" for stream in streams}, set(), b""
+    while ended < set(streams):
+        while len(arrived) < 9 or len(arrived) < 9 + int.from_bytes(arrived[:3], "big"):
+            piece = connection.recv(65536)
+            if not piece:
+                raise SystemExit("the connection ended")
+            arrived += piece
+        length, kind, flags = int.from_bytes(arrived[:3], "big"), arrived[3], arrived[4]
+        stream, payload = int.from_bytes(arrived[5:9], "big"), arrived[9:9 + length]
+        arrived = arrived[9 + length:]
+        if stream in bodies and kind == DATA:
+            bodies[stream] += payload
+        if stream in bodies and kind in (DATA, HEADERS) and flags & END_STREAM:
+            ended.add(stream)
+    return [json.loads(bodies[stream])["name"] for stream in streams]
+
+
+# Scenarios
+
+
+def flood(port, certificate, count):
+    """How many WINDOW_UPDATE frames the server takes, and whether it ends the connection."""
+    connection = connect(port, certificate)
+    for number in range(count):
+        try:
+            connection.sendall(frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", 1)))
+        except OSError:
+            return {"ended": True, "sent": number}
+        if number % 50 == 49 and has_ended(connection):
+            return {"ended": True, "sent": number}
+    return {"ended": False, "sent": count}
+
+
+def drip(port, certificate, seconds):
+    """How long the server waits for a frame that does not end."""
+    connection = connect(port, certificate)
+    began = time.monotonic()
+    piece = frame(HEADERS, 0, 1, b"\x00" * 1000)
+    for number in range(int(seconds * 10)):
+        try:
+            connection.sendall(piece[number:number + 1])
+        except OSError:
+            return {"ended": True, "seconds": time.monotonic() - began}
+        time.sleep(0.1)
+    return {"ended": False, "seconds": time.monotonic() - began}
+
+
+def reset(port, certificate, key, path, body):
+    """Gives a stream up at once and repeats the request, then means two more."""
+    connection = connect(port, certificate)
+    connection.sendall(
+        post(1, path, key, body) + frame(RST_STREAM, 0, 1, struct.pack(">I", 8)))
+    connection.sendall(post(3, path, key, body))
+    first = answers(connection, [3])
+    connection.sendall(post(5, path, key, body) + post(7, path, key, body))
+    return first + answers(connection, [5, 7])
+
+
+def main():
+    port, certificate, scenario = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+    print(json.dumps(globals()[scenario](port, certificate, **json.loads(sys.argv[4]))))
+
+
+if __name__ == "__main__":
+    main()
