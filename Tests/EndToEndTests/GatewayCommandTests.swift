@@ -55,7 +55,9 @@ struct GatewayCommandTests {
         #expect(try desk.run("check").status == 0)
     }
 
-    @Test("GW-5 the gateway serves HTTP until a signal, and plain HTTP for this machine alone")
+    @Test(
+        "GW-5 REG-5 the gateway serves HTTP until a signal, plain HTTP for this machine alone, and service accounts are written for it"
+    )
     func gateway() throws {
         let desk = try Desk()
         defer { desk.remove() }
@@ -66,6 +68,19 @@ struct GatewayCommandTests {
         struct Ready: Decodable { var http: String }
         let ready = try JSONDecoder().decode(Ready.self, from: Data(desk.firstLine(gateway).utf8))
         #expect(ready.http.hasPrefix("http://127.0.0.1:"))
+        let made = try desk.run("service-account", "create", "tides", "--output", "account.json")
+        #expect(made.status == 0 && made.out.isEmpty, "\(made.err)")
+        let path = desk.folder.appending(path: "account.json").path
+        let file = try JSONDecoder().decode(
+            File.self, from: Data(contentsOf: URL(filePath: path)))
+        #expect(file.tokenURI == ready.http + "/token")
+        let mode = try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions]
+        #expect(mode as? Int == 0o600)
+        let again = try desk.run("service-account", "create", "tides", "--output", "account.json")
+        #expect(again.status == 1 && again.err.contains("ALREADY_EXISTS"))
+        // No key was made that nobody has.
+        let listed = try desk.run("service-account", "list", "tides", "--json")
+        #expect(listed.out.components(separatedBy: "keyID").count == 2)
         gateway.terminate()
         #expect(desk.finish(gateway).status == 0)
     }

@@ -97,6 +97,9 @@ struct DataFolderAccess {
         }
     }
 
+    /// Where the gateway of the folder exchanges assertions for tokens; nil if none serves.
+    var tokenURI: String? { read("http.address") }
+
     private func address() -> (host: String, port: Int, key: String)? {
         guard let line = read("serve.address"), let key = read("admin.key"), !key.isEmpty else {
             return nil

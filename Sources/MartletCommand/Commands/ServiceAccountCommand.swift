@@ -18,8 +18,9 @@ struct ServiceAccountCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Create a key, and print the JSON file that SDKs are given.",
             discussion: """
-                The file is printed on standard output this once: redirect it, and keep it secret. \
-                SDKs exchange what it holds for access tokens at the gateway's /token.
+                The file is printed on standard output this once, or written with --output so that only \
+                its owner can read it. Keep it secret. SDKs exchange what it holds for access tokens at \
+                the gateway's /token.
                 """)
 
         @Argument(help: "The project.")
@@ -28,18 +29,37 @@ struct ServiceAccountCommand: AsyncParsableCommand {
         @Option(help: "What people call it.")
         var name = "default"
 
-        @Option(help: "The address of the gateway's /token, as SDKs reach it.")
-        var tokenURI = "http://127.0.0.1:8080/token"
+        @Option(
+            help: ArgumentHelp(
+                "The address of the gateway's /token, as SDKs reach it (default: where the gateway of "
+                    + "this data folder serves, else \(Self.usualTokenURI)).", valueName: "url"))
+        var tokenURI: String?
+
+        @Option(
+            name: .customLong("output"),
+            help: ArgumentHelp(
+                "Write the JSON to a new file that its owner alone can read.", valueName: "file"))
+        var path: String?
+
+        private static let usualTokenURI = "http://127.0.0.1:\(Limits.httpPort)/token"
 
         @OptionGroup var folder: FolderOptions
         @OptionGroup var output: OutputOptions
 
         func perform() async throws {
-            let file = try ServiceAccountFile(projectID: project, tokenURI: tokenURI)
+            let file = try ServiceAccountFile(
+                projectID: project,
+                tokenURI: tokenURI ?? folder.access.tokenURI ?? Self.usualTokenURI)
+            // Before there is a key that nobody has.
+            let destination = try path.map { try SecretFile(creating: $0) }
             let access = try await folder.access.administrator()
             try await access.createServiceAccount(file, named: name)
             try await access.close()
-            Terminal.print(file.json)
+            if let destination {
+                try destination.write(file.json + "\n")
+            } else {
+                Terminal.print(file.json)
+            }
             Terminal.printError(
                 "Key \(file.keyID) of project \(project). It is not shown again; keep it secret.")
         }

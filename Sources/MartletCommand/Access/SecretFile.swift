@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A file for a secret: its owner alone can read it, from its first byte on. Rests on POSIX files.
+
+import Glibc
+import Martlet
+
+/// A new file that is written once.
+struct SecretFile: ~Copyable {
+    private let path: String
+    private let descriptor: Int32
+
+    /// - Throws: `ALREADY_EXISTS`; `INVALID_ARGUMENT` where no file can be made. A file that is there is
+    ///   left alone: it may hold another secret, and others may have it open.
+    init(creating path: String) throws(MartletError) {
+        self.path = path
+        descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else {
+            throw MartletError(
+                errno == EEXIST ? .alreadyExists : .invalidArgument,
+                "'\(path)' cannot be made: \(String(cString: strerror(errno))).", field: "output")
+        }
+    }
+
+    deinit { close(descriptor) }
+
+    func write(_ text: String) throws(MartletError) {
+        let bytes = Array(text.utf8)
+        guard Glibc.write(descriptor, bytes, bytes.count) == bytes.count, fsync(descriptor) == 0
+        else {
+            throw MartletError(
+                .internal, "'\(path)' cannot be written: \(String(cString: strerror(errno))).")
+        }
+    }
+}
