@@ -135,7 +135,7 @@ struct RetryTests {
         let sends = sends
         let gate = Gate()
         let hasLeft = Atomic(false)
-        let delivery = AnswerDelivery { hasLeft.load(ordering: .relaxed) }
+        let delivery = AnswerDelivery { .init(hasPeerLeft: hasLeft.load(ordering: .relaxed)) }
         let first = Task {
             try await table.answer(call(delivery: delivery)) { _ in
                 await gate.pass()
@@ -172,7 +172,15 @@ struct RetryTests {
         gate.open()
         #expect(try await [repeated, late].map(text) == ["1", "1"])
         second.end(isWhole: true)
+        // Later still: the repetition is answered. What came after it is no attempt of before.
+        sends.advance(seconds: 5)
+        for (age, number) in [(5, "1"), (4, "2")] {
+            let delivery = AnswerDelivery { .init(hasPeerLeft: true, age: .seconds(age)) }
+            let answer = try await table.answer(call(delivery: delivery)) { _ in sends.send() }
+            #expect(text(answer) == number)
+        }
         #expect(try await send(table, isWhole: true) == "2")
+        #expect(try await send(table, isWhole: true) == "3")
     }
 
     @Test("GW-8 of several equal sends as many are repeated as were left")

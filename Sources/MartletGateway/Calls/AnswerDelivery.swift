@@ -14,27 +14,25 @@ package final class AnswerDelivery: Sendable {
         case ended(isWhole: Bool)
     }
 
-    /// Rises with every call: which of two calls came first.
-    let arrival: UInt64
-    private let state = Mutex(State.pending(observer: nil))
-    private let peerHasLeft: @Sendable () async -> Bool
+    /// What the system knows of a caller's connection.
+    package struct Connection: Sendable {
+        /// The caller has closed the connection, which the event loop may not have seen yet.
+        var hasPeerLeft: Bool
+        /// How long ago the last bytes of the request came, which the event loop may have read late.
+        var age: Duration
 
-    /// - Parameters:
-    ///   - arrival: `nextArrival` when the head of the request came.
-    ///   - peerHasLeft: asks the system, which knows earlier than the event loop, whether the caller has
-    ///     closed the connection.
-    package init(
-        arrival: UInt64 = nextArrival(),
-        peerHasLeft: @escaping @Sendable () async -> Bool = { false }
-    ) {
-        self.arrival = arrival
-        self.peerHasLeft = peerHasLeft
+        package init(hasPeerLeft: Bool = false, age: Duration = .zero) {
+            self.hasPeerLeft = hasPeerLeft
+            self.age = age
+        }
     }
 
-    private static let lastArrival = Atomic<UInt64>(0)
+    private let state = Mutex(State.pending(observer: nil))
+    private let connection: @Sendable () async -> Connection
 
-    package static func nextArrival() -> UInt64 {
-        lastArrival.add(1, ordering: .relaxed).newValue
+    /// - Parameter connection: asks the system.
+    package init(connection: @escaping @Sendable () async -> Connection = { Connection() }) {
+        self.connection = connection
     }
 
     /// Whether the connection ended before the answer was written whole.
@@ -55,8 +53,12 @@ package final class AnswerDelivery: Sendable {
     }
 
     /// Ends the delivery if the caller has closed the connection.
-    package func endIfPeerHasLeft() async {
-        if await peerHasLeft() { end(isWhole: false) }
+    /// - Returns: how long ago the request came.
+    @discardableResult
+    package func look() async -> Duration {
+        let connection = await connection()
+        if connection.hasPeerLeft { end(isWhole: false) }
+        return connection.age
     }
 
     /// Calls `observer` once, at the end. Has one observer.

@@ -15,8 +15,8 @@
 // is asked of the system first, because the event loop of the other connection may not have looked yet.
 //
 // The caller of an attempt may be gone before the attempt begins, and threads are not fair: the repetition
-// may overtake the attempt. Calls are numbered as their heads come, and an attempt whose caller has left
-// joins an equal one that came later.
+// may overtake the attempt, and even be answered before the attempt begins. A call whose caller has left joins
+// an equal one that began after the call's bytes came to the system.
 //
 // What was refused is not kept: its repetition is a new attempt. Left attempts are kept for a window,
 // in memory, bounded; the file beside it (UnansweredFile) lets the next process know them.
@@ -42,8 +42,8 @@ package final class RetryTable: Sendable {
         /// nil: the process before this one made the attempt.
         var run: Run?
         var phase: Phase
-        /// Of the latest caller that waits or waited for it.
-        var arrival: UInt64
+        /// When the latest caller that waits or waited for it was served.
+        var began: ContinuousClock.Instant
 
         var isLeft: Bool { if case .left = phase { true } else { false } }
     }
@@ -54,10 +54,20 @@ package final class RetryTable: Sendable {
         var until: ContinuousClock.Instant
     }
 
+    /// What was answered a moment ago, for calls that it has overtaken.
+    private struct Answered {
+        var digest: RequestDigest
+        var began: ContinuousClock.Instant
+        var run: Run
+    }
+
     private struct State {
         var entries: [RequestDigest: [Entry]] = [:]
         /// In the order of their ends; all are kept equally long. Has those too that a caller came for.
         var left: ArraySlice<Left> = []
+        var answered: [RequestDigest: Answered] = [:]
+        /// In the order in which they were answered.
+        var answeredInOrder: ArraySlice<Answered> = []
         var freePlaces: [UInt32] = []
         var placeCount: UInt32 = 0
     }
@@ -65,6 +75,12 @@ package final class RetryTable: Sendable {
     /// Connections of equal attempts that are asked for before a call is sent: an attempt that is left
     /// without the event loop's knowledge is among the oldest.
     private static let askedMax = 16
+
+    /// How long a call may lie unread while its repetition is answered. Longer than an event loop was seen
+    /// to be late on a machine with four busy threads a core.
+    private static let lateness = Duration.seconds(10)
+    /// The system's notes of when bytes came are as coarse as its clock ticks.
+    private static let coarseness = Duration.milliseconds(10)
 
     private let window: Duration
     private let entriesMax: Int
@@ -89,7 +105,7 @@ package final class RetryTable: Sendable {
             state.freePlaces += state.placeCount..<send.attempt.place
             state.placeCount = send.attempt.place + 1
             let entry = Entry(
-                attempt: send.attempt, phase: .left(until: now() + window), arrival: 0)
+                attempt: send.attempt, phase: .left(until: now() + window), began: now())
             state.entries[send.digest, default: []].append(entry)
             state.left.append(
                 Left(digest: send.digest, number: send.attempt.number, until: now() + window))
@@ -104,12 +120,12 @@ package final class RetryTable: Sendable {
     ) async throws -> GatewayAnswer {
         guard window > .zero, let caller = call.caller else { return try await work(nil) }
         let digest = RequestDigest(of: call, by: caller)
-        let others = waited(digest)
-        if !others.isEmpty {
-            for delivery in others { await delivery.endIfPeerHasLeft() }
-            await call.delivery?.endIfPeerHasLeft()
+        var came = now()
+        if let others = equal(digest) {
+            for delivery in others { await delivery.look() }
+            if let age = await call.delivery?.look() { came = now() - age }
         }
-        let (number, run) = take(digest, call.delivery, work)
+        let (number, run) = take(digest, call.delivery, came: came, work)
         guard let number else { return try await run.value }
         guard let delivery = call.delivery else {
             // Nobody watches this answer's way, so the caller has it when this returns.
@@ -120,9 +136,12 @@ package final class RetryTable: Sendable {
         return try await run.value
     }
 
-    private func waited(_ digest: RequestDigest) -> [AnswerDelivery] {
+    /// The deliveries of equal attempts in progress; nil if there is no equal attempt, and was none.
+    private func equal(_ digest: RequestDigest) -> [AnswerDelivery]? {
         state.withLock { state in
-            state.entries[digest, default: []].prefix(Self.askedMax).compactMap { entry in
+            let entries = state.entries[digest, default: []]
+            guard !entries.isEmpty || state.answered[digest] != nil else { return nil }
+            return entries.prefix(Self.askedMax).compactMap { entry in
                 if case .waited(let delivery) = entry.phase { delivery } else { nil }
             }
         }
@@ -131,16 +150,17 @@ package final class RetryTable: Sendable {
     /// The oldest attempt that is left, or a new one.
     /// - Returns: no number where the call is another caller's attempt already.
     private func take(
-        _ digest: RequestDigest, _ delivery: AnswerDelivery?, _ work: @escaping Work
+        _ digest: RequestDigest, _ delivery: AnswerDelivery?, came: ContinuousClock.Instant,
+        _ work: @escaping Work
     ) -> (number: UInt64?, Run) {
         state.withLock { state in
             forget(&state)
-            let arrival = delivery?.arrival ?? AnswerDelivery.nextArrival()
-            if delivery?.isLost == true,
-                let later = state.entries[digest]?.first(where: { $0.arrival > arrival }),
-                let run = later.run
-            {
-                return (nil, run)
+            let now = now()
+            if delivery?.isLost == true {
+                let isLater = { came <= $0 + Self.coarseness }
+                let later = state.entries[digest]?.first { !$0.isLeft && isLater($0.began) }?.run
+                let answered = state.answered[digest].flatMap { isLater($0.began) ? $0.run : nil }
+                if let run = later ?? answered { return (nil, run) }
             }
             if let index = state.entries[digest]?.firstIndex(where: \.isLeft),
                 var entry = state.entries[digest]?[index]
@@ -148,7 +168,7 @@ package final class RetryTable: Sendable {
                 let run = entry.run ?? begin(entry.attempt, digest, work)
                 entry.run = run
                 entry.phase = .waited(delivery)
-                entry.arrival = arrival
+                entry.began = now
                 state.entries[digest]?[index] = entry
                 return (entry.attempt.number, run)
             }
@@ -158,7 +178,7 @@ package final class RetryTable: Sendable {
             file?.put(UnansweredSend(attempt: attempt, digest: digest))
             let run = begin(attempt, digest, work)
             state.entries[digest, default: []].append(
-                Entry(attempt: attempt, run: run, phase: .waited(delivery), arrival: arrival))
+                Entry(attempt: attempt, run: run, phase: .waited(delivery), began: now))
             return (attempt.number, run)
         }
     }
@@ -179,10 +199,17 @@ package final class RetryTable: Sendable {
     }
 
     private func end(_ digest: RequestDigest, _ number: UInt64, isWhole: Bool) {
-        guard !isWhole else { return remove(digest, number) }
         state.withLock { state in
             let index = state.entries[digest]?.firstIndex { $0.attempt.number == number }
-            guard let index else { return }
+            guard let index, let entry = state.entries[digest]?[index] else { return }
+            guard !isWhole else {
+                if let run = entry.run {
+                    let answered = Answered(digest: digest, began: entry.began, run: run)
+                    state.answered[digest] = answered
+                    state.answeredInOrder.append(answered)
+                }
+                return remove(digest, number, &state)
+            }
             let until = now() + window
             state.entries[digest]?[index].phase = .left(until: until)
             state.left.append(Left(digest: digest, number: number, until: until))
@@ -206,6 +233,14 @@ package final class RetryTable: Sendable {
 
     private func forget(_ state: inout State) {
         let now = now()
+        while let first = state.answeredInOrder.first,
+            first.began + Self.lateness <= now || state.answeredInOrder.count > entriesMax
+        {
+            state.answeredInOrder.removeFirst()
+            if state.answered[first.digest]?.began == first.began {
+                state.answered[first.digest] = nil
+            }
+        }
         while let first = state.left.first, first.until <= now || state.left.count > entriesMax {
             state.left.removeFirst()
             let entry = state.entries[first.digest]?.first { $0.attempt.number == first.number }
