@@ -20,6 +20,8 @@ public struct Engine: ~Copyable {
     let limits: MailboxLimits
     /// Of each transaction.
     public var acknowledgingBounds = AcknowledgingBounds.alone
+    /// OPS-12: the disk has no room for anything new. Only what frees room is taken, and what is due waits.
+    public var isShortOfRoom = false
     /// QUO-1.
     var rates: DeviceRates
     /// QUO-2.
@@ -62,6 +64,7 @@ public struct Engine: ~Copyable {
         goesOn: () -> Bool = { true }
     ) throws(StorageError) -> Outcome {
         forget(command)
+        if isShortOfRoom, command.takesRoom { return .refused(.noRoom) }
         return switch command {
         case .createProject(let id, let senderID, let conditionTopicsMax):
             try createProject(
@@ -191,7 +194,32 @@ public struct Engine: ~Copyable {
     }
 }
 
+extension Command {
+    /// Whether it keeps something new. What frees room, and what a connection needs to be served, does not.
+    fileprivate var takesRoom: Bool {
+        switch self {
+        case .createProject, .changeProject, .createKey, .createServiceAccount, .register,
+            .createGroup, .send, .rotate, .receipt, .upstream, .touch:
+            true
+        case .changeTopics(_, _, let change, _, _): change == .subscribe
+        case .changeTopic(_, _, let change, _, _): change == .subscribe
+        case .changeGroup(_, _, _, let change, _): change == .add
+        default: false
+        }
+    }
+}
+
 extension MartletError {
+    /// OPS-12.
+    static var noRoom: MartletError {
+        MartletError(
+            .unavailable,
+            """
+            The disk is full but for what is kept for deletions: nothing new is taken. Make room on \
+            it, or have devices take what waits for them.
+            """, retryDelayMilliseconds: 5000)
+    }
+
     static func noProject(_ id: String) -> MartletError {
         MartletError(
             .notFound, "There is no such project; create it with 'martlet project create'.",

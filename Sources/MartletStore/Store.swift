@@ -60,13 +60,17 @@ package struct StoreFaults: Sendable {
     package var beforeRead: @Sendable () -> StorageError?
     /// Everything of the transaction was written but its end.
     package var beforeCommit: @Sendable () -> StorageError?
+    /// Whether the disk has no more room; nil: the real one is asked.
+    package var hasNoRoom: (@Sendable () -> Bool)?
 
     package init(
         beforeRead: @escaping @Sendable () -> StorageError?,
-        beforeCommit: @escaping @Sendable () -> StorageError?
+        beforeCommit: @escaping @Sendable () -> StorageError?,
+        hasNoRoom: (@Sendable () -> Bool)? = nil
     ) {
         self.beforeRead = beforeRead
         self.beforeCommit = beforeCommit
+        self.hasNoRoom = hasNoRoom
     }
 }
 
@@ -82,7 +86,8 @@ public final class Store: Sendable {
     public init(_ configuration: StoreConfiguration) throws {
         environment = try Environment(
             folder: configuration.folder, mapBytes: configuration.mapBytes,
-            durability: configuration.durability, purpose: configuration.purpose)
+            durability: configuration.durability, purpose: configuration.purpose,
+            hasNoRoom: configuration.faults?.hasNoRoom)
         faults = configuration.faults
         reportsPerProjectMax = configuration.reportsPerProjectMax
     }
@@ -132,6 +137,9 @@ public final class Store: Sendable {
 
     /// Waits for open transactions and gives the folder free; what begins later is refused.
     public func close() { environment.close() }
+
+    /// OPS-12: whether the disk has too little room for anything new. What frees room is taken all the same.
+    public var isShortOfRoom: Bool { environment.isShortOfRoom }
 
     /// Bytes of address space, and bytes of file in use.
     public var size: (map: Int, used: Int) { environment.size }

@@ -219,7 +219,7 @@ struct AdmissionTests {
                 case .refused(let error) = try bench.apply(
                     .changeProject(id: "tides", conditionTopicsMax: count))
             else { throw Surprise("\(count) topics") }
-            #expect(error.word == .invalidArgument && error.field == "topics per condition")
+            #expect(error.word == .invalidArgument && error.field == "topics_per_condition")
         }
         _ = try bench.apply(.changeProject(id: "tides", conditionTopicsMax: 64))
         _ = try bench.apply(.changeProject(id: "tides", weight: 2))

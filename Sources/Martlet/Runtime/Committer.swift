@@ -285,6 +285,7 @@ final class Committer: Sendable {
     ) -> Committed {
         let now = clock()
         let ownCount = batch.count
+        noteRoom(&engine)
         do throws(StorageError) {
             var isAgain = false
             let done = try store.write { (transaction) throws(StorageError) in
@@ -338,6 +339,19 @@ final class Committer: Sendable {
                 .unavailable, "The store cannot take this now (\(error)).",
                 retryDelayMilliseconds: 1000)
             return Committed(outcomes: [.refused(refusal)])
+        }
+    }
+
+    /// OPS-12: an engine that may keep nothing new refuses what would.
+    private func noteRoom(_ engine: inout Engine) {
+        let isShort = store.isShortOfRoom
+        guard isShort != engine.isShortOfRoom else { return }
+        engine.isShortOfRoom = isShort
+        if isShort {
+            logger.error(
+                "the disk is full but for what is kept for deletions: nothing new is taken")
+        } else {
+            logger.notice("the disk has room again")
         }
     }
 

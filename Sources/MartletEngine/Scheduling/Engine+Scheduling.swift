@@ -57,6 +57,7 @@ extension Engine {
         if try storage.sweep(now: now, limits: limits, rowsMax: rowsMax) {
             advance.hasMore = true
         }
+        guard !isShortOfRoom else { return advance }
         // Before what comes due now: that waits behind them.
         advance.outcomes = try beginDeferred(Self.sendsPerStep, now: now, storage)
         for _ in 0..<Self.sendsPerStep {

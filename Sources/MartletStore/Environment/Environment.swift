@@ -23,6 +23,9 @@ final class Environment: @unchecked Sendable {
     private let gate: UnsafeMutablePointer<pthread_rwlock_t>
     /// Guarded by the gate.
     private var isClosed = false
+    /// nil: nothing is written here.
+    private let reserve: Mutex<DiskReserve?>
+    private let isShort = Atomic<Bool>(false)
     /// Read transactions that were reset and can be renewed: 20–50 ns instead of an allocation.
     private let idleReaders = Mutex<[SendablePointer]>([])
 
@@ -30,7 +33,7 @@ final class Environment: @unchecked Sendable {
 
     init(
         folder: String, mapBytes: Int, durability: StoreConfiguration.Durability,
-        purpose: StoreConfiguration.Purpose
+        purpose: StoreConfiguration.Purpose, hasNoRoom: (@Sendable () -> Bool)? = nil
     ) throws {
         if mkdir(folder, 0o700) != 0 && errno != EEXIST {
             throw StoreOpenError.folder(folder, text: String(cString: strerror(errno)))
@@ -79,6 +82,9 @@ final class Environment: @unchecked Sendable {
             throw StoreOpenError(damageIn: folder, error) ?? error
         }
         environment = opened!
+        var file: mdb_filehandle_t = -1
+        let isWritten = purpose == .serving && mdb_env_get_fd(environment, &file) == 0
+        reserve = Mutex(isWritten ? DiskReserve(file: file, refuses: hasNoRoom) : nil)
         self.firstHandle = firstHandle
         gate = .allocate(capacity: 1)
         // Readers that overlap without end must not keep out whoever grows the map: the default
@@ -89,6 +95,7 @@ final class Environment: @unchecked Sendable {
             &attributes, Int32(PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP))
         pthread_rwlock_init(gate, &attributes)
         pthread_rwlockattr_destroy(&attributes)
+        lookForRoom()
     }
 
     private static func flags(_ durability: StoreConfiguration.Durability) -> UInt32 {
@@ -224,6 +231,8 @@ final class Environment: @unchecked Sendable {
                 text: "the data file was deleted; stop the broker and restore a backup",
                 isFull: false)
         }
+        // Also behind a commit that failed: for want of room, it may be.
+        defer { lookForRoom() }
         try check(mdb_txn_commit(raw.transaction), "commit")
     }
 
@@ -233,6 +242,39 @@ final class Environment: @unchecked Sendable {
     }
 
     // MARK: Size
+
+    /// OPS-12: whether the disk has too little room for anything new.
+    var isShortOfRoom: Bool { isShort.load(ordering: .relaxed) }
+
+    /// The caller is inside the gate, or the only one there is.
+    private func lookForRoom() {
+        var time = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &time)
+        let now = Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
+        let isShort = reserve.withLock {
+            $0?.isShort(usedBytes: sizeWhileOpen.used, at: now, freeBytes: freeBytes) ?? false
+        }
+        if isShort != isShortOfRoom { self.isShort.store(isShort, ordering: .relaxed) }
+    }
+
+    /// Bytes of pages that nothing is in, as the newest snapshot has them.
+    private func freeBytes() -> Int {
+        var transaction: OpaquePointer?
+        guard mdb_txn_begin(environment, nil, UInt32(MDB_RDONLY), &transaction) == 0 else {
+            return 0
+        }
+        defer { mdb_txn_abort(transaction) }
+        var cursor: OpaquePointer?
+        // LMDB's own table of free pages: lists, each with its length first.
+        guard mdb_cursor_open(transaction, 0, &cursor) == 0 else { return 0 }
+        defer { mdb_cursor_close(cursor) }
+        var (key, value) = (MDB_val(), MDB_val())
+        var pageCount = 0
+        while mdb_cursor_get(cursor, &key, &value, MDB_NEXT) == 0 {
+            pageCount += value.mv_data.loadUnaligned(as: Int.self)
+        }
+        return pageCount * 4096
+    }
 
     /// Bytes of the map, and bytes of it in use.
     var size: (map: Int, used: Int) {
