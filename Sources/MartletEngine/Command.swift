@@ -230,10 +230,14 @@ public struct Acknowledgement: Sendable {
     public var departure: Departure?
     /// Set when something was passed over since that was told last.
     public var skipped: Skipped?
+    /// Set where the device says what it has taken when it connects: the project's last message by then.
+    /// What its absence discarded (STO-1) is known before that counts.
+    public var arrival: MessageSequence?
 
     public init(
         project: ProjectNumber, ordinal: Ordinal, holder: Holder? = nil, through: LaneMarks,
-        single: [UInt64] = [], departure: Departure? = nil, skipped: Skipped? = nil
+        single: [UInt64] = [], departure: Departure? = nil, skipped: Skipped? = nil,
+        arrival: MessageSequence? = nil
     ) {
         self.project = project
         self.ordinal = ordinal
@@ -242,6 +246,7 @@ public struct Acknowledgement: Sendable {
         self.single = single
         self.departure = departure
         self.skipped = skipped
+        self.arrival = arrival
     }
 }
 

@@ -199,8 +199,9 @@ extension Command {
     fileprivate var takesRoom: Bool {
         switch self {
         case .createProject, .changeProject, .createKey, .createServiceAccount, .register,
-            .createGroup, .send, .rotate, .receipt, .upstream, .touch:
+            .createGroup, .rotate, .receipt, .upstream, .touch:
             true
+        case .send(_, let message): !message.validateOnly
         case .changeTopics(_, _, let change, _, _): change == .subscribe
         case .changeTopic(_, _, let change, _, _): change == .subscribe
         case .changeGroup(_, _, _, let change, _): change == .add

@@ -137,6 +137,23 @@ struct RuleTests {
         #expect(ids(last).isEmpty && counts(last) == [11 + 22])
     }
 
+    @Test("STO-1 what a device says it has taken when it connects changes nothing of its absence")
+    func listedAfterAbsence() throws {
+        var limits = MailboxLimits.none
+        limits.storedPerInstanceMax = 5
+        let example = try Example(limits: limits)
+        _ = try example.connect()
+        for _ in 0..<3 { _ = try example.send() }
+        _ = try example.frames()
+        try example.leave()
+        for _ in 0..<4 { _ = try example.send() }
+        // The sixth found three and two stored before it.
+        try example.world.connect(
+            example.instance, .active, taken: [1, 2, 3], loop: 0, isHasty: false)
+        let frames = try example.frames()
+        #expect(counts(frames) == [6] && ids(frames) == [7])
+    }
+
     @Test("REP-1 the day knows at once what is discarded and replaced for a device that is away")
     func dayKnows() throws {
         var limits = MailboxLimits()

@@ -74,12 +74,12 @@ struct FullDiskTests {
             message: SendCommand(
                 target: .token(instances[0].token.text), body: [UInt8](repeating: 1, count: 60_000))
         )
-        for _ in 0..<400 { #expect(try !desk.isRefused(send)) }
+        for _ in 0..<800 { #expect(try !desk.isRefused(send)) }
         desk.isFull.hasNoRoom.store(true, ordering: .relaxed)
         // What is taken already is used up first, but for the reserve.
-        var count = 400
+        var count = 800
         while try !desk.isRefused(send) { count += 1 }
-        #expect(desk.store.isShortOfRoom && count > 500 && count < 2000)
+        #expect(desk.store.isShortOfRoom && count > 800 && count < 3000)
         let subscribe = Command.changeTopics(
             project: project.number, ordinal: instances[0].ordinal, change: .subscribe,
             topics: ["storms"])

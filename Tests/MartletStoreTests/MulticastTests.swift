@@ -250,6 +250,9 @@ struct MulticastTests {
                             successCount: 21, failures: [.init(index: 21, word: .invalidArgument)]))
             }
         }
+        let (grouped, _) = try bench.accepted(SendCommand(target: members, body: [4]))
+        #expect(grouped.deferredPlace == 6, "GRP-5: who its members are is said all the same")
+        #expect(grouped.named == .group(successCount: 20, failures: []))
         #expect(try bench.mailbox(all[20]).bodies.isEmpty)
         try bench.restart()
         _ = try bench.advance()

@@ -45,7 +45,12 @@ extension Engine {
         let dispatch = try Dispatch(message, from: now, number: nil)
         // TTL-2: what is now or never waits for no place, and takes none.
         guard dispatch.isStored else { return nil }
-        let named = try audiences.check(dispatch, in: project, storage)
+        var named = try audiences.check(dispatch, in: project, storage)
+        // GRP-5: 0 and 0 would say that the group has no members.
+        if case .group(let text) = dispatch.target {
+            named = try audiences.members(of: text, for: dispatch, in: project.number, storage)
+                .results
+        }
         let count = admission.count(of: project.number)
         let mayWait = limits.fanoutsDeferredMax == 0 || count < limits.fanoutsDeferredMax
         guard project.overload == .defer, mayWait else {
@@ -154,7 +159,7 @@ extension Engine {
     }
 
     /// Whether something that waits could begin now.
-    public var canBeginDeferred: Bool { nextToServe != nil }
+    public var canBeginDeferred: Bool { !isShortOfRoom && nextToServe != nil }
 
     /// - Returns: false if none of that number waits.
     mutating func removeDeferred(

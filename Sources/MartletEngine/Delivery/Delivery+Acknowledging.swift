@@ -85,10 +85,15 @@ extension Delivery {
             clamping: UInt64(device.pointee.unconfirmedCount) + messages)
     }
 
-    mutating func keepSingle(_ index: UInt32, _ single: [UInt64]) {
+    /// - Parameter arrival: see `Acknowledgement`.
+    mutating func keepSingle(
+        _ index: UInt32, _ single: [UInt64], arrival: MessageSequence? = nil
+    ) {
         guard singleCount + single.count <= Self.singleAcknowledgementsMax else { return }
         singleCount += single.count
-        closedAcknowledgements.append(acknowledgement(of: index, single: single))
+        var acknowledgement = acknowledgement(of: index, single: single)
+        acknowledgement.arrival = arrival
+        closedAcknowledgements.append(acknowledgement)
     }
 
     private func acknowledgement(

@@ -294,7 +294,8 @@ extension Delivery {
         session.pointee.flags.remove(.behind)
         if device.pointee.isDozing {
             device.pointee.heldCount = plan.heldCount
-            if plan.heldThrough.rawValue > device.pointee.dozingFrom { askIfOverfull(index) }
+            let known = max(device.pointee.dozingFrom, device.pointee.askedThrough)
+            if plan.heldThrough.rawValue > known { askIfOverfull(index) }
         }
     }
 

@@ -171,10 +171,11 @@ public struct Delivery: ~Copyable {
         devices[Int(index)].dozingFrom = attachment.position.rawValue
         devices[Int(index)].hasLostConnection = state.hasLostConnection
         // What the connection before has acknowledged is on its way to the store, before the news of this one.
-        devices[Int(index)].waitsForStore = state.isConnected
+        // What the device says it has taken changes nothing of what its absence discarded, which the store knows.
+        devices[Int(index)].waitsForStore = state.isConnected || !attachment.taken.isEmpty
         if !attachment.taken.isEmpty {
             taken[index] = Set(attachment.taken)
-            keepSingle(index, attachment.taken)
+            keepSingle(index, attachment.taken, arrival: attachment.position)
             hasUrgentAcknowledgements = true
         }
         queueCatchUp(index)
@@ -220,6 +221,7 @@ public struct Delivery: ~Copyable {
     public mutating func notStored(_ index: UInt32) {
         guard sessions[Int(index)].flags.contains(.device) else { return }
         let device = devices + Int(index)
+        device.pointee.isOverfull = false
         guard device.pointee.waitsForStore, !device.pointee.hasLostConnection else { return }
         device.pointee.waitsForStore = false
         if sessions[Int(index)].queuedBytes == 0 { queueCatchUp(index) }
@@ -387,6 +389,7 @@ public struct Delivery: ~Copyable {
         else { return }
         device.pointee.isOverfull = true
         device.pointee.waitsForStore = true
+        device.pointee.askedThrough = heardThrough(index)
         overfull.append(index)
     }
 
@@ -406,7 +409,7 @@ public struct Delivery: ~Copyable {
         var start = ConnectionStart(
             number: device.pointee.connectionNumber,
             position: MessageSequence(sessions[Int(index)].attachedAt))
-        if device.pointee.isOverfull {
+        if device.pointee.isOverfull, device.pointee.isDozing {
             start.held = .dozing(
                 from: MessageSequence(device.pointee.dozingFrom),
                 through: MessageSequence(heardThrough(index)),

@@ -26,6 +26,7 @@ struct DeviceSession {
         var toldThrough: UInt64 = 0
         var dozingFrom: UInt64 = 0
         var heldCount = 0
+        var askedThrough: UInt64 = 0
     }
 
     private struct Flags: OptionSet {
@@ -168,6 +169,13 @@ struct DeviceSession {
     var heldCount: Int {
         get { details?.pointee.heldCount ?? 0 }
         set { reserveDetails().pointee.heldCount = newValue }
+    }
+
+    /// STO-1: the last message that the session could have heard of when the store was asked what the doze
+    /// discards.
+    var askedThrough: UInt64 {
+        get { details?.pointee.askedThrough ?? 0 }
+        set { reserveDetails().pointee.askedThrough = newValue }
     }
 
     // MARK: Flags

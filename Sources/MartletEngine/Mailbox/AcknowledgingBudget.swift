@@ -146,7 +146,7 @@ extension Acknowledgement {
         defer { single = [] }
         return Acknowledgement(
             project: project, ordinal: ordinal, holder: holder, through: LaneMarks(.none),
-            single: single)
+            single: single, arrival: arrival)
     }
 
     /// What is left of it when its marks have been raised in part only, and its first single stream IDs

@@ -42,11 +42,18 @@ extension Engine {
         guard let key = message.attempt?.key ?? message.idempotencyKey, !message.validateOnly,
             case .accepted(let acceptance, _) = outcome
         else { return }
+        var expires = now.advanced(bySeconds: Int64(Limits.idempotencySeconds))
+        // A place is used again and again: all day long its answers expire at one instant, so that nothing but
+        // the answer is written.
+        if message.attempt != nil {
+            let day: Int64 = 86_400_000
+            let next = (expires.millisecondsSince1970 / day + 1) * day
+            expires = Instant(millisecondsSince1970: next)
+        }
         try storage.putAnswer(
             KeptAnswer(
                 acceptance: acceptance, digest: message.attempt?.number ?? message.digest),
-            toKey: key, expires: now.advanced(bySeconds: Int64(Limits.idempotencySeconds)),
-            in: project)
+            toKey: key, expires: expires, in: project)
     }
 }
 
@@ -58,9 +65,9 @@ extension SendAttempt {
 }
 
 extension SendCommand {
-    /// Tells one message of a sender from another: its target, its bodies, and how it is to be sent. Whoever makes two with the same
-    /// digest on purpose deceives nobody but themselves, so no cryptography is needed (Source: FNV-1a
-    /// with 64 bits, draft-eastlake-fnv).
+    /// Tells one message of a sender from another: its target, its bodies, and how it is to be sent.
+    /// Whoever makes two with the same digest on purpose deceives nobody but themselves, so no
+    /// cryptography is needed (Source: FNV-1a with 64 bits, draft-eastlake-fnv).
     var digest: UInt64 {
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325
         func add(_ bytes: some Sequence<UInt8>) {

@@ -21,7 +21,8 @@ struct DiskReserve {
     /// Up to here the file's disk space is taken.
     private var end = 0
     private var isShort = false
-    private var askedAt = Int64.min
+    /// When no more could be had; nil: it could, the last time.
+    private var failedAt: Int64?
 
     /// - Parameters:
     ///   - file: the data file. It is the caller's, and open for as long as this is used.
@@ -40,14 +41,25 @@ struct DiskReserve {
     mutating func isShort(
         usedBytes: Int, at now: Int64, freeBytes: () -> Int
     ) -> Bool {
-        guard usedBytes + Self.byteCount > end else { return false }
-        if isShort, now - askedAt < Self.restMilliseconds { return true }
-        askedAt = now
+        guard usedBytes + Self.byteCount > end else {
+            isShort = false
+            return false
+        }
+        // A failure rests, so that not every commit asks.
+        if let failedAt, now - failedAt < Self.restMilliseconds { return isShort }
+        failedAt = nil
         // Twice as much, so that a store that grows asks once in a while.
-        isShort =
-            !take(from: usedBytes, byteCount: 2 * Self.byteCount)
-            && !take(from: usedBytes, byteCount: Self.byteCount)
-            && freeBytes() < Self.byteCount
+        if take(from: usedBytes, byteCount: 2 * Self.byteCount)
+            || take(from: usedBytes, byteCount: Self.byteCount)
+        {
+            isShort = false
+            return false
+        }
+        failedAt = now
+        // Not all free pages can be used while somebody reads an old snapshot: half of the reserve is there
+        // whatever they are. What was short has more of them before it takes anything new again.
+        let isUsedUp = usedBytes + Self.byteCount / 2 > end
+        isShort = isUsedUp || freeBytes() < (isShort ? 2 : 1) * Self.byteCount
         return isShort
     }
 
@@ -62,7 +74,7 @@ struct DiskReserve {
                     ? 0 : errno
             } while code == EINTR
             // Where space cannot be taken in advance, it is looked whether there is some.
-            if code == EOPNOTSUPP || code == ENOSYS { code = hasRoom(byteCount) ? 0 : ENOSPC }
+            if code != 0, code != ENOSPC, code != EDQUOT { code = hasRoom(byteCount) ? 0 : ENOSPC }
             guard code == 0 else { return false }
         }
         end = start + byteCount

@@ -26,6 +26,7 @@ final class Environment: @unchecked Sendable {
     /// nil: nothing is written here.
     private let reserve: Mutex<DiskReserve?>
     private let isShort = Atomic<Bool>(false)
+    private let pageBytes: Int
     /// Read transactions that were reset and can be renewed: 20–50 ns instead of an allocation.
     private let idleReaders = Mutex<[SendablePointer]>([])
 
@@ -82,6 +83,9 @@ final class Environment: @unchecked Sendable {
             throw StoreOpenError(damageIn: folder, error) ?? error
         }
         environment = opened!
+        var status = MDB_stat()
+        mdb_env_stat(environment, &status)
+        pageBytes = Int(status.ms_psize)
         var file: mdb_filehandle_t = -1
         let isWritten = purpose == .serving && mdb_env_get_fd(environment, &file) == 0
         reserve = Mutex(isWritten ? DiskReserve(file: file, refuses: hasNoRoom) : nil)
@@ -273,7 +277,7 @@ final class Environment: @unchecked Sendable {
         while mdb_cursor_get(cursor, &key, &value, MDB_NEXT) == 0 {
             pageCount += value.mv_data.loadUnaligned(as: Int.self)
         }
-        return pageCount * 4096
+        return pageCount * pageBytes
     }
 
     /// Bytes of the map, and bytes of it in use.
@@ -286,7 +290,7 @@ final class Environment: @unchecked Sendable {
     private var sizeWhileOpen: (map: Int, used: Int) {
         var info = MDB_envinfo()
         mdb_env_info(environment, &info)
-        return (info.me_mapsize, (info.me_last_pgno + 1) * 4096)
+        return (info.me_mapsize, (info.me_last_pgno + 1) * pageBytes)
     }
 
     /// Doubles the map. Waits for open transactions of this process to end.

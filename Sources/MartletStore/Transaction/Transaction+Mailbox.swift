@@ -65,14 +65,15 @@ extension Transaction {
         if let holder = acknowledgement.holder, try !isHeld(instance, by: holder) { return nil }
         let taker = try Taker(instance, ordinal, in: project)
         var acknowledgement = acknowledgement
-        if acknowledgement.departure != nil {
+        if acknowledgement.departure != nil || acknowledgement.arrival != nil {
             try endLostConnection(of: ordinal, in: project, now: now)
         }
         // What a device that comes back says it has taken was not acknowledged while it was away.
-        if acknowledgement.departure == nil, !acknowledgement.single.isEmpty,
-            try connection(key) == nil, let last = try self.project(project)?.lastSequence
-        {
-            try endAbsence(of: ordinal, in: project, through: last, now: now, limits: limits)
+        if let arrival = acknowledgement.arrival, try connection(key) == nil {
+            try endAbsence(of: ordinal, in: project, through: arrival, now: now, limits: limits)
+            var state = try mailboxState(of: ordinal, in: project)
+            state.awayFrom = max(state.awayFrom, arrival)
+            try raw.put(.mailboxes, key, MailboxRow.bytes(state))
         }
         // Mostly its marks move and nothing else: what its connection was matters for the rest alone.
         let isPlain =

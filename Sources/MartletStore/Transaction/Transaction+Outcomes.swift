@@ -162,17 +162,27 @@ extension Transaction {
         }
     }
 
-    /// A log, and what the rules say of it.
     borrowing func read(
         _ owner: MailboxOwner, _ state: MailboxState, limits: MailboxLimits
+    ) throws(StorageError) -> (rows: [LoggedRow], replay: MailboxReplay) {
+        var left = Int.max
+        return try read(owner, state, limits: limits, scanned: &left)
+    }
+
+    /// A log, and what the rules say of it.
+    /// - Parameter left: rows that were looked at are taken off.
+    borrowing func read(
+        _ owner: MailboxOwner, _ state: MailboxState, limits: MailboxLimits,
+        scanned left: inout Int
     ) throws(StorageError) -> (rows: [LoggedRow], replay: MailboxReplay) {
         var replay = MailboxReplay(
             limits: limits, state: state, keepsUncounted: false, keepsReplaced: true)
         var rows: [LoggedRow] = []
-        _ = try forEachLoggedRow(for: owner, after: state.logStart, rowsMax: .max) { row in
+        let scan = try forEachLoggedRow(for: owner, after: state.logStart, rowsMax: .max) { row in
             replay.add(row.entry)
             rows.append(row)
         }
+        if case .end(let count) = scan { left -= count + 1 }
         return (rows, replay)
     }
 

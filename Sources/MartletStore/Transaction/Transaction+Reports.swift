@@ -106,16 +106,17 @@ extension Transaction {
         since day: UInt32, in project: ProjectNumber, limits: MailboxLimits, now: Instant
     ) throws(StorageError) -> DueOutcomes {
         var due = DueOutcomes()
+        var looks = Self.entriesPerReport
+        let open = try openMessages(since: day, in: project, looks: &looks)
         var entries = Self.entriesPerReport
-        let open = try openMessages(since: day, in: project, entries: &entries)
         for (ordinal, sequences) in open {
             guard entries > 0 else { break }
             guard let instance = try instance(ordinal, in: project),
                 let owner = try owner(instance, in: project)
             else { continue }
             let (rows, replay) = try read(
-                owner, try mailboxState(of: ordinal, in: project), limits: limits)
-            entries -= rows.count
+                owner, try mailboxState(of: ordinal, in: project), limits: limits,
+                scanned: &entries)
             for row in rows
             where !row.row.isDiscarded && sequences.contains(row.entry.sequence)
                 && !replay.isStored(row.entry, at: now)
@@ -129,17 +130,17 @@ extension Transaction {
 
     /// Messages that were accepted on a day or later and whose outcome is open, by instance.
     private borrowing func openMessages(
-        since day: UInt32, in project: ProjectNumber, entries: inout Int
+        since day: UInt32, in project: ProjectNumber, looks: inout Int
     ) throws(StorageError) -> [Ordinal: [MessageSequence]] {
         var open: [Ordinal: [MessageSequence]] = [:]
         let prefix = Key(project)
         let messages = try Cursor(raw, .messages)
         var found = try messages.seek(prefix)
-        while let entry = found, prefix.isPrefix(of: entry.key), entries > 0 {
+        while let entry = found, prefix.isPrefix(of: entry.key), looks > 0 {
             let row = LogRow(entry.key)
             let accepted = try MessageRecord(entry.value).accepted
             found = try messages.next()
-            entries -= 1
+            looks -= 1
             guard !row.isDiscarded, accepted.day >= day,
                 try isPending(row.sequence, in: project)
             else { continue }
@@ -147,9 +148,9 @@ extension Transaction {
                 for ordinal in ordinals
                 where open.count < Self.mailboxesPerReport || open[ordinal] != nil {
                     open[ordinal, default: []].append(row.sequence)
-                    entries -= 1
                 }
-                return entries > 0
+                looks -= ordinals.count
+                return looks > 0
             }
         }
         return open

@@ -33,7 +33,12 @@ extension Transaction {
         _ answer: KeptAnswer, toKey key: String, expires: Instant, in project: ProjectNumber
     ) throws(StorageError) {
         let digest = AnswerDigest(of: key)
-        try removeAnswer(digest, in: project)
+        let place = Key.answer(digest, in: project)
+        var before: Instant?
+        if let found = try raw.get(.answers, place) {
+            var reader = RecordReader(found, of: .answers)
+            before = Instant(millisecondsSince1970: try reader.read(Int64.self))
+        }
         var writer = RecordWriter()
         writer.append(expires.millisecondsSince1970)
         writer.append(answer.acceptance.messageNumber)
@@ -43,7 +48,9 @@ extension Transaction {
         writer.append(answer.acceptance.deferredPlace)
         writer.append(answer.digest)
         answer.acceptance.named.append(to: &writer)
-        try raw.put(.answers, .answer(digest, in: project), writer.bytes)
+        try raw.put(.answers, place, writer.bytes)
+        guard before != expires else { return }
+        if let before { try raw.delete(.due, .due(.answer, before, project, digest.bytes)) }
         try raw.put(.due, .due(.answer, expires, project, digest.bytes), [])
     }
 

@@ -243,17 +243,20 @@ extension Transaction {
     private borrowing func hasPlainEntry(
         for owner: MailboxOwner, behind start: MessageSequence, _ last: MessageSequence
     ) throws(StorageError) -> Bool {
-        guard start < last else { return false }
-        var isFound = false
-        _ = try forEachLoggedRow(
-            for: owner, after: start, rowsMax: Int(clamping: last.rawValue - start.rawValue)
-        ) { row in
-            if row.entry.sequence <= last, row.entry.content == .message(collapse: nil) {
-                isFound = true
+        var (isFound, after) = (false, start)
+        while after < last, !isFound {
+            let scan = try forEachLoggedRow(for: owner, after: after, rowsMax: Self.rowsPerLook) {
+                if $0.entry.sequence <= last, $0.entry.content == .message(collapse: nil) {
+                    isFound = true
+                }
             }
+            guard case .paused(let through) = scan else { break }
+            after = through
         }
         return isFound
     }
+
+    private static var rowsPerLook: Int { 64 }
 
     /// Deletes what says something of single entries that are in the log no more.
     borrowing func removeIdleMarks(
