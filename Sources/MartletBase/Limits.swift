@@ -174,8 +174,9 @@ public enum Limits {
     /// seconds, unless the gateway is told otherwise. The official SDKs repeat a send after at most 60
     /// seconds; a program that starts again, or the gateway itself, gets as long again.
     public static let retryWindowSecondsDefault: UInt32 = 120
-    /// GW-8: such sends that a gateway remembers; of more the oldest is forgotten.
-    public static let retriesRememberedMax = 100_000
+    /// GW-8: such sends that a gateway remembers, with their answers, which may have 25 KB each; of more the
+    /// oldest is forgotten.
+    public static let retriesRememberedMax = 10_000
     /// Longest name of a server key, in bytes.
     public static let keyNameBytesMax = 200
     /// Server keys of one project, revoked ones included: a list of them fits into one frame.

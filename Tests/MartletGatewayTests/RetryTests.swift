@@ -279,4 +279,24 @@ struct RetryTests {
         #expect(attempts[3] == attempts[1] && attempts[4] == attempts[2])
         #expect(Set(attempts).count == 5 && !attempts.contains(nil))
     }
+
+    @Test(
+        "GW-8 what was left longer ago than an attempt is recognised is not, after a restart either"
+    )
+    func restartLater() async throws {
+        let folder = FileManager.default.temporaryDirectory
+            .appending(path: "martlet-retries-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        var table = table(folder: folder.path)
+        #expect(try await send(table, isWhole: false) == "1")
+        table = RetryTable(window: .zero)
+        // The row's time: when the machine was started.
+        let file = try FileHandle(forUpdating: folder.appending(path: "gateway.unanswered"))
+        try file.seek(toOffset: 64 + 40)
+        try file.write(contentsOf: [UInt8](repeating: 0, count: 8))
+        try file.close()
+        table = self.table(folder: folder.path)
+        #expect(try await send(table, isWhole: true) == "2")
+    }
 }

@@ -78,6 +78,8 @@ public final class Broker: Sendable {
         storing.reportsPerProjectMax = configuration.limits.reportsPerProjectMax
         try DataFolder.requireData(in: configuration.folder)
         store = try Store(storing)
+        // A process that was killed may have left it, and a gateway tells its own.
+        DataFolder.removeTokenURL(in: configuration.folder)
         administratorKey = try DataFolder.administratorKey(in: configuration.folder)
         senderCredentials = SenderCredentials(
             store: store, secret: try DataFolder.tokenSecret(in: configuration.folder))

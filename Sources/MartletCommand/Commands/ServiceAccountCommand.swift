@@ -5,6 +5,7 @@
 // Rests on AdministratorAccess.
 
 import ArgumentParser
+import Glibc
 import Martlet
 import MartletGateway
 
@@ -52,9 +53,15 @@ struct ServiceAccountCommand: AsyncParsableCommand {
                 tokenURI: tokenURI ?? folder.access.tokenURI ?? Self.usualTokenURI)
             // Before there is a key that nobody has.
             let destination = try path.map { try SecretFile(creating: $0) }
-            let access = try await folder.access.administrator()
-            try await access.createServiceAccount(file, named: name)
-            try await access.close()
+            do {
+                let access = try await folder.access.administrator()
+                try await access.createServiceAccount(file, named: name)
+                try await access.close()
+            } catch {
+                // Else the next attempt would find a file that says nothing.
+                if let path { unlink(path) }
+                throw error
+            }
             if let destination {
                 try destination.write(file.json + "\n")
             } else {

@@ -99,17 +99,20 @@ package final class RetryTable: Sendable {
         self.window = window
         self.entriesMax = entriesMax
         self.now = now
-        file = window > .zero ? folder.flatMap { UnansweredFile(in: $0) } : nil
+        file = window > .zero ? folder.flatMap { UnansweredFile(in: $0, window: window) } : nil
+        let seconds = UnansweredFile.now
         var state = State()
+        // Places in their order; what was left first is forgotten first.
         for send in file?.left ?? [] {
             state.freePlaces += state.placeCount..<send.attempt.place
             state.placeCount = send.attempt.place + 1
-            let entry = Entry(
-                attempt: send.attempt, phase: .left(until: now() + window), began: now())
+            let until = now() + window - .seconds(max(0, seconds - send.at))
+            let entry = Entry(attempt: send.attempt, phase: .left(until: until), began: now())
             state.entries[send.digest, default: []].append(entry)
             state.left.append(
-                Left(digest: send.digest, number: send.attempt.number, until: now() + window))
+                Left(digest: send.digest, number: send.attempt.number, until: until))
         }
+        state.left.sort { $0.until < $1.until }
         self.state = Mutex(state)
     }
 
@@ -175,7 +178,8 @@ package final class RetryTable: Sendable {
             let place = state.freePlaces.popLast() ?? state.placeCount
             state.placeCount = max(state.placeCount, place + 1)
             let attempt = SendAttempt(place: place, number: .random(in: 1...UInt64.max))
-            file?.put(UnansweredSend(attempt: attempt, digest: digest))
+            file?.put(
+                UnansweredSend(attempt: attempt, digest: digest, at: UnansweredFile.now))
             let run = begin(attempt, digest, work)
             state.entries[digest, default: []].append(
                 Entry(attempt: attempt, run: run, phase: .waited(delivery), began: now))
@@ -212,6 +216,8 @@ package final class RetryTable: Sendable {
             }
             let until = now() + window
             state.entries[digest]?[index].phase = .left(until: until)
+            file?.put(
+                UnansweredSend(attempt: entry.attempt, digest: digest, at: UnansweredFile.now))
             state.left.append(Left(digest: digest, number: number, until: until))
             forget(&state)
         }

@@ -19,6 +19,8 @@ import Martlet
 struct UnansweredSend: Sendable {
     var attempt: SendAttempt
     var digest: RequestDigest
+    /// When it was made, or its caller left it: seconds since the machine's start.
+    var at: Int64
 }
 
 /// The sends of one gateway that no caller has the answer to, in a file that outlives the process.
@@ -27,16 +29,19 @@ final class UnansweredFile: Sendable {
     private static let rowBytes = 64
     /// Places past which a file is not read: 64 MiB.
     private static let placesMax = 1 << 20
-    private static let magic = Array("MRTLUNA1".utf8)
+    private static let magic = Array("MRTLUNA2".utf8)
 
     private let descriptor: Int32
     /// What the process before this one left.
     let left: [UnansweredSend]
 
+    /// - Parameters:
+    ///   - window: rows that are older say nothing any more, and are cleared.
+    ///   - now: seconds since the machine's start.
     /// - Returns: nil where the file cannot be written, and where another gateway has it: two gateways
     ///   on one broker do not share places. Such a gateway does not recognise repetitions of sends that
     ///   were made before it began.
-    init?(in folder: String) {
+    init?(in folder: String, window: Duration, now: Int64 = UnansweredFile.now) {
         guard let boot = Self.boot() else { return nil }
         let path = folder + "/gateway.unanswered"
         let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
@@ -49,7 +54,16 @@ final class UnansweredFile: Sendable {
             return nil
         }
         self.descriptor = descriptor
-        self.left = left
+        let oldest = now - window.components.seconds
+        self.left = left.filter { $0.at >= oldest }
+        for send in left where send.at < oldest { remove(place: send.attempt.place) }
+    }
+
+    /// Seconds since the machine's start, also of those that it slept.
+    static var now: Int64 {
+        var time = timespec()
+        clock_gettime(CLOCK_BOOTTIME, &time)
+        return Int64(time.tv_sec)
     }
 
     deinit { close(descriptor) }
@@ -57,7 +71,8 @@ final class UnansweredFile: Sendable {
     /// A full disk does not refuse the send: without the row a repetition after a restart is sent again.
     func put(_ send: UnansweredSend) {
         let number = withUnsafeBytes(of: send.attempt.number.littleEndian) { Array($0) }
-        let row = Self.row(number + send.digest.bytes)
+        let at = withUnsafeBytes(of: send.at.littleEndian) { Array($0) }
+        let row = Self.row(number + send.digest.bytes + at)
         _ = Self.write(row, to: descriptor, row: Int(send.attempt.place) + 1)
     }
 
@@ -87,10 +102,13 @@ final class UnansweredFile: Sendable {
             guard count == rowBytes else { break }
             let number = bytes.prefix(8).reversed().reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
             guard number != 0 else { continue }
+            let end = 8 + RequestDigest.bytesCount
+            let at = bytes[end..<(end + 8)].reversed().reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
             left.append(
                 UnansweredSend(
                     attempt: SendAttempt(place: UInt32(place), number: number),
-                    digest: RequestDigest(bytes: Array(bytes[8..<(8 + RequestDigest.bytesCount)]))))
+                    digest: RequestDigest(bytes: Array(bytes[8..<end])),
+                    at: Int64(truncatingIfNeeded: at)))
         }
         return left
     }

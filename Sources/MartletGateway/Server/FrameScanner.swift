@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // OPS-5: what a peer's bytes of HTTP/2 are, as far as a bound needs it. The HTTP/2 library bounds every
-// kind of frame that costs work and brings none, but for WINDOW_UPDATE; and no limit of time looks at a
-// frame, or a block of header fields, that does not end. Decides, and does nothing. Rests on nothing.
+// kind of frame that costs work and brings none, but for WINDOW_UPDATE, GOAWAY and those that RFC 9113 does
+// not know; and no limit of time looks at a frame, or a block of header fields, that does not end. Decides, and does nothing. Rests on nothing.
 
 /// Reads the heads of frames. Source: RFC 9113 §4.1, §6.2, §6.9, §6.10.
 package struct FrameScanner {
@@ -20,6 +20,7 @@ package struct FrameScanner {
 
     private enum FrameType {
         static let headers: UInt8 = 1
+        static let goAway: UInt8 = 7
         static let windowUpdate: UInt8 = 8
         static let continuation: UInt8 = 9
     }
@@ -78,7 +79,8 @@ package struct FrameScanner {
             updatesAllowed += Self.updatesPerRequest
             isInHeaderBlock = !isLast
         case FrameType.continuation: isInHeaderBlock = !isLast
-        case FrameType.windowUpdate: updatesSeen += 1
+        case FrameType.windowUpdate, FrameType.goAway, (FrameType.continuation + 1)...:
+            updatesSeen += 1
         default: break
         }
         head = []
