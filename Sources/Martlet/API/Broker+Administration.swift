@@ -174,7 +174,7 @@ extension Broker {
         return new.text
     }
 
-    /// Forgets an instance: its subscriptions, its mailbox, its token. Its connection ends.
+    /// Deletes an instance with its subscriptions, mailbox and token, and ends the instance's connection.
     /// - Throws: `NOT_FOUND` for a token that is not registered in the project, `INVALID_ARGUMENT` for
     ///   a text that is no token.
     public func unregister(_ token: String, in project: String) async throws(MartletError) {

@@ -80,8 +80,8 @@ extension Loop where Kernel: ~Copyable {
         case .receipt(let frame):
             guard case .device(let project, let ordinal, let holder) = connection.pointee.principal
             else { throw Self.onlyDevices() }
-            // REP-1: that the message was sent to the device is counted before what the device tells of
-            // it, so that no report has more that displayed it than it was sent to.
+            // REP-1: the delivery is counted before the receipt, so that no report has more displays than
+            // deliveries.
             handOverSent()
             try ask(
                 .receipt(

@@ -124,10 +124,10 @@ public struct LogEntry: Sendable, Hashable {
 public struct MailboxState: Sendable, Hashable {
     /// In each lane everything up to here is acknowledged, or from before the instance was registered.
     public var acknowledged: LaneMarks
-    /// STO-1: the instance has been away since this position, at which its last connection ended; or the
-    /// one began that it has, with which the absence before it was seen to.
+    /// STO-1: where the instance's last connection ended. While it is connected: where the present
+    /// connection began, because the absence before that was settled then.
     public var awayFrom: MessageSequence
-    /// The position at which the connection began that it has; the highest there is: it has none.
+    /// Where the present connection began; the highest position where the instance has no connection.
     public var awayThrough: MessageSequence
     /// COL-4: when the throttle's bucket will be full again.
     public var throttleFull: Instant

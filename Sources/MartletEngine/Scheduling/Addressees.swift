@@ -53,7 +53,7 @@ struct Addressees {
 }
 
 extension SendCommand.Target {
-    /// The tokens that it names, in their order.
+    /// The tokens of a target, in their order.
     var tokens: [String] {
         switch self {
         case .token(let text): [text]

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MSG-10: messages for later. What can be wrong with one is told when it is accepted; its audience is
-// that of the instant at which it is sent (but its tokens name whom they named when it was accepted, see
-// Addressees), and its life counts from the instant for which it was
-// scheduled. Its number is taken from the project's sequences when it is accepted, its place among the
+// MSG-10: messages for later. A fault of such a message is told when it is accepted. Its audience is made
+// when it is sent; a token stands for the instance that had it when the message was accepted (see
+// Addressees). Its life counts from the instant for which it was scheduled. Its number is taken from the project's sequences when it is accepted, its place among the
 // stored messages when it is sent. A device that is over a limit by then (QUO-1) is skipped, as in any
 // fanout. If its project has no room for it then, it waits for that (see Engine+Admission). Rests on
 // Engine+Send.

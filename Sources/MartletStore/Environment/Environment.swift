@@ -367,7 +367,7 @@ extension StoreConfiguration.Purpose {
         }
     }
 
-    /// LMDB ends the process where it finds its file to be what it cannot be. Before that it calls this.
+    /// LMDB calls this function and then ends the process, where a page of the file is damaged.
     fileprivate var assertionHandler: @convention(c) (OpaquePointer?, UnsafePointer<CChar>?) -> Void
     {
         switch self {
