@@ -30,7 +30,9 @@ package final class SteppedBroker<Kernel: Transport & ~Copyable> {
     package var tampering = Tampering()
     /// Instead of production's.
     package var acknowledgingBounds: AcknowledgingBounds?
-    /// Questions whether a transaction goes on: each third is told no.
+    /// Whether transactions end early, so that much of what comes together is committed apart.
+    package var isCutShort = true
+    /// Questions whether a transaction goes on: while it is cut short, each third is told no.
     private var questionCount = 0
 
     /// - Parameters:
@@ -87,7 +89,8 @@ package final class SteppedBroker<Kernel: Transport & ~Copyable> {
     }
 
     deinit {
-        loops.deinitialize(count: contexts.count)
+        // `deinitialize(count:)` does not run the deinit of elements that cannot be copied.
+        for number in contexts.indices { _ = (loops + number).move() }
         loops.deallocate()
     }
 
@@ -139,7 +142,7 @@ package final class SteppedBroker<Kernel: Transport & ~Copyable> {
             &batch, &engine,
             goesOn: {
                 questionCount += 1
-                return isWhole || questionCount % 3 != 0
+                return isWhole || !isCutShort || questionCount % 3 != 0
             },
             joining: { waiting.joining(canAsk: $0).map(tampered) })
         observe(

@@ -40,6 +40,7 @@ final class SimulatedLink {
     private var socketBytes = 0
     /// What was on its way when it was reset is lost.
     private var isReset = false
+    private var hasVanished = false
 
     init(number: Int, network: SimulatedNetwork, port: SimulatedPort, client: SimulatedClient) {
         self.number = number
@@ -104,8 +105,20 @@ final class SimulatedLink {
             isReset = true
             toLoop { $0.streamEnded(ECONNRESET) }
             isPeerGone = true
-        case .vanished: return
+        case .vanished:
+            hasVanished = true
+            return
         }
+        progress()
+    }
+
+    /// The client's machine is back, knows nothing of the connection and says so.
+    func returnFromVanishing() {
+        guard hasVanished else { return }
+        hasVanished = false
+        isReset = true
+        toLoop { $0.streamEnded(ECONNRESET) }
+        isPeerGone = true
         progress()
     }
 

@@ -36,6 +36,9 @@ final class SimulatedNetwork {
     /// The broker's process has ended.
     func die() { listen([]) }
 
+    /// Machines that vanished are back: none of their connections holds a place any longer.
+    func returnVanished() { for port in ports { port.returnVanished() } }
+
     /// - Returns: nil if nobody listens.
     func connect(_ client: SimulatedClient) -> SimulatedLink? {
         guard ports.count > 1 else { return nil }

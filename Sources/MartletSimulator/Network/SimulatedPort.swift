@@ -101,6 +101,9 @@ final class SimulatedPort {
         }
     }
 
+    /// Machines of clients that vanished are back.
+    func returnVanished() { for link in links { link?.returnFromVanishing() } }
+
     /// The process behind the port is gone: the kernel resets all its connections.
     func die() {
         isAccepting = false

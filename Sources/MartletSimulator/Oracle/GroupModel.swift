@@ -6,7 +6,7 @@ import MartletBase
 
 /// A group, also one that has ended.
 final class GroupModel {
-    let project: ProjectModel
+    unowned let project: ProjectModel
     let name: String
     let key: String
     /// Instances' numbers, in the order in which they joined; none: it has ended.

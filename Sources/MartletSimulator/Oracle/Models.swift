@@ -29,7 +29,7 @@ final class ProjectModel {
 /// An instance of an app.
 final class InstanceModel {
     let number: Int
-    let project: ProjectModel
+    unowned let project: ProjectModel
     let token: String
     let deviceKey: String
     var isRegistered = true

@@ -14,6 +14,8 @@ extension World {
     /// How many fifths of a second nothing may be missing before it is over: what comes although it
     /// should not has that long to come.
     private static let restfulMin = 8
+    /// How long machines that vanished stay away once all is well.
+    private static let vanishedMax = 120_000_000
 
     func runMixed() {
         for sender in senders { sender.want(true) }
@@ -117,7 +119,7 @@ extension World {
     private func renew(_ device: SimulatedDevice) {
         device.unregister()
         agenda.after(random.pause(mean: 100_000)) { [unowned self] in
-            guard !isOver, isRunning else { return }
+            guard !isOver, isRunning, devices.count < plan.connectionsMax / 2 else { return }
             for new in addDevices(1, in: device.instance.project) {
                 new.want(true)
                 planDeed(of: new)
@@ -130,7 +132,11 @@ extension World {
 
     private func rest() {
         disk.setFaulty(false)
+        leaveTransactionsWhole()
         network.conditions = .perfect
+        agenda.after(Int64(random.number(1...Self.vanishedMax))) { [unowned self] in
+            network.returnVanished()
+        }
         for device in devices {
             device.setReading(true)
             device.setState(.active)

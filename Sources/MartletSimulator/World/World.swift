@@ -42,6 +42,7 @@ final class World {
     private let canary: Canary?
     private var broker: SteppedBroker<SimulatedTransport>?
     private var phase = Phase.stopped
+    private var isAtRest = false
     private var ports: [SimulatedPort] = []
     private var participants: [Participant] = []
     var devices: [SimulatedDevice] = []
@@ -88,6 +89,7 @@ final class World {
     /// Nothing happens any more, and what plans and connections hold of each other is let go.
     func end() {
         stop()
+        for phone in phones { phone.breakOff(.vanished) }
         agenda.clear()
         network.onSend = nil
     }
@@ -114,6 +116,7 @@ final class World {
             loopCount: plan.loopCount, connectionsMax: plan.connectionsMax,
             transport: { [ports] in SimulatedTransport(port: ports[$0]) })
         broker.acknowledgingBounds = plan.acknowledgingBounds
+        broker.isCutShort = !isAtRest
         broker.observeLive { [unowned oracle] in oracle.committed($0, $1) }
         tamper(broker)
         self.broker = broker
@@ -121,6 +124,12 @@ final class World {
         network.listen(ports)
         oracle.restarted()
         for number in participants.indices { wake(number, after: 1) }
+    }
+
+    /// Transactions are as long as production's, so that a slow disk catches up with what is left.
+    func leaveTransactionsWhole() {
+        isAtRest = true
+        broker?.isCutShort = false
     }
 
     /// The process is killed. What is committed stays; nothing else does.
