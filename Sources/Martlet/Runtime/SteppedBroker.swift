@@ -89,7 +89,8 @@ package final class SteppedBroker<Kernel: Transport & ~Copyable> {
     }
 
     deinit {
-        // `deinitialize(count:)` does not run the deinit of elements that cannot be copied.
+        // Optimised, `deinitialize(count:)` leaves out the deinit of a generic element that cannot
+        // be copied.
         for number in contexts.indices { _ = (loops + number).move() }
         loops.deallocate()
     }

@@ -114,6 +114,9 @@ public struct LogEntry: Sendable, Hashable {
         self.isAcknowledged = isAcknowledged
     }
 
+    /// Whether it is a message, and not collapsible: those are what STO-1 counts.
+    package var isPlain: Bool { content == .message(collapse: nil) }
+
     public var lane: Lane {
         if case .message(.some) = content { return Lane(priority, isCollapsible: true) }
         return Lane(priority, isCollapsible: false)

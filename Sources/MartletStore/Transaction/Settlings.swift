@@ -73,8 +73,9 @@ final class Settling {
 
 /// One per store, for its writing transactions.
 final class Settlings: @unchecked Sendable {
-    /// Touched by the one writing transaction alone.
+    // Touched by the one writing transaction alone.
     private var paused: [Settling] = []
+    var carried = CarriedCounts()
     /// Past so many the oldest is read again.
     private static let pausedMax = 4
 
@@ -94,5 +95,8 @@ final class Settlings: @unchecked Sendable {
     }
 
     /// A transaction failed: what it did is not so.
-    func forget() { paused.removeAll() }
+    func forget() {
+        paused.removeAll()
+        carried.forget()
+    }
 }

@@ -289,7 +289,7 @@ extension Transaction {
             let instance = try instance(ordinal, in: project),
             let owner = try owner(instance, in: project)
         {
-            try discard(by: held, owner, Taker(instance), &state, now: now, limits: limits)
+            try discard(by: held, owner, instance, &state, now: now, limits: limits)
         }
         if known.map({ $0.number < connection.number }) ?? true {
             let start = ConnectionStart(

@@ -196,21 +196,23 @@ extension Transaction {
         guard let instance = try instance(ordinal, in: project),
             let owner = try owner(instance, in: project)
         else { return }
-        try discard(by: state.absence, owner, Taker(instance), &state, now: now, limits: limits)
+        try discard(by: state.absence, owner, instance, &state, now: now, limits: limits)
     }
 
     /// Writes down what a stretch of an instance's log discarded (STO-1), if it did.
     borrowing func discard(
-        by absence: Absence, _ owner: MailboxOwner, _ taker: Taker, _ state: inout MailboxState,
-        now: Instant, limits: MailboxLimits
+        by absence: Absence, _ owner: MailboxOwner, _ instance: Instance,
+        _ state: inout MailboxState, now: Instant, limits: MailboxLimits
     ) throws(StorageError) {
-        let (ordinal, project) = (taker.ordinal, taker.project)
+        let (ordinal, project) = (instance.ordinal, instance.project)
         let start = state.logStart
         guard limits.storedPerInstanceMax > 0, !absence.isEmpty,
             absence.through.rawValue - min(start, absence.through).rawValue
                 > UInt64(limits.storedPerInstanceMax),
-            try hasPlainEntry(for: owner, behind: max(start, absence.from), absence.through)
+            try hasPlainEntry(for: owner, behind: max(start, absence.from), absence.through),
+            try mayBeTooMuch(absence, owner, instance, limits)
         else { return }
+        let taker = Taker(instance)
         var replay = MailboxReplay(
             limits: limits, after: start, absence: absence,
             discarded: state.discardedCount > 0
@@ -226,6 +228,13 @@ extension Transaction {
             rows.append(row)
         }
         guard let overflow = replay.overflow, overflow.through > state.discardedThrough else {
+            let countMax = rows.count {
+                $0.entry.isPlain && ($0.entry.sequence > absence.from || !$0.entry.isAcknowledged)
+            }
+            settlings?.carried.keep(
+                CarriedCounts.Count(
+                    holder: instance.holder, from: absence.from, through: absence.through,
+                    countMax: countMax), of: taker)
             return
         }
         for row in rows where row.entry.sequence <= overflow.through {
@@ -238,6 +247,26 @@ extension Transaction {
         try removeIdleMarks(of: ordinal, in: project, through: state.logStart)
     }
 
+    /// STO-1: whether so much may be stored that the log has to be read from its start. What is known of it
+    /// from before is brought up to date.
+    private borrowing func mayBeTooMuch(
+        _ absence: Absence, _ owner: MailboxOwner, _ instance: Instance, _ limits: MailboxLimits
+    ) throws(StorageError) -> Bool {
+        let taker = Taker(instance)
+        guard let settlings,
+            var count = settlings.carried.count(taker, instance.holder, before: absence)
+        else { return true }
+        let rowsMax = Int(clamping: absence.through.rawValue - count.through.rawValue)
+        if rowsMax > 0 {
+            _ = try forEachLoggedRow(for: owner, after: count.through, rowsMax: rowsMax) {
+                if $0.entry.sequence <= absence.through, $0.entry.isPlain { count.countMax += 1 }
+            }
+        }
+        count.through = absence.through
+        settlings.carried.keep(count, of: taker)
+        return count.countMax > limits.storedPerInstanceMax
+    }
+
     /// Whether an instance's log has a message there that is not collapsible: mostly there is none, and its
     /// log, which may be long, need not be read from its start.
     private borrowing func hasPlainEntry(
@@ -246,9 +275,7 @@ extension Transaction {
         var (isFound, after) = (false, start)
         while after < last, !isFound {
             let scan = try forEachLoggedRow(for: owner, after: after, rowsMax: Self.rowsPerLook) {
-                if $0.entry.sequence <= last, $0.entry.content == .message(collapse: nil) {
-                    isFound = true
-                }
+                if $0.entry.sequence <= last, $0.entry.isPlain { isFound = true }
             }
             guard case .paused(let through) = scan else { break }
             after = through
