@@ -5,6 +5,10 @@
 # of its cells. All figures go by the same few names, whatever the cell: see FIGURES. Rests on
 # servers.py and the load generator.
 
+import os
+import subprocess
+import sys
+
 from tools import Folder, generator, measurements
 
 # name: (what a report calls it, whether less is better, what is added to both before they are compared)
@@ -117,6 +121,22 @@ def direct():
     return Group("direct, stored", measure, {"cpu", "rate", "written"})
 
 
+def beside_busy_cores():
+    """Lone messages while every core is busy with processes that give way: a backup, a compiler."""
+    def measure(start):
+        burners = [
+            subprocess.Popen([sys.executable, "-c", "while True: pass"], preexec_fn=lambda: os.nice(19))
+            for _ in range(os.cpu_count())]
+        try:
+            found = away(start, "martlet-durable", 1000, [("martlet-direct", 1, 300)])
+        finally:
+            for burner in burners:
+                burner.kill()
+                burner.wait()
+        return {"direct, stored, W=1, busy cores": figures for figures in found.values()}
+    return Group("direct, stored, busy cores", measure, {"rate", "p50"})
+
+
 def drain():
     def measure(start):
         cells = {}
@@ -184,5 +204,5 @@ GROUPS = [
     *(fanout(kind, n) for kind in PROTOCOLS for n in [100, 1000, 10_000]),
     fanout("stored", 1000, "--acknowledge", 1, name="acknowledged one by one"),
     *(latency(kind, n) for kind in PROTOCOLS for n in RATES),
-    acceptance(), direct(), drain(), *(beside(kind) for kind in PROTOCOLS), memory(),
+    acceptance(), direct(), beside_busy_cores(), drain(), *(beside(kind) for kind in PROTOCOLS), memory(),
     shared_memory()]

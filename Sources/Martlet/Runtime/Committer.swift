@@ -85,7 +85,6 @@ final class Committer: Sendable {
             configuration.submissionEntries = 256
             configuration.completionEntries = 4096
             configuration.receiveBufferCount = 1
-            ThreadScheduling.interruptNobody()
             do {
                 var transport = try UringTransport(configuration: configuration)
                 place.withLock { $0 = (transport.address, transport.waker) }
