@@ -179,6 +179,12 @@ struct Damage: CustomTestStringConvertible, Sendable {
             "topic count of a project", "projects", p0, [.projectCounter],
             .patch(24, little(4 as UInt64))),
         Damage(
+            "count of reports", "projects", p0, [.report], .patch(53, little(9 as UInt64))),
+        Damage(
+            "a day of no project", "projects",
+            big(9 as UInt32) + big(~20_000 as UInt32) + big(0 as UInt32),
+            [.rowsWithoutProject], .put([0])),
+        Damage(
             "last sequence too low", "projects", p0, [.messageSequence, .acknowledgement],
             .patch(8, little(4 as UInt64))),
         Damage(

@@ -21,6 +21,8 @@ public struct Project: Sendable, Hashable {
     public var lastSequence: MessageSequence
     public var instanceCount: UInt64
     public var topicCount: UInt64
+    /// REP-1: how many messages have a report.
+    public var reportCount: UInt64
     /// The first ordinal never issued so far.
     public var nextOrdinal: Ordinal
     public var nextTopic: TopicNumber
@@ -30,6 +32,7 @@ public struct Project: Sendable, Hashable {
         number: ProjectNumber, id: String, senderID: UInt64, conditionTopicsMax: Int,
         weight: Int = 1, overload: OverloadPolicy = .defer,
         lastSequence: MessageSequence = .none, instanceCount: UInt64 = 0, topicCount: UInt64 = 0,
+        reportCount: UInt64 = 0,
         nextOrdinal: Ordinal = Ordinal(0), nextTopic: TopicNumber = TopicNumber(0),
         nextApp: AppNumber = AppNumber(0)
     ) {
@@ -42,6 +45,7 @@ public struct Project: Sendable, Hashable {
         self.lastSequence = lastSequence
         self.instanceCount = instanceCount
         self.topicCount = topicCount
+        self.reportCount = reportCount
         self.nextOrdinal = nextOrdinal
         self.nextTopic = nextTopic
         self.nextApp = nextApp

@@ -81,7 +81,7 @@ extension Checker {
         case .report: return try first(.reports, .number(number, in: project))
         case .reportDay:
             let day = UInt32(truncatingIfNeeded: number)
-            let rows = try Cursor(raw, .reportDays)
+            let rows = try Cursor(raw, .projects)
             let found = try rows.seek(.reportDay(day, AppNumber(0), in: project))
             let prefix = Key.reportDay(day, in: project)
             return found.map { prefix.isPrefix(of: $0.key) } ?? false

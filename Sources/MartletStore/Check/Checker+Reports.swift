@@ -11,8 +11,7 @@ extension Checker {
     mutating func checkReports() throws(StorageError) {
         let number = project.number
         var count: UInt64 = 0
-        try forEachRow(of: .reports, keyBytes: 4...12) { (it, entry) throws(StorageError) in
-            guard entry.key.count == 12 else { return }
+        try forEachRow(of: .reports, keyBytes: 12...12) { (it, entry) throws(StorageError) in
             count += 1
             let sequence = MessageSequence(entry.key.loadBigEndian(UInt64.self, at: 4))
             let row: ReportRow
@@ -44,9 +43,8 @@ extension Checker {
                 try it.expectDue(.report, Array(entry.key.dropFirst(4)), "the oldest report")
             }
         }
-        let counted = try raw.get(.reports, Key(number))
-        if counted?.loadLittleEndian(UInt64.self, at: 0) ?? 0 != count {
-            note(.report, "there are \(count) reports, others are counted")
+        if project.reportCount != count {
+            note(.report, "there are \(count) reports, \(project.reportCount) are counted")
         }
         try checkDays()
         try forEachRow(of: .missed, keyBytes: 16...16) { (it, entry) throws(StorageError) in
@@ -69,11 +67,12 @@ extension Checker {
     }
 
     private mutating func checkDays() throws(StorageError) {
-        try forEachRow(of: .reportDays, keyBytes: 12...12) { (it, entry) throws(StorageError) in
-            let day = entry.key.loadBigEndian(UInt32.self, at: 4)
+        try forEachRow(of: .projects, keyBytes: 4...12) { (it, entry) throws(StorageError) in
+            guard entry.key.count == 12 else { return }
+            let day = ~entry.key.loadBigEndian(UInt32.self, at: 4)
             let app = entry.key.loadBigEndian(UInt32.self, at: 8)
             do throws(StorageError) {
-                var reader = RecordReader(entry.value, of: .reportDays)
+                var reader = RecordReader(entry.value, of: .projects)
                 let counts = try reader.counts()
                 if counts.outcomeCount > counts[.targeted] {
                     it.note(.report, "day \(day) of app \(app) has more outcomes than instances")

@@ -87,14 +87,21 @@ struct Checker {
             try noteDamage(error, in: nil)
         }
         let rows = try Cursor(raw, .projects)
+        /// A project's record lies before the counts of its days.
+        var numbers: Set<ProjectNumber> = []
         var row = try rows.seek(.first)
         while let entry = row {
             row = try rows.next()
-            guard entry.key.count == 4 else {
+            guard entry.key.count == 4 || entry.key.count == 12 else {
                 note(.damagedRecord, in: nil, "projects: a key of \(entry.key.count) bytes")
                 continue
             }
             let number = ProjectNumber(entry.key.loadBigEndian(UInt32.self, at: 0))
+            let isNew = numbers.insert(number).inserted
+            if entry.key.count == 12 {
+                if isNew { note(.rowsWithoutProject, in: number, Table.projects.name) }
+                continue
+            }
             let project: Project
             do throws(StorageError) {
                 guard let found = try transaction.project(number) else { continue }
@@ -179,7 +186,7 @@ struct Checker {
             .recipients, .inbox, .mailboxes, .acknowledged, .free, .answers, .scheduled, .numbers,
             .receiptsWanted, .receiptsTold, .receipts, .collections, .live, .connections,
             .runs, .deferred, .upstream, .upstreamIDs, .groups, .groupNames, .instanceGroups,
-            .reports, .reportNumbers, .reportDays, .missed, .closings,
+            .reports, .reportNumbers, .missed, .closings,
         ]
         for table in owned {
             let rows = try Cursor(raw, table)

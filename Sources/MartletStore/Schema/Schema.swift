@@ -10,6 +10,8 @@
 //                  "projects"                 u32 next project number
 //                  "run"                      how often a broker began (`RunRow`)
 //  projects        p                          project record
+//                  p ‖ ~day u32 ‖ app u32     what was counted of the messages of a day: the newest beside the
+//                                             record, since both change with each message
 //  projectIDs      ID                         u32 p
 //  keys            key ID                     server key record
 //  apps            p ‖ app number u32         u8 platform ‖ name
@@ -51,10 +53,8 @@
 //                  p ‖ number u64             i64 expires ‖ what the engine made of the message
 //  upstreamIDs     p ‖ o                      i64 due ‖ for each of its last message IDs, the oldest first:
 //                                             digest (16 bytes) ‖ i64 known until ‖ u64 number
-//  reports         p                          u64 how many there are
-//                  p ‖ s                      what was counted of a message (`ReportRow`)
+//  reports         p ‖ s                      what was counted of a message (`ReportRow`)
 //  reportNumbers   p ‖ message number u64     u64 s; where the number is not the sequence
-//  reportDays      p ‖ u32 day ‖ app u32      what was counted of the messages of a day (`ReportRow`)
 //  missed          p ‖ s ‖ block u32          one block of those that do not get a message any more
 //  closings        p ‖ s                      u32 block: a message whose time is over, looked through so far
 //  serviceAccounts key ID                     service-account key record: p ‖ u32 revoked ‖ i64 created ‖
@@ -81,7 +81,7 @@ import MartletBase
 import MartletEngine
 
 /// The version of everything drawn above. A folder of a newer one is refused.
-let storeFormatVersion: UInt32 = 6
+let storeFormatVersion: UInt32 = 7
 
 /// The tables, in the order in which they are opened.
 enum Table: Int, CaseIterable {
@@ -90,7 +90,7 @@ enum Table: Int, CaseIterable {
     case due, answers, scheduled, numbers, receiptsWanted, receiptsTold, receipts
     case collections, live, connections, runs, deferred, upstream, upstreamIDs
     case groups, groupNames, instanceGroups, formerTokens
-    case reports, reportNumbers, reportDays, missed, closings
+    case reports, reportNumbers, missed, closings
     case serviceAccounts
 
     var name: String { String(describing: self) }
@@ -334,7 +334,7 @@ struct Key {
     /// - Parameter day: since 1970-01-01, UTC.
     static func reportDay(_ day: UInt32, in project: ProjectNumber) -> Key {
         var key = Key(project)
-        key.append(day)
+        key.append(~day)
         return key
     }
 

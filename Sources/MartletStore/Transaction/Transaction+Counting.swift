@@ -99,8 +99,8 @@ extension Transaction {
         // LMDB frees the cursors of a transaction that ends.
         tally?.cursors.removeAll()
         try writeBlobs()
-        try writeProjects()
         try writeTally(reportsMax: reportsMax)
+        try writeProjects()
     }
 
     private borrowing func writeTally(reportsMax: Int) throws(StorageError) {
@@ -118,11 +118,10 @@ extension Transaction {
         // In the order of their keys: the same commands make the same file.
         for day in tally.days.keys.sorted() { try add(tally.days[day]!, to: day) }
         for (project, count) in tally.begun.sorted(by: { $0.key < $1.key }) {
-            let before = try reportCount(of: project)
-            try setReportCount(before + count, of: project)
+            let before = try changeReportCount(of: project) { $0 += count }
             if before == 0 { try putOldestReportDue(of: project) }
             guard reportsMax > 0 else { continue }
-            while try reportCount(of: project) > UInt64(reportsMax),
+            while try self.project(project)?.reportCount ?? 0 > UInt64(reportsMax),
                 let oldest = try firstReport(of: project)
             {
                 try removeReport(of: oldest, in: project)
@@ -136,8 +135,8 @@ extension Transaction {
         guard !counts.isZero else { return }
         let key = Key.reportDay(day.day, day.app, in: day.project)
         var all = counts
-        if let found = try raw.get(.reportDays, key) {
-            var reader = RecordReader(found, of: .reportDays)
+        if let found = try raw.get(.projects, key) {
+            var reader = RecordReader(found, of: .projects)
             all += try reader.counts()
         } else {
             try raw.put(
@@ -147,23 +146,21 @@ extension Transaction {
         }
         var writer = RecordWriter()
         writer.append(all)
-        try raw.put(.reportDays, key, writer.bytes)
+        try raw.put(.projects, key, writer.bytes)
     }
 
     // MARK: How many there are, and their end
 
-    borrowing func reportCount(of project: ProjectNumber) throws(StorageError) -> UInt64 {
-        guard let found = try raw.get(.reports, Key(project)) else { return 0 }
-        var reader = RecordReader(found, of: .reports)
-        return try reader.read(UInt64.self)
-    }
-
-    private borrowing func setReportCount(
-        _ count: UInt64, of project: ProjectNumber
-    ) throws(StorageError) {
-        var writer = RecordWriter()
-        writer.append(count)
-        try raw.put(.reports, Key(project), writer.bytes)
+    /// - Returns: how many there were.
+    @discardableResult
+    private borrowing func changeReportCount(
+        of number: ProjectNumber, _ change: (inout UInt64) -> Void
+    ) throws(StorageError) -> UInt64 {
+        guard var project = try project(number) else { return 0 }
+        let before = project.reportCount
+        change(&project.reportCount)
+        try put(project, isNew: false)
+        return before
     }
 
     private borrowing func firstReport(
@@ -188,7 +185,7 @@ extension Transaction {
             try raw.delete(.reportNumbers, .number(row.number, in: project))
         }
         try deleteAll(.missed, under: key)
-        try setReportCount(try reportCount(of: project) - 1, of: project)
+        try changeReportCount(of: project) { $0 -= 1 }
         try putOldestReportDue(of: project)
     }
 
@@ -213,7 +210,7 @@ extension Transaction {
         guard limits.reportDaysMax > 0 else { return }
         let lastDay = now.advanced(bySeconds: -Int64(limits.reportDaysMax) * 86_400)
         while rows > 0, let due = try nextDue(.reportDay, through: lastDay) {
-            try deleteAll(.reportDays, under: .reportDay(due.time.day, in: due.project))
+            try deleteAll(.projects, under: .reportDay(due.time.day, in: due.project))
             try remove(due, .reportDay)
             rows -= 1
         }

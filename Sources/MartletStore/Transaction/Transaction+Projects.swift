@@ -42,11 +42,12 @@ extension Transaction {
         guard let overload = OverloadPolicy(rawValue: try reader.read(UInt8.self)) else {
             throw reader.damaged()
         }
+        let reportCount = try reader.read(UInt64.self)
         return Project(
             number: number, id: try reader.text(), senderID: senderID,
             conditionTopicsMax: Int(conditionTopicsMax), weight: Int(weight), overload: overload,
             lastSequence: MessageSequence(lastSequence), instanceCount: instanceCount,
-            topicCount: topicCount, nextOrdinal: Ordinal(nextOrdinal),
+            topicCount: topicCount, reportCount: reportCount, nextOrdinal: Ordinal(nextOrdinal),
             nextTopic: TopicNumber(nextTopic), nextApp: AppNumber(nextApp))
     }
 
@@ -101,6 +102,7 @@ extension Transaction {
         writer.append(UInt32(project.conditionTopicsMax))
         writer.append(UInt32(project.weight))
         writer.append(project.overload.rawValue)
+        writer.append(project.reportCount)
         writer.append(text: project.id)
         try raw.put(.projects, Key(project.number), writer.bytes)
     }

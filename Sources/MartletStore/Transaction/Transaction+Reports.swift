@@ -86,19 +86,21 @@ extension Transaction {
         _ days: ClosedRange<UInt32>, in project: ProjectNumber
     ) throws(StorageError) -> [DayReport] {
         var reports: [DayReport] = []
-        let cursor = try Cursor(raw, .reportDays)
+        let cursor = try Cursor(raw, .projects)
+        // The newest day is the first.
         var found = try cursor.seek(
-            .reportDay(days.lowerBound, AppNumber(0), in: project))
+            .reportDay(days.upperBound, AppNumber(0), in: project))
         while let entry = found, Key(project).isPrefix(of: entry.key) {
-            let day = entry.key.loadBigEndian(UInt32.self, at: 4)
-            guard day <= days.upperBound else { break }
+            let day = ~entry.key.loadBigEndian(UInt32.self, at: 4)
+            guard day >= days.lowerBound else { break }
             let number = AppNumber(entry.key.loadBigEndian(UInt32.self, at: 8))
             if let app = try app(number, in: project) {
-                var reader = RecordReader(entry.value, of: .reportDays)
+                var reader = RecordReader(entry.value, of: .projects)
                 reports.append(DayReport(day: day, app: app, counts: try reader.counts()))
             }
             found = try cursor.next()
         }
+        reports.sort { ($0.day, $0.app.number.rawValue) < ($1.day, $1.app.number.rawValue) }
         return reports
     }
 
