@@ -228,6 +228,27 @@ struct HeldBackTests {
         #expect(world.connections[0]!.stored.isEmpty)
     }
 
+    @Test(
+        "STO-1: what a doze discards and the store could not write is written with the next message",
+        arguments: [0, 1, 2])
+    func overflowRefused(_ refusals: Int) {
+        let world = Loopback(capacity: 1, limits: limits(stored: 10))
+        world.connect(address, at: 0, state: .doze)
+        world.settle()
+        world.refusalsLeft = refusals
+        for _ in 0..<13 {
+            world.accept(0, to: [1], bodyBytes: 5)
+            world.settle()
+        }
+        #expect(world.refusalsLeft == 0)
+        #expect(world.connections[0]!.stored.isEmpty)
+        world.setState(0, .active)
+        world.settle()
+        #expect(world.connections[0]!.deleted.map(\.count) == [11])
+        #expect(world.connections[0]!.deleted.map(\.through) == [11])
+        #expect(world.connections[0]!.stored == [12, 13])
+    }
+
     @Test("STO-1: nothing is discarded before the store knows what the last connection left")
     func discardsNothingEarly() {
         let world = Loopback(capacity: 2, limits: limits(stored: 10))

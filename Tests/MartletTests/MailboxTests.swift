@@ -173,14 +173,20 @@ struct MailboxTests {
         try await test.broker.close()
     }
 
-    @Test("STO-1 the 101st message that a doze holds back discards all, which is told when it ends")
-    func overflowsInDoze() async throws {
-        let test = try await open(TestClock()) { $0.deviceMessagesPerMinute = 0 }
+    @Test(
+        "STO-1 the 101st message that a doze holds back discards all, which is told when it ends, whatever the clock does",
+        arguments: [0, -3600, 3600])
+    func overflowsInDoze(clockLeapSeconds: Int64) async throws {
+        let clock = TestClock()
+        let test = try await open(clock) { $0.deviceMessagesPerMinute = 0 }
         let (device, credentials) = try test.newDevice()
         try device.report(.doze)
         try device.roundTrip()
         let sender = try test.sender()
-        for number in 1...205 { try sender.send(to: .token(credentials.token), n: "\(number)") }
+        for number in 1...205 {
+            if number == 60 { clock.advance(seconds: clockLeapSeconds) }
+            try sender.send(to: .token(credentials.token), n: "\(number)")
+        }
         try sender.send(to: .token(credentials.token), n: "high", priority: .high)
         #expect(try device.number() == "high")
         try device.roundTrip()
