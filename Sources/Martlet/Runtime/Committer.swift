@@ -85,6 +85,7 @@ final class Committer: Sendable {
             configuration.submissionEntries = 256
             configuration.completionEntries = 4096
             configuration.receiveBufferCount = 1
+            ThreadScheduling.runLater()
             do {
                 var transport = try UringTransport(configuration: configuration)
                 place.withLock { $0 = (transport.address, transport.waker) }
