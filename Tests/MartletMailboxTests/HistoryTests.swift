@@ -59,6 +59,13 @@ struct HistoryTests {
     }
 
     @Test(
+        "a mailbox is read to its end, however much of it was delivered on connections before",
+        arguments: [1_182_818] as [UInt64])
+    func readsOn(seed: UInt64) throws {
+        #expect(try HistoryRunner.run(seed..<(seed + 1), workers: 1).failed.isEmpty)
+    }
+
+    @Test(
         "a rule left out of the model is noticed within 300 histories",
         arguments: [
             EagerMailbox.BrokenRule.collapseKeepsFirst, .evictsFirstWritten, .overflowKeepsLast,

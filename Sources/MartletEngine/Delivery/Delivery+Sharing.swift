@@ -73,10 +73,11 @@ extension Delivery {
         guard isReading(reading), reading.taken.isEmpty, reading.replay.isUntouched,
             device.pointee.closed.isEmpty
         else { return nil }
-        // What every lane was delivered matters to STO-1 alone.
+        // What every lane was delivered matters to STO-1 alone, and for nothing once the store has seen to
+        // that. The reading would begin with it each time, and never get past it where it is long.
+        let isDecided = limits.storedPerInstanceMax == 0 || device.pointee.isStored
         let after =
-            limits.storedPerInstanceMax == 0
-            ? max(reading.after, reading.delivered.lowest) : reading.after
+            isDecided ? max(reading.after, reading.delivered.lowest) : reading.after
         var marks = reading.delivered
         marks.formMaximum(reading.acknowledged)
         marks.formMaximum(state.acknowledged)
