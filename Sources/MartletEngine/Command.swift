@@ -230,8 +230,8 @@ public struct Acknowledgement: Sendable {
     public var departure: Departure?
     /// Set when something was passed over since that was told last.
     public var skipped: Skipped?
-    /// Set where the device says what it has taken when it connects: the project's last message by then.
-    /// What its absence discarded (STO-1) is known before that counts.
+    /// Set for the list in HELLO: the project's last message at that time. The store decides on the discards of
+    /// the absence (STO-1) before the list is applied.
     public var arrival: MessageSequence?
 
     public init(

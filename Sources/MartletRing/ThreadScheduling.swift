@@ -23,7 +23,7 @@ public enum ThreadScheduling {
     /// The thread runs as soon as it wakes. Kernels older than 6.12 have one slice for all threads.
     public static func runSoon() { setSlice(shortestSliceNanoseconds) }
 
-    /// The thread lets those with usual slices go first when it wakes, as long as they have not had their part.
+    /// After a wake-up, threads with usual slices run first until the end of their part.
     public static func runLater() { setSlice(longestSliceNanoseconds) }
 
     private static func setSlice(_ nanoseconds: UInt64) {

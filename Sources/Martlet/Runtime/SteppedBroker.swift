@@ -30,7 +30,7 @@ package final class SteppedBroker<Kernel: Transport & ~Copyable> {
     package var tampering = Tampering()
     /// Instead of production's.
     package var acknowledgingBounds: AcknowledgingBounds?
-    /// Whether transactions end early, so that much of what comes together is committed apart.
+    /// Whether transactions end early, so that commands of one turn are committed apart.
     package var isCutShort = true
     /// Questions whether a transaction goes on: while it is cut short, each third is told no.
     private var questionCount = 0

@@ -73,8 +73,8 @@ extension Delivery {
         guard isReading(reading), reading.taken.isEmpty, reading.replay.isUntouched,
             device.pointee.closed.isEmpty
         else { return nil }
-        // What every lane was delivered matters to STO-1 alone, and for nothing once the store has seen to
-        // that. The reading would begin with it each time, and never get past it where it is long.
+        // Delivered messages count for STO-1 alone, and no longer after the store's decision on the absence. A
+        // reading that began with them each time would never pass a long row of delivered messages.
         let isDecided = limits.storedPerInstanceMax == 0 || device.pointee.isStored
         let after =
             isDecided ? max(reading.after, reading.delivered.lowest) : reading.after

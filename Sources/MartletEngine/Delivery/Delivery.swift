@@ -171,7 +171,7 @@ public struct Delivery: ~Copyable {
         devices[Int(index)].dozingFrom = attachment.position.rawValue
         devices[Int(index)].hasLostConnection = state.hasLostConnection
         // What the connection before has acknowledged is on its way to the store, before the news of this one.
-        // What the device says it has taken changes nothing of what its absence discarded, which the store knows.
+        // The list in HELLO has no effect on the discards of the absence before. The store decides on those first.
         devices[Int(index)].waitsForStore = state.isConnected || !attachment.taken.isEmpty
         if !attachment.taken.isEmpty {
             taken[index] = Set(attachment.taken)

@@ -114,7 +114,7 @@ public struct LogEntry: Sendable, Hashable {
         self.isAcknowledged = isAcknowledged
     }
 
-    /// Whether it is a message, and not collapsible: those are what STO-1 counts.
+    /// Whether the entry is a message without a collapse key. STO-1 counts plain messages.
     package var isPlain: Bool { content == .message(collapse: nil) }
 
     public var lane: Lane {

@@ -59,7 +59,7 @@ final class UnansweredFile: Sendable {
         for send in left where send.at < oldest { remove(place: send.attempt.place) }
     }
 
-    /// Seconds since the machine's start, also of those that it slept.
+    /// Seconds since the machine's start, seconds of sleep included.
     static var now: Int64 {
         var time = timespec()
         clock_gettime(CLOCK_BOOTTIME, &time)

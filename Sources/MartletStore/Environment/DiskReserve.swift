@@ -56,8 +56,8 @@ struct DiskReserve {
             return false
         }
         failedAt = now
-        // Not all free pages can be used while somebody reads an old snapshot: half of the reserve is there
-        // whatever they are. What was short has more of them before it takes anything new again.
+        // A reader of an old snapshot blocks free pages, so half of the reserve consists of disk space. A store
+        // that was short needs twice the free pages before new commands are accepted again.
         let isUsedUp = usedBytes + Self.byteCount / 2 > end
         isShort = isUsedUp || freeBytes() < (isShort ? 2 : 1) * Self.byteCount
         return isShort

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How many messages an instance's log can have at most that take a place of those that may be stored
-// (STO-1), as far as the log was read. A device that never acknowledges its first message and comes back
-// again and again would have its log read from there each time: what has come since is added instead, and
-// the log is read again only where it may be too much. Acknowledgements only take from the count, so it
-// stays a bound without hearing of them. Rests on nothing.
+// An upper bound for the messages of an instance's log that STO-1 counts. A device without a first
+// acknowledgement and with many connections would have the log read from its start for each absence. With the
+// bound, a transaction adds the messages since the last look, and reads the whole log only for a bound above
+// the limit. Acknowledgements lower the true number alone, so the bound holds without news of them. Rests on
+// Absence.
 
 import MartletBase
 import MartletEngine
 
-/// One per store, for its writing transactions. A log that is not known is read again.
+/// One per store, for its writing transactions. A log without a bound is read from its start.
 struct CarriedCounts {
     struct Count {
         let holder: Holder
-        /// Acknowledged messages behind this are counted too, as an absence from here on does.
+        /// Acknowledged messages behind this sequence are counted too: an absence counts them.
         let from: MessageSequence
         /// The last message that was looked at.
         var through: MessageSequence
@@ -25,12 +25,12 @@ struct CarriedCounts {
         let ordinal: Ordinal
     }
 
-    /// Past so many any of them gives way.
+    /// Bounds in memory; a new bound replaces any other one.
     private static let countsMax = 1024
 
     private var counts: [Name: Count] = [:]
 
-    /// - Returns: what is known, if it says something of an absence.
+    /// - Returns: the bound, if it holds for an absence.
     func count(_ instance: Taker, _ holder: Holder, before absence: Absence) -> Count? {
         guard let count = counts[Name(project: instance.project, ordinal: instance.ordinal)],
             count.holder == holder, count.from <= absence.from, count.through <= absence.through

@@ -247,8 +247,8 @@ extension Transaction {
         try removeIdleMarks(of: ordinal, in: project, through: state.logStart)
     }
 
-    /// STO-1: whether so much may be stored that the log has to be read from its start. What is known of it
-    /// from before is brought up to date.
+    /// STO-1: whether the bound of the log is above the limit, or no bound is known. Brings the bound up to
+    /// date.
     private borrowing func mayBeTooMuch(
         _ absence: Absence, _ owner: MailboxOwner, _ instance: Instance, _ limits: MailboxLimits
     ) throws(StorageError) -> Bool {
