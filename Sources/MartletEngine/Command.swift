@@ -224,7 +224,8 @@ public struct Acknowledgement: Sendable {
     public var holder: Holder?
     /// Everything up to here is acknowledged, lane by lane.
     public var through: LaneMarks
-    /// Single stream IDs above their lane's mark.
+    /// Single stream IDs above their lane's mark, and of each acknowledged notice (STO-1): marks alone acknowledge
+    /// messages, and no notice.
     public var single: [UInt64]
     /// Set when the connection has ended.
     public var departure: Departure?

@@ -277,6 +277,18 @@ final class BrokerModel {
 
     // MARK: Time
 
+    /// Whether a doze and the throttle hold back messages of one instance.
+    var hasThrottledDoze: Bool {
+        ids.contains { id in
+            guard let instance = instances[id], let connection = instance.connection,
+                connection.isDozing
+            else { return false }
+            return instance.mailbox.pending.contains {
+                $0.key != nil && !connection.given.contains($0.serial)
+            }
+        }
+    }
+
     /// - Parameter givesFirst: what the throttle lets go is given before what is due is accepted.
     func passTime(to instant: Int64, givesFirst: Bool) {
         now = instant

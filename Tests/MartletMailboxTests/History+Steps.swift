@@ -186,8 +186,10 @@ extension History {
 
     private func pass(to instant: Int64) throws {
         // Of several that are due each finds what those before it left. Who is given what between them
-        // is only certain if the loops looked first.
-        let loopsFirst = model.scheduled.count { $0.due <= instant } > 1 || random.chance(50)
+        // is only certain if the loops looked first. A loop in whose doze too much waits gives what the throttle
+        // lets go, and then asks the store what the doze discards.
+        let isCertain = model.scheduled.count { $0.due <= instant } <= 1 && !model.hasThrottledDoze
+        let loopsFirst = !isCertain || random.chance(50)
         try world.passTime(
             to: Instant(millisecondsSince1970: instant), loopsFirst: loopsFirst)
         model.passTime(to: instant, givesFirst: loopsFirst)

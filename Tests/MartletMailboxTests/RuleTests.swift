@@ -205,6 +205,27 @@ struct RuleTests {
         #expect(try example.frames().isEmpty)
     }
 
+    @Test("STO-1 STO-2 a message before a notice is acknowledged without the notice")
+    func messageBeforeNotice() throws {
+        var limits = MailboxLimits()
+        limits.storedPerInstanceMax = 1
+        limits.inactiveSeconds = 10
+        let example = try Example(limits: limits)
+        let ordinal = example.instance.ordinal
+        for _ in 0..<3 { _ = try example.send() }
+        try example.pass(milliseconds: 11_000)
+        _ = try example.send()
+        let frames = try example.connect()
+        #expect(ids(frames) == [3] && counts(frames) == [3])
+        #expect(example.world.acknowledge(ordinal, through: 3, single: []))
+        try example.leave()
+        let again = try example.connect()
+        #expect(ids(again) == [] && counts(again) == [3])
+        #expect(example.world.acknowledge(ordinal, through: 4, single: []))
+        try example.leave()
+        #expect(try example.connect().isEmpty)
+    }
+
     @Test("COL-1 COL-3 a message replaces the one with its key; the four keys written last stay")
     func keys() throws {
         let example = try Example()

@@ -209,6 +209,8 @@ private final class MailboxHistory {
         } else {
             single = left.filter { _ in random.chance(40) }.map(\.sequence.rawValue)
         }
+        // Marks alone do not acknowledge a notice.
+        if replay.discardedCount > 0 { single.append(replay.discardedThrough.rawValue) }
         let instance = mailboxes[index].instance
         var departure: Acknowledgement.Departure?
         if isAll, random.chance(50) {

@@ -47,10 +47,14 @@ extension Delivery {
         device.pointee.acknowledged = marks
         // A notice is a position in all lanes, also where something from before waits in a closed one.
         let told = device.pointee.toldThrough
-        if cameLate?.cap(of: through, in: Self.heldLane) ?? through >= told,
-            device.pointee.acknowledgedThrough < through, marks.lowest.rawValue < told
-        {
-            keepSingle(index, [told])
+        if told > device.pointee.noticeTakenThrough {
+            let isReached = cameLate?.cap(of: through, in: Self.heldLane) ?? through >= told
+            if isReached {
+                // The notice may name a discard (STO-2) that the store has forgotten meanwhile.
+                let overflow = device.pointee.discarded?.through.rawValue ?? told
+                keepSingle(index, overflow < told ? [overflow, told] : [told])
+            }
+            if isReached || single.contains(told) { device.pointee.noticeTakenThrough = told }
         }
         let advance = through - min(through, device.pointee.acknowledgedThrough)
         device.pointee.acknowledgedThrough = max(device.pointee.acknowledgedThrough, through)

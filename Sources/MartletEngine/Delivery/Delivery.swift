@@ -235,7 +235,9 @@ public struct Delivery: ~Copyable {
         let index = reading.index
         let device = devices + Int(index)
         // A log that the store has settled meanwhile is begun anew.
-        guard device.pointee.isStale || state.discardedThrough.rawValue > reading.discardedThrough
+        // The discards of an acknowledged notice lie below the marks, and may still stand in the store.
+        let known = max(reading.discardedThrough, device.pointee.acknowledged.lowest.rawValue)
+        guard device.pointee.isStale || state.discardedThrough.rawValue > known
         else { return reading }
         device.pointee.isStale = false
         device.pointee.acknowledged.formMaximum(state.acknowledged)

@@ -24,6 +24,7 @@ struct DeviceSession {
         var discardedThrough: UInt64 = 0
         var discardedCount: UInt64 = 0
         var toldThrough: UInt64 = 0
+        var noticeTakenThrough: UInt64 = 0
         var dozingFrom: UInt64 = 0
         var heldCount = 0
         var askedThrough: UInt64 = 0
@@ -91,7 +92,9 @@ struct DeviceSession {
     mutating func foldDetails() {
         guard let details, isSettled, acknowledged.isEven else { return }
         let mark = acknowledged.lowest.rawValue
-        guard mark >= discardedThrough, mark >= toldThrough else { return }
+        guard mark >= discardedThrough, mark >= toldThrough, discarded == nil,
+            noticeTakenThrough >= toldThrough
+        else { return }
         evenMark = mark
         details.deallocate()
         self.details = nil
@@ -152,6 +155,12 @@ struct DeviceSession {
     var toldThrough: UInt64 {
         get { details?.pointee.toldThrough ?? 0 }
         set { reserveDetails().pointee.toldThrough = newValue }
+    }
+
+    /// The notice with this stream ID was acknowledged on this connection.
+    var noticeTakenThrough: UInt64 {
+        get { details?.pointee.noticeTakenThrough ?? 0 }
+        set { reserveDetails().pointee.noticeTakenThrough = newValue }
     }
 
     /// STO-1: where a notice lies that the device was not told of on this connection. No mark of its passes
@@ -243,11 +252,10 @@ struct DeviceSession {
                 discardedThrough))
     }
 
-    /// What is known to be discarded, unless the device has acknowledged that.
+    /// The known discards without an acknowledged notice. A notice of later discards too (STO-2) lies behind
+    /// messages, so marks may pass the discards before the notice is acknowledged.
     var discarded: (count: UInt64, through: MessageSequence)? {
-        guard discardedCount > 0, discardedThrough > acknowledged.lowest.rawValue else {
-            return nil
-        }
+        guard discardedCount > 0, discardedThrough > noticeTakenThrough else { return nil }
         return (discardedCount, MessageSequence(discardedThrough))
     }
 }

@@ -47,7 +47,8 @@ enum MailboxRow {
         let lowest = state.acknowledged.lowest
         let awayFrom = state.awayFrom > lowest ? state.awayFrom : .none
         let isThrottled = state.throttleFull > state.seen
-        let isDiscarded = state.discardedThrough > lowest
+        // A notice of later discards too is acknowledged later than some messages before it.
+        let isDiscarded = state.discardedThrough > lowest || state.discardedCount > 0
         var writer = RecordWriter()
         writer.bytes.reserveCapacity(72)
         guard state.acknowledged.isEven, awayFrom == .none, !isThrottled, !isDiscarded else {

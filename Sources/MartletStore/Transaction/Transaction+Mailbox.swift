@@ -233,10 +233,12 @@ extension Transaction {
         guard !single.isEmpty else { return nil }
         let state = try mailboxState(of: ordinal, in: project)
         var last: MessageSequence?
-        for raw in single where raw >= state.logStart.rawValue && raw > last?.rawValue ?? 0 {
+        for raw in single where raw > last?.rawValue ?? 0 {
             let sequence = MessageSequence(raw)
             var isNotice = sequence == state.discardedThrough && state.discardedCount > 0
-            if !isNotice { isNotice = try isDiscarded(sequence, for: ordinal, in: project) }
+            if !isNotice, sequence >= state.logStart {
+                isNotice = try isDiscarded(sequence, for: ordinal, in: project)
+            }
             if isNotice { last = sequence }
         }
         return last
