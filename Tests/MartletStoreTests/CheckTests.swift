@@ -324,11 +324,22 @@ struct Damage: CustomTestStringConvertible, Sendable {
         Damage("free topic lost", "free", p0 + [2] + big(2 as UInt32), [.numberLost], .delete),
         Damage("free of no kind", "free", p0 + [3] + big(2 as UInt32), [.damagedRecord], .keep),
         Damage("message cut off", "messages", p0 + big(5 as UInt64), [.damagedRecord], .prefix(25)),
-        Damage("message gone", "messages", p0 + big(5 as UInt64), [.inbox, .due], .delete),
+        Damage("message gone", "messages", p0 + big(5 as UInt64), [.inbox], .delete),
         Damage(
             "message with a blob gone", "messages", p0 + big(4 as UInt64),
-            [.recipients, .due, .report],
+            [.recipients, .report],
             .delete),
+        Damage("expiry line gone", "projects", p0 + [0], [.due], .delete),
+        Damage("expiry line cut off", "projects", p0 + [0], [.damagedRecord], .prefix(20)),
+        Damage(
+            "expiry line that begins behind a message", "projects", p0 + [0], [.due],
+            .patch(0, little(6 as UInt64))),
+        Damage(
+            "expiry line due at another time", "projects", p0 + [0], [.due],
+            .patch(8, little(2 as UInt64))),
+        Damage(
+            "expiry line that ends before a message", "projects", p0 + [0], [.due],
+            .patch(16, little(0 as UInt64))),
         Damage(
             "message never issued", "messages", p0 + big(6 as UInt64), [.messageSequence, .due],
             .put(

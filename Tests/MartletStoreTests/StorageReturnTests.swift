@@ -155,6 +155,53 @@ struct StorageReturnTests {
         #expect(used.last! < used[13] * 5 / 4, "\(used)")
     }
 
+    @Test("TTL-3: messages with one time to live are due as one, and each expires at its time")
+    func expiryLine() throws {
+        let bench = try Bench()
+        let project = try bench.project("tides")
+        let instances = try bench.register(100, in: "tides")
+        try bench.change(.subscribe, "all", instances, in: project)
+        func dueCount() throws -> Int { try bench.rowCounts(["due"])[0] }
+        let others = try dueCount()
+        for number in 0..<20 {
+            let target: SendCommand.Target =
+                number % 2 == 0 ? .topic("all") : .token(instances[0].token.text)
+            _ = try bench.accepted(target, in: project, timeToLive: 60)
+            bench.now = bench.now.advanced(bySeconds: 1)
+        }
+        let before = try dueCount()
+        // The line, the oldest report, the day and the project's collection.
+        #expect(before <= others + 4)
+        _ = try bench.accepted(.topic("all"), in: project, timeToLive: 5)
+        #expect(try dueCount() == before + 1)
+        // The first half is taken, and the line is not told.
+        for instance in instances { try bench.acknowledge(instance, 10) }
+        func waiting() throws -> [UInt64] {
+            try bench.mailbox(instances[0]).waiting.map(\.sequence)
+        }
+        bench.now = bench.now.advanced(bySeconds: 5)
+        try bench.sweep()
+        #expect(try waiting() == Array(11...20))
+        // The line's first time has come: it goes on to the first message that is left.
+        bench.now = bench.now.advanced(bySeconds: 44)
+        try bench.sweep()
+        #expect(try waiting() == Array(11...20))
+        try bench.expectClean()
+        bench.now = bench.now.advanced(bySeconds: 4)
+        try bench.sweep()
+        #expect(try waiting() == Array(15...20))
+        try bench.expectClean()
+        bench.now = bench.now.advanced(bySeconds: 90_000)
+        try bench.sweep()
+        #expect(try bench.store.check().counts.messages == 0)
+        #expect(try dueCount() <= others + 3)
+        _ = try bench.accepted(.topic("all"), in: project, timeToLive: 60)
+        bench.now = bench.now.advanced(bySeconds: 60)
+        try bench.sweep()
+        #expect(try waiting() == [])
+        try bench.expectClean()
+    }
+
     @Test("STO-1: a mailbox that ran over says so however much later, and how many it were")
     func discarded() throws {
         var limits = MailboxLimits.none

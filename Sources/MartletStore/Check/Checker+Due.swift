@@ -48,7 +48,7 @@ extension Checker {
             8
         case .answer: 16
         case .receiptsTold: 12
-        case .collection, .receiptsTaken: 0
+        case .collection, .receiptsTaken, .expiryLine: 0
         }
     }
 
@@ -67,7 +67,8 @@ extension Checker {
             let row = LogRow(MessageSequence(number), isDiscarded: kind == .discarded)
             guard let found = try raw.get(.messages, .log(row, in: project)) else { return nil }
             let record = try MessageRecord(found)
-            return record.flags.contains(.isExpired) ? nil : try record.expires()
+            let isDue = !record.isInLine && !record.flags.contains(.isExpired)
+            return isDue ? try record.expires() : nil
         case .seen:
             let key = Key.ordinal(Ordinal(UInt32(truncatingIfNeeded: number)), in: project)
             guard try !isInactive(UInt32(truncatingIfNeeded: number), in: project) else {
@@ -101,6 +102,9 @@ extension Checker {
             let taken = try transaction.receiptsRow(of: project).taken
             let first = try transaction.firstReceipt(of: project)
             return first.map { $0 <= taken } ?? false ? Instant(millisecondsSince1970: 0) : nil
+        case .expiryLine:
+            let due = try transaction.expiryLine(of: project).due
+            return due == ExpiryLineRow.never ? nil : due
         case .collection:
             let due = try first(.collections, Key(project))
             return due?.millisecondsSince1970 == .max ? nil : due

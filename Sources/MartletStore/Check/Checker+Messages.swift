@@ -11,6 +11,8 @@ import MartletEngine
 extension Checker {
     mutating func checkMessages() throws(StorageError) {
         let number = project.number
+        let line = try expiryLine()
+        var lastInLine: Instant?
         try forEachRow(of: .messages, keyBytes: 12...13) { (it, entry) throws(StorageError) in
             let row = LogRow(entry.key)
             let sequence = row.sequence
@@ -36,6 +38,15 @@ extension Checker {
             }
             if let blob { it.check(blob, of: sequence) }
             try it.checkOwners(of: row, try record.owners())
+            if let line, record.isInLine, !record.flags.contains(.isExpired) {
+                let expires = try record.expires()
+                if sequence < line.first || expires < line.due || expires > line.last
+                    || lastInLine.map({ expires < $0 }) ?? false
+                {
+                    it.note(.due, "message \(sequence.rawValue) is not in its place of the line")
+                }
+                lastInLine = expires
+            }
             try it.expectDue(row.dueKind, big(sequence.rawValue), "message \(sequence.rawValue)")
         }
         try forEachRow(of: .recipients, keyBytes: 12...13) { (it, entry) throws(StorageError) in
@@ -43,6 +54,17 @@ extension Checker {
             if try it.raw.get(.messages, .log(row, in: number)) == nil {
                 it.note(.recipients, "a blob has no message \(row.sequence.rawValue)")
             }
+        }
+    }
+
+    private mutating func expiryLine() throws(StorageError) -> ExpiryLineRow? {
+        do throws(StorageError) {
+            let line = try transaction.expiryLine(of: project.number)
+            try expectDue(.expiryLine, [], "the expiry line")
+            return line
+        } catch {
+            try noteDamage(error, in: project.number)
+            return nil
         }
     }
 

@@ -92,13 +92,13 @@ struct Checker {
         var row = try rows.seek(.first)
         while let entry = row {
             row = try rows.next()
-            guard entry.key.count == 4 || entry.key.count == 12 else {
+            guard [4, 5, 12].contains(entry.key.count) else {
                 note(.damagedRecord, in: nil, "projects: a key of \(entry.key.count) bytes")
                 continue
             }
             let number = ProjectNumber(entry.key.loadBigEndian(UInt32.self, at: 0))
             let isNew = numbers.insert(number).inserted
-            if entry.key.count == 12 {
+            if entry.key.count != 4 {
                 if isNew { note(.rowsWithoutProject, in: number, Table.projects.name) }
                 continue
             }

@@ -7,7 +7,7 @@
 //        0     8  i64 accepted
 //        8     2  u16 recipients that have a row in the inbox; 0 where they are a blob
 //       10     2  u16 recipients that had one until they acknowledged the message
-//       12     1  u8 kind of target
+//       12     1  u8 kind of target; bit 7: it is in the project's expiry line
 //       13     1  u8 flags, see `Flags`
 //       14     2  u16 bytes of `from`
 //       16     *  variants: i64 expires ‖ u32 bytes of the body ‖ u8 platforms ‖ u8 traits (bits 0–1
@@ -57,6 +57,8 @@ struct MessageRecord {
     }
 
     static let ownerCountOffset = 8
+    private static let kindOffset = 12
+    private static let inLineBit: UInt8 = 1 << 7
     static let flagsOffset = 13
     static let variantsOffset = 16
     private static let variantBytes = 14
@@ -68,6 +70,8 @@ struct MessageRecord {
     /// Recipients that had one until they acknowledged the message.
     let takerCount: Int
     let flags: Flags
+    /// It has no row of its own in `due`.
+    let isInLine: Bool
     private let kind: UInt8
     private let fromBytes: Int
 
@@ -77,7 +81,8 @@ struct MessageRecord {
         accepted = Instant(millisecondsSince1970: bytes.loadLittleEndian(Int64.self, at: 0))
         ownerCount = Int(bytes.loadLittleEndian(UInt16.self, at: Self.ownerCountOffset))
         takerCount = Int(bytes.loadLittleEndian(UInt16.self, at: Self.ownerCountOffset + 2))
-        kind = bytes[12]
+        isInLine = bytes[Self.kindOffset] & Self.inLineBit != 0
+        kind = bytes[Self.kindOffset] & ~Self.inLineBit
         flags = Flags(rawValue: bytes[Self.flagsOffset])
         fromBytes = Int(bytes.loadLittleEndian(UInt16.self, at: 14))
     }
@@ -205,7 +210,7 @@ struct MessageRecord {
     // MARK: Writing
 
     static func bytes(
-        of message: StoredMessage, owners: [Ordinal], flags other: Flags = []
+        of message: StoredMessage, owners: [Ordinal], isInLine: Bool, flags other: Flags = []
     ) -> [UInt8] {
         var flags = other
         flags.formUnion(Flags(rawValue: UInt8(message.variants.count)))
@@ -217,7 +222,7 @@ struct MessageRecord {
         writer.append(message.accepted.millisecondsSince1970)
         writer.append(UInt16(owners.count))
         writer.append(UInt16(0))
-        writer.append(message.kind.rawValue)
+        writer.append(message.kind.rawValue | (isInLine ? inLineBit : 0))
         writer.append(flags.rawValue)
         writer.append(UInt16(message.from.utf8.count))
         for variant in message.variants {
@@ -258,11 +263,12 @@ struct MessageRecord {
         return copy
     }
 
-    /// The record without bodies; with `end`, expired by then.
+    /// The record without bodies; with `end`, expired by then, and in no line.
     func dropped(expiring end: Instant?, _ more: Flags = []) throws(StorageError) -> [UInt8] {
         var copy = Array(bytes.prefix(try places().owners + ownerCount * 4 + fromBytes))
         copy[Self.flagsOffset] |= more.union(.isDropped).rawValue
         guard let end else { return copy }
+        copy[Self.kindOffset] &= ~Self.inLineBit
         var at = Self.variantsOffset
         for variant in try self.variants() {
             let expires = min(variant.expires, end).millisecondsSince1970

@@ -10,6 +10,7 @@
 //                  "projects"                 u32 next project number
 //                  "run"                      how often a broker began (`RunRow`)
 //  projects        p                          project record
+//                  p ‖ u8 0                   the messages that expire one after the other (`ExpiryLineRow`)
 //                  p ‖ ~day u32 ‖ app u32     what was counted of the messages of a day: the newest beside the
 //                                             record, since both change with each message
 //  projectIDs      ID                         u32 p
@@ -81,7 +82,7 @@ import MartletBase
 import MartletEngine
 
 /// The version of everything drawn above. A folder of a newer one is refused.
-let storeFormatVersion: UInt32 = 7
+let storeFormatVersion: UInt32 = 8
 
 /// The tables, in the order in which they are opened.
 enum Table: Int, CaseIterable {
@@ -120,7 +121,7 @@ enum SetKey {
 
 /// What a row of the table `due` waits for. `time` is when it is due, but for `.seen`.
 enum DueKind: UInt8, CaseIterable {
-    /// id = s: the message expires.
+    /// id = s: the message expires. Not of those in the project's expiry line.
     case expiry = 1
     /// id = s: who it was discarded for is not told any more.
     case discarded = 2
@@ -149,6 +150,8 @@ enum DueKind: UInt8, CaseIterable {
     case report = 13
     /// id = the day; time = when that began. The same of a day.
     case reportDay = 14
+    /// No id: the first message of the project's expiry line may have expired.
+    case expiryLine = 15
 }
 
 /// What a row of the inbox says beside its key: nothing; one byte: it was discarded; eight: what a
@@ -328,6 +331,12 @@ struct Key {
         var key = Key(project)
         key.append(set)
         key.append(block)
+        return key
+    }
+
+    static func expiryLine(of project: ProjectNumber) -> Key {
+        var key = Key(project)
+        key.append(byte: 0)
         return key
     }
 

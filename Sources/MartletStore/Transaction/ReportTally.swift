@@ -49,6 +49,9 @@ final class ReportTally {
     var hasLastChanged = false
     /// The other projects that have changed. A changed record is written once.
     private(set) var projects: [ProjectNumber: Project] = [:]
+    /// Expiry lines that have changed.
+    var lines: [ProjectNumber: ExpiryLineRow] = [:]
+
     func setLast(_ project: Project) {
         if let lastProject, hasLastChanged, lastProject.number != project.number {
             projects[lastProject.number] = lastProject

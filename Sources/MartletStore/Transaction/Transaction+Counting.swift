@@ -100,6 +100,7 @@ extension Transaction {
         tally?.cursors.removeAll()
         try writeBlobs()
         try writeTally(reportsMax: reportsMax)
+        try writeLines()
         try writeProjects()
     }
 

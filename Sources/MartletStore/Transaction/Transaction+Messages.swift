@@ -28,8 +28,8 @@ extension Transaction {
         try append(
             LogRow(message.sequence), accepted: message.accepted, expires: expires,
             recipients: recipients, in: project
-        ) { owners, flags in
-            MessageRecord.bytes(of: message, owners: owners, flags: flags)
+        ) { owners, isInLine, flags in
+            MessageRecord.bytes(of: message, owners: owners, isInLine: isInLine, flags: flags)
         }
         if message.number != message.sequence.rawValue, recipients.count > 0 {
             var writer = RecordWriter()
@@ -52,22 +52,27 @@ extension Transaction {
         try append(
             LogRow(sequence, isDiscarded: true), accepted: accepted, expires: expires,
             recipients: recipients, in: project
-        ) { owners, flags in
-            MessageRecord.bytes(of: record, owners: owners, flags: flags.union(.isDiscarded))
+        ) { owners, isInLine, flags in
+            MessageRecord.bytes(
+                of: record, owners: owners, isInLine: isInLine, flags: flags.union(.isDiscarded))
         }
     }
 
     private borrowing func append(
         _ row: LogRow, accepted: Instant, expires: Instant, recipients: Recipients,
         in project: ProjectNumber,
-        _ record: (_ owners: [Ordinal], MessageRecord.Flags) -> [UInt8]
+        _ record: (_ owners: [Ordinal], _ isInLine: Bool, MessageRecord.Flags) -> [UInt8]
     ) throws(StorageError) {
         let key = Key.log(row, in: project)
         guard recipients.count > 0 else { return }
+        var isInLine = false
+        if !row.isDiscarded {
+            isInLine = try joinLine(row.sequence, expires: expires, in: project)
+        }
         let value = row.isDiscarded ? InboxRow.discarded : InboxRow.message
         switch recipients {
         case .one(let ordinal):
-            let bytes = record([ordinal], [])
+            let bytes = record([ordinal], isInLine, [])
             try putLast(.messages, key, bytes)
             let digest = bytes.withUnsafeBytes { MessageRecord.onlyDigest($0) }
             try raw.put(
@@ -79,16 +84,18 @@ extension Transaction {
                 let block = set.view.block(at: index)
                 block.view.forEachBit { ordinals.append(Ordinal(block: block.block, bit: $0)) }
             }
-            try putLast(.messages, key, record(ordinals, []))
+            try putLast(.messages, key, record(ordinals, isInLine, []))
             for ordinal in ordinals {
                 try raw.put(.inbox, .inbox(ordinal, row.sequence, in: project), value)
             }
         case .many(let set):
-            try putLast(.messages, key, record([], .hasBlob))
+            try putLast(.messages, key, record([], isInLine, .hasBlob))
             try putLast(.recipients, key, set.bytes)
             noteBlob(of: set.bytes.count, in: project, now: accepted)
         }
-        try raw.put(.due, .due(row.dueKind, expires, project, row.sequence.rawValue), [])
+        if !isInLine {
+            try raw.put(.due, .due(row.dueKind, expires, project, row.sequence.rawValue), [])
+        }
     }
 
     public borrowing func expire(
@@ -101,7 +108,9 @@ extension Transaction {
         guard expires > now else { return false }
         let bytes = try record.dropped(expiring: now)
         try raw.put(.messages, key, bytes)
-        try raw.delete(.due, .due(.expiry, expires, project, sequence.rawValue))
+        if !record.isInLine {
+            try raw.delete(.due, .due(.expiry, expires, project, sequence.rawValue))
+        }
         try raw.put(.due, .due(.expiry, now, project, sequence.rawValue), [])
         return true
     }
@@ -127,7 +136,7 @@ extension Transaction {
         _ row: LogRow, _ record: MessageRecord, in project: ProjectNumber
     ) throws(StorageError) {
         let key = Key.log(row, in: project)
-        if !record.flags.contains(.isExpired) {
+        if !record.isInLine, !record.flags.contains(.isExpired) {
             try raw.delete(
                 .due, .due(row.dueKind, try record.expires(), project, row.sequence.rawValue))
         }

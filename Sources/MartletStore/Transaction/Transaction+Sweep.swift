@@ -51,9 +51,15 @@ extension Transaction {
             rows -= try 1 + forget(row, in: due.project)
             try remove(due, .discarded)
         }
+        try sweepLines(now: now, rows: &rows) { (row, project, rows) throws(StorageError) in
+            try expire(row, in: project, now: now, limits: limits, rows: &rows)
+        }
         while rows > 0, let due = try nextDue(.expiry, through: now) {
             rows -= 1
-            try expire(due, now: now, limits: limits, rows: &rows)
+            let row = LogRow(MessageSequence(due.number))
+            if try expire(row, in: due.project, now: now, limits: limits, rows: &rows) {
+                try remove(due, .expiry)
+            }
         }
         while rows > 0, let due = try nextDue(.settlement, through: now) {
             let ordinal = Ordinal(UInt32(truncatingIfNeeded: due.number))
@@ -124,55 +130,53 @@ extension Transaction {
         return owners.count
     }
 
-    /// TTL-3: a message has expired for everybody. One for many is due until all of them were looked
-    /// at.
+    /// TTL-3: a message has expired for everybody.
+    /// - Returns: whether all of its recipients were looked at.
     private borrowing func expire(
-        _ due: DueRow, now: Instant, limits: MailboxLimits, rows: inout Int
-    ) throws(StorageError) {
-        let row = LogRow(MessageSequence(due.number))
-        let key = Key.log(row, in: due.project)
-        guard let found = try raw.get(.messages, key) else { return try remove(due, .expiry) }
+        _ row: LogRow, in project: ProjectNumber, now: Instant, limits: MailboxLimits,
+        rows: inout Int
+    ) throws(StorageError) -> Bool {
+        let key = Key.log(row, in: project)
+        guard let found = try raw.get(.messages, key) else { return true }
         let record = try MessageRecord(found)
         if !record.flags.contains(.hasBlob) {
-            rows -= try expireFew(row, record, due, now: now, limits: limits)
-            return
+            rows -= try expireFew(row, record, in: project, now: now, limits: limits)
+            return true
         }
-        guard
-            try close(row, record, in: due.project, now: now, limits: limits, rows: &rows)
-        else { return }
-        try remove(due, .expiry)
+        guard try close(row, record, in: project, now: now, limits: limits, rows: &rows)
+        else { return false }
         if try isHarmless(
-            row, try self.record(row, in: due.project), in: due.project, now: now, limits: limits)
+            row, try self.record(row, in: project), in: project, now: now, limits: limits)
         {
-            rows -= try forget(row, in: due.project)
-            return
+            rows -= try forget(row, in: project)
+            return true
         }
-        try raw.put(
-            .messages, key, try self.record(row, in: due.project).dropped(expiring: nil, .isExpired)
-        )
+        let closed = try self.record(row, in: project).dropped(expiring: nil, .isExpired)
+        try raw.put(.messages, key, closed)
         let blob = try raw.get(.recipients, key)?.count ?? 0
-        noteBlob(of: blob, in: due.project, now: now)
+        noteBlob(of: blob, in: project, now: now)
+        return true
     }
 
     /// - Returns: how many rows were looked at.
     private borrowing func expireFew(
-        _ row: LogRow, _ record: MessageRecord, _ due: DueRow, now: Instant, limits: MailboxLimits
+        _ row: LogRow, _ record: MessageRecord, in project: ProjectNumber, now: Instant,
+        limits: MailboxLimits
     ) throws(StorageError) -> Int {
         let owners = try record.owners()
         if record.flags.contains(.isDropped) {
             // Replaced, if it was for one; that is what its row in the inbox says then.
             tally?.cancelled.insert(
-                ReportTally.Message(project: due.project, sequence: row.sequence))
+                ReportTally.Message(project: project, sequence: row.sequence))
         }
         let bytes = try record.dropped(expiring: nil, .isExpired)
-        try remove(due, .expiry)
-        try raw.put(.messages, .log(row, in: due.project), bytes)
+        try raw.put(.messages, .log(row, in: project), bytes)
         var rows = 0
         for owner in owners {
-            rows += try settle(owner, in: due.project, now: now, limits: limits)
+            rows += try settle(owner, in: project, now: now, limits: limits)
         }
         // Who is on no platform of it has no entry of it.
-        return try rows + forget(row, in: due.project)
+        return try rows + forget(row, in: project)
     }
 
     private borrowing func record(
