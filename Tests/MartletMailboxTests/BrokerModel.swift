@@ -268,7 +268,11 @@ final class BrokerModel {
 
     /// It has taken a notice with this stream ID, if that is one.
     func acknowledgeNotice(_ id: Int, _ serial: UInt64) {
-        instances[id]!.mailbox.acknowledgeNotice(serial)
+        if instances[id]!.connection?.told?.through == serial {
+            instances[id]!.mailbox.acknowledgeNotice(through: serial)
+        } else {
+            instances[id]!.mailbox.acknowledgeNotice(serial)
+        }
     }
 
     func serial(of streamID: UInt64) -> UInt64? {

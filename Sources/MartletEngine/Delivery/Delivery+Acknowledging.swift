@@ -48,13 +48,13 @@ extension Delivery {
         // A notice is a position in all lanes, also where something from before waits in a closed one.
         let told = device.pointee.toldThrough
         if told > device.pointee.noticeTakenThrough {
-            let isReached = cameLate?.cap(of: through, in: Self.heldLane) ?? through >= told
-            if isReached {
+            let isReached = through >= told && through > device.pointee.toldBehind
+            if isReached || single.contains(told) {
                 // The notice may name a discard (STO-2) that the store has forgotten meanwhile.
                 let overflow = device.pointee.discarded?.through.rawValue ?? told
                 keepSingle(index, overflow < told ? [overflow, told] : [told])
+                device.pointee.noticeTakenThrough = told
             }
-            if isReached || single.contains(told) { device.pointee.noticeTakenThrough = told }
         }
         let advance = through - min(through, device.pointee.acknowledgedThrough)
         device.pointee.acknowledgedThrough = max(device.pointee.acknowledgedThrough, through)

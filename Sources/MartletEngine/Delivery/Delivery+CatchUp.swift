@@ -254,6 +254,7 @@ extension Delivery {
                 MessageSequence(plan.heldFrom[lane].rawValue - 1))
         }
         device.pointee.toldThrough = sequence
+        device.pointee.toldBehind = sequence < highest ? highest : 0
         if let overflow = plan.overflow,
             overflow.through.rawValue > device.pointee.discardedThrough
         {

@@ -237,14 +237,15 @@ public struct Delivery: ~Copyable {
         // A log that the store has settled meanwhile is begun anew.
         // The discards of an acknowledged notice lie below the marks, and may still stand in the store.
         let known = max(reading.discardedThrough, device.pointee.acknowledged.lowest.rawValue)
-        guard device.pointee.isStale || state.discardedThrough.rawValue > known
-        else { return reading }
+        let isStale = device.pointee.isStale
+        guard isStale || state.discardedThrough.rawValue > known else { return reading }
         device.pointee.isStale = false
         device.pointee.acknowledged.formMaximum(state.acknowledged)
         if !device.pointee.isSettled { device.pointee.awayFrom = state.awayFrom.rawValue }
         device.pointee.awayThrough = min(
             state.awayThrough.rawValue, sessions[Int(index)].attachedAt)
-        if state.discardedThrough.rawValue >= device.pointee.discardedThrough {
+        // The list in HELLO may have acknowledged the notice that was known then.
+        if isStale || state.discardedThrough.rawValue >= device.pointee.discardedThrough {
             device.pointee.discardedThrough = state.discardedThrough.rawValue
             device.pointee.discardedCount = state.discardedCount
         }

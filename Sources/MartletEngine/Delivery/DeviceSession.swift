@@ -24,6 +24,7 @@ struct DeviceSession {
         var discardedThrough: UInt64 = 0
         var discardedCount: UInt64 = 0
         var toldThrough: UInt64 = 0
+        var toldBehind: UInt64 = 0
         var noticeTakenThrough: UInt64 = 0
         var dozingFrom: UInt64 = 0
         var heldCount = 0
@@ -155,6 +156,13 @@ struct DeviceSession {
     var toldThrough: UInt64 {
         get { details?.pointee.toldThrough ?? 0 }
         set { reserveDetails().pointee.toldThrough = newValue }
+    }
+
+    /// The highest stream ID before the notice, where that is above the notice's own: only an acknowledgement
+    /// above it is for the notice too (TTL-4).
+    var toldBehind: UInt64 {
+        get { details?.pointee.toldBehind ?? 0 }
+        set { reserveDetails().pointee.toldBehind = newValue }
     }
 
     /// The notice with this stream ID was acknowledged on this connection.
