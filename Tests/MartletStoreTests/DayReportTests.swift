@@ -7,6 +7,77 @@ import MartletEngine
 import MartletStore
 import Testing
 
+@Suite("Reports without a row")
+struct UnwrittenReportTests {
+    let bench: Bench
+    let instances: [Instance]
+    var project: ProjectNumber { instances[0].project }
+
+    init() throws {
+        bench = try Bench()
+        try bench.project("tides")
+        instances = try bench.register(3, in: "tides")
+    }
+
+    private func send(timeToLive: UInt32) throws -> MessageSequence {
+        let target = SendCommand.Target.token(instances[0].token.text)
+        let (acceptance, _) = try bench.accepted(target, in: project, timeToLive: timeToLive)
+        return MessageSequence(acceptance.messageNumber)
+    }
+
+    private func counts(of sequence: MessageSequence) throws -> ReportCounts? {
+        let (project, limits, now) = (project, bench.limits, bench.now)
+        return try bench.store.read { (transaction) throws in
+            try transaction.report(of: sequence, in: project, limits: limits, now: now)
+        }?.counts
+    }
+
+    private func rowCount() throws -> Int { try bench.rowCounts(["reports"])[0] }
+
+    @Test(
+        "REP-1: a message for one instance has a report before anything is counted, and after it has left"
+    )
+    func fates() throws {
+        let sequences = try [1000, 1000, 10, 1000].map { try send(timeToLive: $0) }
+        for sequence in sequences {
+            let counts = try counts(of: sequence)
+            #expect(counts?[.targeted] == 1 && counts?.pending == 1)
+        }
+        #expect(try rowCount() == 0)
+        // Sent and acknowledged apart, acknowledged at once, expired, unregistered.
+        let sent = SentCount(
+            project: project, sequence: sequences[0], app: instances[0].app, count: 1)
+        let now = bench.now
+        try bench.store.write { (transaction) throws(StorageError) in
+            try transaction.countSent([sent], now: now)
+        }
+        #expect(try rowCount() == 1)
+        #expect(try counts(of: sequences[0])?[.sent] == 1)
+        try bench.acknowledge(instances[0], sequences[1].rawValue)
+        #expect(try rowCount() == 2)
+        for sequence in sequences.prefix(2) {
+            let counts = try counts(of: sequence)
+            #expect(counts?[.acknowledged] == 1 && counts?.pending == 0)
+        }
+        try bench.expectClean()
+        bench.now = bench.now.advanced(bySeconds: 11)
+        try bench.sweep()
+        #expect(try counts(of: sequences[2])?[.expired] == 1)
+        _ = try bench.apply(.unregister(project: project, ordinal: instances[0].ordinal))
+        #expect(try counts(of: sequences[3])?[.unregistered] == 1)
+        #expect(try rowCount() == 4)
+        try bench.expectClean()
+    }
+
+    @Test("REP-1: a message that is stored for nobody has a row of its own")
+    func notStored() throws {
+        let (acceptance, _) = try bench.accepted(.topic("nobody"), in: project)
+        #expect(try rowCount() == 1)
+        #expect(try counts(of: MessageSequence(acceptance.messageNumber))?[.targeted] == 0)
+        try bench.expectClean()
+    }
+}
+
 @Suite("Reports of a day")
 struct DayReportTests {
     private static let mailboxesMax = 100_000

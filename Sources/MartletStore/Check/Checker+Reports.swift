@@ -43,6 +43,18 @@ extension Checker {
                 try it.expectDue(.report, Array(entry.key.dropFirst(4)), "the oldest report")
             }
         }
+        try forEachRow(of: .messages, keyBytes: 12...13) { (it, entry) throws(StorageError) in
+            guard let record = try? MessageRecord(entry.value), record.hasReport,
+                try it.raw.get(.reports, Key(bytes: Array(entry.key))) == nil,
+                case let sequence = LogRow(entry.key).sequence,
+                let waiting = try? it.transaction.waitingCount(for: sequence, in: number)
+            else { return }
+            if waiting != 1 {
+                it.note(
+                    .report,
+                    "message \(sequence.rawValue) was for 1 instance, what became of it is unknown")
+            }
+        }
         if project.reportCount != count {
             note(.report, "there are \(count) reports, \(project.reportCount) are counted")
         }

@@ -7,7 +7,8 @@
 //        0     8  i64 accepted
 //        8     2  u16 recipients that have a row in the inbox; 0 where they are a blob
 //       10     2  u16 recipients that had one until they acknowledged the message
-//       12     1  u8 kind of target; bit 7: it is in the project's expiry line
+//       12     1  u8 kind of target; bit 7: it is in the project's expiry line; bit 6: it is for one
+//                 instance, and its report says nothing else until it has a row of its own
 //       13     1  u8 flags, see `Flags`
 //       14     2  u16 bytes of `from`
 //       16     *  variants: i64 expires ‖ u32 bytes of the body ‖ u8 platforms ‖ u8 traits (bits 0–1
@@ -59,6 +60,7 @@ struct MessageRecord {
     static let ownerCountOffset = 8
     private static let kindOffset = 12
     private static let inLineBit: UInt8 = 1 << 7
+    private static let reportBit: UInt8 = 1 << 6
     static let flagsOffset = 13
     static let variantsOffset = 16
     private static let variantBytes = 14
@@ -72,6 +74,8 @@ struct MessageRecord {
     let flags: Flags
     /// It has no row of its own in `due`.
     let isInLine: Bool
+    /// REP-1: its report has no row of its own until something is counted.
+    let hasReport: Bool
     private let kind: UInt8
     private let fromBytes: Int
 
@@ -82,7 +86,8 @@ struct MessageRecord {
         ownerCount = Int(bytes.loadLittleEndian(UInt16.self, at: Self.ownerCountOffset))
         takerCount = Int(bytes.loadLittleEndian(UInt16.self, at: Self.ownerCountOffset + 2))
         isInLine = bytes[Self.kindOffset] & Self.inLineBit != 0
-        kind = bytes[Self.kindOffset] & ~Self.inLineBit
+        hasReport = bytes[Self.kindOffset] & Self.reportBit != 0
+        kind = bytes[Self.kindOffset] & ~(Self.inLineBit | Self.reportBit)
         flags = Flags(rawValue: bytes[Self.flagsOffset])
         fromBytes = Int(bytes.loadLittleEndian(UInt16.self, at: 14))
     }
@@ -210,7 +215,8 @@ struct MessageRecord {
     // MARK: Writing
 
     static func bytes(
-        of message: StoredMessage, owners: [Ordinal], isInLine: Bool, flags other: Flags = []
+        of message: StoredMessage, owners: [Ordinal], isInLine: Bool, hasReport: Bool = false,
+        flags other: Flags = []
     ) -> [UInt8] {
         var flags = other
         flags.formUnion(Flags(rawValue: UInt8(message.variants.count)))
@@ -222,7 +228,8 @@ struct MessageRecord {
         writer.append(message.accepted.millisecondsSince1970)
         writer.append(UInt16(owners.count))
         writer.append(UInt16(0))
-        writer.append(message.kind.rawValue | (isInLine ? inLineBit : 0))
+        writer.append(
+            message.kind.rawValue | (isInLine ? inLineBit : 0) | (hasReport ? reportBit : 0))
         writer.append(flags.rawValue)
         writer.append(UInt16(message.from.utf8.count))
         for variant in message.variants {

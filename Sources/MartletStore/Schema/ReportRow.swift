@@ -26,6 +26,19 @@ struct ReportRow {
         counts = try reader.counts()
     }
 
+    /// The report of a stored message for one instance, of which nothing was counted yet.
+    init(of record: MessageRecord, _ sequence: MessageSequence) {
+        self.init(
+            accepted: record.accepted, number: sequence.rawValue, counts: Self.oneTargeted)
+    }
+
+    /// Of a message for one instance, before anything became of it.
+    static let oneTargeted: ReportCounts = {
+        var counts = ReportCounts()
+        counts[.targeted] = 1
+        return counts
+    }()
+
     var bytes: [UInt8] {
         var writer = RecordWriter()
         writer.bytes.reserveCapacity(48)

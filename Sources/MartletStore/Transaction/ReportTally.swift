@@ -37,7 +37,11 @@ final class ReportTally {
     }
 
     var messages: [Message: Part] = [:]
-    /// How many reports begin with this transaction.
+    /// A report that lies in its message's record, if the message turns out to be stored for one instance.
+    var open: (message: Message, row: ReportRow)?
+    /// Reports of messages that have left, and may have no row of their own.
+    var left: [Message: ReportRow] = [:]
+    /// How many reports have got a row in this transaction.
     var begun: [ProjectNumber: UInt64] = [:]
     var days: [Day: ReportCounts] = [:]
     /// Messages whose rest has no recipients because they were cancelled.

@@ -46,14 +46,65 @@ extension Transaction {
         }
         guard let sequence = report.sequence else { return }
         let row = ReportRow(accepted: report.accepted, number: report.number, counts: all)
-        try putLast(.reports, .sequence(sequence, in: project), row.bytes)
-        tally.begun[project, default: 0] += 1
+        let message = ReportTally.Message(project: project, sequence: sequence)
+        try putOpenReport()
+        if report.number == sequence.rawValue, report.missed.isEmpty, all == ReportRow.oneTargeted {
+            tally.open = (message, row)
+            return
+        }
+        try putNew(row, of: message)
         for set in report.missed { try putMissed(set, of: sequence, in: project) }
         if report.number != sequence.rawValue {
             var writer = RecordWriter()
             writer.append(sequence.rawValue)
             try raw.put(.reportNumbers, .number(report.number, in: project), writer.bytes)
         }
+    }
+
+    /// - Returns: whether the report of a message that is stored for one instance lies in its record.
+    borrowing func takeOpenReport(
+        of sequence: MessageSequence, in project: ProjectNumber
+    ) -> Bool {
+        guard let tally, let open = tally.open, open.message.sequence == sequence,
+            open.message.project == project
+        else { return false }
+        tally.open = nil
+        return true
+    }
+
+    private borrowing func putOpenReport() throws(StorageError) {
+        guard let tally, let open = tally.open else { return }
+        tally.open = nil
+        try putNew(open.row, of: open.message)
+    }
+
+    private borrowing func putNew(
+        _ row: ReportRow, of message: ReportTally.Message
+    ) throws(StorageError) {
+        try putLast(
+            .reports, .sequence(message.sequence, in: message.project), row.bytes)
+        tally?.begun[message.project, default: 0] += 1
+    }
+
+    /// What was counted of a message by earlier transactions; nil: it has no report.
+    borrowing func reportRow(
+        of sequence: MessageSequence, in project: ProjectNumber
+    ) throws(StorageError) -> ReportRow? {
+        if let found = try raw.get(.reports, .sequence(sequence, in: project)) {
+            return try ReportRow(found)
+        }
+        return try unwrittenRow(ReportTally.Message(project: project, sequence: sequence))
+    }
+
+    /// The report of a message that has no row.
+    private borrowing func unwrittenRow(
+        _ message: ReportTally.Message
+    ) throws(StorageError) -> ReportRow? {
+        if let row = tally?.left[message] { return row }
+        let key = Key.log(LogRow(message.sequence), in: message.project)
+        guard let found = try raw.get(.messages, key) else { return nil }
+        let record = try MessageRecord(found)
+        return record.hasReport ? ReportRow(of: record, message.sequence) : nil
     }
 
     public borrowing func count(_ days: [DayCount]) throws(StorageError) {
@@ -106,13 +157,26 @@ extension Transaction {
 
     private borrowing func writeTally(reportsMax: Int) throws(StorageError) {
         guard let tally else { return }
+        try putOpenReport()
+        for message in tally.left.keys where tally.messages[message] == nil {
+            tally.messages[message] = ReportTally.Part()
+        }
         for message in tally.messages.keys.sorted() {
             let part = tally.messages[message]!
             let key = Key.sequence(message.sequence, in: message.project)
-            guard let found = try raw.get(.reports, key) else { continue }
-            var row = try ReportRow(found)
-            row.counts += part.counts
-            try raw.put(.reports, key, row.bytes)
+            if let found = try raw.get(.reports, key) {
+                var row = try ReportRow(found)
+                row.counts += part.counts
+                try raw.put(.reports, key, row.bytes)
+            } else if var row = try unwrittenRow(message) {
+                row.counts += part.counts
+                try putNew(row, of: message)
+                if try firstReport(of: message.project) == message.sequence {
+                    try putOldestReportDue(of: message.project)
+                }
+            } else {
+                continue
+            }
             guard !part.missed.isEmpty else { continue }
             try addMissed(part.missed.sorted(), of: message.sequence, in: message.project)
         }

@@ -25,11 +25,14 @@ extension Transaction {
         let expires = message.variants.reduce(Instant(millisecondsSince1970: .min)) {
             max($0, $1.expires)
         }
+        var hasReport = false
+        if case .one = recipients { hasReport = takeOpenReport(of: message.sequence, in: project) }
         try append(
             LogRow(message.sequence), accepted: message.accepted, expires: expires,
             recipients: recipients, in: project
         ) { owners, isInLine, flags in
-            MessageRecord.bytes(of: message, owners: owners, isInLine: isInLine, flags: flags)
+            MessageRecord.bytes(
+                of: message, owners: owners, isInLine: isInLine, hasReport: hasReport, flags: flags)
         }
         if message.number != message.sequence.rawValue, recipients.count > 0 {
             var writer = RecordWriter()
@@ -139,6 +142,10 @@ extension Transaction {
         if !record.isInLine, !record.flags.contains(.isExpired) {
             try raw.delete(
                 .due, .due(row.dueKind, try record.expires(), project, row.sequence.rawValue))
+        }
+        if record.hasReport {
+            let message = ReportTally.Message(project: project, sequence: row.sequence)
+            tally?.left[message] = ReportRow(of: record, row.sequence)
         }
         if record.flags.contains(.hasNumber) {
             let number = try record.rest(row.sequence).number

@@ -305,10 +305,7 @@ extension Transaction {
     borrowing func isPending(
         _ sequence: MessageSequence, in project: ProjectNumber
     ) throws(StorageError) -> Bool {
-        guard let found = try raw.get(.reports, .sequence(sequence, in: project)) else {
-            return true
-        }
-        var counts = try ReportRow(found).counts
+        guard var counts = try reportRow(of: sequence, in: project)?.counts else { return true }
         let message = ReportTally.Message(project: project, sequence: sequence)
         if let part = tally?.messages[message] { counts += part.counts }
         return counts.pending > 0

@@ -76,7 +76,7 @@ extension Transaction {
             }
         var isCounted = false
         if counted != nil {
-            isCounted = try raw.get(.reports, .sequence(sequence, in: project)) != nil
+            isCounted = try reportRow(of: sequence, in: project) != nil
         }
         guard wish != nil || isCounted else { return nil }
         var expires = now.advanced(bySeconds: Int64(Limits.receiptsWantedSeconds))

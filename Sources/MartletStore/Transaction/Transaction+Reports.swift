@@ -20,19 +20,14 @@ extension Transaction {
             return MessageSequence(try reader.read(UInt64.self))
         }
         let sequence = MessageSequence(number)
-        guard let found = try raw.get(.reports, .sequence(sequence, in: project)),
-            try ReportRow(found).number == number
-        else { return nil }
-        return sequence
+        let row = try reportRow(of: sequence, in: project)
+        return row?.number == number ? sequence : nil
     }
 
     public borrowing func report(
         of sequence: MessageSequence, in project: ProjectNumber, limits: MailboxLimits, now: Instant
     ) throws(StorageError) -> MessageReport? {
-        guard let found = try raw.get(.reports, .sequence(sequence, in: project)) else {
-            return nil
-        }
-        let row = try ReportRow(found)
+        guard let row = try reportRow(of: sequence, in: project) else { return nil }
         var report = MessageReport(
             messageNumber: row.number, accepted: row.accepted, counts: row.counts,
             unsettledCount: 0)
@@ -164,7 +159,7 @@ extension Transaction {
         _ sequence: MessageSequence, in project: ProjectNumber, from start: Ordinal,
         _ body: (Ordinal) -> Bool
     ) throws(StorageError) {
-        guard try raw.get(.reports, .sequence(sequence, in: project)) != nil else { return }
+        guard try reportRow(of: sequence, in: project) != nil else { return }
         var missed = try missedBlocks(of: sequence, from: start.blockIndex, in: project)[...]
         var isEnough = false
         /// - Returns: whether more are wanted.
