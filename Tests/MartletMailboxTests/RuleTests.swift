@@ -226,6 +226,22 @@ struct RuleTests {
         #expect(try example.connect().isEmpty)
     }
 
+    @Test("STO-1 a notice acknowledged just before a doze runs over is not told again")
+    func noticeBeforeDoze() throws {
+        var limits = MailboxLimits()
+        limits.storedPerInstanceMax = 1
+        let example = try Example(limits: limits)
+        for _ in 0..<2 { _ = try example.send() }
+        #expect(counts(try example.connect()) == [2])
+        let ordinal = example.instance.ordinal
+        #expect(example.world.acknowledge(ordinal, through: 2, single: []))
+        example.world.setState(example.instance.ordinal, .doze)
+        for _ in 0..<2 { _ = try example.send() }
+        #expect(try example.frames().isEmpty)
+        example.world.setState(example.instance.ordinal, .active)
+        #expect(counts(try example.frames()) == [2])
+    }
+
     @Test("COL-1 COL-3 a message replaces the one with its key; the four keys written last stay")
     func keys() throws {
         let example = try Example()

@@ -193,6 +193,7 @@ final class World {
             try loop.settle(store, now: now)
             while let index = loop.nextOverfull() {
                 let line = lines.values.first { $0.loop == number && $0.index == index }!
+                try handOver(loop)
                 try tellConnected(line)
                 loop.stored(index, connectionNumber: line.number)
                 try loop.settle(store, now: now)

@@ -221,7 +221,7 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
         }
         let isBusy = goOnWithFanouts()
         let readCount = catchUp()
-        while let index = delivery.nextOverfull() { tellConnected(connections + Int(index)) }
+        decideDozes()
         sendReceipts()
         if needsMeasuring { _ = measureFrames() }
         sendReady(afterReading: readCount)
@@ -420,6 +420,18 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     mutating func handOverUrgent() {
         guard delivery.hasUrgentAcknowledgements else { return }
         request(.acknowledge(delivery.takeUrgentAcknowledgements()))
+    }
+
+    /// STO-1: the store decides what a doze discards, with every acknowledgement that the loop has read.
+    private mutating func decideDozes() {
+        var next = delivery.nextOverfull()
+        guard next != nil else { return }
+        handOverWaiting()
+        while let index = next {
+            tellConnected(connections + Int(index))
+            next = delivery.nextOverfull()
+        }
+        handOverRequests()
     }
 
     /// Everything, for what is asked next depends on it.

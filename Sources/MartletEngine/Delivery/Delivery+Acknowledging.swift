@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What devices have taken (TTL-4): cumulative acknowledgements become marks per lane, single ones are
-// handed on as they are, and a connection that ends leaves behind where it was. When what was handed
-// on is on disk, devices are told, so that they need not remember it. Rests on Session.
+// Acknowledgements of devices (TTL-4). A cumulative acknowledgement raises marks, one for each lane. A single
+// acknowledgement goes to the committer unchanged. The end of a connection adds a departure: the position, the
+// throttle and the time. After the commit, CONFIRMED tells the device which stream IDs are durable, so the
+// device can forget them. Rests on Session.
 
 import MartletBase
 
 extension Delivery {
-    /// Single acknowledgements kept until they are handed on. More are dropped, which costs one more
-    /// delivery each; a device that goes on telling them would else fill the memory.
+    /// Single acknowledgements that wait for the committer. Further single acknowledgements are dropped, because
+    /// a device could fill the memory. The price of a dropped acknowledgement is one more delivery.
     public static var singleAcknowledgementsMax: Int { 65_536 }
-    /// Messages after whose acknowledgement a device is told what is durable.
+    /// Acknowledged messages between two CONFIRMED frames to a device.
     static var confirmationsAfter: UInt8 { 64 }
-    /// Stream IDs are the project's, so how far an acknowledgement moves on only bounds how many
-    /// messages it is for. It counts as at most so many.
+    /// The highest count of one cumulative acknowledgement. Stream IDs are the project's, so the distance to
+    /// the acknowledgement before is an upper bound of its messages, and not their number.
     static var messagesPerAcknowledgement: UInt64 { 16 }
 
-    /// The session is a device's, or was before it was detached.
-    /// - Returns: false if the device acknowledges what it was never sent.
+    /// Takes an acknowledgement of a device. The session is a device's, or was before a newer connection of the
+    /// instance replaced the session.
+    /// - Returns: false for a stream ID above all stream IDs that the connection has sent.
     public mutating func acknowledge(
         _ index: UInt32, through claimed: UInt64, single: [UInt64]
     ) -> Bool {
@@ -25,10 +27,10 @@ extension Delivery {
         let device = devices + Int(index)
         let highest = max(session.pointee.highestDelivered, device.pointee.acknowledgedThrough)
         guard claimed <= highest, single.allSatisfy({ $0 <= highest }) else { return false }
-        // What a replaced connection took is told again by the one that replaced it.
+        // A device repeats the list of taken messages in the HELLO of the newer connection.
         guard session.pointee.flags.contains(.device) else { return true }
         if !single.isEmpty { keepSingle(index, single) }
-        // Nothing is left from before what was discarded: it is acknowledged with that or not at all.
+        // No message before a discard is left, so an acknowledgement below the discard has no effect.
         let isBefore =
             claimed < device.pointee.discardedThrough
             && device.pointee.acknowledged.lowest.rawValue < device.pointee.discardedThrough
@@ -45,12 +47,12 @@ extension Delivery {
             if taken > marks[lane].rawValue { marks[lane] = MessageSequence(taken) }
         }
         device.pointee.acknowledged = marks
-        // A notice is a position in all lanes, also where something from before waits in a closed one.
+        // The acknowledgement of a notice names the notice, because older messages may wait in a closed lane.
         let told = device.pointee.toldThrough
         if told > device.pointee.noticeTakenThrough {
             let isReached = through >= told && through > device.pointee.toldBehind
             if isReached || single.contains(told) {
-                // The notice may name a discard (STO-2) that the store has forgotten meanwhile.
+                // The store may have forgotten the inactivity discard (STO-2) that gave the notice its ID.
                 let overflow = device.pointee.discarded?.through.rawValue ?? told
                 keepSingle(index, overflow < told ? [overflow, told] : [told])
                 device.pointee.noticeTakenThrough = told
@@ -69,13 +71,13 @@ extension Delivery {
         return true
     }
 
-    /// Frees the details of a session for which they do not matter any more.
+    /// Frees details without a use.
     func foldDetails(_ index: UInt32) {
         guard !sessions[Int(index)].flags.contains(.split) else { return }
         devices[Int(index)].foldDetails()
     }
 
-    /// What came late to a session and is not acknowledged with all that came before it.
+    /// The session's late messages without an acknowledgement. nil: none.
     private mutating func lateDeliveries(
         to index: UInt32, behind through: UInt64
     ) -> LateDeliveries? {
@@ -110,8 +112,8 @@ extension Delivery {
             departure: departure, skipped: skipped.isEmpty ? nil : skipped[index])
     }
 
-    /// The connection ends. One that has acknowledged everything can be told to be further than its
-    /// last message was: that spares it reading the same recipients again on its next connection.
+    /// Notes the end of a connection. The marks of a session without open messages move up to the last finished
+    /// fanout, so the next connection skips the recipients of those fanouts.
     mutating func keepDeparture(of index: UInt32, _ now: Instant) {
         let session = sessions + Int(index)
         let device = devices + Int(index)
@@ -133,15 +135,15 @@ extension Delivery {
         late[index] = nil
     }
 
-    /// What ended connections left behind could not be written: it is handed on again, before what came
-    /// since.
+    /// Takes back departures that the committer could not write. They precede later acknowledgements.
     public mutating func keep(_ departures: [Acknowledgement]) {
         guard !departures.isEmpty else { return }
         closedAcknowledgements.insert(contentsOf: departures, at: 0)
         hasUrgentAcknowledgements = true
     }
 
-    /// What is to be in the store before what follows, and no more: marks that rise go on gathering.
+    /// Takes the acknowledgements that the store needs before the next commands: departures and single
+    /// acknowledgements. Risen marks stay.
     public mutating func takeUrgentAcknowledgements() -> [Acknowledgement] {
         var result: [Acknowledgement] = []
         swap(&result, &closedAcknowledgements)
@@ -151,15 +153,15 @@ extension Delivery {
         return result
     }
 
-    /// Whether there are acknowledgements to hand on.
+    /// Whether acknowledgements wait for the committer.
     public var hasAcknowledgements: Bool {
         !acknowledged.isEmpty || !closedAcknowledgements.isEmpty
     }
 
-    /// Single acknowledgements, and what ended connections left behind.
+    /// The number of waiting single acknowledgements and departures.
     public var waitingCount: Int { closedAcknowledgements.count }
 
-    /// What was acknowledged since the last call, each session's latest once.
+    /// Takes all acknowledgements since the last call. The result has one entry with the marks of each session.
     public mutating func takeAcknowledgements() -> [Acknowledgement] {
         var result = takeUrgentAcknowledgements()
         result.reserveCapacity(result.count + acknowledged.count)
@@ -186,9 +188,9 @@ extension Delivery {
         return result
     }
 
-    /// A batch of what was handed on is on disk or lost. Lost marks are handed on again with the next
-    /// acknowledgement.
-    /// - Returns: who is to be told, and that everything up to there is acknowledged for good.
+    /// Notes that a batch of acknowledgements is on disk or lost. Lost marks go to the committer again with the
+    /// next acknowledgement.
+    /// - Returns: the sessions that receive CONFIRMED, with the durable stream ID.
     public mutating func acknowledgementsSettled(
         _ batch: UInt64, areStored: Bool
     ) -> [(index: UInt32, through: UInt64)] {
@@ -206,7 +208,7 @@ extension Delivery {
     }
 }
 
-/// A device that is to be told what is durable when a batch of acknowledgements is.
+/// A device that receives CONFIRMED when a batch of acknowledgements is on disk.
 struct Unconfirmed {
     let batch: UInt64
     let index: UInt32

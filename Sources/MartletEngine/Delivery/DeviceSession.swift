@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What delivery knows of a device's connection beside its session. Most connections are idle, live and
-// have acknowledged all lanes equally: 48 bytes hold such a one. What matters only meanwhile lies in
-// memory of its own, from the moment that something differs to the moment that nothing does:
+// The device's part of a session. Most connections are idle, deliver live messages and have equal marks in
+// all lanes: 48 bytes hold such a connection. Details lie in memory of their own and exist in three states:
 //
-//   - from the connection's beginning until its mailbox has been read once: what was discarded and what
-//     is known of the absence before,
+//   - before the end of the first catch-up: the discards and the absence before the connection,
 //   - while a doze or the throttle holds lanes back: a position for each lane,
-//   - while lanes are acknowledged unequally, or a notice of what was discarded is not acknowledged.
+//   - while the marks of the lanes differ, or a notice of discards is not acknowledged.
 //
 // Rests on Session.
 
 import MartletBase
 
-/// A device's part of its session. Set when it is attached.
+/// A device's part of its session. Delivery creates the value when a device is attached.
 struct DeviceSession {
-    /// What a device's connection has only for a time.
+    /// State that a connection needs for a part of its time only.
     private struct Details {
         var delivered: LaneMarks
         var acknowledged: LaneMarks
@@ -44,17 +42,18 @@ struct DeviceSession {
     }
 
     let holder: Holder
-    /// Rises with every connection of the broker: of two of one instance the higher stays (NET-4).
+    /// Rises with every connection of the broker. Of two connections of one instance, the connection with
+    /// the higher number stays (NET-4).
     let connectionNumber: UInt64
-    /// The highest cumulative acknowledgement, or what was acknowledged before this connection.
+    /// The highest cumulative acknowledgement of this connection; before the first, the instance's highest mark.
     var acknowledgedThrough: UInt64
-    /// How far all lanes are acknowledged, where there are no details.
+    /// The mark of all lanes of a session without details.
     private var evenMark: UInt64
     private var details: UnsafeMutablePointer<Details>?
-    /// Which of the loop's `InstanceKinds` it is.
+    /// The number of the instance's kind in the loop's `InstanceKinds`.
     let kind: UInt32
     private var flags: Flags = .stale
-    /// An estimate of the messages acknowledged since the device was last told what is durable.
+    /// An estimate of the messages acknowledged since the last CONFIRMED frame to the device.
     var unconfirmedCount: UInt8 = 0
 
     init(
@@ -88,8 +87,8 @@ struct DeviceSession {
         return new
     }
 
-    /// The session is not split any more, or its marks have moved: where nothing that the details say
-    /// matters now, they are freed.
+    /// Frees the details of a session with equal marks, no open notice and a finished catch-up. Callers are
+    /// the end of a split and each move of the marks.
     mutating func foldDetails() {
         guard let details, isSettled, acknowledged.isEven else { return }
         let mark = acknowledged.lowest.rawValue
@@ -101,14 +100,14 @@ struct DeviceSession {
         self.details = nil
     }
 
-    /// The session is gone.
+    /// Frees the details of a closed session.
     mutating func free() {
         details?.deallocate()
         details = nil
     }
 
-    /// While the session is split: in each lane every stored message up to here was queued for it, or is
-    /// none of its, or is gone.
+    /// The position of each lane of a split session. Each stored message up to the position was queued for
+    /// the session, is for other instances, or does not exist any more.
     var delivered: LaneMarks {
         get {
             guard let details else { preconditionFailure("A split session has details.") }
@@ -131,18 +130,19 @@ struct DeviceSession {
         }
     }
 
-    /// See `MailboxState`; everything from the end of the first catch-up on: nothing is discarded then.
+    /// See `MailboxState`. The highest value after the first catch-up, because a connected instance has no
+    /// absence.
     var awayFrom: UInt64 {
         get { details?.pointee.awayFrom ?? .max }
         set { reserveDetails().pointee.awayFrom = newValue }
     }
-    /// Matters as long as the session is not settled.
+    /// See `MailboxState`. Unused after the first catch-up.
     var awayThrough: UInt64 {
         get { details?.pointee.awayThrough ?? 0 }
         set { reserveDetails().pointee.awayThrough = newValue }
     }
-    /// STO-1: nothing is stored from before; nothing up to here is acknowledged alone. See
-    /// `MailboxState`. 0 where the device has acknowledged that.
+    /// STO-1: the last discarded message. The mailbox holds no message before this sequence, and a cumulative
+    /// acknowledgement below this sequence has no effect. 0: no discards.
     var discardedThrough: UInt64 {
         get { details?.pointee.discardedThrough ?? 0 }
         set { reserveDetails().pointee.discardedThrough = newValue }
@@ -151,45 +151,42 @@ struct DeviceSession {
         get { details?.pointee.discardedCount ?? 0 }
         set { reserveDetails().pointee.discardedCount = newValue }
     }
-    /// The last discarded message that the device was told of on this connection (STO-1). 0 where the
-    /// device has acknowledged that.
+    /// STO-1: the stream ID of the last notice on this connection. 0: no notice.
     var toldThrough: UInt64 {
         get { details?.pointee.toldThrough ?? 0 }
         set { reserveDetails().pointee.toldThrough = newValue }
     }
 
-    /// The highest stream ID before the notice, where that is above the notice's own: only an acknowledgement
-    /// above it is for the notice too (TTL-4).
+    /// TTL-4: the highest stream ID on the connection before a late notice. A cumulative acknowledgement up to
+    /// this stream ID may be older than the notice, and does not count for the notice. 0: the notice was not late.
     var toldBehind: UInt64 {
         get { details?.pointee.toldBehind ?? 0 }
         set { reserveDetails().pointee.toldBehind = newValue }
     }
 
-    /// The notice with this stream ID was acknowledged on this connection.
+    /// The stream ID of the last notice that the device has acknowledged on this connection.
     var noticeTakenThrough: UInt64 {
         get { details?.pointee.noticeTakenThrough ?? 0 }
         set { reserveDetails().pointee.noticeTakenThrough = newValue }
     }
 
-    /// STO-1: where a notice lies that the device was not told of on this connection. No mark of its passes
-    /// that, so that the notice is not lost with the connection.
+    /// STO-1: the sequence of discards without a notice on this connection. The mark of the held lane stays
+    /// below this sequence, because a mark beyond would lose the notice with the connection.
     var untoldFrom: UInt64 {
         discardedCount > 0 && discardedThrough > toldThrough ? discardedThrough : .max
     }
-    /// STO-1: the last message that the session could have heard of when its doze began.
+    /// STO-1: the project's last message when the doze began.
     var dozingFrom: UInt64 {
         get { details?.pointee.dozingFrom ?? 0 }
         set { reserveDetails().pointee.dozingFrom = newValue }
     }
-    /// STO-1: how many messages that are not collapsible the doze holds back. More may have expired than it
-    /// says.
+    /// STO-1: the number of plain messages that the doze holds back. Expired messages stay in the count.
     var heldCount: Int {
         get { details?.pointee.heldCount ?? 0 }
         set { reserveDetails().pointee.heldCount = newValue }
     }
 
-    /// STO-1: the last message that the session could have heard of when the store was asked what the doze
-    /// discards.
+    /// STO-1: the project's last message when the session asked the store for the discards of the doze.
     var askedThrough: UInt64 {
         get { details?.pointee.askedThrough ?? 0 }
         set { reserveDetails().pointee.askedThrough = newValue }
@@ -197,7 +194,7 @@ struct DeviceSession {
 
     // MARK: Flags
 
-    /// Closed for a doze, for want of a token, or for both.
+    /// PRI-1: the device is in doze, so the lanes of normal priority are closed.
     var isDozing: Bool {
         get { flags.contains(.dozing) }
         set { set(.dozing, newValue) }
@@ -206,33 +203,34 @@ struct DeviceSession {
         get { flags.contains(.throttled) }
         set { set(.throttled, newValue) }
     }
-    /// The store knows of this connection, and with it of everything that its predecessors left.
+    /// The store has a row for this connection, and has applied the departures of the connections before.
     var isStored: Bool {
         get { flags.contains(.stored) }
         set { set(.stored, newValue) }
     }
-    /// Waits for that.
+    /// The session does not read its mailbox before the store has answered.
     var waitsForStore: Bool {
         get { flags.contains(.waitingForStore) }
         set { set(.waitingForStore, newValue) }
     }
-    /// STO-1: the store was asked what the doze discards, and has not answered.
+    /// STO-1: the session has asked the store for the discards of the doze, and has no answer yet.
     var isOverfull: Bool {
         get { flags.contains(.overfull) }
         set { set(.overfull, newValue) }
     }
-    /// A run of the broker before had a connection of the instance, which the store has yet to end.
+    /// The instance had a connection in an earlier run of the broker, and the store has not ended that
+    /// connection yet.
     var hasLostConnection: Bool {
         get { flags.contains(.lost) }
         set { set(.lost, newValue) }
     }
-    /// The state in the store is to be read with the log: what is there goes before what was known when
-    /// the session was attached.
+    /// The first reading of the log takes the state from the store. The state at the time of attaching may
+    /// be older.
     var isStale: Bool {
         get { flags.contains(.stale) }
         set { set(.stale, newValue) }
     }
-    /// The lowest mark has risen since the device was last told what is durable.
+    /// The lowest mark has risen since the last CONFIRMED frame to the device.
     var isUnconfirmed: Bool {
         get { flags.contains(.unconfirmed) }
         set { set(.unconfirmed, newValue) }
@@ -247,12 +245,11 @@ struct DeviceSession {
     var closed: LaneSet {
         (isDozing ? .normal : LaneSet()).union(isThrottled ? .collapsible : LaneSet())
     }
-    /// It has caught up on this connection once.
+    /// The session has finished its first catch-up.
     var isSettled: Bool { awayFrom == .max }
 
-    /// Behind this its mailbox is read. What every lane was delivered, and STO-1 does not count,
-    /// matters for nothing that comes later; nothing at all is stored from before what was discarded
-    /// last.
+    /// The start of the next reading of the mailbox. The reading skips acknowledged messages, messages before
+    /// the last discard, and messages that were delivered in every lane and do not count for STO-1.
     func readAfter(_ delivered: LaneMarks) -> MessageSequence {
         MessageSequence(
             max(
@@ -268,7 +265,7 @@ struct DeviceSession {
     }
 }
 
-/// What instances of one app have in common.
+/// The properties that all instances of one app share.
 struct InstanceKind: Hashable {
     var app: AppNumber
     var platform: Platform
@@ -276,8 +273,8 @@ struct InstanceKind: Hashable {
     var appKey: CollapseDigest
 }
 
-/// The kinds of all instances that were ever connected to a loop, numbered: each session names its own
-/// with 4 bytes. There are no more than apps.
+/// The numbered kinds of all instances with a connection to a loop, past connections included. A session holds
+/// the number, 4 bytes. A loop has at most as many kinds as apps exist.
 struct InstanceKinds {
     private var kinds: [InstanceKind] = []
     private var numbers: [InstanceKind: UInt32] = [:]

@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What came to a device behind messages with higher stream IDs: a doze or the throttle had held it back. A
-// cumulative acknowledgement may have been sent before it arrived, and is for what came before the message
-// that it names (TTL-4). Rests on Lane.
+// Late messages: messages that a device receives after messages with higher stream IDs, because a doze or the
+// throttle had held them back. A device may send a cumulative acknowledgement before a late message arrives.
+// So the acknowledgement counts for the messages that arrived before the named message (TTL-4). Rests on Lane.
 
 import MartletBase
 
-/// Of one connection: what no acknowledgement has named a message behind yet.
+/// The late messages of one connection. An entry ends with the first acknowledgement that names a message above
+/// its barrier.
 struct LateDeliveries {
-    /// Messages of a lane that came behind the same one. A lane is delivered in order, so of two episodes
-    /// of it the later one has the higher numbers.
+    /// Late messages of one lane behind the same message. Delivery keeps the order of a lane, so a later
+    /// episode of a lane has the higher stream IDs.
     private struct Episode {
         let lane: Lane
-        /// The highest stream ID before them.
+        /// The highest stream ID on the connection before the episode.
         var barrier: UInt64
-        /// What of the lane came before them.
+        /// The last stream ID of the lane before the episode.
         let cap: UInt64
     }
 
-    /// Of one lane. What comes late after more of them is acknowledged as if it had come with the last,
-    /// which may cost another delivery.
+    /// Episodes of one lane. Further late messages join the last episode. The price is a second delivery of
+    /// some messages after a reconnect.
     private static let episodesPerLaneMax = 8
     private var episodes: [Episode] = []
 
@@ -35,13 +36,13 @@ struct LateDeliveries {
         }
     }
 
-    /// - Returns: how far a cumulative acknowledgement reaches in a lane.
+    /// - Returns: the last stream ID of a lane that a cumulative acknowledgement counts for.
     func cap(of through: UInt64, in lane: Lane) -> UInt64 {
         let first = episodes.first { $0.lane == lane && $0.barrier >= through }
         return min(through, first?.cap ?? .max)
     }
 
-    /// What came before the message that was named has been acknowledged with it.
+    /// Ends the episodes that an acknowledgement counts for.
     mutating func acknowledged(_ through: UInt64) {
         episodes.removeAll { $0.barrier < through }
     }

@@ -47,7 +47,9 @@ extension Transaction {
                     }
                 case .paused(let next): line.first = next
                 case .none:
+                    // A message with a shorter life can begin the line again.
                     try setDue(ExpiryLineRow.never, &line, in: project)
+                    line = ExpiryLineRow()
                     isDone = true
                 }
             }
