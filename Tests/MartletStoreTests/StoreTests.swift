@@ -122,7 +122,7 @@ struct StoreTests {
         return try direct + direct.flatMap { try children(of: $0) }
     }
 
-    @Test("A folder of a newer format is refused, and says which", arguments: [9, 77] as [UInt32])
+    @Test("A folder of a newer format is refused, and says which", arguments: [10, 77] as [UInt32])
     func newerFormat(version: UInt32) throws {
         let bench = try Bench()
         try bench.reopen { folder in
@@ -132,9 +132,9 @@ struct StoreTests {
                 _ = try Store(StoreConfiguration(folder: folder))
                 Issue.record("the folder was opened")
             } catch StoreOpenError.newerFormat(let found, let known) {
-                #expect(found == version && known == 8)
+                #expect(found == version && known == 9)
             }
-            try raw.change("meta", Array("format".utf8), little(8 as UInt32))
+            try raw.change("meta", Array("format".utf8), little(9 as UInt32))
         }
     }
 
@@ -148,9 +148,9 @@ struct StoreTests {
                 _ = try Store(StoreConfiguration(folder: folder))
                 Issue.record("the folder was opened")
             } catch StoreOpenError.olderFormat(let found, let known) {
-                #expect(found == 4 && known == 8)
+                #expect(found == 4 && known == 9)
             }
-            try raw.change("meta", Array("format".utf8), little(8 as UInt32))
+            try raw.change("meta", Array("format".utf8), little(9 as UInt32))
         }
     }
 
@@ -214,7 +214,7 @@ struct StoreTests {
         "A recipients blob whose directory leads astray reads as an error, not past its end",
         arguments: [
             (4, little(UInt32.max)), (4, little(200 as UInt32)), (0, [0, 0, 0, 0]),
-            (16, little(UInt64.max)), (40, little(UInt32.max - 7)), (40, little(8 as UInt32)),
+            (16, little(UInt64.max)), (40, little(UInt32.max - 7)), (40, little(9 as UInt32)),
             (40, little(49 as UInt32)), (44, little(9 as UInt32)),
         ] as [(Int, [UInt8])])
     func damagedBlob(offset: Int, bytes: [UInt8]) throws {

@@ -52,7 +52,15 @@ final class Bench {
     init(mapBytes: Int = 1 << 24, limits: MailboxLimits = .none) throws {
         self.limits = limits
         engine = Engine(limits: limits)
-        store = try Store(StoreConfiguration(folder: folder.data, mapBytes: mapBytes))
+        store = try Store(Self.configuration(folder.data, mapBytes: mapBytes, limits))
+    }
+
+    private static func configuration(
+        _ folder: String, mapBytes: Int, _ limits: MailboxLimits
+    ) -> StoreConfiguration {
+        var configuration = StoreConfiguration(folder: folder, mapBytes: mapBytes)
+        configuration.reportsPerProjectMax = limits.reportsPerProjectMax
+        return configuration
     }
 
     /// Closes the store, hands its folder to `body`, and opens it again with a new engine.
@@ -60,7 +68,7 @@ final class Bench {
         let other = TemporaryFolder()
         store = try Store(StoreConfiguration(folder: other.data, mapBytes: 1 << 20))
         try body(folder.data)
-        store = try Store(StoreConfiguration(folder: folder.data, mapBytes: mapBytes))
+        store = try Store(Self.configuration(folder.data, mapBytes: mapBytes, limits))
         engine = Engine(limits: limits)
     }
 

@@ -74,7 +74,8 @@ extension Delivery {
             device.pointee.closed.isEmpty
         else { return nil }
         // Delivered messages count for STO-1 alone, and no longer after the store's decision on the absence. A
-        // reading that began with them each time would never pass a long row of delivered messages.
+        // shared reading looks at a bounded number of entries. If each began with the delivered messages, no
+        // reading would come to the end of a mailbox in which they are more than that number.
         let isDecided = limits.storedPerInstanceMax == 0 || device.pointee.isStored
         let after =
             isDecided ? max(reading.after, reading.delivered.lowest) : reading.after

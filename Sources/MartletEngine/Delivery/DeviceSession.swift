@@ -265,7 +265,7 @@ struct DeviceSession {
     }
 }
 
-/// The properties that all instances of one app share.
+/// Properties of an instance that are equal in all instances of its app.
 struct InstanceKind: Hashable {
     var app: AppNumber
     var platform: Platform

@@ -23,6 +23,8 @@ public struct Project: Sendable, Hashable {
     public var topicCount: UInt64
     /// REP-1: how many messages have a report.
     public var reportCount: UInt64
+    /// Reports of messages before this one are not kept any more.
+    public var reportsFrom: MessageSequence
     /// The first ordinal never issued so far.
     public var nextOrdinal: Ordinal
     public var nextTopic: TopicNumber
@@ -32,7 +34,7 @@ public struct Project: Sendable, Hashable {
         number: ProjectNumber, id: String, senderID: UInt64, conditionTopicsMax: Int,
         weight: Int = 1, overload: OverloadPolicy = .defer,
         lastSequence: MessageSequence = .none, instanceCount: UInt64 = 0, topicCount: UInt64 = 0,
-        reportCount: UInt64 = 0,
+        reportCount: UInt64 = 0, reportsFrom: MessageSequence = .none,
         nextOrdinal: Ordinal = Ordinal(0), nextTopic: TopicNumber = TopicNumber(0),
         nextApp: AppNumber = AppNumber(0)
     ) {
@@ -46,6 +48,7 @@ public struct Project: Sendable, Hashable {
         self.instanceCount = instanceCount
         self.topicCount = topicCount
         self.reportCount = reportCount
+        self.reportsFrom = reportsFrom
         self.nextOrdinal = nextOrdinal
         self.nextTopic = nextTopic
         self.nextApp = nextApp

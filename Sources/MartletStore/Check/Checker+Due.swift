@@ -79,7 +79,8 @@ extension Checker {
             let key = Key.ordinal(Ordinal(UInt32(truncatingIfNeeded: number)), in: project)
             let exists = try raw.get(.instances, key) != nil
             return exists ? Instant(millisecondsSince1970: 0) : nil
-        case .report: return try first(.reports, .number(number, in: project))
+        case .report:
+            return try transaction.reportRow(of: MessageSequence(number), in: project)?.accepted
         case .reportDay:
             let day = UInt32(truncatingIfNeeded: number)
             let rows = try Cursor(raw, .projects)

@@ -11,6 +11,7 @@ extension Checker {
     mutating func checkReports() throws(StorageError) {
         let number = project.number
         var count: UInt64 = 0
+        var oldest: MessageSequence?
         try forEachRow(of: .reports, keyBytes: 12...12) { (it, entry) throws(StorageError) in
             count += 1
             let sequence = MessageSequence(entry.key.loadBigEndian(UInt64.self, at: 4))
@@ -38,22 +39,31 @@ extension Checker {
                     it.note(.report, "the number of message \(sequence.rawValue) leads elsewhere")
                 }
             }
-            // Reports leave in their order: of each project the oldest one is due.
-            if count == 1 {
-                try it.expectDue(.report, Array(entry.key.dropFirst(4)), "the oldest report")
+            oldest = min(oldest ?? sequence, sequence)
+            if sequence < it.project.reportsFrom {
+                it.note(.report, "message \(sequence.rawValue) has a report that is not kept any more")
             }
         }
         try forEachRow(of: .messages, keyBytes: 12...13) { (it, entry) throws(StorageError) in
             guard let record = try? MessageRecord(entry.value), record.hasReport,
                 try it.raw.get(.reports, Key(bytes: Array(entry.key))) == nil,
                 case let sequence = LogRow(entry.key).sequence,
-                let waiting = try? it.transaction.waitingCount(for: sequence, in: number)
+                sequence >= it.project.reportsFrom
+            else { return }
+            count += 1
+            oldest = min(oldest ?? sequence, sequence)
+            guard let waiting = try? it.transaction.waitingCount(for: sequence, in: number)
             else { return }
             if waiting != 1 {
                 it.note(
                     .report,
                     "message \(sequence.rawValue) was for 1 instance, what became of it is unknown")
             }
+        }
+        // Reports leave in their order: of each project the oldest one is due.
+        if let oldest {
+            let id = withUnsafeBytes(of: oldest.rawValue.bigEndian) { Array($0) }
+            try expectDue(.report, id, "the oldest report")
         }
         if project.reportCount != count {
             note(.report, "there are \(count) reports, \(project.reportCount) are counted")

@@ -7,8 +7,8 @@
 //        0     8  i64 accepted
 //        8     2  u16 recipients that have a row in the inbox; 0 where they are a blob
 //       10     2  u16 recipients that had one until they acknowledged the message
-//       12     1  u8 kind of target; bit 7: it is in the project's expiry line; bit 6: it is for one
-//                 instance, and its report says nothing else until it has a row of its own
+//       12     1  u8 kind of target; bit 7: the message is in the project's expiry line; bit 6: the message
+//                 is for one instance, and this record is its report until a row in `reports` is
 //       13     1  u8 flags, see `Flags`
 //       14     2  u16 bytes of `from`
 //       16     *  variants: i64 expires ‖ u32 bytes of the body ‖ u8 platforms ‖ u8 traits (bits 0–1
@@ -72,9 +72,9 @@ struct MessageRecord {
     /// Recipients that had one until they acknowledged the message.
     let takerCount: Int
     let flags: Flags
-    /// It has no row of its own in `due`.
+    /// The message has no row of its own in `due`: the project's expiry line has one for all in it.
     let isInLine: Bool
-    /// REP-1: its report has no row of its own until something is counted.
+    /// REP-1: the record is the message's report until something is counted; then a row in `reports` is.
     let hasReport: Bool
     private let kind: UInt8
     private let fromBytes: Int

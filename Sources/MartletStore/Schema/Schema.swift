@@ -10,7 +10,8 @@
 //                  "projects"                 u32 next project number
 //                  "run"                      how often a broker began (`RunRow`)
 //  projects        p                          project record
-//                  p ‖ u8 0                   the messages that expire one after the other (`ExpiryLineRow`)
+//                  p ‖ u8 0                   messages that expire in the order of their sequences
+//                                             (`ExpiryLineRow`)
 //                  p ‖ ~day u32 ‖ app u32     what was counted of the messages of a day: the newest beside the
 //                                             record, since both change with each message
 //  projectIDs      ID                         u32 p
@@ -82,7 +83,7 @@ import MartletBase
 import MartletEngine
 
 /// The version of everything drawn above. A folder of a newer one is refused.
-let storeFormatVersion: UInt32 = 8
+let storeFormatVersion: UInt32 = 9
 
 /// The tables, in the order in which they are opened.
 enum Table: Int, CaseIterable {

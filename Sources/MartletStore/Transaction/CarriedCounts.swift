@@ -25,7 +25,7 @@ struct CarriedCounts {
         let ordinal: Ordinal
     }
 
-    /// Bounds in memory; a new bound replaces any other one.
+    /// Instances whose bound is kept in memory. Above that a new bound takes the place of any other.
     private static let countsMax = 1024
 
     private var counts: [Name: Count] = [:]

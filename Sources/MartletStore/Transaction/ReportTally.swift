@@ -41,8 +41,8 @@ final class ReportTally {
     var open: (message: Message, row: ReportRow)?
     /// Reports of messages that have left, and may have no row of their own.
     var left: [Message: ReportRow] = [:]
-    /// How many reports have got a row in this transaction.
-    var begun: [ProjectNumber: UInt64] = [:]
+    /// Reports that begin in this transaction: how many, and the first one's message.
+    private(set) var begun: [ProjectNumber: (count: UInt64, first: MessageSequence)] = [:]
     var days: [Day: ReportCounts] = [:]
     /// Messages whose rest has no recipients because they were cancelled.
     var cancelled: Set<Message> = []
@@ -55,6 +55,10 @@ final class ReportTally {
     private(set) var projects: [ProjectNumber: Project] = [:]
     /// Expiry lines that have changed.
     var lines: [ProjectNumber: ExpiryLineRow] = [:]
+
+    func begin(_ message: Message) {
+        begun[message.project, default: (0, message.sequence)].count += 1
+    }
 
     func setLast(_ project: Project) {
         if let lastProject, hasLastChanged, lastProject.number != project.number {

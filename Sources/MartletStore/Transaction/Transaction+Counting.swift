@@ -48,11 +48,12 @@ extension Transaction {
         let row = ReportRow(accepted: report.accepted, number: report.number, counts: all)
         let message = ReportTally.Message(project: project, sequence: sequence)
         try putOpenReport()
+        tally.begin(message)
         if report.number == sequence.rawValue, report.missed.isEmpty, all == ReportRow.oneTargeted {
             tally.open = (message, row)
             return
         }
-        try putNew(row, of: message)
+        try putRow(row, of: message)
         for set in report.missed { try putMissed(set, of: sequence, in: project) }
         if report.number != sequence.rawValue {
             var writer = RecordWriter()
@@ -75,15 +76,13 @@ extension Transaction {
     private borrowing func putOpenReport() throws(StorageError) {
         guard let tally, let open = tally.open else { return }
         tally.open = nil
-        try putNew(open.row, of: open.message)
+        try putRow(open.row, of: open.message)
     }
 
-    private borrowing func putNew(
+    private borrowing func putRow(
         _ row: ReportRow, of message: ReportTally.Message
     ) throws(StorageError) {
-        try putLast(
-            .reports, .sequence(message.sequence, in: message.project), row.bytes)
-        tally?.begun[message.project, default: 0] += 1
+        try putLast(.reports, .sequence(message.sequence, in: message.project), row.bytes)
     }
 
     /// What was counted of a message by earlier transactions; nil: it has no report.
@@ -100,6 +99,7 @@ extension Transaction {
     private borrowing func unwrittenRow(
         _ message: ReportTally.Message
     ) throws(StorageError) -> ReportRow? {
+        guard try project(message.project)?.reportsFrom ?? .none <= message.sequence else { return nil }
         if let row = tally?.left[message] { return row }
         let key = Key.log(LogRow(message.sequence), in: message.project)
         guard let found = try raw.get(.messages, key) else { return nil }
@@ -157,6 +157,28 @@ extension Transaction {
 
     private borrowing func writeTally(reportsMax: Int) throws(StorageError) {
         guard let tally else { return }
+        try writeMessages()
+        // In the order of their keys: the same commands make the same file.
+        for day in tally.days.keys.sorted() { try add(tally.days[day]!, to: day) }
+        for (number, begun) in tally.begun.sorted(by: { $0.key < $1.key }) {
+            guard var project = try project(number) else { continue }
+            let isFirst = project.reportCount == 0
+            if isFirst { project.reportsFrom = begun.first }
+            project.reportCount += begun.count
+            try put(project, isNew: false)
+            if isFirst { try putOldestReportDue(of: number) }
+            guard reportsMax > 0 else { continue }
+            while try self.project(number)?.reportCount ?? 0 > UInt64(reportsMax),
+                let oldest = try oldestReport(of: number)
+            {
+                try removeReport(of: oldest, in: number)
+            }
+        }
+    }
+
+    /// What was counted of single messages so far.
+    private borrowing func writeMessages() throws(StorageError) {
+        guard let tally else { return }
         try putOpenReport()
         for message in tally.left.keys where tally.messages[message] == nil {
             tally.messages[message] = ReportTally.Part()
@@ -170,28 +192,15 @@ extension Transaction {
                 try raw.put(.reports, key, row.bytes)
             } else if var row = try unwrittenRow(message) {
                 row.counts += part.counts
-                try putNew(row, of: message)
-                if try firstReport(of: message.project) == message.sequence {
-                    try putOldestReportDue(of: message.project)
-                }
+                try putRow(row, of: message)
             } else {
                 continue
             }
             guard !part.missed.isEmpty else { continue }
             try addMissed(part.missed.sorted(), of: message.sequence, in: message.project)
         }
-        // In the order of their keys: the same commands make the same file.
-        for day in tally.days.keys.sorted() { try add(tally.days[day]!, to: day) }
-        for (project, count) in tally.begun.sorted(by: { $0.key < $1.key }) {
-            let before = try changeReportCount(of: project) { $0 += count }
-            if before == 0 { try putOldestReportDue(of: project) }
-            guard reportsMax > 0 else { continue }
-            while try self.project(project)?.reportCount ?? 0 > UInt64(reportsMax),
-                let oldest = try firstReport(of: project)
-            {
-                try removeReport(of: oldest, in: project)
-            }
-        }
+        tally.left.removeAll(keepingCapacity: true)
+        tally.messages.removeAll(keepingCapacity: true)
     }
 
     private borrowing func add(
@@ -216,50 +225,53 @@ extension Transaction {
 
     // MARK: How many there are, and their end
 
-    /// - Returns: how many there were.
-    @discardableResult
-    private borrowing func changeReportCount(
-        of number: ProjectNumber, _ change: (inout UInt64) -> Void
-    ) throws(StorageError) -> UInt64 {
-        guard var project = try project(number) else { return 0 }
-        let before = project.reportCount
-        change(&project.reportCount)
-        try put(project, isNew: false)
-        return before
-    }
-
-    private borrowing func firstReport(
-        of project: ProjectNumber
+    /// The first message whose report is kept: the first that has a row, or lies before that row and has its
+    /// report in its record.
+    private borrowing func oldestReport(
+        of number: ProjectNumber
     ) throws(StorageError) -> MessageSequence? {
-        let cursor = try Cursor(raw, .reports)
-        guard let entry = try cursor.seek(.sequence(.none, in: project)),
-            Key(project).isPrefix(of: entry.key)
-        else { return nil }
-        return MessageSequence(entry.key.loadBigEndian(UInt64.self, at: 4))
+        guard let from = try project(number)?.reportsFrom else { return nil }
+        let prefix = Key(number)
+        let rows = try Cursor(raw, .reports)
+        var first: MessageSequence?
+        if let entry = try rows.seek(.sequence(from, in: number)), prefix.isPrefix(of: entry.key) {
+            first = MessageSequence(entry.key.loadBigEndian(UInt64.self, at: 4))
+        }
+        let messages = try Cursor(raw, .messages)
+        var found = try messages.seek(.log(LogRow(from), in: number))
+        while let entry = found, prefix.isPrefix(of: entry.key) {
+            let row = LogRow(entry.key)
+            if let first, row.sequence >= first { break }
+            if !row.isDiscarded, try MessageRecord(entry.value).hasReport { return row.sequence }
+            found = try messages.next()
+        }
+        return first
     }
 
     private borrowing func removeReport(
-        of sequence: MessageSequence, in project: ProjectNumber
+        of sequence: MessageSequence, in number: ProjectNumber
     ) throws(StorageError) {
-        let key = Key.sequence(sequence, in: project)
-        guard let found = try raw.get(.reports, key) else { return }
-        let row = try ReportRow(found)
+        guard let row = try reportRow(of: sequence, in: number),
+            var project = try project(number)
+        else { return }
+        let key = Key.sequence(sequence, in: number)
         try raw.delete(.reports, key)
-        try raw.delete(.due, .due(.report, row.accepted, project, sequence.rawValue))
+        try raw.delete(.due, .due(.report, row.accepted, number, sequence.rawValue))
         if row.number != sequence.rawValue {
-            try raw.delete(.reportNumbers, .number(row.number, in: project))
+            try raw.delete(.reportNumbers, .number(row.number, in: number))
         }
         try deleteAll(.missed, under: key)
-        try changeReportCount(of: project) { $0 -= 1 }
-        try putOldestReportDue(of: project)
+        project.reportCount -= 1
+        project.reportsFrom = MessageSequence(sequence.rawValue + 1)
+        try put(project, isNew: false)
+        try putOldestReportDue(of: number)
     }
 
     /// Reports of a project leave in the order of their sequences, so the oldest alone is due.
     private borrowing func putOldestReportDue(of project: ProjectNumber) throws(StorageError) {
-        guard let oldest = try firstReport(of: project),
-            let found = try raw.get(.reports, .sequence(oldest, in: project))
+        guard let oldest = try oldestReport(of: project),
+            let accepted = try reportRow(of: oldest, in: project)?.accepted
         else { return }
-        let accepted = try ReportRow(found).accepted
         try raw.put(.due, .due(.report, accepted, project, oldest.rawValue), [])
     }
 
@@ -269,6 +281,8 @@ extension Transaction {
     ) throws(StorageError) {
         let last = now.advanced(bySeconds: -Int64(limits.reportSeconds))
         while rows > 0, let due = try nextDue(.report, through: last) {
+            // A report that goes takes along what this transaction has counted for it.
+            try writeMessages()
             try removeReport(of: MessageSequence(due.number), in: due.project)
             rows -= 1
         }

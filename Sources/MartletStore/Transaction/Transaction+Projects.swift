@@ -43,11 +43,13 @@ extension Transaction {
             throw reader.damaged()
         }
         let reportCount = try reader.read(UInt64.self)
+        let reportsFrom = try reader.read(UInt64.self)
         return Project(
             number: number, id: try reader.text(), senderID: senderID,
             conditionTopicsMax: Int(conditionTopicsMax), weight: Int(weight), overload: overload,
             lastSequence: MessageSequence(lastSequence), instanceCount: instanceCount,
-            topicCount: topicCount, reportCount: reportCount, nextOrdinal: Ordinal(nextOrdinal),
+            topicCount: topicCount, reportCount: reportCount,
+            reportsFrom: MessageSequence(reportsFrom), nextOrdinal: Ordinal(nextOrdinal),
             nextTopic: TopicNumber(nextTopic), nextApp: AppNumber(nextApp))
     }
 
@@ -103,6 +105,7 @@ extension Transaction {
         writer.append(UInt32(project.weight))
         writer.append(project.overload.rawValue)
         writer.append(project.reportCount)
+        writer.append(project.reportsFrom.rawValue)
         writer.append(text: project.id)
         try raw.put(.projects, Key(project.number), writer.bytes)
     }
