@@ -1,9 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <features.h>
+#include <fcntl.h>
 #include <linux/falloc.h>
 #include <lmdb.h>
 #include <sys/types.h>
 
-// fcntl.h has it under _GNU_SOURCE alone, which a module cannot ask for.
+// fcntl.h has these under _GNU_SOURCE alone, which a module cannot ask for.
 extern int fallocate(int file, int mode, __off_t offset, __off_t length);
+extern int sync_file_range(int file, __off64_t offset, __off64_t length, unsigned int flags);
+enum {
+    MARTLET_O_DIRECT = __O_DIRECT,
+    MARTLET_SYNC_FILE_RANGE_WAIT_BEFORE = 1,
+    MARTLET_SYNC_FILE_RANGE_WRITE = 2,
+    MARTLET_SYNC_FILE_RANGE_WAIT_AFTER = 4,
+};

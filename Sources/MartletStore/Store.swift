@@ -26,13 +26,19 @@ public struct StoreConfiguration: Sendable {
     package enum Purpose: Sendable {
         case serving
         /// To be looked at, in a process that is there for nothing else: the store may be damaged, and
-        /// reading it may end the process. Nothing is written. Where LMDB gives up, the process ends
-        /// without a word, with `damageExitCode`.
+        /// reading it may end the process. Nothing is written, but what a crash has left in the journal. Where
+        /// LMDB gives up, the process ends without a word, with `damageExitCode`.
         case trial
+        /// What a crash has left in the journal is seen to, ahead of a trial.
+        case recovery
     }
 
     /// EX_DATAERR of sysexits.h.
     package static let damageExitCode: Int32 = 65
+
+    /// Transactions and bytes of the journal after which a checkpoint begins.
+    package var checkpointCommitsMax = Journal.Limits().commitCount
+    package var checkpointBytesMax = Journal.Limits().byteCount
 
     /// Trouble made on purpose; nil: none.
     package var faults: StoreFaults?
@@ -62,15 +68,19 @@ package struct StoreFaults: Sendable {
     package var beforeCommit: @Sendable () -> StorageError?
     /// Whether the disk has no more room; nil: the real one is asked.
     package var hasNoRoom: (@Sendable () -> Bool)?
+    /// A checkpoint's pages are on disk, and its base is about to be written.
+    package var beforeBase: (@Sendable () -> StorageError?)?
 
     package init(
         beforeRead: @escaping @Sendable () -> StorageError?,
         beforeCommit: @escaping @Sendable () -> StorageError?,
-        hasNoRoom: (@Sendable () -> Bool)? = nil
+        hasNoRoom: (@Sendable () -> Bool)? = nil,
+        beforeBase: (@Sendable () -> StorageError?)? = nil
     ) {
         self.beforeRead = beforeRead
         self.beforeCommit = beforeCommit
         self.hasNoRoom = hasNoRoom
+        self.beforeBase = beforeBase
     }
 }
 
@@ -87,7 +97,10 @@ public final class Store: Sendable {
         environment = try Environment(
             folder: configuration.folder, mapBytes: configuration.mapBytes,
             durability: configuration.durability, purpose: configuration.purpose,
-            hasNoRoom: configuration.faults?.hasNoRoom)
+            checkpoints: Journal.Limits(
+                commitCount: configuration.checkpointCommitsMax,
+                byteCount: configuration.checkpointBytesMax),
+            faults: configuration.faults)
         faults = configuration.faults
         reportsPerProjectMax = configuration.reportsPerProjectMax
     }
@@ -134,6 +147,9 @@ public final class Store: Sendable {
             }
         }
     }
+
+    /// Everything that was committed lies in the data file when it returns, and the journal begins anew.
+    package func checkpoint() throws(StorageError) { try environment.checkpoint() }
 
     /// Waits for open transactions and gives the folder free; what begins later is refused.
     public func close() { environment.close() }

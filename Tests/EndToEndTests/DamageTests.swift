@@ -23,11 +23,10 @@ struct DamageTests {
         let configuration = BrokerConfiguration(folder: desk.folder.path + "/made", address: nil)
         let broker = try await Broker.open(configuration)
         _ = try await broker.createProject("tides")
-        var tokens: [String] = []
-        for index in 0..<600 {
+        // Many at a time, so that they are few transactions: what those replace would be most of the file.
+        let tokens = try await together(0..<600) { index in
             let app = index % 7 == 0 ? "com.example.other" : "com.example.tides"
-            tokens.append(
-                try await broker.register(app: app, platform: .android, in: "tides").token)
+            return try await broker.register(app: app, platform: .android, in: "tides").token
         }
         for topic in 0..<20 {
             _ = try await broker.subscribe(
@@ -40,13 +39,25 @@ struct DamageTests {
                     Message(data: ["n": String(repeating: "x", count: 100 * topic)])),
                 in: "tides")
         }
-        for token in tokens.prefix(100) {
-            _ = try await broker.send(
+        _ = try await together(tokens.prefix(100)) { token in
+            try await broker.send(
                 OutgoingMessage(to: .token(token), Message(data: ["n": "1"])), in: "tides")
         }
-        for token in tokens.suffix(50) { try await broker.unregister(token, in: "tides") }
+        _ = try await together(tokens.suffix(50)) { token in
+            try await broker.unregister(token, in: "tides")
+        }
         try await broker.close()
         return try Data(contentsOf: URL(filePath: desk.folder.path + "/made/data.mdb"))
+    }
+
+    private static func together<Element: Sendable, Result: Sendable>(
+        _ all: some Collection<Element>,
+        _ body: @escaping @Sendable (Element) async throws -> Result
+    ) async throws -> [Result] {
+        try await withThrowingTaskGroup(of: Result.self) { group in
+            for one in all { group.addTask { try await body(one) } }
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
     }
 
     /// What `check` says of a data file.

@@ -78,6 +78,7 @@ struct UpstreamCommandTests {
         let next = try #require(try lines(rest.out).first)
         #expect(["two", "three", "four"].contains(next.data["text"]))
         #expect(next.app == "com.example.tides")
+        try send(desk, secondPort, "b.json", "five")
         let text = try desk.run(
             "upstream", "--project", "tides", "--count", "1", "--key", key, "--port", secondPort)
         #expect(text.out.contains("com.example.tides") && text.out.contains("text = "))

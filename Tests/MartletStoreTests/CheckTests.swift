@@ -64,11 +64,43 @@ struct RawStore {
         return statistics.ms_entries
     }
 
+    /// Everything in it: values by the table's name and the key.
+    func rows() throws -> [String: [[UInt8]: [UInt8]]] {
+        func entries(_ transaction: OpaquePointer?, _ handle: MDB_dbi) -> [[UInt8]: [UInt8]] {
+            var entries: [[UInt8]: [UInt8]] = [:]
+            var cursor: OpaquePointer?
+            guard mdb_cursor_open(transaction, handle, &cursor) == 0 else { return [:] }
+            defer { mdb_cursor_close(cursor) }
+            var (key, value) = (MDB_val(), MDB_val())
+            while mdb_cursor_get(cursor, &key, &value, MDB_NEXT) == 0 {
+                entries[Array(UnsafeRawBufferPointer(start: key.mv_data, count: key.mv_size))] =
+                    Array(UnsafeRawBufferPointer(start: value.mv_data, count: value.mv_size))
+            }
+            return entries
+        }
+        var rows: [String: [[UInt8]: [UInt8]]] = [:]
+        try open { transaction, handle in
+            for name in entries(transaction, handle).keys {
+                let table = String(decoding: name, as: UTF8.self)
+                var handle: MDB_dbi = 0
+                let code = mdb_dbi_open(transaction, table, 0, &handle)
+                guard code == 0 else { return code }
+                rows[table] = entries(transaction, handle)
+            }
+            return 0
+        } table: {
+            nil
+        }
+        return rows
+    }
+
     struct Failure: Error { let code: Int32 }
 
     private func open(
-        _ body: (OpaquePointer?, MDB_dbi) -> Int32, table: () -> String
+        _ body: (OpaquePointer?, MDB_dbi) -> Int32, table: () -> String?
     ) throws {
+        // The journal of a store that was closed says nothing, and would undo what is changed here.
+        for name in ["journal.0", "journal.1"] { unlink(folder + "/" + name) }
         var environment: OpaquePointer?
         func check(_ code: Int32) throws { if code != 0 { throw Failure(code: code) } }
         try check(mdb_env_create(&environment))

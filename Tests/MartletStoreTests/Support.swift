@@ -49,18 +49,19 @@ final class Bench {
     var now = Instant(millisecondsSince1970: 1_800_000_000_000)
     private var tokenCount: UInt64 = 0
 
-    init(mapBytes: Int = 1 << 24, limits: MailboxLimits = .none) throws {
+    private var configuration: StoreConfiguration
+
+    init(
+        mapBytes: Int = 1 << 24, limits: MailboxLimits = .none, checkpointCommitsMax: Int = 1000,
+        faults: StoreFaults? = nil
+    ) throws {
         self.limits = limits
         engine = Engine(limits: limits)
-        store = try Store(Self.configuration(folder.data, mapBytes: mapBytes, limits))
-    }
-
-    private static func configuration(
-        _ folder: String, mapBytes: Int, _ limits: MailboxLimits
-    ) -> StoreConfiguration {
-        var configuration = StoreConfiguration(folder: folder, mapBytes: mapBytes)
+        configuration = StoreConfiguration(folder: folder.data, mapBytes: mapBytes)
         configuration.reportsPerProjectMax = limits.reportsPerProjectMax
-        return configuration
+        configuration.checkpointCommitsMax = checkpointCommitsMax
+        configuration.faults = faults
+        store = try Store(configuration)
     }
 
     /// Closes the store, hands its folder to `body`, and opens it again with a new engine.
@@ -68,7 +69,8 @@ final class Bench {
         let other = TemporaryFolder()
         store = try Store(StoreConfiguration(folder: other.data, mapBytes: 1 << 20))
         try body(folder.data)
-        store = try Store(Self.configuration(folder.data, mapBytes: mapBytes, limits))
+        configuration.mapBytes = mapBytes
+        store = try Store(configuration)
         engine = Engine(limits: limits)
     }
 

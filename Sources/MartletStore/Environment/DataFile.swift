@@ -25,6 +25,9 @@ import Glibc
 
 /// LMDB's file, open for reading.
 struct DataFile: ~Copyable {
+    /// Of the beginning of a meta page: all that is in it.
+    static let metaBytes = 152
+
     private static let magic: UInt32 = 0xBEEF_C0DE
     private static let version: UInt32 = 1
     private static let headerBytes = 16
@@ -51,6 +54,40 @@ struct DataFile: ~Copyable {
     static func requireSound(at path: String, mayBeNew: Bool) throws(StoreOpenError) {
         guard var file = DataFile(at: path), file.byteCount > 0 || !mayBeNew else { return }
         try file.check()
+    }
+
+    // MARK: Checkpoints
+
+    /// There is no file, or nothing in it.
+    static func isNew(at path: String) -> Bool {
+        var status = stat()
+        return stat(path, &status) != 0 || status.st_size == 0
+    }
+
+    static func transaction(ofMeta page: [UInt8]) -> UInt64 { page.u64(144) }
+
+    /// - Throws: `StoreOpenError.damaged`.
+    static func newestTransaction(at path: String) throws(StoreOpenError) -> UInt64 {
+        guard var file = DataFile(at: path) else {
+            throw .damaged(path, text: "it is missing, and its journal is there")
+        }
+        let first = try file.meta(at: 0).transaction
+        return max(first, try file.meta(at: 1).transaction)
+    }
+
+    /// Puts back the state that a checkpoint has kept.
+    static func restore(_ base: JournalFile.Base, at path: String) throws(StoreOpenError) {
+        let descriptor = open(path, O_RDWR | O_CLOEXEC)
+        guard descriptor >= 0 else {
+            throw .folder(path, text: String(cString: strerror(errno)))
+        }
+        defer { close(descriptor) }
+        for number in 0..<2 {
+            var page = base.meta
+            page[0] = UInt8(number)
+            guard pwrite(descriptor, page, page.count, off_t(number * base.pageBytes)) == page.count
+            else { throw .folder(path, text: String(cString: strerror(errno))) }
+        }
     }
 
     private init?(at path: String) {
@@ -95,7 +132,7 @@ struct DataFile: ~Copyable {
     }
 
     private mutating func meta(at number: Int) throws(StoreOpenError) -> Meta {
-        let page = try bytes(at: number * pageBytes, count: 152)
+        let page = try bytes(at: number * pageBytes, count: Self.metaBytes)
         guard page.u16(10) & Flag.meta != 0, page.u32(16) == Self.magic,
             page.u32(20) == Self.version
         else {

@@ -2,9 +2,8 @@
 //
 // The data folder and the LMDB environment in it: opened by one process at a time, refused if it was
 // written by a newer Martlet, grown when it is full. Readers run on any thread beside the one
-// writer; only growing the map keeps everybody out for a moment.
-// Rests on CLMDB, whose default durability it keeps unless the configuration says otherwise: every
-// commit is on disk when it returns (Source: LMDB documentation, mdb_env_open flags).
+// writer; only growing the map keeps everybody out for a moment. LMDB does not wait for the disk: the journal
+// does, before a transaction is committed. Rests on CLMDB and Journal.
 
 internal import CLMDB
 import Glibc
@@ -21,6 +20,11 @@ final class Environment: @unchecked Sendable {
     /// Held shared by every transaction, alone by whoever grows the map: LMDB forbids that while a
     /// transaction is open in this process.
     private let gate: UnsafeMutablePointer<pthread_rwlock_t>
+    /// Held by the one transaction that writes, and by whoever grows the map.
+    private let writing: UnsafeMutablePointer<pthread_mutex_t>
+    /// What the transaction that writes has changed; nil: there is no journal.
+    private let changes: UnsafeMutablePointer<ChangeBuffer>?
+    private let journal: Journal?
     /// Guarded by the gate.
     private var isClosed = false
     /// nil: nothing is written here.
@@ -34,17 +38,31 @@ final class Environment: @unchecked Sendable {
 
     init(
         folder: String, mapBytes: Int, durability: StoreConfiguration.Durability,
-        purpose: StoreConfiguration.Purpose, hasNoRoom: (@Sendable () -> Bool)? = nil
+        purpose: StoreConfiguration.Purpose, checkpoints: Journal.Limits = Journal.Limits(),
+        faults: StoreFaults? = nil
     ) throws {
+        if purpose == .trial, try Self.isToBeRecovered(folder) {
+            try Environment(
+                folder: folder, mapBytes: mapBytes, durability: durability, purpose: .recovery
+            ).close()
+        }
         if mkdir(folder, 0o700) != 0 && errno != EEXIST {
             throw StoreOpenError.folder(folder, text: String(cString: strerror(errno)))
         }
         lockDescriptor = try Self.lock(folder)
         var opened: OpaquePointer?
         var firstHandle: MDB_dbi = 0
+        let journal: Journal?
         do {
-            try DataFile.requireSound(
-                at: folder + "/data.mdb", mayBeNew: purpose == .serving)
+            let dataFile = folder + "/data.mdb"
+            let keepsJournal = durability == .fsync && purpose != .trial
+            if purpose == .serving, DataFile.isNew(at: dataFile) {
+                // A store that begins anew has nothing to do with the records of another one.
+                for name in Journal.names { unlink(folder + "/" + name) }
+            }
+            let files = try Self.journalFiles(in: folder, creating: keepsJournal)
+            var recovery = try Recovery(files, dataFile: dataFile)
+            try DataFile.requireSound(at: dataFile, mayBeNew: purpose == .serving)
             try check(mdb_env_create(&opened), "create")
             guard let environment = opened else { throw failure("create", EINVAL) }
             mdb_env_set_assert(environment, purpose.assertionHandler)
@@ -54,29 +72,25 @@ final class Environment: @unchecked Sendable {
             try check(mdb_env_set_mapsize(environment, mapBytes), "set mapsize")
             try check(
                 mdb_env_open(
-                    environment, folder, Self.flags(durability) | purpose.environmentFlags, 0o600),
+                    environment, folder, Self.flags | purpose.environmentFlags, 0o600),
                 "open \(folder)")
-            var transaction: OpaquePointer?
-            try check(
-                mdb_txn_begin(environment, nil, purpose.environmentFlags, &transaction), "begin")
-            do {
-                for table in Table.allCases {
-                    var handle: MDB_dbi = 0
-                    try check(
-                        mdb_dbi_open(transaction, table.name, purpose.tableFlags, &handle),
-                        "open table \(table.name)")
-                    // LMDB numbers tables in the order in which they are opened first.
-                    if table.rawValue == 0 { firstHandle = handle }
-                    guard handle == firstHandle + MDB_dbi(table.rawValue) else {
-                        throw failure("open table \(table.name)", EINVAL)
-                    }
+            var bytes = mapBytes
+            while true {
+                do {
+                    firstHandle = try Self.openTables(environment, purpose, &recovery)
+                    break
+                } catch let error as StorageError where error.isFull {
+                    bytes *= 2
+                    try check(mdb_env_set_mapsize(environment, bytes), "grow")
                 }
-                try Self.checkFormat(transaction, firstHandle, purpose)
-            } catch {
-                mdb_txn_abort(transaction)
-                throw error
             }
-            try check(mdb_txn_commit(transaction), "commit")
+            journal =
+                keepsJournal
+                ? try Journal(environment, files, recovery.result, limits: checkpoints, faults) : nil
+            if !keepsJournal, purpose != .trial, !files.isEmpty {
+                try check(mdb_env_sync(environment, 1), "sync")
+                for file in files { unlink(file.path) }
+            }
         } catch {
             if let opened { mdb_env_close(opened) }
             Glibc.close(lockDescriptor)
@@ -87,9 +101,19 @@ final class Environment: @unchecked Sendable {
         mdb_env_stat(environment, &status)
         pageBytes = Int(status.ms_psize)
         var file: mdb_filehandle_t = -1
-        let isWritten = purpose == .serving && mdb_env_get_fd(environment, &file) == 0
-        reserve = Mutex(isWritten ? DiskReserve(file: file, refuses: hasNoRoom) : nil)
+        let isWritten = purpose != .trial && mdb_env_get_fd(environment, &file) == 0
+        reserve = Mutex(isWritten ? DiskReserve(file: file, refuses: faults?.hasNoRoom) : nil)
         self.firstHandle = firstHandle
+        self.journal = journal
+        if journal != nil {
+            let buffer = UnsafeMutablePointer<ChangeBuffer>.allocate(capacity: 1)
+            buffer.initialize(to: ChangeBuffer())
+            changes = buffer
+        } else {
+            changes = nil
+        }
+        writing = .allocate(capacity: 1)
+        pthread_mutex_init(writing, nil)
         gate = .allocate(capacity: 1)
         // Readers that overlap without end must not keep out whoever grows the map: the default
         // lets them. No thread begins a transaction inside another one of its own.
@@ -102,16 +126,81 @@ final class Environment: @unchecked Sendable {
         lookForRoom()
     }
 
-    private static func flags(_ durability: StoreConfiguration.Durability) -> UInt32 {
-        let common = UInt32(MDB_NOTLS) | UInt32(MDB_NORDAHEAD)
-        return switch durability {
-        case .fsync: common
-        case .os: common | UInt32(MDB_NOSYNC)
+    private static var flags: UInt32 {
+        UInt32(MDB_NOTLS) | UInt32(MDB_NORDAHEAD) | UInt32(MDB_NOSYNC)
+    }
+
+    /// - Returns: the handle of the first table.
+    private static func openTables(
+        _ environment: OpaquePointer, _ purpose: StoreConfiguration.Purpose,
+        _ recovery: inout Recovery
+    ) throws -> MDB_dbi {
+        var transaction: OpaquePointer?
+        try check(
+            mdb_txn_begin(environment, nil, purpose.environmentFlags, &transaction), "begin")
+        var firstHandle: MDB_dbi = 0
+        do {
+            for table in Table.allCases {
+                var handle: MDB_dbi = 0
+                try check(
+                    mdb_dbi_open(transaction, table.name, purpose.tableFlags, &handle),
+                    "open table \(table.name)")
+                // LMDB numbers tables in the order in which they are opened first.
+                if table.rawValue == 0 { firstHandle = handle }
+                guard handle == firstHandle + MDB_dbi(table.rawValue) else {
+                    throw failure("open table \(table.name)", EINVAL)
+                }
+            }
+            let raw = RawTransaction(transaction: transaction!, firstHandle: firstHandle)
+            try Self.checkFormat(raw, purpose)
+            if purpose != .trial { try recovery.replay(to: raw) }
+        } catch {
+            mdb_txn_abort(transaction)
+            throw error
         }
+        try check(mdb_txn_commit(transaction), "commit")
+        return firstHandle
+    }
+
+    private static func journalFiles(in folder: String, creating: Bool) throws -> [JournalFile] {
+        let paths = Journal.names.map { folder + "/" + $0 }
+        let files = try paths.compactMap { try JournalFile(at: $0, creating: false) }
+        if files.isEmpty, creating {
+            defer { try? syncFolder(folder) }
+            return try paths.map { try JournalFile(at: $0, creating: true)! }
+        }
+        guard files.isEmpty || files.count == paths.count else {
+            throw StoreOpenError.damaged(
+                paths.first { path in !files.contains { $0.path == path } }!,
+                text: "it is missing, and the other journal file is there")
+        }
+        return files
+    }
+
+    /// The names in a folder are on disk on return.
+    private static func syncFolder(_ folder: String) throws {
+        let descriptor = Glibc.open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        defer { Glibc.close(descriptor) }
+        guard descriptor >= 0, fsync(descriptor) == 0 else {
+            throw StoreOpenError.folder(folder, text: String(cString: strerror(errno)))
+        }
+    }
+
+    /// Whether the folder was not closed, so that nothing in it can be believed before its recovery.
+    private static func isToBeRecovered(_ folder: String) throws -> Bool {
+        let files = try journalFiles(in: folder, creating: false)
+        guard !DataFile.isNew(at: folder + "/data.mdb") else { return false }
+        return try Recovery.isNeeded(files, dataFile: folder + "/data.mdb")
     }
 
     deinit {
         close()
+        if let changes {
+            changes.deinitialize(count: 1)
+            changes.deallocate()
+        }
+        pthread_mutex_destroy(writing)
+        writing.deallocate()
         pthread_rwlock_destroy(gate)
         gate.deallocate()
     }
@@ -123,6 +212,7 @@ final class Environment: @unchecked Sendable {
         defer { pthread_rwlock_unlock(gate) }
         guard !isClosed else { return }
         isClosed = true
+        journal?.close()
         dropIdleReaders()
         mdb_env_close(environment)
         Glibc.close(lockDescriptor)
@@ -164,11 +254,9 @@ final class Environment: @unchecked Sendable {
     }
 
     private static func checkFormat(
-        _ transaction: OpaquePointer?, _ firstHandle: MDB_dbi,
-        _ purpose: StoreConfiguration.Purpose
+        _ raw: RawTransaction, _ purpose: StoreConfiguration.Purpose
     ) throws {
         let name = Array("format".utf8)
-        let raw = RawTransaction(transaction: transaction!, firstHandle: firstHandle)
         if let found = try raw.get(.meta, Key(bytes: name)) {
             let version = found.count == 4 ? found.loadLittleEndian(UInt32.self, at: 0) : UInt32.max
             guard version <= storeFormatVersion else {
@@ -210,19 +298,30 @@ final class Environment: @unchecked Sendable {
     }
 
     func beginWrite() throws(StorageError) -> RawTransaction {
-        try enter()
+        pthread_mutex_lock(writing)
+        do throws(StorageError) { try enter() } catch {
+            pthread_mutex_unlock(writing)
+            throw error
+        }
+        changes?.pointee.removeAll()
         var transaction: OpaquePointer?
         let code = mdb_txn_begin(environment, nil, 0, &transaction)
         guard code == 0, let transaction else {
-            pthread_rwlock_unlock(gate)
+            endWrite()
             throw failure("begin write", code)
         }
-        return RawTransaction(transaction: transaction, firstHandle: firstHandle)
+        return RawTransaction(
+            transaction: transaction, firstHandle: firstHandle, changes: changes)
+    }
+
+    private func endWrite() {
+        pthread_rwlock_unlock(gate)
+        pthread_mutex_unlock(writing)
     }
 
     /// On return everything in the transaction is on disk.
     func commit(_ raw: RawTransaction) throws(StorageError) {
-        defer { pthread_rwlock_unlock(gate) }
+        defer { endWrite() }
         // A file without a name takes everything, and is gone with the process.
         var file: mdb_filehandle_t = -1
         var status = stat()
@@ -237,12 +336,24 @@ final class Environment: @unchecked Sendable {
         }
         // Also behind a commit that failed: for want of room, it may be.
         defer { lookForRoom() }
-        try check(mdb_txn_commit(raw.transaction), "commit")
+        guard let journal, let changes, !changes.pointee.isEmpty else {
+            return try check(mdb_txn_commit(raw.transaction), "commit")
+        }
+        do throws(StorageError) { try journal.append(&changes.pointee) } catch {
+            mdb_txn_abort(raw.transaction)
+            throw error
+        }
+        let code = mdb_txn_commit(raw.transaction)
+        guard code == 0 else {
+            journal.takeBack()
+            throw failure("commit", code)
+        }
+        journal.beginCheckpointIfDue(isShortOfRoom: isShortOfRoom)
     }
 
     func abort(_ raw: RawTransaction) {
         mdb_txn_abort(raw.transaction)
-        pthread_rwlock_unlock(gate)
+        endWrite()
     }
 
     // MARK: Size
@@ -295,8 +406,34 @@ final class Environment: @unchecked Sendable {
 
     /// Doubles the map. Waits for open transactions of this process to end.
     func grow() throws(StorageError) {
+        pthread_mutex_lock(writing)
+        defer { pthread_mutex_unlock(writing) }
+        try checkpointWhileWriting()
         pthread_rwlock_wrlock(gate)
         defer { pthread_rwlock_unlock(gate) }
+        guard !isClosed else { return }
+        if let journal {
+            try journal.withoutSnapshot { () throws(StorageError) in try growWhileAlone() }
+        } else {
+            try growWhileAlone()
+        }
+    }
+
+    /// What was committed lies in the data file and on disk when it returns, and the journal begins anew.
+    func checkpoint() throws(StorageError) {
+        pthread_mutex_lock(writing)
+        defer { pthread_mutex_unlock(writing) }
+        try checkpointWhileWriting()
+    }
+
+    private func checkpointWhileWriting() throws(StorageError) {
+        guard let journal else { return }
+        try enter()
+        defer { pthread_rwlock_unlock(gate) }
+        try journal.checkpoint()
+    }
+
+    private func growWhileAlone() throws(StorageError) {
         let bytes = sizeWhileOpen.map
         // LMDB gives the old map back before it asks for the new one. Whoever gets none then has none.
         let spare = mmap(
@@ -355,7 +492,7 @@ public enum StoreOpenError: Error, Sendable, CustomStringConvertible {
 extension StoreConfiguration.Purpose {
     fileprivate var environmentFlags: UInt32 {
         switch self {
-        case .serving: 0
+        case .serving, .recovery: 0
         case .trial: UInt32(MDB_RDONLY)
         }
     }
@@ -363,7 +500,7 @@ extension StoreConfiguration.Purpose {
     fileprivate var tableFlags: UInt32 {
         switch self {
         case .serving: UInt32(MDB_CREATE)
-        case .trial: 0
+        case .trial, .recovery: 0
         }
     }
 
@@ -372,7 +509,7 @@ extension StoreConfiguration.Purpose {
     {
         switch self {
         case .serving: tellOfDamage
-        case .trial: endOverDamage
+        case .trial, .recovery: endOverDamage
         }
     }
 }

@@ -15,6 +15,8 @@ struct RawTransaction {
     let transaction: OpaquePointer
     /// The handle of the first table; those of the others follow in their order.
     let firstHandle: MDB_dbi
+    /// Where changes are noted for the journal; nil: there is none, or nothing is written.
+    var changes: UnsafeMutablePointer<ChangeBuffer>?
 
     func handle(_ table: Table) -> MDB_dbi { firstHandle + MDB_dbi(table.rawValue) }
 
@@ -72,7 +74,9 @@ struct RawTransaction {
         var value = MDB_val(
             mv_size: bytes.count, mv_data: UnsafeMutableRawPointer(mutating: bytes.baseAddress))
         return key.withValue { found in
-            mdb_put(transaction, handle(table), &found, &value, flags)
+            let code = mdb_put(transaction, handle(table), &found, &value, flags)
+            if code == 0 { changes?.pointee.notePut(table, UnsafeRawBufferPointer(found), bytes) }
+            return code
         }
     }
 
@@ -80,7 +84,9 @@ struct RawTransaction {
     @discardableResult
     func delete(_ table: Table, _ key: Key) throws(StorageError) -> Bool {
         let code = key.withValue { found in
-            mdb_del(transaction, handle(table), &found, nil)
+            let code = mdb_del(transaction, handle(table), &found, nil)
+            if code == 0 { changes?.pointee.noteDelete(table, UnsafeRawBufferPointer(found)) }
+            return code
         }
         if code == MDB_NOTFOUND { return false }
         try check(code, "delete \(table.name)")

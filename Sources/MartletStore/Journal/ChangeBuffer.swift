@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The changes of one transaction, in their order, as a record of the journal. The buffer is kept from one
+// transaction to the next, so noting a change is a copy of its bytes. Rests on Schema.
+//
+//   record   u64 magic ‖ u64 checksum of all that follows ‖ u64 number ‖ u64 bytes of the changes ‖ changes;
+//            zeros up to a whole block
+//   change   u8 table (bit 7: deleted) ‖ u16 bytes of the key ‖ u32 bytes of the value ‖ key ‖ value
+
+import Glibc
+import MartletEngine
+
+/// The record that a transaction fills.
+struct ChangeBuffer: ~Copyable {
+    static let headerBytes = 32
+    static let magic: UInt64 = 0x314E_5254_4C52_414D
+    private static let changeBytes = 7
+    private static let deletedBit: UInt8 = 0x80
+    /// Larger buffers are given back after their transaction.
+    private static let keptBytes = 4 << 20
+
+    private var start: UnsafeMutableRawPointer
+    private var capacity: Int
+    private var end = Self.headerBytes
+
+    init() {
+        capacity = 64 << 10
+        start = .allocate(byteCount: capacity, alignment: JournalFile.blockBytes)
+    }
+
+    deinit { start.deallocate() }
+
+    var isEmpty: Bool { end == Self.headerBytes }
+
+    mutating func removeAll() {
+        end = Self.headerBytes
+        guard capacity > Self.keptBytes else { return }
+        start.deallocate()
+        capacity = 64 << 10
+        start = .allocate(byteCount: capacity, alignment: JournalFile.blockBytes)
+    }
+
+    mutating func notePut(
+        _ table: Table, _ key: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer
+    ) {
+        note(UInt8(table.rawValue), key, value)
+    }
+
+    mutating func noteDelete(_ table: Table, _ key: UnsafeRawBufferPointer) {
+        note(UInt8(table.rawValue) | Self.deletedBit, key, UnsafeRawBufferPointer(start: nil, count: 0))
+    }
+
+    private mutating func note(
+        _ kind: UInt8, _ key: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer
+    ) {
+        reserve(Self.changeBytes + key.count + value.count)
+        start.storeBytes(of: kind, toByteOffset: end, as: UInt8.self)
+        start.storeBytes(of: UInt16(key.count).littleEndian, toByteOffset: end + 1, as: UInt16.self)
+        start.storeBytes(of: UInt32(value.count).littleEndian, toByteOffset: end + 3, as: UInt32.self)
+        end += Self.changeBytes
+        if let bytes = key.baseAddress { memcpy(start + end, bytes, key.count) }
+        end += key.count
+        if let bytes = value.baseAddress { memcpy(start + end, bytes, value.count) }
+        end += value.count
+    }
+
+    private mutating func reserve(_ byteCount: Int) {
+        // A last block is filled up with zeros.
+        let needed = end + byteCount + JournalFile.blockBytes
+        guard needed > capacity else { return }
+        capacity = max(needed, 2 * capacity)
+        let larger = UnsafeMutableRawPointer.allocate(byteCount: capacity, alignment: JournalFile.blockBytes)
+        memcpy(larger, start, end)
+        start.deallocate()
+        start = larger
+    }
+
+    /// The whole record, of whole blocks. It lies in the buffer until the next change.
+    mutating func record(number: UInt64) -> UnsafeRawBufferPointer {
+        let whole = (end + JournalFile.blockBytes - 1) / JournalFile.blockBytes * JournalFile.blockBytes
+        memset(start + end, 0, whole - end)
+        start.storeBytes(of: Self.magic.littleEndian, as: UInt64.self)
+        start.storeBytes(of: number.littleEndian, toByteOffset: 16, as: UInt64.self)
+        start.storeBytes(
+            of: UInt64(end - Self.headerBytes).littleEndian, toByteOffset: 24, as: UInt64.self)
+        let checksum = JournalFile.checksum(
+            UnsafeRawBufferPointer(start: start + 16, count: end - 16))
+        start.storeBytes(of: checksum.littleEndian, toByteOffset: 8, as: UInt64.self)
+        return UnsafeRawBufferPointer(start: start, count: whole)
+    }
+
+    /// Makes the changes of a record again.
+    /// - Parameter changes: what follows the record's header.
+    static func apply(
+        _ changes: UnsafeRawBufferPointer, to raw: RawTransaction
+    ) throws(StorageError) {
+        var rest = changes[...]
+        while !rest.isEmpty {
+            let at = rest.startIndex
+            guard rest.count >= Self.changeBytes,
+                let table = Table(rawValue: Int(changes[at] & ~Self.deletedBit))
+            else { throw JournalFile.damaged }
+            let keyBytes = Int(changes.loadLittleEndian(UInt16.self, at: at + 1))
+            let valueBytes = Int(changes.loadLittleEndian(UInt32.self, at: at + 3))
+            guard rest.count >= Self.changeBytes + keyBytes + valueBytes else {
+                throw JournalFile.damaged
+            }
+            let keyStart = at + Self.changeBytes
+            let key = Key(bytes: Array(changes[keyStart..<(keyStart + keyBytes)]))
+            let valueStart = keyStart + keyBytes
+            if changes[at] & Self.deletedBit != 0 {
+                try raw.delete(table, key)
+            } else {
+                let value = UnsafeRawBufferPointer(
+                    rebasing: changes[valueStart..<(valueStart + valueBytes)])
+                try raw.put(table, key, value)
+            }
+            rest = rest[(valueStart + valueBytes)...]
+        }
+    }
+}

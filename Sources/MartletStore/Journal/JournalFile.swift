@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One of the journal's two files: a block that says where its records begin, and records behind it. Each record
+// is one write, past the system's cache and durable on return (O_DIRECT, O_DSYNC): of 320 KiB, that takes 245 µs
+// and 76 µs of CPU, where write and fdatasync take 400 and 200. So records are whole blocks. A file is as long
+// as its largest use: blocks that were written before are written again, and then the file system has no
+// metadata to write. Rests on POSIX files.
+//
+//   first block   u64 magic ‖ u64 checksum of all that follows ‖ u32 version ‖ u32 bytes of a page of the data
+//                 file ‖ u64 generation ‖ u64 number of the last record before ‖ u64 transaction of the data
+//                 file ‖ the beginning of its meta page
+//   records       see `ChangeBuffer`; their numbers follow each other
+
+internal import CLMDB
+import Glibc
+import MartletEngine
+
+/// A file of records, open.
+final class JournalFile {
+    static let blockBytes = 4096
+    private static let magic: UInt64 = 0x4C4E_524A_5452_414D
+    private static let version: UInt32 = 1
+    private static let metaOffset = 48
+    /// The file grows by so much, filled with zeros.
+    private static let stepBytes = 1 << 20
+    private static let zeros = ZeroBytes(count: stepBytes)
+    /// A file that a large transaction has made longer is cut to this length when its turn comes again.
+    private static let keptBytes = 64 << 20
+
+    /// A state of the data file that is on disk and stays there, and which records follow it.
+    struct Base: Equatable {
+        /// Of both files the one with the higher generation counts.
+        var generation: UInt64
+        /// The last record that is in the data file.
+        var number: UInt64
+        /// LMDB's number of the transaction.
+        var transaction: UInt64
+        var pageBytes: Int
+        /// The beginning of LMDB's meta page: what leads to all other pages.
+        var meta: [UInt8]
+    }
+
+    static var damaged: StorageError {
+        StorageError(
+            operation: "read the journal", code: EBADMSG, text: "a record is not what it should be",
+            isFull: false)
+    }
+
+    let path: String
+    private let descriptor: Int32
+    private var byteCount: Int
+
+    /// - Parameter creating: otherwise a missing file is nil.
+    init?(at path: String, creating: Bool) throws(StorageError) {
+        self.path = path
+        let flags = O_RDWR | O_CLOEXEC | O_DSYNC | (creating ? O_CREAT : 0)
+        var opened = open(path, flags | Int32(MARTLET_O_DIRECT), 0o600)
+        // Some file systems have no direct writing, those in memory among them.
+        if opened < 0, errno == EINVAL { opened = open(path, flags, 0o600) }
+        descriptor = opened
+        byteCount = 0
+        if descriptor < 0, errno == ENOENT, !creating { return nil }
+        guard descriptor >= 0 else { throw failure("open \(path)", errno) }
+        var status = stat()
+        guard fstat(descriptor, &status) == 0 else { throw failure("open \(path)", errno) }
+        byteCount = Int(status.st_size) / Self.blockBytes * Self.blockBytes
+    }
+
+    deinit { if descriptor >= 0 { close(descriptor) } }
+
+    /// Tells a record that was written in part. Four sums side by side, since each step waits for the one before.
+    static func checksum(_ bytes: UnsafeRawBufferPointer) -> UInt64 {
+        func word(_ at: Int) -> UInt64 {
+            UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: at, as: UInt64.self))
+        }
+        func next(_ sum: UInt64, _ word: UInt64) -> UInt64 {
+            let mixed = (sum ^ word) &* 0xFF51_AFD7_ED55_8CCD
+            return mixed ^ mixed >> 32
+        }
+        var sums: (UInt64, UInt64, UInt64, UInt64) = (1, 2, 3, UInt64(bytes.count))
+        var at = 0
+        while at + 32 <= bytes.count {
+            sums.0 = next(sums.0, word(at))
+            sums.1 = next(sums.1, word(at + 8))
+            sums.2 = next(sums.2, word(at + 16))
+            sums.3 = next(sums.3, word(at + 24))
+            at += 32
+        }
+        for byte in bytes[at...] { sums.0 = next(sums.0, UInt64(byte)) }
+        return next(next(next(sums.0, sums.1), sums.2), sums.3)
+    }
+
+    // MARK: Base
+
+    /// nil: there is none, or it was never wholly written.
+    func base() throws(StorageError) -> Base? {
+        guard byteCount >= Self.blockBytes else { return nil }
+        let block = try read(at: 0, count: Self.blockBytes)
+        return block.withUnsafeBytes { block in
+            guard block.loadLittleEndian(UInt64.self, at: 0) == Self.magic,
+                block.loadLittleEndian(UInt64.self, at: 8)
+                    == Self.checksum(UnsafeRawBufferPointer(rebasing: block[16...])),
+                block.loadLittleEndian(UInt32.self, at: 16) == Self.version
+            else { return nil }
+            return Base(
+                generation: block.loadLittleEndian(UInt64.self, at: 24),
+                number: block.loadLittleEndian(UInt64.self, at: 32),
+                transaction: block.loadLittleEndian(UInt64.self, at: 40),
+                pageBytes: Int(block.loadLittleEndian(UInt32.self, at: 20)),
+                meta: Array(block[Self.metaOffset..<(Self.metaOffset + DataFile.metaBytes)]))
+        }
+    }
+
+    /// On return it is on disk.
+    func write(_ base: Base) throws(StorageError) {
+        var block = RecordWriter()
+        block.append(Self.version)
+        block.append(UInt32(base.pageBytes))
+        block.append(base.generation)
+        block.append(base.number)
+        block.append(base.transaction)
+        block.bytes += base.meta
+        block.bytes += [UInt8](repeating: 0, count: Self.blockBytes - 16 - block.bytes.count)
+        var header = RecordWriter()
+        header.append(Self.magic)
+        header.append(block.bytes.withUnsafeBytes { Self.checksum($0) })
+        try reserve(Self.blockBytes)
+        let memory = UnsafeMutableRawBufferPointer.allocate(
+            byteCount: Self.blockBytes, alignment: Self.blockBytes)
+        defer { memory.deallocate() }
+        memory.copyBytes(from: header.bytes + block.bytes)
+        try write(UnsafeRawBufferPointer(memory), at: 0)
+    }
+
+    // MARK: Records
+
+    /// Calls `body` with the changes of each record that follows.
+    /// - Parameter number: of the record before; moves on.
+    func forEachRecord(
+        after number: inout UInt64, _ body: (UnsafeRawBufferPointer) throws(StorageError) -> Void
+    ) throws(StorageError) {
+        var at = Self.blockBytes
+        while at + Self.blockBytes <= byteCount {
+            let header = try read(at: at, count: ChangeBuffer.headerBytes)
+            let (magic, next, count) = header.withUnsafeBytes {
+                (
+                    $0.loadLittleEndian(UInt64.self, at: 0), $0.loadLittleEndian(UInt64.self, at: 16),
+                    $0.loadLittleEndian(UInt64.self, at: 24)
+                )
+            }
+            guard magic == ChangeBuffer.magic, next == number + 1,
+                count <= UInt64(byteCount - at - ChangeBuffer.headerBytes)
+            else { return }
+            let record = try read(at: at, count: ChangeBuffer.headerBytes + Int(count))
+            let isWhole = record.withUnsafeBytes {
+                $0.loadLittleEndian(UInt64.self, at: 8)
+                    == Self.checksum(UnsafeRawBufferPointer(rebasing: $0[16...]))
+            }
+            guard isWhole else { return }
+            try record.withUnsafeBufferPointer { (bytes) throws(StorageError) in
+                let changes = bytes[ChangeBuffer.headerBytes...]
+                try body(UnsafeRawBufferPointer(UnsafeBufferPointer(rebasing: changes)))
+            }
+            number = next
+            at += (record.count + Self.blockBytes - 1) / Self.blockBytes * Self.blockBytes
+        }
+    }
+
+    /// Makes sure that the file is so long, so that what is written there needs no room.
+    func reserve(_ end: Int) throws(StorageError) {
+        guard end > byteCount else { return }
+        let whole = (end + Self.stepBytes - 1) / Self.stepBytes * Self.stepBytes
+        while byteCount < whole {
+            try write(Self.zeros.bytes, at: byteCount)
+            byteCount += Self.stepBytes
+        }
+    }
+
+    func shorten() {
+        if byteCount > Self.keptBytes, ftruncate(descriptor, off_t(Self.keptBytes)) == 0 {
+            byteCount = Self.keptBytes
+        }
+    }
+
+    /// On return a block has no record.
+    func clearBlock(at offset: Int) throws(StorageError) {
+        try write(UnsafeRawBufferPointer(rebasing: Self.zeros.bytes[..<Self.blockBytes]), at: offset)
+    }
+
+    /// On return the bytes are on disk.
+    /// - Parameter bytes: whole blocks, in memory that begins with a block.
+    func write(_ bytes: UnsafeRawBufferPointer, at offset: Int) throws(StorageError) {
+        var done = 0
+        while done < bytes.count {
+            let written = pwrite(
+                descriptor, bytes.baseAddress! + done, bytes.count - done, off_t(offset + done))
+            if written < 0, errno == EINTR { continue }
+            guard written > 0 else { throw failure("write the journal", written < 0 ? errno : ENOSPC) }
+            done += written
+        }
+    }
+
+    private func read(at offset: Int, count: Int) throws(StorageError) -> [UInt8] {
+        // By way of the system's cache: records are read with any length.
+        let reader = open(path, O_RDONLY | O_CLOEXEC)
+        guard reader >= 0 else { throw failure("read the journal", errno) }
+        defer { close(reader) }
+        var bytes = [UInt8](repeating: 0, count: count)
+        var done = 0
+        while done < count {
+            let read = bytes.withUnsafeMutableBytes {
+                pread(reader, $0.baseAddress! + done, count - done, off_t(offset + done))
+            }
+            if read < 0, errno == EINTR { continue }
+            guard read > 0 else { throw failure("read the journal", read < 0 ? errno : EBADMSG) }
+            done += read
+        }
+        return bytes
+    }
+}
+
+/// Bytes that are 0, in memory that begins with a block.
+private struct ZeroBytes: @unchecked Sendable {
+    let bytes: UnsafeRawBufferPointer
+
+    init(count: Int) {
+        let memory = UnsafeMutableRawBufferPointer.allocate(
+            byteCount: count, alignment: JournalFile.blockBytes)
+        memset(memory.baseAddress!, 0, count)
+        bytes = UnsafeRawBufferPointer(memory)
+    }
+}

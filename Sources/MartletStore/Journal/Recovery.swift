@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Puts a data file back to the last checkpoint, and makes the changes of the journal's records again. This is
+// done whenever a folder is opened that was not closed: whether the machine went down, or the process alone,
+// cannot be seen, and it is right in both cases. Rests on JournalFile and DataFile.
+
+import Glibc
+import MartletEngine
+
+/// The way back to the last transaction.
+struct Recovery {
+    struct Result {
+        /// The checkpoint that was found, and the file it lies in.
+        var base: JournalFile.Base?
+        var baseFile: Int?
+        /// Of the last record.
+        var number: UInt64 = 0
+        /// Nothing was written behind the checkpoint.
+        var isClean = false
+    }
+
+    private let files: [JournalFile]
+    private(set) var result = Result()
+
+    /// Reads the journal and puts the data file's beginning back.
+    init(_ files: [JournalFile], dataFile path: String) throws {
+        self.init(files)
+        if try look(path), let base = result.base { try DataFile.restore(base, at: path) }
+    }
+
+    private init(_ files: [JournalFile]) { self.files = files }
+
+    /// Reads the journal.
+    /// - Returns: whether there is something behind the last checkpoint.
+    private mutating func look(_ path: String) throws -> Bool {
+        for (index, file) in files.enumerated() {
+            guard let base = try file.base(), base.generation > result.base?.generation ?? 0 else {
+                continue
+            }
+            (result.base, result.baseFile) = (base, index)
+        }
+        guard let base = result.base else { return false }
+        result.number = base.number
+        let newest = try DataFile.newestTransaction(at: path)
+        guard newest >= base.transaction else {
+            throw StoreOpenError.damaged(
+                path, text: "it is older than its journal, or that of another folder")
+        }
+        try forEachRecord { _ in }
+        result.isClean = newest == base.transaction && result.number == base.number
+        return !result.isClean
+    }
+
+    /// Whether a folder was not closed. Nothing is changed.
+    static func isNeeded(_ files: [JournalFile], dataFile path: String) throws -> Bool {
+        var recovery = Recovery(files)
+        return try recovery.look(path)
+    }
+
+    /// Makes the changes behind the checkpoint again.
+    mutating func replay(to raw: RawTransaction) throws(StorageError) {
+        result.number = result.base?.number ?? 0
+        try forEachRecord { (changes) throws(StorageError) in
+            try ChangeBuffer.apply(changes, to: raw)
+        }
+    }
+
+    private mutating func forEachRecord(
+        _ body: (UnsafeRawBufferPointer) throws(StorageError) -> Void
+    ) throws(StorageError) {
+        guard let first = result.baseFile else { return }
+        for index in [first, 1 - first] {
+            try files[index].forEachRecord(after: &result.number, body)
+        }
+    }
+}

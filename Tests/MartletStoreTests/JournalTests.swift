@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The journal (OPS-4): whatever of the data file a crash of the machine leaves behind the last checkpoint, every
+// transaction that was committed is there afterwards, and nothing else is. A crash is played by files that are
+// mixed from two moments, page by page. Rests on Bench.
+
+import Foundation
+import MartletBase
+import MartletEngine
+import MartletStore
+import Testing
+
+@Suite("Journal")
+struct JournalTests {
+    private static let pageBytes = 4096
+    private static let names = ["data.mdb", "journal.0", "journal.1"]
+
+    /// The files of a store at one moment.
+    private struct Files {
+        var files: [String: Data] = [:]
+
+        init(of folder: String) throws {
+            for name in JournalTests.names {
+                files[name] = try Data(contentsOf: URL(filePath: folder + "/" + name))
+            }
+        }
+
+        func write(to folder: String) throws {
+            try? FileManager.default.removeItem(atPath: folder)
+            try FileManager.default.createDirectory(
+                atPath: folder, withIntermediateDirectories: true)
+            for (name, data) in files { try data.write(to: URL(filePath: folder + "/" + name)) }
+        }
+    }
+
+    /// What a crash may leave: each page of the data file as it was, as it is, or, if it is new, as zeros.
+    private static func mixed(
+        _ before: Data, _ after: Data, _ random: inout SeededGenerator
+    ) -> Data {
+        var mixed = after
+        let fate = random.number(0...3)
+        for start in stride(from: 0, to: after.count, by: pageBytes) {
+            let end = min(start + pageBytes, after.count)
+            let isOld = fate == 0 || fate == 1 && random.chance(50) || fate == 2 && random.chance(90)
+            guard isOld else { continue }
+            if end <= before.count {
+                mixed.replaceSubrange(start..<end, with: before[start..<end])
+            } else {
+                mixed.resetBytes(in: start..<end)
+            }
+        }
+        return mixed
+    }
+
+    /// Everything that the files held when no transaction was open.
+    private static func rows(_ files: Files) throws -> [String: [[UInt8]: [UInt8]]] {
+        let folder = TemporaryFolder()
+        try files.write(to: folder.data)
+        return try RawStore(folder: folder.data).rows()
+    }
+
+    /// Commands of all sorts, some of which have large rows.
+    private static func commit(_ bench: Bench, _ random: inout SeededGenerator) throws {
+        let project = ProjectNumber(0)
+        switch random.number(0...9) {
+        case 0...1:
+            let instances = try bench.register(random.number(1...40), in: "tides")
+            try bench.change(.subscribe, "storm\(random.number(0...3))", instances, in: project)
+        case 2:
+            let tokens = try bench.members(of: "storm1", in: project)
+            guard let token = tokens.randomElement(using: &random) else { return }
+            _ = try bench.apply(.unregisterToken(project: project, token: token.text))
+        case 3:
+            try bench.sweep()
+            bench.now = bench.now.advanced(bySeconds: Int64(random.number(0...10)))
+        default:
+            let body = [UInt8](repeating: 7, count: random.number(0...3000))
+            _ = try bench.accepted(
+                .topic("storm\(random.number(0...3))"), in: project, body: body,
+                timeToLive: UInt32(random.number(5...100)))
+        }
+    }
+
+    private static func bench(checkpointCommitsMax: Int = 1_000_000) throws -> Bench {
+        let bench = try Bench(checkpointCommitsMax: checkpointCommitsMax)
+        try bench.project("tides")
+        return bench
+    }
+
+    /// Ends the process that has the store, and begins another one with what a crash has left.
+    /// - Returns: what is in the store then.
+    private static func crash(
+        _ bench: Bench, leaving files: Files
+    ) throws -> [String: [[UInt8]: [UInt8]]] {
+        try bench.reopen { folder in try files.write(to: folder) }
+        try bench.expectClean()
+        return try rows(Files(of: bench.folder.data))
+    }
+
+    @Test(
+        "OPS-4: no mixture of pages that a crash leaves loses a transaction",
+        arguments: 0..<40 as Range<UInt64>)
+    func crash(seed: UInt64) throws {
+        var random = SeededGenerator(seed: seed)
+        let bench = try Self.bench()
+        for _ in 0..<random.number(1...6) {
+            for _ in 0..<random.number(0...30) { try Self.commit(bench, &random) }
+            try bench.store.checkpoint()
+            let before = try Files(of: bench.folder.data)
+            for _ in 0..<random.number(0...30) { try Self.commit(bench, &random) }
+            let after = try Files(of: bench.folder.data)
+            var left = after
+            left.files["data.mdb"] = Self.mixed(
+                before.files["data.mdb"]!, after.files["data.mdb"]!, &random)
+            #expect(try Self.crash(bench, leaving: left) == Self.rows(after))
+        }
+    }
+
+    @Test(
+        "OPS-4: a crash while a checkpoint is brought to disk loses nothing",
+        arguments: 0..<20 as Range<UInt64>)
+    func crashInCheckpoint(seed: UInt64) throws {
+        var random = SeededGenerator(seed: seed)
+        let disk = SlowDisk()
+        let bench = try Bench(
+            checkpointCommitsMax: random.number(3...20),
+            faults: StoreFaults(
+                beforeRead: { nil }, beforeCommit: { nil }, beforeBase: { disk.wait() }))
+        try bench.project("tides")
+        try bench.store.checkpoint()
+        for _ in 0..<random.number(0...20) { try Self.commit(bench, &random) }
+        try bench.store.checkpoint()
+        let before = try Files(of: bench.folder.data)
+        disk.stop()
+        for _ in 0..<random.number(1...60) { try Self.commit(bench, &random) }
+        // Of what came behind the checkpoint any part has come to disk, and of the next base nothing.
+        var left = try Files(of: bench.folder.data)
+        let rows = try Self.rows(left)
+        left.files["data.mdb"] = Self.mixed(
+            before.files["data.mdb"]!, left.files["data.mdb"]!, &random)
+        let isBroken = random.chance(50)
+        disk.goOn(isBroken ? StorageError(operation: "checkpoint", code: EIO, text: "no", isFull: false) : nil)
+        if isBroken {
+            #expect(throws: StorageError.self) { try bench.store.checkpoint() }
+            // Nothing is written any more. What was committed is there, also for the next process.
+            #expect(throws: StorageError.self) { try bench.project("another") }
+            #expect(try Self.rows(Files(of: bench.folder.data)) == rows)
+        }
+        disk.goOn(nil)
+        #expect(try Self.crash(bench, leaving: left) == rows)
+    }
+
+    @Test(
+        "OPS-4: a record that was written in part is no transaction; those before it are",
+        arguments: 0..<20 as Range<UInt64>)
+    func torn(seed: UInt64) throws {
+        var random = SeededGenerator(seed: seed)
+        let bench = try Self.bench()
+        for _ in 0..<random.number(1...20) { try Self.commit(bench, &random) }
+        let before = try Files(of: bench.folder.data)
+        _ = try bench.accepted(.topic("nobody"), in: ProjectNumber(0))
+        var left = try Files(of: bench.folder.data)
+        let name = Self.names.dropFirst().first { before.files[$0] != left.files[$0] }!
+        let changed = zip(before.files[name]!, left.files[name]!).enumerated()
+            .first { $1.0 != $1.1 }!.offset
+        let record = changed / Self.pageBytes * Self.pageBytes
+        let byteCount = left.files[name]![(record + 24)..<(record + 32)].reversed()
+            .reduce(0) { $0 << 8 | Int($1) }
+        left.files[name]![record + random.number(0...(byteCount + 31))] ^=
+            UInt8(1 << random.number(0...7))
+        #expect(try Self.crash(bench, leaving: left) == Self.rows(before))
+    }
+
+    @Test("OPS-4: checkpoints beside transactions, in files that begin anew again and again")
+    func many() throws {
+        var random = SeededGenerator(seed: 4711)
+        let bench = try Self.bench(checkpointCommitsMax: 7)
+        for _ in 0..<12 {
+            for _ in 0..<40 { try Self.commit(bench, &random) }
+            let files = try Files(of: bench.folder.data)
+            #expect(try Self.crash(bench, leaving: files) == Self.rows(files))
+        }
+    }
+
+    @Test("OPS-4: a map that is full grows, and nothing from before or after is lost in a crash")
+    func growing() throws {
+        var random = SeededGenerator(seed: 1)
+        let bench = try Bench(mapBytes: 1 << 19)
+        try bench.project("tides")
+        let mapBytes = bench.store.size.map
+        while bench.store.size.map < 4 * mapBytes { try Self.commit(bench, &random) }
+        let files = try Files(of: bench.folder.data)
+        #expect(try Self.crash(bench, leaving: files) == Self.rows(files))
+    }
+
+    @Test("A store without a journal goes on where one with a journal was, and the other way round")
+    func withAndWithout() throws {
+        let folder = TemporaryFolder()
+        for (run, durability) in [StoreConfiguration.Durability.fsync, .os, .fsync].enumerated() {
+            let store = try Store(
+                StoreConfiguration(folder: folder.data, mapBytes: 1 << 22, durability: durability))
+            var engine = Engine(limits: .none)
+            for number in 0..<5 {
+                try store.write { (transaction) throws(StorageError) in
+                    _ = try engine.apply(
+                        .createProject(
+                            id: "tides-\(run)-\(number)", senderID: 4711, conditionTopicsMax: 0),
+                        now: Instant(millisecondsSince1970: 0), in: transaction)
+                }
+            }
+            let count = try store.read { try $0.projects(after: "", limit: 100).count }
+            #expect(count == 5 * (run + 1))
+            store.close()
+            let hasJournal = FileManager.default.fileExists(atPath: folder.data + "/journal.0")
+            #expect(hasJournal == (durability == .fsync))
+        }
+    }
+
+    @Test("A data file beside a journal that is not its own, or not whole, is refused")
+    func foreign() throws {
+        var random = SeededGenerator(seed: 3)
+        let bench = try Self.bench()
+        let early = try Files(of: bench.folder.data)
+        for _ in 0..<10 { try Self.commit(bench, &random) }
+        try bench.store.checkpoint()
+        var files = try Files(of: bench.folder.data)
+        files.files["data.mdb"] = early.files["data.mdb"]
+        let folder = TemporaryFolder()
+        func expectRefused() {
+            #expect(throws: StoreOpenError.self) {
+                try Store(StoreConfiguration(folder: folder.data, mapBytes: 1 << 24))
+            }
+        }
+        try files.write(to: folder.data)
+        expectRefused()
+        try Files(of: bench.folder.data).write(to: folder.data)
+        try FileManager.default.removeItem(atPath: folder.data + "/journal.1")
+        expectRefused()
+    }
+}
+
+/// Holds up whoever waits for it.
+private final class SlowDisk: @unchecked Sendable {
+    private let changed = NSCondition()
+    private var isStopped = false
+    private var fault: StorageError?
+
+    func wait() -> StorageError? {
+        changed.withLock {
+            while isStopped { changed.wait() }
+            return fault
+        }
+    }
+
+    func stop() { changed.withLock { isStopped = true } }
+
+    func goOn(_ fault: StorageError?) {
+        changed.withLock {
+            (isStopped, self.fault) = (false, fault)
+            changed.broadcast()
+        }
+    }
+}
