@@ -75,18 +75,25 @@ final class Environment: @unchecked Sendable {
                     environment, folder, Self.flags | purpose.environmentFlags, 0o600),
                 "open \(folder)")
             var bytes = mapBytes
+            // What is changed before the next checkpoint leaves the pages of the last one as they are.
+            var snapshot = try Journal.snapshot(of: environment)
+            defer { if !keepsJournal { mdb_txn_abort(snapshot) } }
             while true {
                 do {
                     firstHandle = try Self.openTables(environment, purpose, &recovery)
                     break
                 } catch let error as StorageError where error.isFull {
+                    mdb_txn_abort(snapshot)
                     bytes *= 2
                     try check(mdb_env_set_mapsize(environment, bytes), "grow")
+                    snapshot = try Journal.snapshot(of: environment)
                 }
             }
             journal =
                 keepsJournal
-                ? try Journal(environment, files, recovery.result, limits: checkpoints, faults) : nil
+                ? try Journal(
+                    environment, files, recovery.result, snapshot: snapshot, limits: checkpoints,
+                    faults) : nil
             if !keepsJournal, purpose != .trial, !files.isEmpty {
                 try check(mdb_env_sync(environment, 1), "sync")
                 for file in files { unlink(file.path) }

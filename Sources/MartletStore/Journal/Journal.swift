@@ -55,10 +55,10 @@ final class Journal {
     private var trouble: StorageError?
 
     /// Goes on behind a recovery.
-    /// - Parameter number: of the last record that is in the data file.
+    /// - Parameter snapshot: the state before the changes of records were made again.
     init(
         _ environment: OpaquePointer, _ files: [JournalFile], _ recovered: Recovery.Result,
-        limits: Limits, _ faults: StoreFaults?
+        snapshot: OpaquePointer, limits: Limits, _ faults: StoreFaults?
     ) throws(StorageError) {
         self.environment = environment
         self.files = files
@@ -72,10 +72,13 @@ final class Journal {
         base =
             recovered.base
             ?? JournalFile.Base(generation: 0, number: 0, transaction: 0, pageBytes: 0, meta: [])
-        let (snapshot, transaction) = try openSnapshot()
         self.snapshot = snapshot
-        // Only then the file that the base lies in has no records behind it, and the base is the present state.
-        if recovered.isClean, transaction == base.transaction { return }
+        // Records go on in the file of the base, unless a checkpoint was on its way when the machine went down.
+        if recovered.base != nil, recovered.lastFile == current {
+            offset = recovered.end
+            commitCount = Int(number - base.number)
+            return
+        }
         for file in files { try file.reserve(Self.firstBytes) }
         try checkpoint()
     }
@@ -175,10 +178,16 @@ final class Journal {
     }
 
     private func openSnapshot() throws(StorageError) -> (OpaquePointer, transaction: UInt64) {
+        let opened = try Self.snapshot(of: environment)
+        return (opened, UInt64(mdb_txn_id(opened)))
+    }
+
+    /// Opens a snapshot of the newest transaction.
+    static func snapshot(of environment: OpaquePointer) throws(StorageError) -> OpaquePointer {
         var opened: OpaquePointer?
         try check(
             mdb_txn_begin(environment, nil, UInt32(MDB_RDONLY), &opened), "begin a checkpoint")
-        return (opened!, UInt64(mdb_txn_id(opened)))
+        return opened!
     }
 
     private var pageBytes: Int {

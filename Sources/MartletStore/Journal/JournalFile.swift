@@ -136,9 +136,11 @@ final class JournalFile {
 
     /// Calls `body` with the changes of each record that follows.
     /// - Parameter number: of the record before; moves on.
+    /// - Returns: where the next record can begin.
+    @discardableResult
     func forEachRecord(
         after number: inout UInt64, _ body: (UnsafeRawBufferPointer) throws(StorageError) -> Void
-    ) throws(StorageError) {
+    ) throws(StorageError) -> Int {
         var at = Self.blockBytes
         while at + Self.blockBytes <= byteCount {
             let header = try read(at: at, count: ChangeBuffer.headerBytes)
@@ -150,13 +152,13 @@ final class JournalFile {
             }
             guard magic == ChangeBuffer.magic, next == number + 1,
                 count <= UInt64(byteCount - at - ChangeBuffer.headerBytes)
-            else { return }
+            else { return at }
             let record = try read(at: at, count: ChangeBuffer.headerBytes + Int(count))
             let isWhole = record.withUnsafeBytes {
                 $0.loadLittleEndian(UInt64.self, at: 8)
                     == Self.checksum(UnsafeRawBufferPointer(rebasing: $0[16...]))
             }
-            guard isWhole else { return }
+            guard isWhole else { return at }
             try record.withUnsafeBufferPointer { (bytes) throws(StorageError) in
                 let changes = bytes[ChangeBuffer.headerBytes...]
                 try body(UnsafeRawBufferPointer(UnsafeBufferPointer(rebasing: changes)))
@@ -164,6 +166,7 @@ final class JournalFile {
             number = next
             at += (record.count + Self.blockBytes - 1) / Self.blockBytes * Self.blockBytes
         }
+        return at
     }
 
     /// Makes sure that the file is so long, so that what is written there needs no room.

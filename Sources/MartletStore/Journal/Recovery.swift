@@ -15,6 +15,9 @@ struct Recovery {
         var baseFile: Int?
         /// Of the last record.
         var number: UInt64 = 0
+        /// The file with the last record, and where the next one can begin.
+        var lastFile = 0
+        var end = JournalFile.blockBytes
         /// Nothing was written behind the checkpoint.
         var isClean = false
     }
@@ -70,7 +73,10 @@ struct Recovery {
     ) throws(StorageError) {
         guard let first = result.baseFile else { return }
         for index in [first, 1 - first] {
-            try files[index].forEachRecord(after: &result.number, body)
+            let end = try files[index].forEachRecord(after: &result.number, body)
+            if index == first || end > JournalFile.blockBytes {
+                (result.lastFile, result.end) = (index, end)
+            }
         }
     }
 }
