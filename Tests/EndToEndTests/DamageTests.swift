@@ -39,9 +39,10 @@ struct DamageTests {
                     Message(data: ["n": String(repeating: "x", count: 100 * topic)])),
                 in: "tides")
         }
-        _ = try await together(tokens.prefix(100)) { token in
+        let body = String(repeating: "y", count: 3500)
+        _ = try await together(tokens.prefix(400)) { token in
             try await broker.send(
-                OutgoingMessage(to: .token(token), Message(data: ["n": "1"])), in: "tides")
+                OutgoingMessage(to: .token(token), Message(data: ["n": body])), in: "tides")
         }
         _ = try await together(tokens.suffix(50)) { token in
             try await broker.unregister(token, in: "tides")

@@ -233,9 +233,28 @@ struct JournalTests {
         }
         try files.write(to: folder.data)
         expectRefused()
-        try Files(of: bench.folder.data).write(to: folder.data)
-        try FileManager.default.removeItem(atPath: folder.data + "/journal.1")
+        // A newer one, that does not follow from its base.
+        files = early
+        for _ in 0..<200 { try Self.commit(bench, &random) }
+        files.files["data.mdb"] = try Files(of: bench.folder.data).files["data.mdb"]
+        try files.write(to: folder.data)
         expectRefused()
+        #expect(try Files(of: folder.data).files["data.mdb"] == files.files["data.mdb"])
+        for name in Self.names.dropFirst() {
+            try Files(of: bench.folder.data).write(to: folder.data)
+            try FileManager.default.removeItem(atPath: folder.data + "/" + name)
+            expectRefused()
+            // One that is empty was just being made.
+            let empty = Data()
+            try early.write(to: folder.data)
+            for name in Self.names.dropFirst() {
+                try empty.write(to: URL(filePath: folder.data + "/" + name))
+            }
+            try FileManager.default.removeItem(atPath: folder.data + "/" + name)
+            let store = try Store(StoreConfiguration(folder: folder.data, mapBytes: 1 << 24))
+            #expect(try store.read { try $0.projects(after: "", limit: 10).count } == 1)
+            store.close()
+        }
     }
 }
 

@@ -61,7 +61,7 @@ struct DataFile: ~Copyable {
     /// There is no file, or nothing in it.
     static func isNew(at path: String) -> Bool {
         var status = stat()
-        return stat(path, &status) != 0 || status.st_size == 0
+        return stat(path, &status) == 0 ? status.st_size == 0 : errno == ENOENT
     }
 
     static func transaction(ofMeta page: [UInt8]) -> UInt64 { page.u64(144) }

@@ -74,21 +74,29 @@ final class Environment: @unchecked Sendable {
                 mdb_env_open(
                     environment, folder, Self.flags | purpose.environmentFlags, 0o600),
                 "open \(folder)")
+            if recovery.result.base != nil {
+                mdb_env_set_flags(environment, UInt32(MDB_NOSYNC), 1)
+            } else if purpose != .trial {
+                try Self.syncFolder(folder)
+            }
             var bytes = mapBytes
             // What is changed before the next checkpoint leaves the pages of the last one as they are.
-            var snapshot = try Journal.snapshot(of: environment)
+            let snapshot = try Journal.snapshot(of: environment)
             defer { if !keepsJournal { mdb_txn_abort(snapshot) } }
             while true {
                 do {
-                    firstHandle = try Self.openTables(environment, purpose, &recovery)
+                    firstHandle = try Self.openTables(environment, purpose)
+                    if purpose != .trial {
+                        try Self.replay(&recovery, environment, firstHandle)
+                    }
                     break
                 } catch let error as StorageError where error.isFull {
-                    mdb_txn_abort(snapshot)
+                    // Nothing is read from the snapshot, so it can stay while the map moves.
                     bytes *= 2
                     try check(mdb_env_set_mapsize(environment, bytes), "grow")
-                    snapshot = try Journal.snapshot(of: environment)
                 }
             }
+            mdb_env_set_flags(environment, UInt32(MDB_NOSYNC), 1)
             journal =
                 keepsJournal
                 ? try Journal(
@@ -96,7 +104,8 @@ final class Environment: @unchecked Sendable {
                     faults) : nil
             if !keepsJournal, purpose != .trial, !files.isEmpty {
                 try check(mdb_env_sync(environment, 1), "sync")
-                for file in files { unlink(file.path) }
+                try Journal.remove(files)
+                try Self.syncFolder(folder)
             }
         } catch {
             if let opened { mdb_env_close(opened) }
@@ -134,13 +143,12 @@ final class Environment: @unchecked Sendable {
     }
 
     private static var flags: UInt32 {
-        UInt32(MDB_NOTLS) | UInt32(MDB_NORDAHEAD) | UInt32(MDB_NOSYNC)
+        UInt32(MDB_NOTLS) | UInt32(MDB_NORDAHEAD)
     }
 
     /// - Returns: the handle of the first table.
     private static func openTables(
-        _ environment: OpaquePointer, _ purpose: StoreConfiguration.Purpose,
-        _ recovery: inout Recovery
+        _ environment: OpaquePointer, _ purpose: StoreConfiguration.Purpose
     ) throws -> MDB_dbi {
         var transaction: OpaquePointer?
         try check(
@@ -160,7 +168,6 @@ final class Environment: @unchecked Sendable {
             }
             let raw = RawTransaction(transaction: transaction!, firstHandle: firstHandle)
             try Self.checkFormat(raw, purpose)
-            if purpose != .trial { try recovery.replay(to: raw) }
         } catch {
             mdb_txn_abort(transaction)
             throw error
@@ -169,26 +176,55 @@ final class Environment: @unchecked Sendable {
         return firstHandle
     }
 
+    /// Records are made again in transactions of so many bytes: LMDB keeps what one changes in memory.
+    private static let replayedBytes = 4 << 20
+
+    private static func replay(
+        _ recovery: inout Recovery, _ environment: OpaquePointer, _ firstHandle: MDB_dbi
+    ) throws {
+        func begin() throws(StorageError) -> RawTransaction {
+            var transaction: OpaquePointer?
+            try check(mdb_txn_begin(environment, nil, 0, &transaction), "begin")
+            return RawTransaction(transaction: transaction!, firstHandle: firstHandle)
+        }
+        var raw: RawTransaction? = try begin()
+        do {
+            var byteCount = 0
+            try recovery.replay { (changes) throws(StorageError) in
+                if byteCount > Self.replayedBytes, let whole = raw {
+                    raw = nil
+                    try check(mdb_txn_commit(whole.transaction), "commit")
+                    raw = try begin()
+                    byteCount = 0
+                }
+                try ChangeBuffer.apply(changes, to: raw!)
+                byteCount += changes.count
+            }
+        } catch {
+            if let raw { mdb_txn_abort(raw.transaction) }
+            throw error
+        }
+        try check(mdb_txn_commit(raw!.transaction), "commit")
+    }
+
     private static func journalFiles(in folder: String, creating: Bool) throws -> [JournalFile] {
         let paths = Journal.names.map { folder + "/" + $0 }
         let files = try paths.compactMap { try JournalFile(at: $0, creating: false) }
-        if files.isEmpty, creating {
-            defer { try? syncFolder(folder) }
-            return try paths.map { try JournalFile(at: $0, creating: true)! }
-        }
-        guard files.isEmpty || files.count == paths.count else {
+        // One without anything in it was being made, or removed, in a crash.
+        if files.count == 1, !files[0].isEmpty {
             throw StoreOpenError.damaged(
-                paths.first { path in !files.contains { $0.path == path } }!,
-                text: "it is missing, and the other journal file is there")
+                files[0].path, text: "the other journal file is missing")
         }
-        return files
+        guard files.count < paths.count else { return files }
+        return creating ? try paths.map { try JournalFile(at: $0, creating: true)! } : []
     }
 
     /// The names in a folder are on disk on return.
     private static func syncFolder(_ folder: String) throws {
         let descriptor = Glibc.open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
         defer { Glibc.close(descriptor) }
-        guard descriptor >= 0, fsync(descriptor) == 0 else {
+        // Some file systems have no fsync of folders.
+        guard descriptor >= 0, fsync(descriptor) == 0 || errno == EINVAL else {
             throw StoreOpenError.folder(folder, text: String(cString: strerror(errno)))
         }
     }

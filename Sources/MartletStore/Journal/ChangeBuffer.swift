@@ -76,7 +76,7 @@ struct ChangeBuffer: ~Copyable {
     }
 
     /// The whole record, of whole blocks. It lies in the buffer until the next change.
-    mutating func record(number: UInt64) -> UnsafeRawBufferPointer {
+    mutating func record(number: UInt64, seed: UInt64) -> UnsafeRawBufferPointer {
         let whole = (end + JournalFile.blockBytes - 1) / JournalFile.blockBytes * JournalFile.blockBytes
         memset(start + end, 0, whole - end)
         start.storeBytes(of: Self.magic.littleEndian, as: UInt64.self)
@@ -84,7 +84,7 @@ struct ChangeBuffer: ~Copyable {
         start.storeBytes(
             of: UInt64(end - Self.headerBytes).littleEndian, toByteOffset: 24, as: UInt64.self)
         let checksum = JournalFile.checksum(
-            UnsafeRawBufferPointer(start: start + 16, count: end - 16))
+            UnsafeRawBufferPointer(start: start + 16, count: end - 16), seed: seed)
         start.storeBytes(of: checksum.littleEndian, toByteOffset: 8, as: UInt64.self)
         return UnsafeRawBufferPointer(start: start, count: whole)
     }

@@ -20,6 +20,7 @@ final class Checkpoint: Sendable {
         var dataFile: Int32
         var file: JournalFile
         var base: JournalFile.Base
+        var before: JournalFile
     }
 
     private let work: Work
@@ -30,10 +31,12 @@ final class Checkpoint: Sendable {
     /// - Parameters:
     ///   - dataFile: open until the checkpoint has been waited for.
     ///   - file: gets the base, once everything that it leads to is on disk.
+    ///   - before: has the base before this one, which does not count any more then.
     init(
-        dataFile: Int32, file: JournalFile, base: JournalFile.Base, _ faults: StoreFaults?
+        dataFile: Int32, file: JournalFile, base: JournalFile.Base,
+        before: JournalFile, _ faults: StoreFaults?
     ) throws(StorageError) {
-        work = Work(dataFile: dataFile, file: file, base: base)
+        work = Work(dataFile: dataFile, file: file, base: base, before: before)
         self.faults = faults
         let itself = Unmanaged.passRetained(self)
         var started: pthread_t = 0
@@ -65,6 +68,8 @@ final class Checkpoint: Sendable {
             try writeDataFile()
             if let fault = faults?.beforeBase?() { throw fault }
             try work.file.write(work.base)
+            // Pages of the base before are used again soon, so it must not be taken for the newest one.
+            try? work.before.clearBlock(at: 0)
             outcome = .success(())
         } catch {
             outcome = .failure(error)
@@ -82,8 +87,8 @@ final class Checkpoint: Sendable {
             | MARTLET_SYNC_FILE_RANGE_WAIT_AFTER
         for start in stride(from: 0, to: size, by: pieceBytes) {
             guard sync_file_range(work.dataFile, start, pieceBytes, UInt32(flags)) == 0 else {
-                // Some file systems have no pieces. A failure to write is told once, so it counts here.
-                guard errno == EINVAL || errno == ENOSYS || errno == ESPIPE else {
+                // A failure to write is told once, so it counts here. Some systems have no pieces.
+                guard ![EIO, ENOSPC, EDQUOT].contains(errno) else {
                     throw failure("checkpoint", errno)
                 }
                 break

@@ -71,7 +71,9 @@ final class Journal {
         current = recovered.baseFile ?? 1
         base =
             recovered.base
-            ?? JournalFile.Base(generation: 0, number: 0, transaction: 0, pageBytes: 0, meta: [])
+            ?? JournalFile.Base(
+                generation: 0, number: 0, transaction: 0, seed: .random(in: 1 ... .max),
+                pageBytes: 0, meta: [])
         self.snapshot = snapshot
         // Records go on in the file of the base, unless a checkpoint was on its way when the machine went down.
         if recovered.base != nil, recovered.lastFile == current {
@@ -79,7 +81,11 @@ final class Journal {
             commitCount = Int(number - base.number)
             return
         }
-        for file in files { try file.reserve(Self.firstBytes) }
+        for file in files {
+            try file.reserve(2 * JournalFile.blockBytes)
+            // On a disk that is full now, the rest can be had later.
+            try? file.reserve(Self.firstBytes)
+        }
         try checkpoint()
     }
 
@@ -89,7 +95,7 @@ final class Journal {
     func append(_ changes: inout ChangeBuffer) throws(StorageError) {
         if let trouble { throw trouble }
         if running?.checkpoint.isDone == true { try endCheckpoint() }
-        let record = changes.record(number: number + 1)
+        let record = changes.record(number: number + 1, seed: base.seed)
         if offset > JournalFile.blockBytes, offset + record.count > Self.bytesMax { try checkpoint() }
         do throws(StorageError) {
             try files[current].reserve(offset + record.count)
@@ -99,7 +105,18 @@ final class Journal {
             try checkpoint()
             try files[current].reserve(offset + record.count)
         }
-        try files[current].write(record, at: offset)
+        guard files[current].isThere else {
+            throw StorageError(
+                operation: "write the journal", code: ENOENT,
+                text: "the journal was deleted; stop the broker and restore a backup", isFull: false)
+        }
+        do throws(StorageError) {
+            try files[current].write(record, at: offset)
+        } catch {
+            // What is refused must not be found by the next start.
+            clearRecord(at: offset)
+            throw error
+        }
         lastOffset = offset
         offset += record.count
         number += 1
@@ -111,10 +128,12 @@ final class Journal {
         offset = lastOffset
         number -= 1
         commitCount -= 1
-        do throws(StorageError) {
-            try files[current].clearBlock(at: offset)
-        } catch {
-            trouble = error
+        clearRecord(at: offset)
+    }
+
+    private func clearRecord(at offset: Int) {
+        do throws(StorageError) { try files[current].clearBlock(at: offset) } catch {
+            trouble = Self.lasting(error)
         }
     }
 
@@ -143,10 +162,10 @@ final class Journal {
         do throws(StorageError) {
             let next = JournalFile.Base(
                 generation: base.generation + 1, number: number, transaction: transaction,
-                pageBytes: pageBytes, meta: try meta(of: transaction))
+                seed: base.seed, pageBytes: pageBytes, meta: try meta(of: transaction))
             let other = 1 - current
             let checkpoint = try Checkpoint(
-                dataFile: dataFile, file: files[other], base: next, faults)
+                dataFile: dataFile, file: files[other], base: next, before: files[current], faults)
             running = (checkpoint, next, snapshot)
             current = other
             offset = JournalFile.blockBytes
@@ -168,13 +187,17 @@ final class Journal {
             // The kernel forgets what it could not write. The base before, and all records since, are there.
             mdb_txn_abort(snapshot)
             running = nil
-            let trouble = StorageError(
-                operation: error.operation, code: error.code,
-                text: "\(error.text); nothing is written any more until the broker is started again",
-                isFull: false)
-            self.trouble = trouble
-            throw trouble
+            let lasting = Self.lasting(error)
+            trouble = lasting
+            throw lasting
         }
+    }
+
+    private static func lasting(_ error: StorageError) -> StorageError {
+        StorageError(
+            operation: error.operation, code: error.code,
+            text: "\(error.text); nothing is written any more until the broker is started again",
+            isFull: false)
     }
 
     private func openSnapshot() throws(StorageError) -> (OpaquePointer, transaction: UInt64) {
@@ -218,6 +241,17 @@ final class Journal {
         do throws(StorageError) { try body() } catch { failed = error }
         do throws(StorageError) { snapshot = try openSnapshot().0 } catch { trouble = error }
         if let failed { throw failed }
+    }
+
+    /// Removes the files of a journal that is not needed any more: the data file is on disk.
+    static func remove(_ files: [JournalFile]) throws(StorageError) {
+        var all: [(generation: UInt64, file: JournalFile)] = []
+        for file in files { all.append((try file.base()?.generation ?? 0, file)) }
+        // The base that counts goes last, so that none is there that is not true.
+        for (_, file) in all.sorted(by: { $0.generation < $1.generation }) {
+            try file.clearBlock(at: 0)
+        }
+        for file in files { try file.remove() }
     }
 
     /// A last checkpoint, if something was written since the one before.

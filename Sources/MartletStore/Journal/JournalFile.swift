@@ -8,7 +8,7 @@
 //
 //   first block   u64 magic ‖ u64 checksum of all that follows ‖ u32 version ‖ u32 bytes of a page of the data
 //                 file ‖ u64 generation ‖ u64 number of the last record before ‖ u64 transaction of the data
-//                 file ‖ the beginning of its meta page
+//                 file ‖ u64 seed of checksums ‖ the beginning of its meta page
 //   records       see `ChangeBuffer`; their numbers follow each other
 
 internal import CLMDB
@@ -20,7 +20,7 @@ final class JournalFile {
     static let blockBytes = 4096
     private static let magic: UInt64 = 0x4C4E_524A_5452_414D
     private static let version: UInt32 = 1
-    private static let metaOffset = 48
+    private static let metaOffset = 56
     /// The file grows by so much, filled with zeros.
     private static let stepBytes = 1 << 20
     private static let zeros = ZeroBytes(count: stepBytes)
@@ -35,6 +35,9 @@ final class JournalFile {
         var number: UInt64
         /// LMDB's number of the transaction.
         var transaction: UInt64
+        /// A random number in the checksums of this journal's records: bytes of a message cannot be made to look
+        /// like a record.
+        var seed: UInt64
         var pageBytes: Int
         /// The beginning of LMDB's meta page: what leads to all other pages.
         var meta: [UInt8]
@@ -69,7 +72,7 @@ final class JournalFile {
     deinit { if descriptor >= 0 { close(descriptor) } }
 
     /// Tells a record that was written in part. Four sums side by side, since each step waits for the one before.
-    static func checksum(_ bytes: UnsafeRawBufferPointer) -> UInt64 {
+    static func checksum(_ bytes: UnsafeRawBufferPointer, seed: UInt64 = 1) -> UInt64 {
         func word(_ at: Int) -> UInt64 {
             UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: at, as: UInt64.self))
         }
@@ -77,7 +80,9 @@ final class JournalFile {
             let mixed = (sum ^ word) &* 0xFF51_AFD7_ED55_8CCD
             return mixed ^ mixed >> 32
         }
-        var sums: (UInt64, UInt64, UInt64, UInt64) = (1, 2, 3, UInt64(bytes.count))
+        var sums: (UInt64, UInt64, UInt64, UInt64) = (
+            seed, seed ^ 2, seed ^ 3, UInt64(bytes.count)
+        )
         var at = 0
         while at + 32 <= bytes.count {
             sums.0 = next(sums.0, word(at))
@@ -90,28 +95,39 @@ final class JournalFile {
         return next(next(next(sums.0, sums.1), sums.2), sums.3)
     }
 
+    var isEmpty: Bool { byteCount == 0 }
+
     // MARK: Base
 
     /// nil: there is none, or it was never wholly written.
     func base() throws(StorageError) -> Base? {
         guard byteCount >= Self.blockBytes else { return nil }
         let block = try read(at: 0, count: Self.blockBytes)
-        return block.withUnsafeBytes { block in
+        let version = block.withUnsafeBytes { block -> UInt32? in
             guard block.loadLittleEndian(UInt64.self, at: 0) == Self.magic,
                 block.loadLittleEndian(UInt64.self, at: 8)
-                    == Self.checksum(UnsafeRawBufferPointer(rebasing: block[16...])),
-                block.loadLittleEndian(UInt32.self, at: 16) == Self.version
+                    == Self.checksum(UnsafeRawBufferPointer(rebasing: block[16...]))
             else { return nil }
-            return Base(
+            return block.loadLittleEndian(UInt32.self, at: 16)
+        }
+        guard let version else { return nil }
+        guard version == Self.version else {
+            throw StorageError(
+                operation: "read the journal", code: EBADMSG,
+                text: "it has version \(version), and version \(Self.version) is known", isFull: false)
+        }
+        return block.withUnsafeBytes { block in
+            Base(
                 generation: block.loadLittleEndian(UInt64.self, at: 24),
                 number: block.loadLittleEndian(UInt64.self, at: 32),
                 transaction: block.loadLittleEndian(UInt64.self, at: 40),
+                seed: block.loadLittleEndian(UInt64.self, at: 48),
                 pageBytes: Int(block.loadLittleEndian(UInt32.self, at: 20)),
                 meta: Array(block[Self.metaOffset..<(Self.metaOffset + DataFile.metaBytes)]))
         }
     }
 
-    /// On return it is on disk.
+    /// On return it is on disk. The file has room for it.
     func write(_ base: Base) throws(StorageError) {
         var block = RecordWriter()
         block.append(Self.version)
@@ -119,12 +135,12 @@ final class JournalFile {
         block.append(base.generation)
         block.append(base.number)
         block.append(base.transaction)
+        block.append(base.seed)
         block.bytes += base.meta
         block.bytes += [UInt8](repeating: 0, count: Self.blockBytes - 16 - block.bytes.count)
         var header = RecordWriter()
         header.append(Self.magic)
         header.append(block.bytes.withUnsafeBytes { Self.checksum($0) })
-        try reserve(Self.blockBytes)
         let memory = UnsafeMutableRawBufferPointer.allocate(
             byteCount: Self.blockBytes, alignment: Self.blockBytes)
         defer { memory.deallocate() }
@@ -139,7 +155,8 @@ final class JournalFile {
     /// - Returns: where the next record can begin.
     @discardableResult
     func forEachRecord(
-        after number: inout UInt64, _ body: (UnsafeRawBufferPointer) throws(StorageError) -> Void
+        after number: inout UInt64, seed: UInt64,
+        _ body: (UnsafeRawBufferPointer) throws(StorageError) -> Void
     ) throws(StorageError) -> Int {
         var at = Self.blockBytes
         while at + Self.blockBytes <= byteCount {
@@ -156,7 +173,7 @@ final class JournalFile {
             let record = try read(at: at, count: ChangeBuffer.headerBytes + Int(count))
             let isWhole = record.withUnsafeBytes {
                 $0.loadLittleEndian(UInt64.self, at: 8)
-                    == Self.checksum(UnsafeRawBufferPointer(rebasing: $0[16...]))
+                    == Self.checksum(UnsafeRawBufferPointer(rebasing: $0[16...]), seed: seed)
             }
             guard isWhole else { return at }
             try record.withUnsafeBufferPointer { (bytes) throws(StorageError) in
@@ -173,9 +190,39 @@ final class JournalFile {
     func reserve(_ end: Int) throws(StorageError) {
         guard end > byteCount else { return }
         let whole = (end + Self.stepBytes - 1) / Self.stepBytes * Self.stepBytes
-        while byteCount < whole {
-            try write(Self.zeros.bytes, at: byteCount)
-            byteCount += Self.stepBytes
+        // By way of the system's cache, to wait once for all of it.
+        let writer = open(path, O_WRONLY | O_CLOEXEC)
+        guard writer >= 0 else { throw failure("write the journal", errno) }
+        defer { close(writer) }
+        var longer = byteCount
+        while longer < whole {
+            let count = min(Self.stepBytes, whole - longer)
+            let written = pwrite(writer, Self.zeros.bytes.baseAddress, count, off_t(longer))
+            if written < 0, errno == EINTR { continue }
+            guard written > 0 else { throw failure("write the journal", written < 0 ? errno : ENOSPC) }
+            longer += written
+        }
+        guard fdatasync(writer) == 0 else { throw failure("write the journal", errno) }
+        byteCount = whole
+    }
+
+    /// Goes on by way of the system's cache, where the file system has larger blocks or does not write directly
+    /// after all. O_DSYNC stays.
+    /// - Returns: whether that is a change.
+    private func writesByCache() -> Bool {
+        let (flags, direct) = (fcntl(descriptor, F_GETFL), Int32(MARTLET_O_DIRECT))
+        return flags >= 0 && flags & direct != 0 && fcntl(descriptor, F_SETFL, flags & ~direct) == 0
+    }
+
+    /// Whether the file still has its name. Without one it is gone with the process.
+    var isThere: Bool {
+        var status = stat()
+        return fstat(descriptor, &status) == 0 && status.st_nlink > 0
+    }
+
+    func remove() throws(StorageError) {
+        guard ftruncate(descriptor, 0) == 0, unlink(path) == 0 else {
+            throw failure("remove \(path)", errno)
         }
     }
 
@@ -198,6 +245,7 @@ final class JournalFile {
             let written = pwrite(
                 descriptor, bytes.baseAddress! + done, bytes.count - done, off_t(offset + done))
             if written < 0, errno == EINTR { continue }
+            if written < 0, errno == EINVAL, writesByCache() { continue }
             guard written > 0 else { throw failure("write the journal", written < 0 ? errno : ENOSPC) }
             done += written
         }

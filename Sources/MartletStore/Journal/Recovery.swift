@@ -22,6 +22,9 @@ struct Recovery {
         var isClean = false
     }
 
+    /// New tables, an LMDB error behind the last page, and what was made again before a second crash.
+    private static let spareTransactions: UInt64 = 64
+
     private let files: [JournalFile]
     private(set) var result = Result()
 
@@ -45,11 +48,14 @@ struct Recovery {
         guard let base = result.base else { return false }
         result.number = base.number
         let newest = try DataFile.newestTransaction(at: path)
-        guard newest >= base.transaction else {
-            throw StoreOpenError.damaged(
-                path, text: "it is older than its journal, or that of another folder")
-        }
         try forEachRecord { _ in }
+        // A transaction begins behind its record, so there are hardly more of them than records.
+        let last = base.transaction + (result.number - base.number) + Self.spareTransactions
+        guard (base.transaction...last).contains(newest) else {
+            throw StoreOpenError.damaged(
+                path,
+                text: "its journal is that of another data file, or ends before its last transaction")
+        }
         result.isClean = newest == base.transaction && result.number == base.number
         return !result.isClean
     }
@@ -61,19 +67,19 @@ struct Recovery {
     }
 
     /// Makes the changes behind the checkpoint again.
-    mutating func replay(to raw: RawTransaction) throws(StorageError) {
+    mutating func replay(
+        _ body: (UnsafeRawBufferPointer) throws(StorageError) -> Void
+    ) throws(StorageError) {
         result.number = result.base?.number ?? 0
-        try forEachRecord { (changes) throws(StorageError) in
-            try ChangeBuffer.apply(changes, to: raw)
-        }
+        try forEachRecord(body)
     }
 
     private mutating func forEachRecord(
         _ body: (UnsafeRawBufferPointer) throws(StorageError) -> Void
     ) throws(StorageError) {
-        guard let first = result.baseFile else { return }
+        guard let first = result.baseFile, let seed = result.base?.seed else { return }
         for index in [first, 1 - first] {
-            let end = try files[index].forEachRecord(after: &result.number, body)
+            let end = try files[index].forEachRecord(after: &result.number, seed: seed, body)
             if index == first || end > JournalFile.blockBytes {
                 (result.lastFile, result.end) = (index, end)
             }
