@@ -36,9 +36,8 @@ public struct StoreConfiguration: Sendable {
     /// EX_DATAERR of sysexits.h.
     package static let damageExitCode: Int32 = 65
 
-    /// Transactions and bytes of the journal after which a checkpoint begins.
-    package var checkpointCommitsMax = Journal.Limits().commitCount
-    package var checkpointBytesMax = Journal.Limits().byteCount
+    /// Transactions after which a checkpoint begins.
+    package var checkpointCommitsMax = Journal.commitsPerCheckpoint
 
     /// Trouble made on purpose; nil: none.
     package var faults: StoreFaults?
@@ -97,9 +96,7 @@ public final class Store: Sendable {
         environment = try Environment(
             folder: configuration.folder, mapBytes: configuration.mapBytes,
             durability: configuration.durability, purpose: configuration.purpose,
-            checkpoints: Journal.Limits(
-                commitCount: configuration.checkpointCommitsMax,
-                byteCount: configuration.checkpointBytesMax),
+            checkpointCommitsMax: configuration.checkpointCommitsMax,
             faults: configuration.faults)
         faults = configuration.faults
         reportsPerProjectMax = configuration.reportsPerProjectMax

@@ -60,7 +60,7 @@ extension Checker {
                     "message \(sequence.rawValue) was for 1 instance, what became of it is unknown")
             }
         }
-        // Reports leave in their order: of each project the oldest one is due.
+        // A project's reports are removed in the order of their sequences, so the oldest report alone is due.
         if let oldest {
             let id = withUnsafeBytes(of: oldest.rawValue.bigEndian) { Array($0) }
             try expectDue(.report, id, "the oldest report")

@@ -38,7 +38,7 @@ final class Environment: @unchecked Sendable {
 
     init(
         folder: String, mapBytes: Int, durability: StoreConfiguration.Durability,
-        purpose: StoreConfiguration.Purpose, checkpoints: Journal.Limits = Journal.Limits(),
+        purpose: StoreConfiguration.Purpose, checkpointCommitsMax: Int = Journal.commitsPerCheckpoint,
         faults: StoreFaults? = nil
     ) throws {
         if purpose == .trial, try Self.isToBeRecovered(folder) {
@@ -100,8 +100,8 @@ final class Environment: @unchecked Sendable {
             journal =
                 keepsJournal
                 ? try Journal(
-                    environment, files, recovery.result, snapshot: snapshot, limits: checkpoints,
-                    faults) : nil
+                    environment, files, recovery.result, snapshot: snapshot,
+                    checkpointCommitsMax, faults) : nil
             if !keepsJournal, purpose != .trial, !files.isEmpty {
                 try check(mdb_env_sync(environment, 1), "sync")
                 try Journal.remove(files)
@@ -231,6 +231,9 @@ final class Environment: @unchecked Sendable {
 
     /// Whether the folder was not closed, so that nothing in it can be believed before its recovery.
     private static func isToBeRecovered(_ folder: String) throws -> Bool {
+        // A running broker writes to the journal while it is read, which would look like damage.
+        let descriptor = try lock(folder)
+        defer { Glibc.close(descriptor) }
         let files = try journalFiles(in: folder, creating: false)
         guard !DataFile.isNew(at: folder + "/data.mdb") else { return false }
         return try Recovery.isNeeded(files, dataFile: folder + "/data.mdb")

@@ -10,8 +10,8 @@
 // of later pages; the snapshot's beginning, its meta page, lies in the journal. `Recovery` puts it back
 // and makes the changes of all records behind it again.
 //
-// There are two files. While a checkpoint is brought to disk, records go to the file that will begin with it;
-// the other one has the checkpoint before, with the records that lead up to this one.
+// There are two files. While a checkpoint is brought to disk, new records go to the file that will begin with this
+// checkpoint. The other file holds the checkpoint before and the records between the two checkpoints.
 // Rests on JournalFile and CLMDB. All calls come from the thread that writes, one after the other.
 
 internal import CLMDB
@@ -22,12 +22,10 @@ import MartletEngine
 final class Journal {
     static let names = ["journal.0", "journal.1"]
 
-    /// When a checkpoint begins. Few records are quickly made again after a crash, and pages that were freed
-    /// since the last checkpoint cannot be used again before the next one is there.
-    struct Limits: Sendable {
-        var commitCount = 1000
-        var byteCount = 16 << 20
-    }
+    /// When a checkpoint begins. Few records are quickly applied after a crash, and pages that were freed since the
+    /// last checkpoint cannot be used again before the next one is on disk.
+    static let commitsPerCheckpoint = 1000
+    private static let bytesPerCheckpoint = 16 << 20
 
     /// Length of a new file: enough for the lone messages between two checkpoints. To make a file longer, the file
     /// system has to write its own journal, and whatever else is in the way there: up to 100 ms were seen.
@@ -38,7 +36,7 @@ final class Journal {
     private let environment: OpaquePointer
     private let dataFile: Int32
     private let files: [JournalFile]
-    private let limits: Limits
+    private let checkpointCommitsMax: Int
     private let faults: StoreFaults?
     /// The file that records go to, and where the next one begins.
     private var current: Int
@@ -58,11 +56,11 @@ final class Journal {
     /// - Parameter snapshot: the state before the changes of records were made again.
     init(
         _ environment: OpaquePointer, _ files: [JournalFile], _ recovered: Recovery.Result,
-        snapshot: OpaquePointer, limits: Limits, _ faults: StoreFaults?
+        snapshot: OpaquePointer, _ checkpointCommitsMax: Int, _ faults: StoreFaults?
     ) throws(StorageError) {
         self.environment = environment
         self.files = files
-        self.limits = limits
+        self.checkpointCommitsMax = checkpointCommitsMax
         self.faults = faults
         var file: mdb_filehandle_t = -1
         try check(mdb_env_get_fd(environment, &file), "open the journal")
@@ -140,7 +138,7 @@ final class Journal {
     /// The transaction that was appended last is committed.
     func beginCheckpointIfDue(isShortOfRoom: Bool) {
         guard running == nil, trouble == nil,
-            commitCount >= limits.commitCount || offset >= limits.byteCount
+            commitCount >= checkpointCommitsMax || offset >= Self.bytesPerCheckpoint
                 || isShortOfRoom && commitCount > 0
         else { return }
         // What cannot begin now can with the next transaction.
@@ -247,7 +245,7 @@ final class Journal {
     static func remove(_ files: [JournalFile]) throws(StorageError) {
         var all: [(generation: UInt64, file: JournalFile)] = []
         for file in files { all.append((try file.base()?.generation ?? 0, file)) }
-        // The base that counts goes last, so that none is there that is not true.
+        // The base with the highest generation goes last: an older base leads to pages that were used again.
         for (_, file) in all.sorted(by: { $0.generation < $1.generation }) {
             try file.clearBlock(at: 0)
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One of the journal's two files: a block that says where its records begin, and records behind it. Each record
+// One of the journal's two files: the first block holds a checkpoint, and records follow. Each record
 // is one write, past the system's cache and durable on return (O_DIRECT, O_DSYNC): of 320 KiB, that takes 245 µs
 // and 76 µs of CPU, where write and fdatasync take 400 and 200. So records are whole blocks. A file is as long
 // as its largest use: blocks that were written before are written again, and then the file system has no
@@ -9,7 +9,7 @@
 //   first block   u64 magic ‖ u64 checksum of all that follows ‖ u32 version ‖ u32 bytes of a page of the data
 //                 file ‖ u64 generation ‖ u64 number of the last record before ‖ u64 transaction of the data
 //                 file ‖ u64 seed of checksums ‖ the beginning of its meta page
-//   records       see `ChangeBuffer`; their numbers follow each other
+//   records       see `ChangeBuffer`; each record has the number of the record before plus one
 
 internal import CLMDB
 import Glibc
@@ -28,7 +28,7 @@ final class JournalFile {
     private static let keptBytes = 64 << 20
 
     /// A state of the data file that is on disk and stays there, and which records follow it.
-    struct Base: Equatable {
+    struct Base {
         /// Of both files the one with the higher generation counts.
         var generation: UInt64
         /// The last record that is in the data file.
@@ -153,7 +153,6 @@ final class JournalFile {
     /// Calls `body` with the changes of each record that follows.
     /// - Parameter number: of the record before; moves on.
     /// - Returns: where the next record can begin.
-    @discardableResult
     func forEachRecord(
         after number: inout UInt64, seed: UInt64,
         _ body: (UnsafeRawBufferPointer) throws(StorageError) -> Void

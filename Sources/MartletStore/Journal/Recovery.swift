@@ -18,8 +18,6 @@ struct Recovery {
         /// The file with the last record, and where the next one can begin.
         var lastFile = 0
         var end = JournalFile.blockBytes
-        /// Nothing was written behind the checkpoint.
-        var isClean = false
     }
 
     /// New tables, an LMDB error behind the last page, and what was made again before a second crash.
@@ -56,8 +54,7 @@ struct Recovery {
                 path,
                 text: "its journal is that of another data file, or ends before its last transaction")
         }
-        result.isClean = newest == base.transaction && result.number == base.number
-        return !result.isClean
+        return newest != base.transaction || result.number != base.number
     }
 
     /// Whether a folder was not closed. Nothing is changed.

@@ -281,7 +281,7 @@ extension Transaction {
     ) throws(StorageError) {
         let last = now.advanced(bySeconds: -Int64(limits.reportSeconds))
         while rows > 0, let due = try nextDue(.report, through: last) {
-            // A report that goes takes along what this transaction has counted for it.
+            // Counts of this transaction are written before a report with such counts is removed.
             try writeMessages()
             try removeReport(of: MessageSequence(due.number), in: due.project)
             rows -= 1
