@@ -41,7 +41,8 @@ struct JournalTests {
         let fate = random.number(0...3)
         for start in stride(from: 0, to: after.count, by: pageBytes) {
             let end = min(start + pageBytes, after.count)
-            let isOld = fate == 0 || fate == 1 && random.chance(50) || fate == 2 && random.chance(90)
+            let isOld =
+                fate == 0 || fate == 1 && random.chance(50) || fate == 2 && random.chance(90)
             guard isOld else { continue }
             if end <= before.count {
                 mixed.replaceSubrange(start..<end, with: before[start..<end])
@@ -139,7 +140,9 @@ struct JournalTests {
         left.files["data.mdb"] = Self.mixed(
             before.files["data.mdb"]!, left.files["data.mdb"]!, &random)
         let isBroken = random.chance(50)
-        disk.goOn(isBroken ? StorageError(operation: "checkpoint", code: EIO, text: "no", isFull: false) : nil)
+        disk.goOn(
+            isBroken
+                ? StorageError(operation: "checkpoint", code: EIO, text: "no", isFull: false) : nil)
         if isBroken {
             #expect(throws: StorageError.self) { try bench.store.checkpoint() }
             // Nothing is written any more. What was committed is there, also for the next process.
@@ -171,6 +174,37 @@ struct JournalTests {
         #expect(try Self.crash(bench, leaving: left) == Self.rows(before))
     }
 
+    @Test(
+        "OPS-4: a damaged record before a whole one is refused, not taken for the end",
+        arguments: 0..<20 as Range<UInt64>)
+    func rotten(seed: UInt64) throws {
+        var random = SeededGenerator(seed: seed)
+        let bench = try Self.bench()
+        try bench.store.checkpoint()
+        let before = try Files(of: bench.folder.data)
+        for _ in 0..<random.number(2...40) { try Self.commit(bench, &random) }
+        _ = try bench.accepted(.topic("nobody"), in: ProjectNumber(0))
+        _ = try bench.accepted(.topic("nobody"), in: ProjectNumber(0))
+        var left = try Files(of: bench.folder.data)
+        let name = Self.names.dropFirst().first { before.files[$0] != left.files[$0] }!
+        var records: [Range<Int>] = []
+        var record = Self.pageBytes
+        while left.files[name]![record] != 0 {
+            let byteCount = left.files[name]![(record + 24)..<(record + 32)].reversed()
+                .reduce(0) { $0 << 8 | Int($1) }
+            records.append(record..<(record + 32 + byteCount))
+            record += (32 + byteCount + Self.pageBytes - 1) / Self.pageBytes * Self.pageBytes
+        }
+        let rotten = records.dropLast().randomElement(using: &random)!
+        left.files[name]![rotten.randomElement(using: &random)!] ^= UInt8(1 << random.number(0...7))
+        let folder = TemporaryFolder()
+        try left.write(to: folder.data)
+        #expect(throws: StoreOpenError.self) {
+            try Store(StoreConfiguration(folder: folder.data, mapBytes: 1 << 24))
+        }
+        #expect(try Files(of: folder.data).files == left.files)
+    }
+
     @Test("OPS-4: checkpoints beside transactions, in files that begin anew again and again")
     func many() throws {
         var random = SeededGenerator(seed: 4711)
@@ -189,9 +223,20 @@ struct JournalTests {
         try bench.project("tides")
         let mapBytes = bench.store.size.map
         while bench.store.size.map < 4 * mapBytes { try Self.commit(bench, &random) }
-        // The map is too small for what is applied again, too.
         let files = try Files(of: bench.folder.data)
-        #expect(try Self.crash(bench, leaving: files, mapBytes: 1 << 19) == Self.rows(files))
+        #expect(try Self.crash(bench, leaving: files) == Self.rows(files))
+    }
+
+    @Test(
+        "OPS-4: a map that is too small for the records behind a checkpoint grows while they are applied"
+    )
+    func growingInRecovery() throws {
+        let bench = try Self.bench()
+        let mapBytes = 1 << 19
+        for _ in 0..<10 { _ = try bench.register(1000, in: "tides") }
+        let files = try Files(of: bench.folder.data)
+        #expect(try Self.crash(bench, leaving: files, mapBytes: mapBytes) == Self.rows(files))
+        #expect(bench.store.size.map > mapBytes)
     }
 
     @Test("A store without a journal goes on where one with a journal was, and the other way round")

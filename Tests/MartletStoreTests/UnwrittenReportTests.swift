@@ -105,7 +105,9 @@ struct UnwrittenReportTests {
                     target, in: project, timeToLive: UInt32(random.number(1...300)))
                 all.append((acceptance.messageNumber, bench.now))
                 kept.append((acceptance.messageNumber, bench.now))
-                if limits.reportsPerProjectMax > 0 { kept = kept.suffix(limits.reportsPerProjectMax) }
+                if limits.reportsPerProjectMax > 0 {
+                    kept = kept.suffix(limits.reportsPerProjectMax)
+                }
             case 5...6:
                 guard let message = all.randomElement(using: &random) else { continue }
                 try bench.acknowledge(instances[random.number(0...2)], 0, [message.sequence])

@@ -22,7 +22,8 @@ final class TemporaryFolder: Sendable {
 
     deinit {
         for name in [
-            "data.mdb", "journal.0", "journal.1", "lock.mdb", "martlet.lock", "admin.key", "token.key",
+            "data.mdb", "journal.0", "journal.1", "lock.mdb", "martlet.lock", "admin.key",
+            "token.key",
             "serve.address",
         ] {
             unlink(path + "/" + name)

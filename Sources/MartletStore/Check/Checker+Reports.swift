@@ -41,7 +41,8 @@ extension Checker {
             }
             oldest = min(oldest ?? sequence, sequence)
             if sequence < it.project.reportsFrom {
-                it.note(.report, "message \(sequence.rawValue) has a report that is not kept any more")
+                it.note(
+                    .report, "message \(sequence.rawValue) has a report that is not kept any more")
             }
         }
         try forEachRow(of: .messages, keyBytes: 12...13) { (it, entry) throws(StorageError) in

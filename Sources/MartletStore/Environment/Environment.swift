@@ -38,7 +38,8 @@ final class Environment: @unchecked Sendable {
 
     init(
         folder: String, mapBytes: Int, durability: StoreConfiguration.Durability,
-        purpose: StoreConfiguration.Purpose, checkpointCommitsMax: Int = Journal.commitsPerCheckpoint,
+        purpose: StoreConfiguration.Purpose,
+        checkpointCommitsMax: Int = Journal.commitsPerCheckpoint,
         faults: StoreFaults? = nil
     ) throws {
         if purpose == .trial, try Self.isToBeRecovered(folder) {

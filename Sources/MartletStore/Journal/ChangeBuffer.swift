@@ -47,7 +47,9 @@ struct ChangeBuffer: ~Copyable {
     }
 
     mutating func noteDelete(_ table: Table, _ key: UnsafeRawBufferPointer) {
-        note(UInt8(table.rawValue) | Self.deletedBit, key, UnsafeRawBufferPointer(start: nil, count: 0))
+        note(
+            UInt8(table.rawValue) | Self.deletedBit, key,
+            UnsafeRawBufferPointer(start: nil, count: 0))
     }
 
     private mutating func note(
@@ -56,7 +58,8 @@ struct ChangeBuffer: ~Copyable {
         reserve(Self.changeBytes + key.count + value.count)
         start.storeBytes(of: kind, toByteOffset: end, as: UInt8.self)
         start.storeBytes(of: UInt16(key.count).littleEndian, toByteOffset: end + 1, as: UInt16.self)
-        start.storeBytes(of: UInt32(value.count).littleEndian, toByteOffset: end + 3, as: UInt32.self)
+        start.storeBytes(
+            of: UInt32(value.count).littleEndian, toByteOffset: end + 3, as: UInt32.self)
         end += Self.changeBytes
         if let bytes = key.baseAddress { memcpy(start + end, bytes, key.count) }
         end += key.count
@@ -69,7 +72,8 @@ struct ChangeBuffer: ~Copyable {
         let needed = end + byteCount + JournalFile.blockBytes
         guard needed > capacity else { return }
         capacity = max(needed, 2 * capacity)
-        let larger = UnsafeMutableRawPointer.allocate(byteCount: capacity, alignment: JournalFile.blockBytes)
+        let larger = UnsafeMutableRawPointer.allocate(
+            byteCount: capacity, alignment: JournalFile.blockBytes)
         memcpy(larger, start, end)
         start.deallocate()
         start = larger
@@ -77,7 +81,8 @@ struct ChangeBuffer: ~Copyable {
 
     /// The whole record, of whole blocks. It lies in the buffer until the next change.
     mutating func record(number: UInt64, seed: UInt64) -> UnsafeRawBufferPointer {
-        let whole = (end + JournalFile.blockBytes - 1) / JournalFile.blockBytes * JournalFile.blockBytes
+        let whole =
+            (end + JournalFile.blockBytes - 1) / JournalFile.blockBytes * JournalFile.blockBytes
         memset(start + end, 0, whole - end)
         start.storeBytes(of: Self.magic.littleEndian, as: UInt64.self)
         start.storeBytes(of: number.littleEndian, toByteOffset: 16, as: UInt64.self)

@@ -94,7 +94,9 @@ final class Journal {
         if let trouble { throw trouble }
         if running?.checkpoint.isDone == true { try endCheckpoint() }
         let record = changes.record(number: number + 1, seed: base.seed)
-        if offset > JournalFile.blockBytes, offset + record.count > Self.bytesMax { try checkpoint() }
+        if offset > JournalFile.blockBytes, offset + record.count > Self.bytesMax {
+            try checkpoint()
+        }
         do throws(StorageError) {
             try files[current].reserve(offset + record.count)
         } catch {
@@ -106,7 +108,8 @@ final class Journal {
         guard files[current].isThere else {
             throw StorageError(
                 operation: "write the journal", code: ENOENT,
-                text: "the journal was deleted; stop the broker and restore a backup", isFull: false)
+                text: "the journal was deleted; stop the broker and restore a backup", isFull: false
+            )
         }
         do throws(StorageError) {
             try files[current].write(record, at: offset)

@@ -114,7 +114,8 @@ final class JournalFile {
         guard version == Self.version else {
             throw StorageError(
                 operation: "read the journal", code: EBADMSG,
-                text: "it has version \(version), and version \(Self.version) is known", isFull: false)
+                text: "it has version \(version), and version \(Self.version) is known",
+                isFull: false)
         }
         return block.withUnsafeBytes { block in
             Base(
@@ -158,31 +159,56 @@ final class JournalFile {
         _ body: (UnsafeRawBufferPointer) throws(StorageError) -> Void
     ) throws(StorageError) -> Int {
         var at = Self.blockBytes
-        while at + Self.blockBytes <= byteCount {
-            let header = try read(at: at, count: ChangeBuffer.headerBytes)
-            let (magic, next, count) = header.withUnsafeBytes {
-                (
-                    $0.loadLittleEndian(UInt64.self, at: 0), $0.loadLittleEndian(UInt64.self, at: 16),
-                    $0.loadLittleEndian(UInt64.self, at: 24)
-                )
-            }
-            guard magic == ChangeBuffer.magic, next == number + 1,
-                count <= UInt64(byteCount - at - ChangeBuffer.headerBytes)
-            else { return at }
-            let record = try read(at: at, count: ChangeBuffer.headerBytes + Int(count))
-            let isWhole = record.withUnsafeBytes {
-                $0.loadLittleEndian(UInt64.self, at: 8)
-                    == Self.checksum(UnsafeRawBufferPointer(rebasing: $0[16...]), seed: seed)
-            }
-            guard isWhole else { return at }
-            try record.withUnsafeBufferPointer { (bytes) throws(StorageError) in
+        while let record = try record(at: at, seed: seed), record.number == number + 1 {
+            try record.bytes.withUnsafeBufferPointer { (bytes) throws(StorageError) in
                 let changes = bytes[ChangeBuffer.headerBytes...]
                 try body(UnsafeRawBufferPointer(UnsafeBufferPointer(rebasing: changes)))
             }
-            number = next
-            at += (record.count + Self.blockBytes - 1) / Self.blockBytes * Self.blockBytes
+            number = record.number
+            at += (record.bytes.count + Self.blockBytes - 1) / Self.blockBytes * Self.blockBytes
         }
         return at
+    }
+
+    /// Whether a whole record with a higher number lies there or behind.
+    func hasRecord(after number: UInt64, seed: UInt64, from offset: Int) throws(StorageError)
+        -> Bool
+    {
+        for piece in stride(from: offset, to: byteCount, by: Self.stepBytes) {
+            let bytes = try read(at: piece, count: min(Self.stepBytes, byteCount - piece))
+            for block in stride(from: 0, to: bytes.count, by: Self.blockBytes) {
+                let mayFollow = bytes.withUnsafeBytes {
+                    $0.loadLittleEndian(UInt64.self, at: block) == ChangeBuffer.magic
+                        && $0.loadLittleEndian(UInt64.self, at: block + 16) > number
+                }
+                if mayFollow, try record(at: piece + block, seed: seed) != nil { return true }
+            }
+        }
+        return false
+    }
+
+    /// nil: no whole record begins there.
+    private func record(
+        at offset: Int, seed: UInt64
+    ) throws(StorageError) -> (number: UInt64, bytes: [UInt8])? {
+        guard offset + Self.blockBytes <= byteCount else { return nil }
+        let header = try read(at: offset, count: ChangeBuffer.headerBytes)
+        let (magic, number, count) = header.withUnsafeBytes {
+            (
+                $0.loadLittleEndian(UInt64.self, at: 0),
+                $0.loadLittleEndian(UInt64.self, at: 16),
+                $0.loadLittleEndian(UInt64.self, at: 24)
+            )
+        }
+        guard magic == ChangeBuffer.magic,
+            count <= UInt64(byteCount - offset - ChangeBuffer.headerBytes)
+        else { return nil }
+        let record = try read(at: offset, count: ChangeBuffer.headerBytes + Int(count))
+        let isWhole = record.withUnsafeBytes {
+            $0.loadLittleEndian(UInt64.self, at: 8)
+                == Self.checksum(UnsafeRawBufferPointer(rebasing: $0[16...]), seed: seed)
+        }
+        return isWhole ? (number, record) : nil
     }
 
     /// Makes sure that the file is so long, so that what is written there needs no room.
@@ -198,7 +224,9 @@ final class JournalFile {
             let count = min(Self.stepBytes, whole - longer)
             let written = pwrite(writer, Self.zeros.bytes.baseAddress, count, off_t(longer))
             if written < 0, errno == EINTR { continue }
-            guard written > 0 else { throw failure("write the journal", written < 0 ? errno : ENOSPC) }
+            guard written > 0 else {
+                throw failure("write the journal", written < 0 ? errno : ENOSPC)
+            }
             longer += written
         }
         guard fdatasync(writer) == 0 else { throw failure("write the journal", errno) }
@@ -233,7 +261,8 @@ final class JournalFile {
 
     /// On return a block has no record.
     func clearBlock(at offset: Int) throws(StorageError) {
-        try write(UnsafeRawBufferPointer(rebasing: Self.zeros.bytes[..<Self.blockBytes]), at: offset)
+        try write(
+            UnsafeRawBufferPointer(rebasing: Self.zeros.bytes[..<Self.blockBytes]), at: offset)
     }
 
     /// On return the bytes are on disk.
@@ -245,7 +274,9 @@ final class JournalFile {
                 descriptor, bytes.baseAddress! + done, bytes.count - done, off_t(offset + done))
             if written < 0, errno == EINTR { continue }
             if written < 0, errno == EINVAL, writesByCache() { continue }
-            guard written > 0 else { throw failure("write the journal", written < 0 ? errno : ENOSPC) }
+            guard written > 0 else {
+                throw failure("write the journal", written < 0 ? errno : ENOSPC)
+            }
             done += written
         }
     }

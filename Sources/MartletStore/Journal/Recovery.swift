@@ -47,12 +47,21 @@ struct Recovery {
         result.number = base.number
         let newest = try DataFile.newestTransaction(at: path)
         try forEachRecord { _ in }
+        // Each record is on disk before the next one is written. So the last one may be there in part, and no other.
+        for (index, file) in files.enumerated() {
+            let end = index == result.lastFile ? result.end : JournalFile.blockBytes
+            guard try !file.hasRecord(after: result.number, seed: base.seed, from: end) else {
+                throw StoreOpenError.damaged(
+                    path, text: "its journal has a damaged record, with whole ones behind it")
+            }
+        }
         // A transaction begins behind its record, so there are hardly more of them than records.
         let last = base.transaction + (result.number - base.number) + Self.spareTransactions
         guard (base.transaction...last).contains(newest) else {
             throw StoreOpenError.damaged(
                 path,
-                text: "its journal is that of another data file, or ends before its last transaction")
+                text:
+                    "its journal is that of another data file, or ends before its last transaction")
         }
         return newest != base.transaction || result.number != base.number
     }

@@ -99,7 +99,9 @@ extension Transaction {
     private borrowing func unwrittenRow(
         _ message: ReportTally.Message
     ) throws(StorageError) -> ReportRow? {
-        guard try project(message.project)?.reportsFrom ?? .none <= message.sequence else { return nil }
+        guard try project(message.project)?.reportsFrom ?? .none <= message.sequence else {
+            return nil
+        }
         if let row = tally?.left[message] { return row }
         let key = Key.log(LogRow(message.sequence), in: message.project)
         guard let found = try raw.get(.messages, key) else { return nil }
