@@ -443,7 +443,7 @@ final class Loopback {
             }
             states[address] = state
         }
-        _ = delivery.acknowledgementsSettled(delivery.lastBatch, areStored: true)
+        delivery.acknowledgementsSettled(delivery.lastBatch, areStored: true)
     }
 }
 

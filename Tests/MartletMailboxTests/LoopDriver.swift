@@ -80,7 +80,7 @@ final class LoopDriver {
     var lastBatch: UInt64 { delivery.lastBatch }
 
     func acknowledgementsSettled(_ batch: UInt64) {
-        _ = delivery.acknowledgementsSettled(batch, areStored: true)
+        delivery.acknowledgementsSettled(batch, areStored: true)
     }
 
     func takeFrames(_ index: UInt32) -> [Frame] {

@@ -68,9 +68,19 @@ extension Loop where Kernel: ~Copyable {
             delivery.keep(departures)
             lastAcknowledged = context.monotonic() + Self.storeRestMilliseconds
         }
-        for told in delivery.acknowledgementsSettled(batch, areStored: areStored) {
-            send(
-                .confirmed(Confirmed(through: told.through)), to: connections + Int(told.index))
+        delivery.acknowledgementsSettled(batch, areStored: areStored)
+    }
+
+    /// A CONFIRMED frame, if one is due.
+    mutating func confirm(_ connection: UnsafeMutablePointer<Connection>) {
+        guard let through = delivery.takeConfirmation(connection.pointee.id.index) else { return }
+        send(.confirmed(Confirmed(through: through)), to: connection)
+    }
+
+    /// CONFIRMED frames that have waited for another send for a tick.
+    mutating func sendConfirmations() {
+        for index in delivery.takeConfirmable() where isOccupied[Int(index)] {
+            confirm(connections + Int(index))
         }
     }
 

@@ -216,6 +216,7 @@ extension Loop where Kernel: ~Copyable {
         receiptsUnread.removeAll()
         goOnWithUpstream()
         countReceives()
+        sendConfirmations()
         endExpiredSenders()
         undoAgain()
         guard highestIndex >= 0 else { return }

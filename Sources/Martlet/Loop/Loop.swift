@@ -337,6 +337,7 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
             left -= 1
             let connection = connections + Int(index)
             guard isOccupied[Int(index)], connection.pointee.phase != .closed else { continue }
+            confirm(connection)
             if vectorsUsed + OutputBounds.vectorsPerSend > vectors.count { submitAndWait(0) }
             let free = UnsafeMutableBufferPointer(
                 rebasing: vectors[vectorsUsed..<(vectorsUsed + OutputBounds.vectorsPerSend)])

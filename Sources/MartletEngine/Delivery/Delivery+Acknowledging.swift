@@ -190,21 +190,33 @@ extension Delivery {
 
     /// Notes that a batch of acknowledgements is on disk or lost. Lost marks go to the committer again with the
     /// next acknowledgement.
-    /// - Returns: the sessions that receive CONFIRMED, with the durable stream ID.
-    public mutating func acknowledgementsSettled(
-        _ batch: UInt64, areStored: Bool
-    ) -> [(index: UInt32, through: UInt64)] {
+    public mutating func acknowledgementsSettled(_ batch: UInt64, areStored: Bool) {
         var all: [Unconfirmed] = []
         swap(&all, &unconfirmed)
-        var result: [(index: UInt32, through: UInt64)] = []
         for one in all {
             if one.batch != batch {
                 unconfirmed.append(one)
             } else if areStored, isDevice(one.index, one.connectionNumber) {
-                result.append((index: one.index, through: one.through))
+                devices[Int(one.index)].confirmableThrough = one.through
+                guard !sessions[Int(one.index)].flags.contains(.confirmable) else { continue }
+                sessions[Int(one.index)].flags.insert(.confirmable)
+                confirmable.append(one.index)
             }
         }
-        return result
+    }
+
+    /// The stream ID of the CONFIRMED frame that goes with what a session is sent next. A send of its own would
+    /// be one in six of all sends and receives of a device that gets many messages.
+    public mutating func takeConfirmation(_ index: UInt32) -> UInt64? {
+        guard sessions[Int(index)].flags.contains(.confirmable) else { return nil }
+        sessions[Int(index)].flags.remove(.confirmable)
+        return devices[Int(index)].confirmableThrough
+    }
+
+    /// Sessions for which a CONFIRMED frame was due since the last call. Some of them have received it.
+    public mutating func takeConfirmable() -> [UInt32] {
+        defer { confirmable.removeAll(keepingCapacity: true) }
+        return confirmable
     }
 }
 

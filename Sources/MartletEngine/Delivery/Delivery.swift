@@ -57,6 +57,8 @@ public struct Delivery: ~Copyable {
     var singleCount = 0
     /// Sessions to be told what is durable when what was handed on is.
     var unconfirmed: [Unconfirmed] = []
+    /// Sessions for which a CONFIRMED frame was due since the last tick.
+    var confirmable: [UInt32] = []
     /// The batch of acknowledgements that was handed on last.
     public internal(set) var lastBatch: UInt64 = 0
     var activity = ProjectActivity()
@@ -280,7 +282,9 @@ public struct Delivery: ~Copyable {
         waking.remove(index)
         readings[index] = nil
         taken[index] = nil
-        session.pointee.flags.subtract([.device, .behind, .acknowledged, .split])
+        session.pointee.flags.subtract([
+            .device, .behind, .acknowledged, .split, .confirmable,
+        ])
     }
 
     /// The session is gone, and no send is in flight.

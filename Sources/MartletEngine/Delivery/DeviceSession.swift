@@ -53,6 +53,8 @@ struct DeviceSession {
     /// The number of the instance's kind in the loop's `InstanceKinds`.
     let kind: UInt32
     private var flags: Flags = .stale
+    /// Every message up to here is acknowledged on disk, if a CONFIRMED frame is due.
+    var confirmableThrough: UInt64 = 0
     /// An estimate of the messages acknowledged since the last CONFIRMED frame to the device.
     var unconfirmedCount: UInt8 = 0
 

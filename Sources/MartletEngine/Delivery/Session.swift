@@ -24,6 +24,8 @@ struct Session {
         static let split = Flags(rawValue: 32)
         /// A device's session, or was one until it was detached: its `DeviceSession` is set.
         static let known = Flags(rawValue: 64)
+        /// A CONFIRMED frame goes with what it is sent next.
+        static let confirmable = Flags(rawValue: 128)
         /// What belongs to the number rather than to the session.
         static let rings: Flags = [.ready, .catchingUp]
         /// What a fanout can not simply queue for.
