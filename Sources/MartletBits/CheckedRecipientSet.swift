@@ -42,10 +42,14 @@ public struct CheckedRecipientSet {
         case Layout.formFull: return .full
         case Layout.formList: size = Int(view.field(index, 4)) * 2
         case Layout.formBitmap: size = BlockGeometry.bytesPerBlock
+        case Layout.formRuns: size = 2
         default: return nil
         }
         let head = Layout.headerBytes + blockCount * Layout.entryBytes
         guard offset >= head, offset % 8 == 0, offset + size <= view.bytes.count else { return nil }
+        if view.field(index, 12) == Layout.formRuns {
+            return Layout.toggles(in: view.bytes, at: offset).map { .runs($0) }
+        }
         return view.block(at: index).view
     }
 

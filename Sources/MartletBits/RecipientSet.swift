@@ -14,14 +14,17 @@
 //         +0     4  block
 //         +4     4  members, 1 ... 32,640
 //         +8     4  offset of the members from the start of the header; a multiple of 8
-//        +12     4  form: 0 all members (no bytes), 1 list, 2 bitmap
+//        +12     4  form: 0 all members (no bytes), 1 list, 2 bitmap, 3 runs
 //                   members, in the order of the directory
 //                   list: 2 bytes each, ascending, padded with zeros to a multiple of 8
 //                   bitmap: 4080 bytes
+//                   runs: 2 bytes, the number of toggles, even; 2 bytes each, where a run begins and the
+//                   first bit behind it, in turn, ascending; padded with zeros to a multiple of 8
 //
-// All numbers are little-endian. Up to 500 members are a list: a quarter of a bitmap's bytes. Runs have
-// no form of their own here. Every turn of a fanout meets its recipients with the connected instances
-// by AND, and asks for single bits of them: a bitmap answers both at once, runs neither.
+// All numbers are little-endian. Up to 500 members are a list: a quarter of a bitmap's bytes. Up to 15 runs
+// have a form of their own, because a stored fanout to instances that registered together is then 8 to 64
+// bytes a block instead of 4080. With more runs a bitmap is faster: every turn of a fanout meets its recipients
+// with the connected instances by AND, and asks for single bits of them.
 
 /// The bytes of a recipients blob, owned.
 public final class RecipientSet: @unchecked Sendable {
@@ -62,4 +65,22 @@ enum RecipientSetLayout {
     static let formFull: UInt32 = 0
     static let formList: UInt32 = 1
     static let formBitmap: UInt32 = 2
+    static let formRuns: UInt32 = 3
+    static let togglesMax = 30
+
+    /// The toggles of a block with runs; nil if they are not all inside the bytes, and ascending.
+    static func toggles(
+        in bytes: UnsafeRawBufferPointer, at offset: Int
+    ) -> UnsafeBufferPointer<UInt16>? {
+        guard offset + 2 <= bytes.count else { return nil }
+        let words = (bytes.baseAddress! + offset).assumingMemoryBound(to: UInt16.self)
+        let count = Int(words[0])
+        guard count % 2 == 0, count > 0, count <= togglesMax, offset + 2 + 2 * count <= bytes.count
+        else { return nil }
+        let toggles = UnsafeBufferPointer(start: words + 1, count: count)
+        guard toggles[count - 1] <= BlockGeometry.bitsPerBlock,
+            zip(toggles, toggles.dropFirst()).allSatisfy({ $0 < $1 })
+        else { return nil }
+        return toggles
+    }
 }

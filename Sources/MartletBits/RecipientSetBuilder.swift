@@ -39,6 +39,10 @@ public struct RecipientSetBuilder: ~Copyable {
             directory.append((block, UInt32(members), offset, RecipientSetLayout.formFull))
             return
         }
+        if appendRuns(of: view, count: members) {
+            directory.append((block, UInt32(members), offset, RecipientSetLayout.formRuns))
+            return
+        }
         if members <= BlockGeometry.listCountMax {
             let written = view.writePositions(into: positions)
             precondition(written == members, "The count given is not the view's.")
@@ -61,6 +65,24 @@ public struct RecipientSetBuilder: ~Copyable {
             target.copyMemory(from: buffer.words, byteCount: BlockGeometry.bytesPerBlock)
         }
         directory.append((block, UInt32(members), offset, RecipientSetLayout.formBitmap))
+    }
+
+    /// - Returns: false if another form has fewer bytes, or runs would be slower.
+    private mutating func appendRuns(of view: BlockView, count members: Int) -> Bool {
+        // A list of four is as short as one run.
+        guard members > 4 else { return false }
+        return withUnsafeTemporaryAllocation(
+            of: UInt16.self, capacity: RecipientSetLayout.togglesMax
+        ) { toggles in
+            guard let count = view.writeToggles(into: toggles), count < members - 1 else {
+                return false
+            }
+            let target = reserve((2 + 2 * count + 7) & ~7)
+            target.initializeMemory(as: UInt64.self, repeating: 0, count: (2 + 2 * count + 7) / 8)
+            target.storeBytes(of: UInt16(count).littleEndian, as: UInt16.self)
+            (target + 2).copyMemory(from: toggles.baseAddress!, byteCount: 2 * count)
+            return true
+        }
     }
 
     /// The blob of all blocks appended.

@@ -61,6 +61,11 @@ public struct RecipientSetView {
             case Layout.formBitmap:
                 guard count <= BlockGeometry.bitsPerBlock else { return nil }
                 size = BlockGeometry.bytesPerBlock
+            case Layout.formRuns:
+                guard let toggles = Layout.toggles(in: bytes, at: offset),
+                    BlockView.runs(toggles).count == count
+                else { return nil }
+                size = 2 + 2 * toggles.count
             default: return nil
             }
             guard offset + size <= bytes.count else { return nil }
@@ -93,6 +98,10 @@ public struct RecipientSetView {
             let list = UnsafeBufferPointer(
                 start: members.assumingMemoryBound(to: UInt16.self), count: count)
             return (block, .list(list), count)
+        case RecipientSetLayout.formRuns:
+            let words = members.assumingMemoryBound(to: UInt16.self)
+            let toggles = UnsafeBufferPointer(start: words + 1, count: Int(words[0]))
+            return (block, .runs(toggles), count)
         default: return (block, .bitmap(members.assumingMemoryBound(to: UInt64.self)), count)
         }
     }

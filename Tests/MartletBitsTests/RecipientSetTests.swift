@@ -45,6 +45,12 @@ struct RecipientSetTests {
                 #expect(found.count == expected.count)
                 let buffer = BlockBuffer(found.view)
                 #expect(buffer.members == expected)
+                let runs = Runs.toggles(of: expected.sorted()).count / 2
+                switch found.view {
+                case .full: #expect(expected.count == BlockGeometry.bitsPerBlock)
+                case .runs: #expect(runs <= 15 && 2 * runs + 1 < expected.count)
+                default: #expect(runs > 15 || 2 * runs + 1 >= expected.count)
+                }
                 if case .bitmap(let words) = found.view {
                     #expect(UInt(bitPattern: words) % 8 == 0)
                     #expect(expected.count > BlockGeometry.listCountMax)
@@ -70,13 +76,17 @@ struct RecipientSetTests {
         let list: [UInt16] = [1, 258, 32_639]
         list.withUnsafeBufferPointer { builder.append(block: 2, view: .list($0), count: 3) }
         builder.append(block: 9, view: .full, count: BlockGeometry.bitsPerBlock)
+        let runs: [UInt16] = [3, 259, 300, 301]
+        runs.withUnsafeBufferPointer { builder.append(block: 10, view: .runs($0), count: 257) }
         let set = builder.finish()
         let expected: [UInt8] = [
-            0x4D, 0x52, 0x53, 0x31, 2, 0, 0, 0, 0x83, 0x7F, 0, 0, 0, 0, 0, 0,
-            72, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-            2, 0, 0, 0, 3, 0, 0, 0, 64, 0, 0, 0, 1, 0, 0, 0,
-            9, 0, 0, 0, 0x80, 0x7F, 0, 0, 72, 0, 0, 0, 0, 0, 0, 0,
+            0x4D, 0x52, 0x53, 0x31, 3, 0, 0, 0, 0x84, 0x80, 0, 0, 0, 0, 0, 0,
+            104, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+            2, 0, 0, 0, 3, 0, 0, 0, 80, 0, 0, 0, 1, 0, 0, 0,
+            9, 0, 0, 0, 0x80, 0x7F, 0, 0, 88, 0, 0, 0, 0, 0, 0, 0,
+            10, 0, 0, 0, 1, 1, 0, 0, 88, 0, 0, 0, 3, 0, 0, 0,
             1, 0, 2, 1, 0x7F, 0x7F, 0, 0,
+            4, 0, 3, 0, 3, 1, 44, 1, 45, 1, 0, 0, 0, 0, 0, 0,
         ]
         #expect(Array(set.bytes) == expected)
     }
@@ -91,7 +101,7 @@ struct RecipientSetTests {
 
     @Test("Every truncation and every misalignment is refused")
     func truncations() throws {
-        let (set, _) = Self.sample(seed: 1, [.sparse, .full, .scattered])
+        let (set, _) = Self.sample(seed: 1, [.sparse, .clustered, .full, .scattered])
         let bytes = set.bytes
         for count in 0..<bytes.count {
             let part = UnsafeRawBufferPointer(rebasing: bytes[..<count])
@@ -113,8 +123,10 @@ struct RecipientSetTests {
 
     @Test("Any change of header or directory is refused or reads nothing outside the bytes")
     func mutations() {
-        let (set, members) = Self.sample(seed: 3, [.sparse, .full, .scattered, .single])
-        let head = 32 + members.count * 16
+        let (set, members) = Self.sample(
+            seed: 3, [.clustered, .sparse, .full, .scattered, .single])
+        // The toggles of the first block lie behind the directory.
+        let head = 32 + members.count * 16 + 16
         var random = SeededGenerator(seed: 20)
         let copy = UnsafeMutableRawBufferPointer.allocate(byteCount: set.bytes.count, alignment: 8)
         defer { copy.deallocate() }
@@ -131,6 +143,10 @@ struct RecipientSetTests {
             accepted += 1
             var buffer = BlockBuffer()
             for index in 0..<view.blockCount { buffer.assign(view.block(at: index).view) }
+            let checked = CheckedRecipientSet(UnsafeRawBufferPointer(copy))
+            for index in 0..<view.blockCount {
+                buffer.assign(checked?.view(ofBlockAt: index) ?? .empty)
+            }
             _ = view.contains(Ordinal(UInt32(truncatingIfNeeded: random.next())))
         }
         #expect(accepted < 20_000)

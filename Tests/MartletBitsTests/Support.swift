@@ -18,7 +18,7 @@ struct SeededGenerator: RandomNumberGenerator {
 }
 
 enum Density: CaseIterable {
-    case none, single, sparse, scattered, mixed, dense, full
+    case none, single, sparse, clustered, scattered, mixed, dense, full
 
     /// A random set of bits of one block.
     func members(_ random: inout SeededGenerator) -> Set<Int> {
@@ -27,6 +27,12 @@ enum Density: CaseIterable {
         case .none: return []
         case .single: return [Int.random(in: all, using: &random)]
         case .sparse: return Set((0..<40).map { _ in Int.random(in: all, using: &random) })
+        case .clustered:
+            return (0..<Int.random(in: 1...15, using: &random)).reduce(into: []) { set, _ in
+                let first = Int.random(in: all, using: &random)
+                let end = min(first + Int.random(in: 3...3000, using: &random), all.upperBound)
+                set.formUnion(first..<end)
+            }
         case .scattered: return Set((0..<900).map { _ in Int.random(in: all, using: &random) })
         case .mixed:
             // Runs of empty, full and random words.

@@ -122,7 +122,7 @@ struct StoreTests {
         return try direct + direct.flatMap { try children(of: $0) }
     }
 
-    @Test("A folder of a newer format is refused, and says which", arguments: [10, 77] as [UInt32])
+    @Test("A folder of a newer format is refused, and says which", arguments: [11, 77] as [UInt32])
     func newerFormat(version: UInt32) throws {
         let bench = try Bench()
         try bench.reopen { folder in
@@ -132,9 +132,9 @@ struct StoreTests {
                 _ = try Store(StoreConfiguration(folder: folder))
                 Issue.record("the folder was opened")
             } catch StoreOpenError.newerFormat(let found, let known) {
-                #expect(found == version && known == 9)
+                #expect(found == version && known == 10)
             }
-            try raw.change("meta", Array("format".utf8), little(9 as UInt32))
+            try raw.change("meta", Array("format".utf8), little(10 as UInt32))
         }
     }
 
@@ -148,9 +148,9 @@ struct StoreTests {
                 _ = try Store(StoreConfiguration(folder: folder))
                 Issue.record("the folder was opened")
             } catch StoreOpenError.olderFormat(let found, let known) {
-                #expect(found == 4 && known == 9)
+                #expect(found == 4 && known == 10)
             }
-            try raw.change("meta", Array("format".utf8), little(9 as UInt32))
+            try raw.change("meta", Array("format".utf8), little(10 as UInt32))
         }
     }
 

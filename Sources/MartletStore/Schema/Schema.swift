@@ -83,7 +83,7 @@ import MartletBase
 import MartletEngine
 
 /// The version of everything drawn above. A folder of a newer one is refused.
-let storeFormatVersion: UInt32 = 9
+let storeFormatVersion: UInt32 = 10
 
 /// The tables, in the order in which they are opened.
 enum Table: Int, CaseIterable {
