@@ -17,7 +17,7 @@ extension Transaction {
         count(event, 1, of: sequence, accepted: accepted, by: app, in: project)
         if event.isOutcome, event != .acknowledged, event != .unregistered {
             let message = ReportTally.Message(project: project, sequence: sequence)
-            tally?.messages[message]!.missed.append(ordinal.rawValue)
+            tally?.miss(ordinal, message)
         }
     }
 
@@ -28,9 +28,9 @@ extension Transaction {
     ) {
         guard let tally else { return }
         let day = ReportTally.Day(project: project, day: accepted.day, app: app)
-        tally.days[day, default: ReportCounts()][event] += number
-        let message = ReportTally.Message(project: project, sequence: sequence)
-        tally.messages[message, default: ReportTally.Part()].counts[event] += number
+        tally.count(event, number, on: day)
+        tally.count(
+            event, number, of: ReportTally.Message(project: project, sequence: sequence))
     }
 
     public borrowing func beginReport(
@@ -41,7 +41,7 @@ extension Transaction {
         for share in report.shares {
             let day = ReportTally.Day(
                 project: project, day: report.accepted.day, app: share.app)
-            tally.days[day, default: ReportCounts()] += share.counts
+            tally.count(share.counts, on: day)
             all += share.counts
         }
         guard let sequence = report.sequence else { return }
@@ -113,7 +113,7 @@ extension Transaction {
         guard let tally else { return }
         for one in days {
             let day = ReportTally.Day(project: one.project, day: one.day, app: one.app)
-            tally.days[day, default: ReportCounts()] += one.counts
+            tally.count(one.counts, on: day)
         }
     }
 
@@ -161,7 +161,8 @@ extension Transaction {
         guard let tally else { return }
         try writeMessages()
         // In the order of their keys: the same commands make the same file.
-        for day in tally.days.keys.sorted() { try add(tally.days[day]!, to: day) }
+        let days = tally.takeDays()
+        for day in days.keys.sorted() { try add(days[day]!, to: day) }
         for (number, begun) in tally.begun.sorted(by: { $0.key < $1.key }) {
             guard var project = try project(number) else { continue }
             let isFirst = project.reportCount == 0
@@ -182,11 +183,9 @@ extension Transaction {
     private borrowing func writeMessages() throws(StorageError) {
         guard let tally else { return }
         try putOpenReport()
-        for message in tally.left.keys where tally.messages[message] == nil {
-            tally.messages[message] = ReportTally.Part()
-        }
-        for message in tally.messages.keys.sorted() {
-            let part = tally.messages[message]!
+        let messages = tally.takeMessages()
+        for message in messages.keys.sorted() {
+            let part = messages[message]!
             let key = Key.sequence(message.sequence, in: message.project)
             if let found = try raw.get(.reports, key) {
                 var row = try ReportRow(found)
@@ -202,7 +201,6 @@ extension Transaction {
             try addMissed(part.missed.sorted(), of: message.sequence, in: message.project)
         }
         tally.left.removeAll(keepingCapacity: true)
-        tally.messages.removeAll(keepingCapacity: true)
     }
 
     private borrowing func add(

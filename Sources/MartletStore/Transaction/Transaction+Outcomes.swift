@@ -307,7 +307,7 @@ extension Transaction {
     ) throws(StorageError) -> Bool {
         guard var counts = try reportRow(of: sequence, in: project)?.counts else { return true }
         let message = ReportTally.Message(project: project, sequence: sequence)
-        if let part = tally?.messages[message] { counts += part.counts }
+        if let tally { counts += tally.counts(of: message) }
         return counts.pending > 0
     }
 }

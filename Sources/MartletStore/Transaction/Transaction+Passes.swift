@@ -97,7 +97,9 @@ extension Transaction {
         let prefix = Key(project)
         let recipients = try Cursor(raw, .recipients)
         var (looked, counted) = (0, 0)
-        for range in table.ranges() {
+        let ranges = table.ranges()
+        tally?.expect(ranges.reduce(0) { $0 + Int($1.end.rawValue - $1.start.rawValue) })
+        for range in ranges {
             var next = try recipients.seek(
                 .sequence(MessageSequence(range.start.rawValue + 1), in: project))
             while let entry = next, prefix.isPrefix(of: entry.key) {

@@ -274,10 +274,10 @@ extension Transaction {
         for one in sent {
             if let sequence = one.sequence {
                 let message = ReportTally.Message(project: one.project, sequence: sequence)
-                tally.messages[message, default: ReportTally.Part()].counts[.sent] += one.count
+                tally.count(.sent, one.count, of: message)
             } else {
                 let day = ReportTally.Day(project: one.project, day: now.day, app: one.app)
-                tally.days[day, default: ReportCounts()][.sent] += one.count
+                tally.count(.sent, one.count, on: day)
             }
         }
     }
