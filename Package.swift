@@ -66,14 +66,20 @@ let package = Package(
             swiftSettings: common),
         .target(name: "MartletWire", dependencies: ["MartletBase"], swiftSettings: common),
         .target(
+            name: "MartletRows",
+            dependencies: [
+                "MartletBase", "MartletBits", .product(name: "Crypto", package: "swift-crypto"),
+            ],
+            swiftSettings: common),
+        .target(
             name: "MartletEngine",
-            dependencies: ["MartletBase", "MartletBits", "MartletCondition"],
+            dependencies: ["MartletBase", "MartletBits", "MartletCondition", "MartletRows"],
             swiftSettings: common),
         .target(
             name: "MartletStore",
             dependencies: [
-                "MartletBase", "MartletBits", "MartletCondition", "MartletEngine", "CLMDB",
-                .product(name: "Crypto", package: "swift-crypto"),
+                "MartletBase", "MartletBits", "MartletCondition", "MartletRows", "MartletEngine",
+                "CLMDB", .product(name: "Crypto", package: "swift-crypto"),
             ],
             swiftSettings: common),
         .target(
@@ -82,8 +88,8 @@ let package = Package(
         .target(
             name: "Martlet",
             dependencies: [
-                "MartletBase", "MartletBits", "MartletCondition", "MartletWire", "MartletEngine",
-                "MartletStore", "MartletRing",
+                "MartletBase", "MartletBits", "MartletCondition", "MartletWire", "MartletRows",
+                "MartletEngine", "MartletStore", "MartletRing",
                 .target(name: "CJemalloc", condition: .when(traits: ["Jemalloc"])),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
@@ -131,8 +137,9 @@ let package = Package(
         .target(
             name: "MartletSimulator",
             dependencies: [
-                "Martlet", "MartletBase", "MartletWire", "MartletEngine", "MartletStore",
-                "MartletRing", "MartletClient", .product(name: "Logging", package: "swift-log"),
+                "Martlet", "MartletBase", "MartletWire", "MartletRows", "MartletEngine",
+                "MartletStore", "MartletRing", "MartletClient",
+                .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: common),
         .executableTarget(
@@ -153,7 +160,7 @@ let package = Package(
             name: "bench-store",
             dependencies: [
                 "Martlet", "MartletBase", "MartletBits", "MartletCondition", "MartletEngine",
-                "MartletRing", "MartletStore", "MartletWire",
+                "MartletRing", "MartletRows", "MartletStore", "MartletWire",
             ],
             path: "Benchmarks/Sources/BenchStore", swiftSettings: common),
         .executableTarget(name: "bench-load", path: "Benchmarks/Sources/MartletLoad"),
@@ -167,6 +174,10 @@ let package = Package(
             name: "bench-floor", path: "Benchmarks/Sources/KernelFloor",
             linkerSettings: [.linkedLibrary("uring")]),
 
+        // What tests of several modules rest on.
+        .target(
+            name: "MemoryRows", dependencies: ["MartletRows"], path: "Tests/MemoryRows",
+            swiftSettings: common),
         .testTarget(
             name: "MartletBitsTests", dependencies: ["MartletBits"], swiftSettings: common),
         .testTarget(
@@ -177,23 +188,26 @@ let package = Package(
         .testTarget(
             name: "MartletRingTests", dependencies: ["MartletRing"], swiftSettings: common),
         .testTarget(
-            name: "MartletEngineTests", dependencies: ["MartletEngine", "MartletBits"],
+            name: "MartletEngineTests",
+            dependencies: ["MartletEngine", "MartletRows", "MartletBits"],
             swiftSettings: common),
         .testTarget(
             name: "MartletStoreTests",
             dependencies: [
-                "MartletStore", "MartletEngine", "MartletCondition", "MartletBits", "MartletBase",
-                "CLMDB",
+                "MartletStore", "MartletEngine", "MartletRows", "MemoryRows", "MartletCondition",
+                "MartletBits", "MartletBase", "CLMDB",
             ],
             swiftSettings: common),
         .testTarget(
             name: "MartletMailboxTests",
-            dependencies: ["MartletStore", "MartletEngine", "MartletBits", "MartletBase"],
+            dependencies: [
+                "MartletStore", "MartletEngine", "MartletRows", "MartletBits", "MartletBase",
+            ],
             swiftSettings: common),
         .testTarget(
             name: "MartletTests",
             dependencies: [
-                "Martlet", "MartletClient", "MartletStore", "MartletEngine",
+                "Martlet", "MartletClient", "MartletStore", "MartletEngine", "MartletRows",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: common),
@@ -215,8 +229,8 @@ let package = Package(
         .testTarget(
             name: "EndToEndTests",
             dependencies: [
-                "Martlet", "MartletClient", "MartletStore", "MartletEngine", "MartletWire",
-                "MartletBase",
+                "Martlet", "MartletClient", "MartletStore", "MartletEngine", "MartletRows",
+                "MartletWire", "MartletBase",
             ],
             swiftSettings: common),
     ]

@@ -5,6 +5,7 @@
 // same commands always lead to the same state. Rests on the records.
 
 public import MartletBase
+public import MartletRows
 
 /// A change of state. A command changes hands five times on its way, so its payload stays in one place.
 public indirect enum Command: Sendable {
@@ -166,22 +167,6 @@ public struct SendCommand: Sendable {
                 OutgoingVariant(
                     lifespan: lifespan, priority: priority, collapse: collapse, body: body)
             ], validateOnly: validateOnly)
-    }
-}
-
-/// An instance's connection, as it begins.
-public struct ConnectionStart: Sendable, Hashable {
-    /// Rises with every connection since the broker began.
-    public var number: UInt64
-    /// The project's last message by then.
-    public var position: MessageSequence
-    /// STO-1: the doze that the device is in, which more messages wait for the end of than may be stored.
-    public var held: Absence?
-
-    public init(number: UInt64, position: MessageSequence, held: Absence? = nil) {
-        self.number = number
-        self.position = position
-        self.held = held
     }
 }
 

@@ -9,6 +9,7 @@
 // many tokens comes back with what is left of it. Rests on AcknowledgingBudget.
 
 public import MartletBase
+public import MartletRows
 
 /// What a loop tells of its devices.
 private typealias Taken = (acknowledgements: [Acknowledgement], sent: [SentCount])
@@ -22,7 +23,7 @@ extension Engine {
     ///   then the transaction must be abandoned.
     public mutating func apply(
         _ commands: [Command], now: Instant,
-        in storage: borrowing some StorageWriter & ~Copyable, goesOn: () -> Bool = { true }
+        in storage: borrowing Transaction, goesOn: () -> Bool = { true }
     ) throws(StorageError) -> [Outcome] {
         var budget = AcknowledgingBudget(acknowledgingBounds, for: commands)
         var outcomes: [Outcome] = []
@@ -59,7 +60,7 @@ extension Engine {
 
     /// - Returns: what came of each.
     private func apply(
-        _ all: [Taken], now: Instant, _ storage: borrowing some StorageWriter & ~Copyable,
+        _ all: [Taken], now: Instant, _ storage: borrowing Transaction,
         _ budget: inout AcknowledgingBudget
     ) throws(StorageError) -> [Outcome] {
         let rests = try storage.acknowledge(
@@ -78,7 +79,7 @@ extension Engine {
     /// What has been acknowledged is there before something asks for it.
     private mutating func finish(
         _ outcomes: inout [Outcome], now: Instant,
-        _ storage: borrowing some StorageWriter & ~Copyable
+        _ storage: borrowing Transaction
     ) throws(StorageError) {
         for index in outcomes.indices {
             while case .unfinished(let rest) = outcomes[index], case .acknowledge = rest {

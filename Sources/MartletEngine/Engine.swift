@@ -11,6 +11,7 @@
 public import MartletBase
 import MartletBits
 import MartletCondition
+public import MartletRows
 
 /// Applies commands to a storage transaction. One value per broker, used by its committer alone.
 public struct Engine: ~Copyable {
@@ -60,7 +61,7 @@ public struct Engine: ~Copyable {
     /// - Parameter goesOn: asked between the steps of a command that may be finished in another
     ///   transaction.
     public mutating func apply(
-        _ command: Command, now: Instant, in storage: borrowing some StorageWriter & ~Copyable,
+        _ command: Command, now: Instant, in storage: borrowing Transaction,
         goesOn: () -> Bool = { true }
     ) throws(StorageError) -> Outcome {
         forget(command)
@@ -160,14 +161,14 @@ public struct Engine: ~Copyable {
     }
 
     private func count(
-        _ days: [DayCount], _ storage: borrowing some StorageWriter & ~Copyable
+        _ days: [DayCount], _ storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
         try storage.count(days)
         return .done
     }
 
     private func touch(
-        _ storage: borrowing some StorageWriter & ~Copyable
+        _ storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
         try storage.touch()
         return .done
@@ -175,7 +176,7 @@ public struct Engine: ~Copyable {
 
     private func takeReceipts(
         through event: UInt64, in project: ProjectNumber,
-        _ storage: borrowing some StorageWriter & ~Copyable
+        _ storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
         try storage.removeReceipts(through: event, in: project)
         return .done
@@ -184,7 +185,7 @@ public struct Engine: ~Copyable {
     private func connected(
         _ ordinal: Ordinal, of holder: Holder, in project: ProjectNumber,
         _ connection: ConnectionStart, now: Instant,
-        _ storage: borrowing some StorageWriter & ~Copyable
+        _ storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
         if try storage.instance(ordinal, in: project)?.holder == holder {
             try storage.connected(

@@ -4,8 +4,9 @@
 // is ~Copyable and lives for one call, so nothing borrowed from the map can outlive it, and no
 // reader can pin old pages for long. Rests on Environment.
 
-public import MartletBase
+import MartletBase
 public import MartletEngine
+public import MartletRows
 
 /// Where and how large a store begins.
 public struct StoreConfiguration: Sendable {
@@ -87,9 +88,7 @@ package struct StoreFaults: Sendable {
 public final class Store: Sendable {
     private let environment: Environment
     private let faults: StoreFaults?
-    private let settlings = Settlings()
-    private let setChanges = SetChanges()
-    private let reportsPerProjectMax: Int
+    private let ledgers: Ledgers
 
     /// - Throws: `StoreOpenError` or `StorageError`.
     public init(_ configuration: StoreConfiguration) throws {
@@ -99,7 +98,7 @@ public final class Store: Sendable {
             checkpointCommitsMax: configuration.checkpointCommitsMax,
             faults: configuration.faults)
         faults = configuration.faults
-        reportsPerProjectMax = configuration.reportsPerProjectMax
+        ledgers = Ledgers(reportsPerProjectMax: configuration.reportsPerProjectMax)
     }
 
     /// Runs `body` on one snapshot of what is committed now. Keep it short: an open snapshot keeps
@@ -108,9 +107,9 @@ public final class Store: Sendable {
         _ body: (borrowing Transaction) throws(Failure) -> Result
     ) throws -> Result {
         if let fault = faults?.beforeRead() { throw fault }
-        let raw = try environment.beginRead()
-        defer { environment.endRead(raw) }
-        return try body(Transaction(raw, setChanges))
+        let open = try environment.beginRead()
+        defer { environment.endRead(open) }
+        return try body(ledgers.reading(open))
     }
 
     /// Runs `body` in the one writing transaction and makes it durable. When `body` throws, nothing
@@ -119,26 +118,23 @@ public final class Store: Sendable {
         _ body: (borrowing Transaction) throws(StorageError) -> Result
     ) throws(StorageError) -> Result {
         while true {
-            let raw = try environment.beginWrite()
+            let open = try environment.beginWrite()
             let result: Result
             do throws(StorageError) {
-                let tally = ReportTally()
-                result = try body(Transaction(raw, setChanges, settlings, tally))
-                try Transaction(raw, setChanges, settlings, tally).finish(
-                    reportsMax: reportsPerProjectMax)
+                result = try ledgers.write(open, body)
                 if let fault = faults?.beforeCommit() { throw fault }
             } catch {
-                environment.abort(raw)
-                settlings.forget()
+                environment.abort(open)
+                ledgers.forget()
                 guard error.isFull else { throw error }
                 try environment.grow()
                 continue
             }
             do throws(StorageError) {
-                try environment.commit(raw)
+                try environment.commit(open)
                 return result
             } catch {
-                settlings.forget()
+                ledgers.forget()
                 guard error.isFull else { throw error }
                 try environment.grow()
             }
@@ -148,6 +144,13 @@ public final class Store: Sendable {
     /// Everything that was committed lies in the data file when it returns, and the journal begins anew.
     package func checkpoint() throws(StorageError) { try environment.checkpoint() }
 
+    /// Compares every index with every other, on one snapshot: see `Transaction.check`.
+    public func check(
+        progress: (CheckProgress) -> Void = { _ in }
+    ) throws -> CheckReport {
+        try read { (transaction) throws(StorageError) in try transaction.check(progress: progress) }
+    }
+
     /// Waits for open transactions and gives the folder free; what begins later is refused.
     public func close() { environment.close() }
 
@@ -156,35 +159,4 @@ public final class Store: Sendable {
 
     /// Bytes of address space, and bytes of file in use.
     public var size: (map: Int, used: Int) { environment.size }
-}
-
-/// One snapshot, or the one writing transaction.
-public struct Transaction: ~Copyable {
-    let raw: RawTransaction
-    private let setChanges: SetChanges
-    /// nil: nothing is written.
-    let settlings: Settlings?
-    /// The same.
-    let tally: ReportTally?
-
-    init(
-        _ raw: RawTransaction, _ setChanges: SetChanges, _ settlings: Settlings? = nil,
-        _ tally: ReportTally? = nil
-    ) {
-        self.raw = raw
-        self.setChanges = setChanges
-        self.settlings = settlings
-        self.tally = tally
-    }
-
-    public var snapshot: UInt64 { raw.number }
-
-    public func lastSetChange(in project: ProjectNumber) -> UInt64 {
-        setChanges.last(in: project)
-    }
-
-    /// A set of the project's is about to change.
-    borrowing func noteSetChange(in project: ProjectNumber) {
-        setChanges.note(raw.number, in: project)
-    }
 }

@@ -6,6 +6,7 @@
 import Martlet
 import MartletBase
 import MartletEngine
+import MartletRows
 import MartletStore
 import MartletWire
 import Testing

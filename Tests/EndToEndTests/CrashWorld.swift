@@ -10,6 +10,7 @@ import Glibc
 import Martlet
 import MartletBase
 import MartletEngine
+import MartletRows
 import MartletStore
 import MartletWire
 import Testing

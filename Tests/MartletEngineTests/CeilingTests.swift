@@ -4,6 +4,7 @@
 
 import MartletBase
 import MartletEngine
+import MartletRows
 import Testing
 
 @Suite("The ceiling on deliveries")

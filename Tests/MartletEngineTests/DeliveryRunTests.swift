@@ -8,6 +8,7 @@ import Glibc
 import MartletBase
 import MartletBits
 import MartletEngine
+import MartletRows
 import Testing
 
 @Suite("Delivery of runs")

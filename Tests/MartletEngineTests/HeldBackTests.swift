@@ -6,6 +6,7 @@
 
 import MartletBase
 import MartletEngine
+import MartletRows
 import Testing
 
 @Suite("Delivery that is held back")

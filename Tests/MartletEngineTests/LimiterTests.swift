@@ -6,6 +6,7 @@
 import MartletBase
 import MartletBits
 import MartletEngine
+import MartletRows
 import Testing
 
 /// Tokens of one bucket, counted in parts of which a token is `milliseconds` and a millisecond brings

@@ -5,6 +5,7 @@
 
 import MartletBase
 import MartletEngine
+import MartletRows
 
 extension BrokerModel {
     /// What came of a send, and what changes with it.

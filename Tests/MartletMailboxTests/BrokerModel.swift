@@ -29,6 +29,7 @@
 
 import MartletBase
 import MartletEngine
+import MartletRows
 
 /// What the broker should do.
 final class BrokerModel {

@@ -5,6 +5,7 @@
 
 import MartletBase
 import MartletEngine
+import MartletRows
 
 extension History {
     /// What the broker counts for a fate that is certain.

@@ -5,6 +5,7 @@
 
 import MartletBase
 import MartletEngine
+import MartletRows
 
 extension History {
     private func any() -> Int { random.one(of: ids) }

@@ -6,6 +6,7 @@
 
 import MartletBase
 import MartletEngine
+import MartletRows
 
 /// One random life. Which one is all in the seed.
 final class ReplayHistory {

@@ -5,6 +5,7 @@
 
 import MartletBase
 import MartletEngine
+import MartletRows
 import Testing
 
 /// One instance and a sender.

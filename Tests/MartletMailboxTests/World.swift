@@ -8,6 +8,7 @@ import Foundation
 import Glibc
 import MartletBase
 import MartletEngine
+import MartletRows
 import MartletStore
 
 /// A folder of its own that vanishes.

@@ -8,6 +8,7 @@ import CLMDB
 import Foundation
 import MartletBase
 import MartletEngine
+import MartletRows
 import MartletStore
 import Testing
 

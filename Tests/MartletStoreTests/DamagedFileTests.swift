@@ -6,6 +6,7 @@
 import Foundation
 import MartletBase
 import MartletEngine
+import MartletRows
 import MartletStore
 import Testing
 

@@ -6,6 +6,7 @@
 import Glibc
 import MartletBase
 import MartletEngine
+import MartletRows
 import MartletStore
 import Synchronization
 import Testing

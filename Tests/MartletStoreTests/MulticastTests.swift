@@ -6,6 +6,7 @@
 import MartletBase
 import MartletBits
 import MartletEngine
+import MartletRows
 import MartletStore
 import Testing
 

@@ -8,6 +8,7 @@ import MartletBase
 import MartletBits
 import MartletCondition
 import MartletEngine
+import MartletRows
 import MartletStore
 import Testing
 

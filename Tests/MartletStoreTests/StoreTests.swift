@@ -9,6 +9,7 @@ import Glibc
 import MartletBase
 import MartletBits
 import MartletEngine
+import MartletRows
 import MartletStore
 import Synchronization
 import Testing

@@ -5,6 +5,7 @@
 
 import MartletBase
 import MartletEngine
+import MartletRows
 import MartletStore
 import Testing
 

@@ -7,6 +7,7 @@ import Glibc
 import Logging
 import Martlet
 import MartletEngine
+import MartletRows
 import MartletStore
 import Synchronization
 import Testing

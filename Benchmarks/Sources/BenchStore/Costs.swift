@@ -7,6 +7,7 @@ import Glibc
 import MartletBits
 import MartletCondition
 import MartletEngine
+import MartletRows
 import MartletStore
 
 enum Costs {

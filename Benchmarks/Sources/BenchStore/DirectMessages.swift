@@ -8,6 +8,7 @@ import Glibc
 import Martlet
 import MartletBase
 import MartletEngine
+import MartletRows
 import MartletStore
 
 enum DirectMessages {

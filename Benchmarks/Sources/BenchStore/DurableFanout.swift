@@ -11,6 +11,7 @@ import Martlet
 import MartletBase
 import MartletBits
 import MartletEngine
+import MartletRows
 import MartletStore
 
 enum DurableFanout {

@@ -11,6 +11,7 @@ import Glibc
 import Martlet
 import MartletBase
 import MartletEngine
+import MartletRows
 import MartletStore
 
 enum Instances {

@@ -8,6 +8,7 @@ import Martlet
 import MartletBase
 import MartletBits
 import MartletEngine
+import MartletRows
 import MartletWire
 
 enum Micro {

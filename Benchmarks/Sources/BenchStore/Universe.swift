@@ -7,6 +7,7 @@ import Martlet
 import MartletBase
 import MartletBits
 import MartletEngine
+import MartletRows
 import MartletStore
 
 /// How a topic's members lie.

@@ -3,6 +3,7 @@
 // Projects, server keys, instances. Rests on Broker.
 
 import MartletEngine
+import MartletRows
 import MartletStore
 
 extension Broker {

@@ -3,6 +3,7 @@
 // Subscriptions, sends, and questions about both. Rests on Broker.
 
 import MartletEngine
+import MartletRows
 
 extension Broker {
     // MARK: Topics

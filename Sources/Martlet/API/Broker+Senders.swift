@@ -4,6 +4,7 @@
 // servers that embed a broker and let senders in by themselves. Rests on Broker.
 
 import MartletEngine
+import MartletRows
 import MartletStore
 
 /// A sender whose credential is good.

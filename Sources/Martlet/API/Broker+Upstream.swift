@@ -4,6 +4,7 @@
 // managed here. Rests on Broker.
 
 import MartletEngine
+import MartletRows
 import MartletStore
 
 extension Broker {

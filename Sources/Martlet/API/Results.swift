@@ -5,6 +5,7 @@
 public import MartletBase
 import MartletCondition
 import MartletEngine
+import MartletRows
 public import MartletWire
 
 /// A project as it is now.

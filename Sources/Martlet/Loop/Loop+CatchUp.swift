@@ -6,6 +6,7 @@
 import Logging
 import MartletBase
 import MartletEngine
+import MartletRows
 import MartletStore
 import MartletWire
 

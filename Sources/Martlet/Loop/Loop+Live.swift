@@ -7,6 +7,7 @@
 import MartletBase
 import MartletEngine
 import MartletRing
+import MartletRows
 import MartletStore
 import MartletWire
 import Synchronization

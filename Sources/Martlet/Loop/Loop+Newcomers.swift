@@ -13,6 +13,7 @@
 
 import MartletBase
 import MartletEngine
+import MartletRows
 
 /// An instance whose token has not left the broker.
 struct Newcomer: Sendable {

@@ -12,6 +12,7 @@ import MartletBase
 import MartletBits
 import MartletEngine
 import MartletRing
+import MartletRows
 import MartletStore
 import Synchronization
 

@@ -4,6 +4,7 @@
 
 import MartletBase
 import MartletEngine
+import MartletRows
 import MartletStore
 import MartletWire
 

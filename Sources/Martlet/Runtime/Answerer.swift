@@ -6,6 +6,7 @@
 import MartletBase
 import MartletCondition
 import MartletEngine
+import MartletRows
 import MartletStore
 import MartletWire
 

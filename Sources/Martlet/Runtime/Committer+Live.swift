@@ -6,6 +6,7 @@
 import MartletBase
 import MartletEngine
 import MartletRing
+import MartletRows
 import MartletStore
 import Synchronization
 

@@ -13,6 +13,7 @@ import Logging
 import MartletBase
 import MartletEngine
 import MartletRing
+import MartletRows
 import MartletStore
 import Synchronization
 

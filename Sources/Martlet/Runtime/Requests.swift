@@ -6,6 +6,7 @@
 import MartletBase
 package import MartletEngine
 import MartletRing
+import MartletRows
 import MartletWire
 
 /// A command and whom to tell what came of it.

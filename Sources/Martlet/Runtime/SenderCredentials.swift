@@ -8,6 +8,7 @@
 import Crypto
 import MartletBase
 import MartletEngine
+import MartletRows
 import MartletStore
 
 /// Checks senders' credentials, and mints access tokens.

@@ -9,6 +9,7 @@ import ArgumentParser
 import FoundationEssentials
 import Glibc
 import Martlet
+import MartletEngine
 import MartletStore
 
 struct CheckCommand: ReportingCommand {

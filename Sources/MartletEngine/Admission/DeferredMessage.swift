@@ -3,6 +3,7 @@
 // Messages that wait for room, as they are told to whoever asks (FAN-8). Rests on Storage.
 
 public import MartletBase
+public import MartletRows
 
 /// A message that waits until others of its project have ended (FAN-1).
 public struct DeferredMessage: Sendable {
@@ -15,7 +16,7 @@ public struct DeferredMessage: Sendable {
     /// Those of a project in their order, after a number.
     public static func list(
         in project: ProjectNumber, after number: UInt64, limit: Int,
-        _ storage: borrowing some StorageReader & ~Copyable
+        _ storage: borrowing Transaction
     ) throws(StorageError) -> [DeferredMessage] {
         var result: [DeferredMessage] = []
         for message in try storage.deferred(in: project, after: number, limit: limit) {

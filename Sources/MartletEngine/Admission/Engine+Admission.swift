@@ -8,6 +8,7 @@
 // pass. Rests on FanoutBook and Engine+Scheduling.
 
 import MartletBase
+import MartletRows
 
 extension SendCommand.Target {
     /// Whether it may stand for more than one instance.
@@ -38,7 +39,7 @@ extension Engine {
     /// - Throws: `MartletError` for what is wrong with it, and if it may not wait; `StorageError`.
     mutating func `defer`(
         _ message: SendCommand, in project: Project, now: Instant,
-        _ storage: borrowing some StorageWriter & ~Copyable
+        _ storage: borrowing Transaction
     ) throws -> Outcome? {
         guard let book, message.target.isFanout, try mustWait(project.number, storage)
         else { return nil }
@@ -75,7 +76,7 @@ extension Engine {
     /// The same for a scheduled message that is due: its place is kept however many wait, because it
     /// was accepted long ago.
     mutating func `defer`(
-        _ due: ScheduledMessage, _ storage: borrowing some StorageWriter & ~Copyable
+        _ due: ScheduledMessage, _ storage: borrowing Transaction
     ) throws(StorageError) -> Outcome? {
         guard try mustWait(due.project, storage) else { return nil }
         let message = try ScheduledSend.message(due.bytes)
@@ -84,7 +85,7 @@ extension Engine {
     }
 
     private mutating func mustWait(
-        _ project: ProjectNumber, _ storage: borrowing some StorageReader & ~Copyable
+        _ project: ProjectNumber, _ storage: borrowing Transaction
     ) throws(StorageError) -> Bool {
         guard let book else { return false }
         try learnDeferred(storage)
@@ -93,7 +94,7 @@ extension Engine {
 
     private mutating func wait(
         _ message: ScheduledMessage, named: NamedResults = .none,
-        _ storage: borrowing some StorageWriter & ~Copyable
+        _ storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
         try storage.putDeferred(message)
         admission.change(message.project, by: 1)
@@ -134,7 +135,7 @@ extension Engine {
 
     /// Begins messages that there is room for, a project after the other, `max` of them at most.
     mutating func beginDeferred(
-        _ max: Int, now: Instant, _ storage: borrowing some StorageWriter & ~Copyable
+        _ max: Int, now: Instant, _ storage: borrowing Transaction
     ) throws(StorageError) -> [Outcome] {
         try learnDeferred(storage)
         var outcomes: [Outcome] = []
@@ -164,7 +165,7 @@ extension Engine {
     /// - Returns: false if none of that number waits.
     mutating func removeDeferred(
         _ number: UInt64, in project: ProjectNumber,
-        _ storage: borrowing some StorageWriter & ~Copyable
+        _ storage: borrowing Transaction
     ) throws(StorageError) -> Bool {
         try learnDeferred(storage)
         guard admission.count(of: project) > 0, try storage.removeDeferred(number, in: project)
@@ -175,7 +176,7 @@ extension Engine {
 
     /// Once after the start, and after a transaction that failed.
     private mutating func learnDeferred(
-        _ storage: borrowing some StorageReader & ~Copyable
+        _ storage: borrowing Transaction
     ) throws(StorageError) {
         if !admission.isKnown { admission.know(try storage.deferredCounts()) }
     }

@@ -6,6 +6,7 @@
 
 public import MartletBase
 import MartletBits
+import MartletRows
 import Synchronization
 
 /// One message in progress.

@@ -5,6 +5,7 @@
 // session is live, or reads again when its queue has left. Rests on MailboxReading.
 
 public import MartletBase
+public import MartletRows
 
 extension Delivery {
     /// Mailboxes that may have been read in part at a time; past it those are finished first.

@@ -6,6 +6,7 @@
 public import Glibc
 public import MartletBase
 import MartletBits
+import MartletRows
 
 extension Delivery {
     // MARK: Beginning

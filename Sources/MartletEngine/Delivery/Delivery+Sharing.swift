@@ -10,6 +10,7 @@
 // open. Any other reading is replayed by itself. Rests on MailboxReading and OutputQueues.
 
 public import MartletBase
+public import MartletRows
 
 /// A message of a log, as the devices of one platform that read it in one snapshot share it.
 public struct SharedMessage {

@@ -13,6 +13,7 @@
 
 public import MartletBase
 import MartletBits
+import MartletRows
 
 /// A fanout in progress that has recipients in the block that is walked through.
 struct Rider {

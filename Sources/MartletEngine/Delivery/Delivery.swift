@@ -18,6 +18,7 @@
 
 public import MartletBase
 import MartletBits
+public import MartletRows
 
 /// One loop's delivery.
 public struct Delivery: ~Copyable {

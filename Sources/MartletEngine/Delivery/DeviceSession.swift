@@ -10,6 +10,7 @@
 // Rests on Session.
 
 import MartletBase
+import MartletRows
 
 /// A device's part of its session. Delivery creates the value when a device is attached.
 struct DeviceSession {

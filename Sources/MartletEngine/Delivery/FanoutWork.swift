@@ -4,6 +4,7 @@
 
 import MartletBase
 import MartletBits
+import MartletRows
 
 /// A fanout in progress on one loop: of one message, or of several that follow each other and have
 /// the same recipients. Their frames lie behind each other, so each recipient gets one run of bytes

@@ -5,6 +5,7 @@
 // if it is long; the plan made of it says what to queue, in order. Rests on MailboxReplay.
 
 public import MartletBase
+public import MartletRows
 
 /// A session's log on its way through the replay.
 public struct MailboxReading: Sendable {

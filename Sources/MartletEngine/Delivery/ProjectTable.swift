@@ -6,6 +6,7 @@
 
 import MartletBase
 import MartletBits
+import MartletRows
 
 /// One project on one loop.
 struct ProjectDelivery: ~Copyable {

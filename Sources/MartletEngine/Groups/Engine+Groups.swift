@@ -5,11 +5,12 @@
 // who may leave it with everything else (REG-3). Rests on Storage.
 
 import MartletBase
+import MartletRows
 
 extension Engine {
     func createGroup(
         named text: String, key: GroupKey, tokens: [String], in number: ProjectNumber,
-        _ storage: borrowing some StorageWriter & ~Copyable
+        _ storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
         do {
             let name = try GroupName(validating: text)
@@ -29,7 +30,7 @@ extension Engine {
 
     func changeGroup(
         named text: String, key keyText: String, _ change: GroupOperation, tokens: [String],
-        in number: ProjectNumber, _ storage: borrowing some StorageWriter & ~Copyable
+        in number: ProjectNumber, _ storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
         do {
             let name = try GroupName(validating: text)
@@ -56,7 +57,7 @@ extension Engine {
     /// An instance that leaves for good leaves its groups.
     func leaveGroups(
         _ ordinal: Ordinal, in number: ProjectNumber,
-        _ storage: borrowing some StorageWriter & ~Copyable
+        _ storage: borrowing Transaction
     ) throws(StorageError) {
         for key in try storage.groupKeys(of: ordinal, in: number) {
             guard var group = try storage.group(key, in: number) else { continue }
@@ -68,7 +69,7 @@ extension Engine {
     /// GRP-4.
     private func put(
         _ group: Group, in number: ProjectNumber,
-        _ storage: borrowing some StorageWriter & ~Copyable
+        _ storage: borrowing Transaction
     ) throws(StorageError) {
         if group.members.isEmpty {
             try storage.removeGroup(group.key, in: number)
@@ -80,7 +81,7 @@ extension Engine {
     /// - Throws: `MartletError`, `StorageError`.
     private func join(
         _ tokens: [String], to group: inout Group, in number: ProjectNumber,
-        _ storage: borrowing some StorageReader & ~Copyable
+        _ storage: borrowing Transaction
     ) throws {
         try checkCount(tokens)
         for (index, text) in tokens.enumerated() {
@@ -111,7 +112,7 @@ extension Engine {
     /// - Throws: `MartletError`, `StorageError`.
     private func leave(
         _ tokens: [String], _ group: inout Group, in number: ProjectNumber,
-        _ storage: borrowing some StorageReader & ~Copyable
+        _ storage: borrowing Transaction
     ) throws {
         try checkCount(tokens)
         for (index, text) in tokens.enumerated() {

@@ -4,6 +4,7 @@
 // token changes nothing (REG-4). Rests on MartletBase.
 
 public import MartletBase
+import MartletRows
 
 /// A group as it is kept.
 public struct Group: Sendable, Hashable {
@@ -34,7 +35,7 @@ public struct GroupMembers: Sendable, Hashable {
 
     init(
         _ group: Group, in project: ProjectNumber,
-        _ storage: borrowing some StorageReader & ~Copyable
+        _ storage: borrowing Transaction
     ) throws(StorageError) {
         self.init(key: group.key, name: group.name, tokens: [])
         for ordinal in group.members {
@@ -43,7 +44,7 @@ public struct GroupMembers: Sendable, Hashable {
     }
 }
 
-extension StorageReader where Self: ~Copyable {
+extension Transaction {
     /// The instance that a group has as its member.
     borrowing func member(
         _ ordinal: Ordinal, in project: ProjectNumber

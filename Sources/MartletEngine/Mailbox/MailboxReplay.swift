@@ -19,6 +19,7 @@
 // Rests on the records.
 
 public import MartletBase
+public import MartletRows
 
 /// Replays one instance's log. Give it the entries in order, then ask what is left.
 public struct MailboxReplay: Sendable {

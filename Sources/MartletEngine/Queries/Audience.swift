@@ -6,6 +6,7 @@
 public import MartletBase
 import MartletBits
 public import MartletCondition
+public import MartletRows
 
 /// Exact counts of a condition's instances.
 public struct Audience: Sendable, Hashable {
@@ -22,7 +23,7 @@ public struct Audience: Sendable, Hashable {
     /// - Throws: `MartletError` for a bad condition, `StorageError`.
     public init(
         of text: String, in number: ProjectNumber, _ programs: SharedPrograms,
-        _ storage: borrowing some StorageReader & ~Copyable
+        _ storage: borrowing Transaction
     ) throws {
         let project = try Self.project(number, storage)
         let condition = try programs.condition(
@@ -58,7 +59,7 @@ public struct Audience: Sendable, Hashable {
     }
 
     static func project(
-        _ number: ProjectNumber, _ storage: borrowing some StorageReader & ~Copyable
+        _ number: ProjectNumber, _ storage: borrowing Transaction
     ) throws -> Project {
         guard let project = try storage.project(number) else { throw MartletError.noProject("") }
         return project
@@ -67,7 +68,7 @@ public struct Audience: Sendable, Hashable {
     /// A condition taken apart, with the cardinality of each part.
     public static func explain(
         _ text: String, in number: ProjectNumber, _ programs: SharedPrograms,
-        _ storage: borrowing some StorageReader & ~Copyable
+        _ storage: borrowing Transaction
     ) throws -> Explanation {
         let project = try project(number, storage)
         let condition = try programs.condition(
@@ -90,7 +91,7 @@ public struct Audience: Sendable, Hashable {
 
     static func count(
         _ condition: Condition, in number: ProjectNumber,
-        _ storage: borrowing some StorageReader & ~Copyable
+        _ storage: borrowing Transaction
     ) throws(StorageError) -> UInt64 {
         let slots = try Audiences.slots(of: condition, in: number, storage)
         let blocks = try storage.blocks(of: slots, in: number)

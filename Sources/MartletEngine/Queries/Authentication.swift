@@ -4,6 +4,7 @@
 // time. Rests on Storage.
 
 public import MartletBase
+public import MartletRows
 
 /// Checks credentials against a snapshot.
 public enum Authentication {
@@ -11,7 +12,7 @@ public enum Authentication {
     /// - Parameter projectID: nil: whichever the key is one of.
     public static func sender(
         projectID: String? = nil, keyID: String, digest: SecretDigest,
-        in storage: borrowing some StorageReader & ~Copyable
+        in storage: borrowing Transaction
     ) throws -> Project {
         guard let key = try storage.serverKey(id: keyID), key.digest.matches(digest),
             let project = try storage.project(key.project), project.id == projectID ?? project.id
@@ -32,7 +33,7 @@ public enum Authentication {
     /// - Parameter projectID: nil: whichever the key is one of.
     public static func serviceAccount(
         projectID: String? = nil, keyID: String,
-        in storage: borrowing some StorageReader & ~Copyable
+        in storage: borrowing Transaction
     ) throws -> (project: Project, key: ServiceAccountKey) {
         guard let key = try storage.serviceAccountKey(id: keyID),
             let project = try storage.project(key.project), project.id == projectID ?? project.id
@@ -54,7 +55,7 @@ public enum Authentication {
     /// new one; nobody but the instance has its key.
     public static func device(
         projectID: String, token text: String, digest: SecretDigest,
-        in storage: borrowing some StorageReader & ~Copyable
+        in storage: borrowing Transaction
     ) throws -> (project: Project, instance: Instance, state: MailboxState) {
         guard let project = try storage.project(id: projectID) else {
             throw MartletError.noProject(projectID)
@@ -77,7 +78,7 @@ public enum Authentication {
     }
 
     public static func project(
-        id: String, in storage: borrowing some StorageReader & ~Copyable
+        id: String, in storage: borrowing Transaction
     ) throws -> Project {
         guard let project = try storage.project(id: id) else { throw MartletError.noProject(id) }
         return project

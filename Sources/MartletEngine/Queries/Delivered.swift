@@ -4,12 +4,13 @@
 // those whose acknowledgements cover it. Rests on Storage.
 
 public import MartletBase
+public import MartletRows
 
 public enum Delivered {
     /// - Returns: 0 also where nothing is known of the message any more, or it is only scheduled.
     public static func count(
         of number: UInt64, in project: ProjectNumber,
-        _ storage: borrowing some StorageReader & ~Copyable
+        _ storage: borrowing Transaction
     ) throws(StorageError) -> UInt64 {
         guard let sequence = try storage.sequence(ofNumber: number, in: project) else { return 0 }
         return try storage.deliveredCount(of: sequence, in: project)

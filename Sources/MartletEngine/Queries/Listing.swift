@@ -6,6 +6,7 @@
 public import MartletBase
 import MartletBits
 import MartletCondition
+public import MartletRows
 
 /// Pages of lists.
 public enum Listing {
@@ -32,7 +33,7 @@ public enum Listing {
     static let bytesPerPageMax = 192 * 1024
 
     public static func projects(
-        after id: String, limit: Int, _ storage: borrowing some StorageReader & ~Copyable
+        after id: String, limit: Int, _ storage: borrowing Transaction
     ) throws -> Page<Project> {
         try check(limit)
         var found = try storage.projects(after: id, limit: limit + 1)
@@ -43,7 +44,7 @@ public enum Listing {
 
     public static func topics(
         in project: ProjectNumber, after name: String, limit: Int,
-        _ storage: borrowing some StorageReader & ~Copyable
+        _ storage: borrowing Transaction
     ) throws -> Page<Topic> {
         try check(limit)
         return cut(
@@ -53,7 +54,7 @@ public enum Listing {
     /// In the order of their names.
     public static func topics(
         of ordinal: Ordinal, in project: ProjectNumber, after name: String, limit: Int,
-        _ storage: borrowing some StorageReader & ~Copyable
+        _ storage: borrowing Transaction
     ) throws -> Page<Topic> {
         try check(limit)
         var all: [Topic] = []
@@ -79,7 +80,7 @@ public enum Listing {
     /// GRP-3.
     public static func group(
         named text: String, in project: ProjectNumber,
-        _ storage: borrowing some StorageReader & ~Copyable
+        _ storage: borrowing Transaction
     ) throws -> GroupMembers {
         let name = try GroupName(validating: text)
         guard let group = try storage.group(named: name, in: project) else {
@@ -90,7 +91,7 @@ public enum Listing {
 
     public static func group(
         _ key: GroupKey, in project: ProjectNumber,
-        _ storage: borrowing some StorageReader & ~Copyable
+        _ storage: borrowing Transaction
     ) throws -> GroupMembers? {
         try storage.group(key, in: project).map { (group) throws in
             try GroupMembers(group, in: project, storage)
@@ -100,7 +101,7 @@ public enum Listing {
     /// In the order of their names.
     public static func groups(
         in project: ProjectNumber, after name: String, limit: Int,
-        _ storage: borrowing some StorageReader & ~Copyable
+        _ storage: borrowing Transaction
     ) throws -> Page<Group> {
         try check(limit)
         let groups = try storage.groups(in: project, after: name, limit: limit + 1)
@@ -127,7 +128,7 @@ public enum Listing {
 
     public static func subscribers(
         of name: TopicName, in project: ProjectNumber, from start: Ordinal, limit: Int,
-        _ storage: borrowing some StorageReader & ~Copyable
+        _ storage: borrowing Transaction
     ) throws -> Tokens {
         try check(limit)
         guard let topic = try storage.topic(named: name, in: project) else {
@@ -148,7 +149,7 @@ public enum Listing {
     /// CON-8: tokens of the instances that a condition selects.
     public static func audience(
         of text: String, in number: ProjectNumber, from start: Ordinal, limit: Int,
-        _ programs: SharedPrograms, _ storage: borrowing some StorageReader & ~Copyable
+        _ programs: SharedPrograms, _ storage: borrowing Transaction
     ) throws -> Tokens {
         try check(limit)
         let project = try Audience.project(number, storage)
@@ -180,7 +181,7 @@ public enum Listing {
 
     private static func tokens(
         of found: [Ordinal], total: UInt64, in project: ProjectNumber, limit: Int,
-        _ storage: borrowing some StorageReader & ~Copyable
+        _ storage: borrowing Transaction
     ) throws(StorageError) -> Tokens {
         var result = Tokens(total: total, tokens: [], next: nil)
         if found.count > limit { result.next = found[limit] }
@@ -195,7 +196,7 @@ public enum Listing {
     /// An instance and its app.
     public static func instance(
         _ token: String, in project: ProjectNumber,
-        _ storage: borrowing some StorageReader & ~Copyable
+        _ storage: borrowing Transaction
     ) throws -> (instance: Instance, app: App) {
         let ordinal = try locate(token, in: project, storage)
         guard let instance = try storage.instance(ordinal, in: project),
@@ -211,7 +212,7 @@ public enum Listing {
     /// Where a token's instance is, for lists about it.
     public static func locate(
         _ text: String, in project: ProjectNumber,
-        _ storage: borrowing some StorageReader & ~Copyable
+        _ storage: borrowing Transaction
     ) throws -> Ordinal {
         let token = try Token(validating: text)
         guard let place = try storage.locate(token), place.project == project else {

@@ -4,12 +4,13 @@
 // it. Each instance tells each kind once per message. Rests on Storage.
 
 import MartletBase
+import MartletRows
 
 extension Engine {
     func receipt(
         _ kind: ReceiptKind, of streamID: UInt64, by ordinal: Ordinal, _ holder: Holder,
         in project: ProjectNumber, now: Instant,
-        _ storage: borrowing some StorageWriter & ~Copyable
+        _ storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
         guard let instance = try storage.instance(ordinal, in: project), instance.holder == holder
         else {

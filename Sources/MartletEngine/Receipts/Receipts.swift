@@ -4,6 +4,7 @@
 // i64 instant ‖ u8 kind ‖ token (24 bytes), little-endian. Rests on Storage.
 
 public import MartletBase
+public import MartletRows
 
 /// What a device told of a message (RCP-2).
 public struct Receipt: Sendable, Hashable {
@@ -28,7 +29,7 @@ public struct Receipt: Sendable, Hashable {
     /// A project's receipts in the order in which they came, those after `event`.
     public static func page(
         after event: UInt64, limit: Int, in project: ProjectNumber,
-        _ storage: borrowing some StorageReader & ~Copyable
+        _ storage: borrowing Transaction
     ) throws(StorageError) -> [Receipt] {
         var found: [Receipt] = []
         for record in try storage.receipts(in: project, after: event, limit: limit) {

@@ -9,10 +9,11 @@
 
 import MartletBase
 import MartletBits
+import MartletRows
 
 extension Engine {
     mutating func register(
-        _ new: NewInstance, now: Instant, in storage: borrowing some StorageWriter & ~Copyable
+        _ new: NewInstance, now: Instant, in storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
         guard var project = try storage.project(id: new.project) else {
             return .refused(.noProject(new.project))
@@ -77,7 +78,7 @@ extension Engine {
 
     mutating func unregister(
         _ ordinal: Ordinal, of holder: Holder?, in number: ProjectNumber, now: Instant,
-        _ storage: borrowing some StorageWriter & ~Copyable
+        _ storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
         guard var project = try storage.project(number),
             let instance = try storage.instance(ordinal, in: number),
@@ -111,7 +112,7 @@ extension Engine {
     /// command comes between the two.
     mutating func unregister(
         token: String, in number: ProjectNumber, now: Instant,
-        _ storage: borrowing some StorageWriter & ~Copyable
+        _ storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
         do {
             let ordinal = try Listing.locate(token, in: number, storage)
@@ -124,7 +125,7 @@ extension Engine {
     /// REG-4: topics, groups, sets and mailbox follow, for the ordinal stays.
     func rotate(
         _ ordinal: Ordinal, of holder: Holder, in number: ProjectNumber, to token: Token,
-        _ storage: borrowing some StorageWriter & ~Copyable
+        _ storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
         guard let instance = try storage.instance(ordinal, in: number), holder == instance.holder
         else {

@@ -4,11 +4,12 @@
 // Rests on Storage.
 
 import MartletBase
+import MartletRows
 
 extension Engine {
     func createProject(
         id: String, senderID: UInt64, conditionTopicsMax: Int,
-        in storage: borrowing some StorageWriter & ~Copyable
+        in storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
         let allowed = id.utf8.allSatisfy { byte in
             (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte)
@@ -49,7 +50,7 @@ extension Engine {
     /// Holds for what is sent from now on.
     func changeProject(
         id: String, weight: Int?, overload: OverloadPolicy?, conditionTopicsMax: Int?,
-        in storage: borrowing some StorageWriter & ~Copyable
+        in storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
         guard var project = try storage.project(id: id) else { return .refused(.noProject(id)) }
         guard (1...Limits.projectWeightMax).contains(weight ?? 1) else {
@@ -70,7 +71,7 @@ extension Engine {
 
     func createKey(
         _ key: NewKey, projectID: String, now: Instant,
-        in storage: borrowing some StorageWriter & ~Copyable
+        in storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
         guard let project = try storage.project(id: projectID) else {
             return .refused(.noProject(projectID))
@@ -97,7 +98,7 @@ extension Engine {
     }
 
     func revokeKey(
-        id: String, projectID: String, in storage: borrowing some StorageWriter & ~Copyable
+        id: String, projectID: String, in storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
         guard let project = try storage.project(id: projectID) else {
             return .refused(.noProject(projectID))

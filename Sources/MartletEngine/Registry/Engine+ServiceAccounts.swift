@@ -3,11 +3,12 @@
 // Service-account keys (REG-5): public keys whose private halves are with app servers. Rests on Storage.
 
 import MartletBase
+import MartletRows
 
 extension Engine {
     func createServiceAccount(
         _ key: NewServiceAccountKey, projectID: String, now: Instant,
-        in storage: borrowing some StorageWriter & ~Copyable
+        in storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
         guard let project = try storage.project(id: projectID) else {
             return .refused(.noProject(projectID))
@@ -75,7 +76,7 @@ extension Engine {
     }
 
     func revokeServiceAccount(
-        id: String, projectID: String, in storage: borrowing some StorageWriter & ~Copyable
+        id: String, projectID: String, in storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
         guard let project = try storage.project(id: projectID) else {
             return .refused(.noProject(projectID))

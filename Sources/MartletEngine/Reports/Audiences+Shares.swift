@@ -6,6 +6,7 @@
 import MartletBase
 import MartletBits
 import MartletCondition
+import MartletRows
 
 extension Audiences {
     /// The app of all the instances, where that is known without looking at a set.
@@ -20,7 +21,7 @@ extension Audiences {
     /// How many of some instances have each of the project's apps.
     mutating func shares(
         of recipients: Recipients, in project: Project,
-        _ storage: borrowing some StorageReader & ~Copyable
+        _ storage: borrowing Transaction
     ) throws(StorageError) -> [AppNumber: UInt64] {
         if let app = onlyApp(of: recipients, in: project) { return [app: recipients.count] }
         switch recipients {
@@ -38,7 +39,7 @@ extension Audiences {
 
     private func shares(
         of set: RecipientSet, in project: Project,
-        _ storage: borrowing some StorageReader & ~Copyable
+        _ storage: borrowing Transaction
     ) throws(StorageError) -> [AppNumber: UInt64] {
         let apps = (0..<project.nextApp.rawValue).map { AppNumber($0) }
         var blocks = try storage.blocks(of: apps.map { .app($0) }, in: project.number)

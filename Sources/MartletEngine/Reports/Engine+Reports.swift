@@ -6,6 +6,7 @@
 import MartletBase
 import MartletBits
 import MartletCondition
+import MartletRows
 
 extension Engine {
     /// - Parameters:
@@ -13,7 +14,7 @@ extension Engine {
     ///   - recipients: whom it is for.
     mutating func beginReport(
         of message: StoredMessage, _ distribution: Distribution?, among recipients: Recipients?,
-        in project: Project, _ storage: borrowing some StorageWriter & ~Copyable
+        in project: Project, _ storage: borrowing Transaction
     ) throws(StorageError) {
         let isKept = message.sequence.isStored && limits.reportSeconds > 0
         var report = NewReport(
@@ -78,7 +79,7 @@ extension Engine {
     mutating func recipients(
         of dispatch: inout Dispatch, among instances: ResolvedTarget.Instances,
         without number: UInt64?, in project: ProjectNumber,
-        _ storage: borrowing some StorageReader & ~Copyable
+        _ storage: borrowing Transaction
     ) throws -> Recipients? {
         let recipients = try audiences.recipients(
             of: &dispatch, among: instances, in: project, storage)

@@ -5,6 +5,7 @@
 // later at most. A crash loses what gathered. Rests on ReportCounts.
 
 public import MartletBase
+public import MartletRows
 import Synchronization
 
 /// What was counted of the messages of one day for the instances of one app.

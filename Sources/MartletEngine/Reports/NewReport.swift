@@ -3,6 +3,7 @@
 // What a report begins with (REP-1). Rests on ReportCounts.
 
 public import MartletBase
+public import MartletRows
 
 /// A message was accepted: whom it was for, and who of them does not get it from the start.
 public struct NewReport: Sendable {

@@ -4,6 +4,7 @@
 // on Reports.
 
 public import MartletBase
+import MartletRows
 
 /// One page of what was counted day by day.
 public struct DayReportPage: Sendable {
@@ -20,7 +21,7 @@ extension Reports {
     public static func page(
         from first: UInt32, through last: UInt32, in project: ProjectNumber,
         after cursor: String, limit: Int, limits: MailboxLimits, now: Instant,
-        _ storage: borrowing some StorageReader & ~Copyable
+        _ storage: borrowing Transaction
     ) throws -> DayReportPage {
         try Listing.check(limit)
         guard first <= last, last - first < UInt32(Limits.reportDaysAskedMax) else {

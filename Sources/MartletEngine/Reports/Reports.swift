@@ -3,6 +3,7 @@
 // What is answered to those who ask what became of messages (REP-1, REP-2). Rests on Storage.
 
 public import MartletBase
+public import MartletRows
 
 /// REP-1: what became of one message.
 public struct MessageReport: Sendable, Hashable {
@@ -75,7 +76,7 @@ public enum Reports {
     /// - Returns: nil if there is no such message, or its report is not kept any more.
     public static func message(
         _ number: UInt64, in project: ProjectNumber, limits: MailboxLimits, now: Instant,
-        _ storage: borrowing some StorageReader & ~Copyable
+        _ storage: borrowing Transaction
     ) throws(StorageError) -> MessageReport? {
         guard let sequence = try storage.reportSequence(ofNumber: number, in: project) else {
             return nil
@@ -89,7 +90,7 @@ public enum Reports {
     ///   - due: of the same snapshot, since the first of the days or longer.
     public static func days(
         _ days: ClosedRange<UInt32>, in project: ProjectNumber, _ due: DueOutcomes,
-        _ storage: borrowing some StorageReader & ~Copyable
+        _ storage: borrowing Transaction
     ) throws(StorageError) -> [DayReport] {
         try storage.reportDays(days, in: project).map { due.adding(to: $0) }
     }
@@ -100,7 +101,7 @@ public enum Reports {
     ///   is not counted: 0.
     public static func notReceived(
         _ number: UInt64, in project: ProjectNumber, from start: Ordinal, limit: Int,
-        _ storage: borrowing some StorageReader & ~Copyable
+        _ storage: borrowing Transaction
     ) throws -> Listing.Tokens? {
         try Listing.check(limit)
         guard let sequence = try storage.reportSequence(ofNumber: number, in: project) else {

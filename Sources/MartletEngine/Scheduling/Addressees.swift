@@ -7,6 +7,7 @@
 // holder of its ordinal, nor by whoever has its token. Rests on Storage.
 
 import MartletBase
+import MartletRows
 
 /// An instance, by what no rotation changes.
 struct Addressee: Hashable {
@@ -33,7 +34,7 @@ struct Addressees {
     /// Whom the tokens of a target name now.
     init(
         of target: SendCommand.Target, in project: ProjectNumber,
-        _ storage: borrowing some StorageReader & ~Copyable
+        _ storage: borrowing Transaction
     ) throws(StorageError) {
         var found: [Addressee?] = []
         for text in target.tokens {

@@ -8,6 +8,7 @@
 // Engine+Send.
 
 public import MartletBase
+public import MartletRows
 
 /// What happened by itself.
 public struct Advance: Sendable {
@@ -35,7 +36,7 @@ extension Engine {
     /// - Parameter commandCount: of the batch. What is due keeps up with what comes.
     /// - Throws: where the store is in trouble; then the transaction must be abandoned.
     public mutating func advance(
-        now: Instant, commandCount: Int = 0, in storage: borrowing some StorageWriter & ~Copyable
+        now: Instant, commandCount: Int = 0, in storage: borrowing Transaction
     ) throws(StorageError) -> Advance {
         let rowsMax =
             commandCount == 0
@@ -76,7 +77,7 @@ extension Engine {
 
     mutating func schedule(
         _ message: SendCommand, due: Instant, in project: Project, now: Instant,
-        _ storage: borrowing some StorageWriter & ~Copyable
+        _ storage: borrowing Transaction
     ) throws -> Outcome {
         guard due <= now.advanced(bySeconds: Int64(Limits.scheduleSecondsMax)) else {
             throw MartletError(
@@ -116,7 +117,7 @@ extension Engine {
     /// - Parameter isLate: it had to wait longer than it was to: now or never is over (TTL-2).
     mutating func send(
         _ due: ScheduledMessage, isLate: Bool = false, now: Instant,
-        _ storage: borrowing some StorageWriter & ~Copyable
+        _ storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
         guard let project = try storage.project(due.project) else {
             return .refused(.noProject(""))
@@ -141,7 +142,7 @@ extension Engine {
     /// because everybody has it, because it expired, or because it was now or never.
     mutating func cancel(
         _ messageNumber: UInt64, in number: ProjectNumber, now: Instant,
-        _ storage: borrowing some StorageWriter & ~Copyable
+        _ storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
         var isWaiting = try storage.removeScheduled(messageNumber, in: number)
         if !isWaiting { isWaiting = try removeDeferred(messageNumber, in: number, storage) }

@@ -13,6 +13,7 @@
 // its tokens are looked up when it is sent. A text is a u32 length and as many bytes. That of several targets has theirs, each with its kind.
 
 import MartletBase
+import MartletRows
 
 enum ScheduledSend {
     private static let version: UInt8 = 2

@@ -6,13 +6,14 @@
 
 import MartletBase
 import MartletBits
+import MartletRows
 
 extension Audiences {
     /// The variant that an instance gets; nil if its platform has none.
     /// - Throws: `MartletError` if that is for another app (MSG-8), `StorageError`.
     func variant(
         of dispatch: Dispatch, for instance: Instance,
-        _ storage: borrowing some StorageReader & ~Copyable
+        _ storage: borrowing Transaction
     ) throws -> DispatchVariant? {
         guard
             let variant = dispatch.variants.first(where: {
@@ -34,7 +35,7 @@ extension Audiences {
     /// - Throws: `MartletError` (MSG-8), `StorageError`.
     mutating func recipients(
         of dispatch: inout Dispatch, among instances: ResolvedTarget.Instances,
-        in project: ProjectNumber, _ storage: borrowing some StorageReader & ~Copyable
+        in project: ProjectNumber, _ storage: borrowing Transaction
     ) throws -> Recipients? {
         switch instances {
         case .one(let instance):
@@ -60,7 +61,7 @@ extension Audiences {
     /// Who gets which variant of a message, if nobody is over a limit.
     mutating func distribution(
         of dispatch: Dispatch, to recipients: Recipients, in project: ProjectNumber,
-        _ storage: borrowing some StorageReader & ~Copyable
+        _ storage: borrowing Transaction
     ) throws(StorageError) -> Distribution {
         switch recipients {
         case .one(let ordinal): try distribution(of: dispatch, to: ordinal, in: project, storage)
@@ -70,7 +71,7 @@ extension Audiences {
 
     private func distribution(
         of dispatch: Dispatch, to ordinal: Ordinal, in project: ProjectNumber,
-        _ storage: borrowing some StorageReader & ~Copyable
+        _ storage: borrowing Transaction
     ) throws(StorageError) -> Distribution {
         var distribution = Distribution(recipientCount: 1, perVariant: [.one(ordinal)])
         guard dispatch.variants[0].isStored else { return distribution }
@@ -87,7 +88,7 @@ extension Audiences {
 
     private mutating func distribution(
         of dispatch: Dispatch, to recipients: RecipientSet, in project: ProjectNumber,
-        _ storage: borrowing some StorageReader & ~Copyable
+        _ storage: borrowing Transaction
     ) throws(StorageError) -> Distribution {
         if dispatch.isForEverybody, !dispatch.isStored {
             return Distribution(
@@ -109,7 +110,7 @@ extension Audiences {
 
     private func distribution(
         of reaches: [VariantReach], to recipients: RecipientSet, in project: ProjectNumber,
-        _ storage: borrowing some StorageReader & ~Copyable
+        _ storage: borrowing Transaction
     ) throws(StorageError) -> Distribution {
         let isSplit = limits.inactiveSeconds > 0 && reaches.contains(where: \.isStored)
         let (inactive, active) =
@@ -145,7 +146,7 @@ extension Audiences {
     /// Those that any of the variants is for.
     func intersection(
         of recipients: RecipientSet, with reaches: [VariantReach], in project: ProjectNumber,
-        _ storage: borrowing some StorageReader & ~Copyable
+        _ storage: borrowing Transaction
     ) throws(StorageError) -> RecipientSet {
         let isEverybody =
             reaches.reduce(into: PlatformSet()) {

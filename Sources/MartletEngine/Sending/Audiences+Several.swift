@@ -6,13 +6,14 @@
 
 import MartletBase
 import MartletBits
+import MartletRows
 
 extension Audiences {
     /// GRP-5: nobody, if there is no such group.
     /// - Throws: `MartletError`, `StorageError`.
     func members(
         of text: String, for dispatch: Dispatch, in project: ProjectNumber,
-        _ storage: borrowing some StorageReader & ~Copyable
+        _ storage: borrowing Transaction
     ) throws -> NamedInstances {
         var named = NamedInstances(.group)
         let group = try storage.group(try Self.groupKey(text), in: project)
@@ -27,7 +28,7 @@ extension Audiences {
     /// - Throws: `MartletError`, `StorageError`.
     mutating func union(
         of targets: [SendCommand.Target], for dispatch: Dispatch, in project: Project,
-        _ storage: borrowing some StorageReader & ~Copyable
+        _ storage: borrowing Transaction
     ) throws -> (RecipientSet, NamedInstances) {
         try checkForm(targets)
         let named = try tokens(among: targets, for: dispatch, in: project.number, storage)
@@ -59,7 +60,7 @@ extension Audiences {
     /// - Throws: `MartletError`, `StorageError`.
     func check(
         _ targets: [SendCommand.Target], of dispatch: Dispatch, in project: Project,
-        _ storage: borrowing some StorageReader & ~Copyable
+        _ storage: borrowing Transaction
     ) throws -> NamedResults {
         try checkForm(targets)
         for (index, target) in targets.enumerated() {
@@ -85,7 +86,7 @@ extension Audiences {
 
     private func tokens(
         among targets: [SendCommand.Target], for dispatch: Dispatch, in project: ProjectNumber,
-        _ storage: borrowing some StorageReader & ~Copyable
+        _ storage: borrowing Transaction
     ) throws -> NamedInstances {
         var named = NamedInstances(.tokens)
         for (index, target) in targets.enumerated() {
@@ -103,7 +104,7 @@ extension Audiences {
     /// MSG-8: why a message is not for an instance; nil: it is.
     private func refusal(
         of dispatch: Dispatch, to instance: Instance,
-        _ storage: borrowing some StorageReader & ~Copyable
+        _ storage: borrowing Transaction
     ) throws -> ErrorWord? {
         do {
             _ = try variant(of: dispatch, for: instance, storage)

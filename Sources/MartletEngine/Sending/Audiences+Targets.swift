@@ -6,6 +6,7 @@
 public import MartletBase
 import MartletBits
 import MartletCondition
+import MartletRows
 
 /// Who a message is for before anything else is looked at, and what it says it is from.
 struct ResolvedTarget {
@@ -28,7 +29,7 @@ extension Audiences {
     /// - Throws: `MartletError`, `StorageError`.
     func check(
         _ dispatch: Dispatch, in project: Project,
-        _ storage: borrowing some StorageReader & ~Copyable
+        _ storage: borrowing Transaction
     ) throws -> NamedResults {
         switch dispatch.target {
         case .token(let text):
@@ -49,7 +50,7 @@ extension Audiences {
     /// - Throws: `MartletError`, `StorageError`.
     mutating func resolve(
         _ dispatch: Dispatch, in project: Project,
-        _ storage: borrowing some StorageReader & ~Copyable
+        _ storage: borrowing Transaction
     ) throws -> ResolvedTarget {
         switch dispatch.target {
         case .token(let text):
@@ -88,7 +89,7 @@ extension Audiences {
     /// - Throws: `MartletError`, `StorageError`.
     func addressee(
         _ text: String, of dispatch: Dispatch, in number: ProjectNumber,
-        _ storage: borrowing some StorageReader & ~Copyable
+        _ storage: borrowing Transaction
     ) throws -> Instance {
         guard let addressee = dispatch.addressees[text] else {
             return try instance(text, in: number, storage)
@@ -105,7 +106,7 @@ extension Audiences {
     /// - Throws: `MartletError` that names the field, `StorageError`.
     func instance(
         _ text: String, at field: String = "token", in number: ProjectNumber,
-        _ storage: borrowing some StorageReader & ~Copyable
+        _ storage: borrowing Transaction
     ) throws -> Instance {
         guard let token = Token(text: text) else { throw MartletError.noToken(at: field) }
         guard let place = try storage.locate(token) else {
@@ -127,7 +128,7 @@ extension Audiences {
 
     mutating func subscribers(
         of name: TopicName, in number: ProjectNumber,
-        _ storage: borrowing some StorageReader & ~Copyable
+        _ storage: borrowing Transaction
     ) throws -> RecipientSet {
         if let last = lastTopic, last.project == number, last.topic == name {
             return last.subscribers
@@ -139,7 +140,7 @@ extension Audiences {
 
     private func readSubscribers(
         of name: TopicName, in number: ProjectNumber,
-        _ storage: borrowing some StorageReader & ~Copyable
+        _ storage: borrowing Transaction
     ) throws -> RecipientSet {
         guard let topic = try storage.topic(named: name, in: number) else { return .none }
         var blocks = try storage.blocks(of: [.topic(topic.number)], in: number)
@@ -155,7 +156,7 @@ extension Audiences {
 
     func matches(
         of condition: Condition, in number: ProjectNumber,
-        _ storage: borrowing some StorageReader & ~Copyable
+        _ storage: borrowing Transaction
     ) throws -> RecipientSet {
         let blocks = try storage.blocks(
             of: try Self.slots(of: condition, in: number, storage), in: number)
@@ -172,7 +173,7 @@ extension Audiences {
     /// subscribed to has a number that no set is stored under (CON-6).
     static func slots(
         of condition: Condition, in number: ProjectNumber,
-        _ storage: borrowing some StorageReader & ~Copyable
+        _ storage: borrowing Transaction
     ) throws(StorageError) -> [InstanceSet] {
         var sets: [InstanceSet] = []
         for name in condition.topics {

@@ -7,6 +7,7 @@
 
 import MartletBase
 import MartletBits
+import MartletRows
 
 /// Turns targets into sets of instances.
 struct Audiences: ~Copyable {

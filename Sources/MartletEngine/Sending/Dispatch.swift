@@ -5,6 +5,7 @@
 
 import MartletBase
 import MartletBits
+import MartletRows
 
 /// A variant of a message that is being sent.
 struct DispatchVariant {

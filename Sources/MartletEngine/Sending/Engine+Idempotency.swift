@@ -5,13 +5,14 @@
 // Rests on Storage.
 
 import MartletBase
+import MartletRows
 
 extension Engine {
     /// What the sender was answered when it used its key, or made the attempt, first.
     /// - Throws: `MartletError` for a bad key or another message with the same one, `StorageError`.
     func answer(
         to message: SendCommand, in project: ProjectNumber, now: Instant,
-        _ storage: borrowing some StorageReader & ~Copyable
+        _ storage: borrowing Transaction
     ) throws -> Outcome? {
         if let attempt = message.attempt {
             let kept = try storage.answer(toKey: attempt.key, in: project, now: now)
@@ -37,7 +38,7 @@ extension Engine {
 
     func keepAnswer(
         _ outcome: Outcome, to message: SendCommand, in project: ProjectNumber, now: Instant,
-        _ storage: borrowing some StorageWriter & ~Copyable
+        _ storage: borrowing Transaction
     ) throws(StorageError) {
         guard let key = message.attempt?.key ?? message.idempotencyKey, !message.validateOnly,
             case .accepted(let acceptance, _) = outcome

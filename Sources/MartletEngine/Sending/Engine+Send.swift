@@ -6,11 +6,12 @@
 
 import MartletBase
 import MartletBits
+import MartletRows
 
 extension Engine {
     mutating func send(
         _ message: SendCommand, in number: ProjectNumber, now: Instant,
-        _ storage: borrowing some StorageWriter & ~Copyable
+        _ storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
         guard let project = try storage.project(number) else { return .refused(.noProject("")) }
         do {
@@ -31,7 +32,7 @@ extension Engine {
 
     private mutating func accept(
         _ message: SendCommand, in project: Project, now: Instant,
-        _ storage: borrowing some StorageWriter & ~Copyable
+        _ storage: borrowing Transaction
     ) throws -> Outcome {
         if let known = try answer(to: message, in: project.number, now: now, storage) {
             return known
@@ -73,7 +74,7 @@ extension Engine {
     ///   scheduled: then nobody waits for an answer, and the device is skipped. `StorageError`.
     mutating func send(
         _ dispatch: Dispatch, to recipients: Recipients?, of target: ResolvedTarget,
-        in project: Project, now: Instant, _ storage: borrowing some StorageWriter & ~Copyable
+        in project: Project, now: Instant, _ storage: borrowing Transaction
     ) throws -> Outcome {
         var distribution: Distribution?
         var named = target.named
@@ -133,7 +134,7 @@ extension Engine {
 
     private func store(
         _ message: StoredMessage, _ distribution: Distribution, in project: ProjectNumber,
-        now: Instant, _ storage: borrowing some StorageWriter & ~Copyable
+        now: Instant, _ storage: borrowing Transaction
     ) throws(StorageError) {
         if let recipients = distribution.stored {
             try storage.append(message, recipients: recipients, in: project)
@@ -149,7 +150,7 @@ extension Engine {
     /// One for each variant that somebody gets.
     private mutating func fanouts(
         of dispatch: Dispatch, _ message: StoredMessage, _ distribution: Distribution,
-        in project: Project, _ storage: borrowing some StorageWriter & ~Copyable
+        in project: Project, _ storage: borrowing Transaction
     ) throws(StorageError) -> [Fanout] {
         var fanouts: [Fanout] = []
         let progress = enter(dispatch, message, distribution, in: project)
@@ -179,7 +180,7 @@ extension Engine {
     /// - Returns: `nobody` if it was one instance, and that is over a limit.
     mutating func distribute(
         _ dispatch: Dispatch, to recipients: Recipients, in project: ProjectNumber, now: Instant,
-        _ storage: borrowing some StorageReader & ~Copyable
+        _ storage: borrowing Transaction
     ) throws(StorageError) -> GrantedDistribution {
         let granted: Recipients
         switch try grant(dispatch, to: recipients, in: project, now: now, storage) {
@@ -198,7 +199,7 @@ extension Engine {
     /// are asked for a token that get a stored one.
     private mutating func grant(
         _ dispatch: Dispatch, to recipients: Recipients, in project: ProjectNumber, now: Instant,
-        _ storage: borrowing some StorageReader & ~Copyable
+        _ storage: borrowing Transaction
     ) throws(StorageError) -> RateGrant {
         guard dispatch.isStored else { return .everyone }
         let reaches = dispatch.variants.map(VariantReach.init)

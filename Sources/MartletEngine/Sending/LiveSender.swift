@@ -7,6 +7,7 @@
 
 public import MartletBase
 import MartletBits
+public import MartletRows
 
 /// What the senders of one broker share.
 public struct LiveSending: Sendable {
@@ -65,7 +66,7 @@ public struct LiveSender: ~Copyable {
     /// - Returns: `accepted` with the fanouts to begin, or `refused`.
     public mutating func send(
         _ message: SendCommand, in number: ProjectNumber, inProgressCount: Int = 0, now: Instant,
-        _ storage: borrowing some StorageReader & ~Copyable
+        _ storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
         guard let project = try storage.project(number) else { return .refused(.noProject("")) }
         if storage.lastSetChange(in: number) > rememberedSince {
@@ -82,7 +83,7 @@ public struct LiveSender: ~Copyable {
 
     private mutating func accept(
         _ message: SendCommand, in project: Project, now: Instant,
-        _ storage: borrowing some StorageReader & ~Copyable
+        _ storage: borrowing Transaction
     ) throws -> Outcome {
         var dispatch = try Dispatch(message, from: now, number: nil)
         let target = try audiences.resolve(dispatch, in: project, storage)

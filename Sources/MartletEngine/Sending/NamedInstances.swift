@@ -6,6 +6,7 @@
 
 import MartletBase
 import MartletBits
+import MartletRows
 
 struct NamedInstances {
     enum Kind {

@@ -7,12 +7,13 @@
 import MartletBase
 import MartletBits
 import MartletCondition
+import MartletRows
 
 enum RecipientFilter {
     /// Those recipients that are in any of the sets.
     static func intersection(
         of recipients: RecipientSet, with sets: [InstanceSet], in project: ProjectNumber,
-        _ storage: borrowing some StorageReader & ~Copyable
+        _ storage: borrowing Transaction
     ) throws(StorageError) -> RecipientSet {
         guard recipients.count > 0, !sets.isEmpty else { return .none }
         var stored = try storage.blocks(of: sets, in: project)
@@ -53,7 +54,7 @@ enum RecipientFilter {
     /// The recipients in a set, nil if there are none, and the others.
     static func split(
         _ recipients: RecipientSet, by set: InstanceSet, in project: ProjectNumber,
-        _ storage: borrowing some StorageReader & ~Copyable
+        _ storage: borrowing Transaction
     ) throws(StorageError) -> (inside: RecipientSet?, outside: RecipientSet) {
         var stored = try storage.blocks(of: [set], in: project)
         var head = stored.nextBlock(slot: 0, from: 0)
@@ -97,7 +98,7 @@ enum RecipientFilter {
 
     static func contains(
         _ ordinal: Ordinal, in set: InstanceSet, of project: ProjectNumber,
-        _ storage: borrowing some StorageReader & ~Copyable
+        _ storage: borrowing Transaction
     ) throws(StorageError) -> Bool {
         var stored = try storage.blocks(of: [set], in: project)
         let found = stored.nextBlock(slot: 0, from: ordinal.blockIndex)

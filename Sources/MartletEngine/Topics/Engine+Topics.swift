@@ -14,13 +14,14 @@
 
 import MartletBase
 import MartletBits
+import MartletRows
 
 extension Engine {
     /// TOP-5: one instance, several topics.
     func changeTopics(
         of ordinal: Ordinal, of holder: Holder?, in number: ProjectNumber,
         _ change: TopicOperation, names: [String], now: Instant,
-        _ storage: borrowing some StorageWriter & ~Copyable
+        _ storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
         guard (1...Limits.topicsPerDeviceRequestMax).contains(names.count) else {
             return .refused(
@@ -84,7 +85,7 @@ extension Engine {
     func changeTopic(
         _ text: String, in number: ProjectNumber, _ change: TopicOperation, tokens: [String],
         _ progress: TopicChangeProgress, now: Instant,
-        _ storage: borrowing some StorageWriter & ~Copyable, _ goesOn: () -> Bool
+        _ storage: borrowing Transaction, _ goesOn: () -> Bool
     ) throws(StorageError) -> Outcome {
         guard (1...Limits.tokensPerTopicRequestMax).contains(tokens.count) else {
             return .refused(
@@ -183,7 +184,7 @@ extension Engine {
     /// writes fewer pages in each transaction if it goes through them in that order.
     /// - Returns: indexes of the tokens.
     private func inOrderOfOrdinals(
-        _ tokens: [String], _ storage: borrowing some StorageWriter & ~Copyable
+        _ tokens: [String], _ storage: borrowing Transaction
     ) throws(StorageError) -> [UInt16] {
         var ordinals: [UInt32] = []
         ordinals.reserveCapacity(tokens.count)
@@ -202,7 +203,7 @@ extension Engine {
     /// nil when the project has as many topics as there are numbers.
     private func create(
         _ name: TopicName, _ project: inout Project,
-        _ storage: borrowing some StorageWriter & ~Copyable
+        _ storage: borrowing Transaction
     ) throws(StorageError) -> Topic? {
         let number: TopicNumber
         if let free = try storage.takeFree(.topic, in: project.number) {
@@ -222,7 +223,7 @@ extension Engine {
     /// subscriber on (TOP-1). nil where it cannot be made.
     private func join(
         _ name: TopicName, _ known: Topic?, _ ordinals: [UInt32], _ project: inout Project,
-        _ storage: borrowing some StorageWriter & ~Copyable
+        _ storage: borrowing Transaction
     ) throws(StorageError) -> TopicNumber? {
         let found = if let known { known } else { try create(name, &project, storage) as Topic? }
         guard var topic = found else { return nil }
@@ -236,7 +237,7 @@ extension Engine {
     /// no list holds its number then, so it is free at once.
     func leave(
         _ known: Topic, _ ordinals: [UInt32], _ project: inout Project,
-        _ storage: borrowing some StorageWriter & ~Copyable
+        _ storage: borrowing Transaction
     ) throws(StorageError) {
         var topic = known
         let removed = try storage.remove(ordinals, from: .topic(topic.number), in: project.number)

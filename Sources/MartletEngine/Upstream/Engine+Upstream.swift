@@ -8,11 +8,12 @@
 
 import MartletBase
 import MartletBits
+import MartletRows
 
 extension Engine {
     mutating func acceptUpstream(
         _ message: UpstreamCommand, now: Instant,
-        _ storage: borrowing some StorageWriter & ~Copyable
+        _ storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
         guard let instance = try storage.instance(message.ordinal, in: message.project),
             instance.holder == message.holder
@@ -30,7 +31,7 @@ extension Engine {
     /// - Throws: `MartletError` for the device, `StorageError`.
     private mutating func acceptUpstream(
         _ message: UpstreamCommand, from instance: Instance, now: Instant,
-        _ storage: borrowing some StorageWriter & ~Copyable
+        _ storage: borrowing Transaction
     ) throws -> Outcome {
         let project = message.project
         let seconds = message.timeToLiveSeconds ?? Limits.upstreamSecondsMax
@@ -74,7 +75,7 @@ extension Engine {
     /// any message to a group does. It says that it is from the group.
     private mutating func acceptUpstream(
         _ message: UpstreamCommand, toGroup text: String, seconds: UInt32, from instance: Instance,
-        now: Instant, _ storage: borrowing some StorageWriter & ~Copyable
+        now: Instant, _ storage: borrowing Transaction
     ) throws -> Outcome {
         let number = message.project
         guard let key = try? Audiences.groupKey(text),
@@ -124,7 +125,7 @@ extension Engine {
     }
 
     private func checkKept(
-        in project: ProjectNumber, _ storage: borrowing some StorageReader & ~Copyable
+        in project: ProjectNumber, _ storage: borrowing Transaction
     ) throws {
         let max = limits.upstreamKeptMax
         guard max > 0, try storage.upstreamCount(in: project) >= UInt64(max) else { return }
@@ -168,7 +169,7 @@ extension Engine {
     /// What is there no more was taken before, or has expired.
     func takeUpstream(
         _ numbers: [UInt64], in project: ProjectNumber,
-        _ storage: borrowing some StorageWriter & ~Copyable
+        _ storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
         for number in numbers { _ = try storage.removeUpstream(number, in: project) }
         return .upstreamTaken(project, numbers: numbers)

@@ -20,6 +20,7 @@
 // UpstreamMessage.
 
 public import MartletBase
+import MartletRows
 import Synchronization
 
 /// Who listens, and who has what. One value per broker.

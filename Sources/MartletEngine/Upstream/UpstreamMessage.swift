@@ -8,6 +8,7 @@
 // the ordinal is still that one's, and else the token by which it was sent. Rests on Storage.
 
 public import MartletBase
+public import MartletRows
 
 /// A message of a device on its way in.
 public struct UpstreamCommand: Sendable {
@@ -98,7 +99,7 @@ extension UpstreamMessage {
 
     init(
         _ record: UpstreamRecord, in project: ProjectNumber,
-        _ storage: borrowing some StorageReader & ~Copyable
+        _ storage: borrowing Transaction
     ) throws(StorageError) {
         let bytes = record.bytes
         func word(_ start: Int, _ count: Int) -> UInt64 {
@@ -184,7 +185,7 @@ extension UpstreamMessage {
 
     /// Messages that have expired, or were taken, are not found.
     public static func find(
-        _ wanted: Wanted, now: Instant, _ storage: borrowing some StorageReader & ~Copyable
+        _ wanted: Wanted, now: Instant, _ storage: borrowing Transaction
     ) throws(StorageError) -> Found {
         var found = Found(readThrough: wanted.after, hasMore: true)
         for number in wanted.numbers {

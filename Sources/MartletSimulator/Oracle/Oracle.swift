@@ -17,6 +17,7 @@
 
 import MartletBase
 import MartletEngine
+import MartletRows
 import MartletWire
 
 /// Finds what is wrong.

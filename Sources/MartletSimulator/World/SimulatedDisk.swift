@@ -4,6 +4,7 @@
 // disk fails, and snapshots that cannot be had. Rests on the store's faults.
 
 import MartletEngine
+import MartletRows
 import MartletStore
 import Synchronization
 

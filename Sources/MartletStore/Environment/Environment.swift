@@ -8,6 +8,7 @@
 internal import CLMDB
 import Glibc
 import MartletEngine
+import MartletRows
 import Synchronization
 
 /// An open data folder.
@@ -167,8 +168,8 @@ final class Environment: @unchecked Sendable {
                     throw failure("open table \(table.name)", EINVAL)
                 }
             }
-            let raw = RawTransaction(transaction: transaction!, firstHandle: firstHandle)
-            try Self.checkFormat(raw, purpose)
+            let raw = LMDBTransaction(transaction!, firstHandle: firstHandle)
+            try Self.checkFormat(Rows(raw), purpose)
         } catch {
             mdb_txn_abort(transaction)
             throw error
@@ -183,12 +184,12 @@ final class Environment: @unchecked Sendable {
     private static func replay(
         _ recovery: inout Recovery, _ environment: OpaquePointer, _ firstHandle: MDB_dbi
     ) throws {
-        func begin() throws(StorageError) -> RawTransaction {
+        func begin() throws(StorageError) -> LMDBTransaction {
             var transaction: OpaquePointer?
             try check(mdb_txn_begin(environment, nil, 0, &transaction), "begin")
-            return RawTransaction(transaction: transaction!, firstHandle: firstHandle)
+            return LMDBTransaction(transaction!, firstHandle: firstHandle)
         }
-        var raw: RawTransaction? = try begin()
+        var raw: LMDBTransaction? = try begin()
         do {
             var byteCount = 0
             try recovery.replay { (changes) throws(StorageError) in
@@ -198,7 +199,7 @@ final class Environment: @unchecked Sendable {
                     raw = try begin()
                     byteCount = 0
                 }
-                try ChangeBuffer.apply(changes, to: raw!)
+                try ChangeBuffer.apply(changes, to: Rows(raw!))
                 byteCount += changes.count
             }
         } catch {
@@ -301,7 +302,7 @@ final class Environment: @unchecked Sendable {
     }
 
     private static func checkFormat(
-        _ raw: RawTransaction, _ purpose: StoreConfiguration.Purpose
+        _ raw: Rows, _ purpose: StoreConfiguration.Purpose
     ) throws {
         let name = Array("format".utf8)
         if let found = try raw.get(.meta, Key(bytes: name)) {
@@ -321,11 +322,11 @@ final class Environment: @unchecked Sendable {
 
     // MARK: Transactions
 
-    func beginRead() throws(StorageError) -> RawTransaction {
+    func beginRead() throws(StorageError) -> LMDBTransaction {
         try enter()
         if let idle = idleReaders.withLock({ $0.popLast() }) {
             if mdb_txn_renew(idle.pointer) == 0 {
-                return RawTransaction(transaction: idle.pointer, firstHandle: firstHandle)
+                return LMDBTransaction(idle.pointer, firstHandle: firstHandle)
             }
             mdb_txn_abort(idle.pointer)
         }
@@ -335,16 +336,16 @@ final class Environment: @unchecked Sendable {
             pthread_rwlock_unlock(gate)
             throw failure("begin read", code)
         }
-        return RawTransaction(transaction: transaction, firstHandle: firstHandle)
+        return LMDBTransaction(transaction, firstHandle: firstHandle)
     }
 
-    func endRead(_ raw: RawTransaction) {
+    func endRead(_ raw: LMDBTransaction) {
         mdb_txn_reset(raw.transaction)
         idleReaders.withLock { $0.append(SendablePointer(pointer: raw.transaction)) }
         pthread_rwlock_unlock(gate)
     }
 
-    func beginWrite() throws(StorageError) -> RawTransaction {
+    func beginWrite() throws(StorageError) -> LMDBTransaction {
         pthread_mutex_lock(writing)
         do throws(StorageError) { try enter() } catch {
             pthread_mutex_unlock(writing)
@@ -357,8 +358,7 @@ final class Environment: @unchecked Sendable {
             endWrite()
             throw failure("begin write", code)
         }
-        return RawTransaction(
-            transaction: transaction, firstHandle: firstHandle, changes: changes)
+        return LMDBTransaction(transaction, firstHandle: firstHandle, changes: changes)
     }
 
     private func endWrite() {
@@ -367,7 +367,7 @@ final class Environment: @unchecked Sendable {
     }
 
     /// On return everything in the transaction is on disk.
-    func commit(_ raw: RawTransaction) throws(StorageError) {
+    func commit(_ raw: LMDBTransaction) throws(StorageError) {
         defer { endWrite() }
         // A file without a name takes everything, and is gone with the process.
         var file: mdb_filehandle_t = -1
@@ -398,7 +398,7 @@ final class Environment: @unchecked Sendable {
         journal.beginCheckpointIfDue(isShortOfRoom: isShortOfRoom)
     }
 
-    func abort(_ raw: RawTransaction) {
+    func abort(_ raw: LMDBTransaction) {
         mdb_txn_abort(raw.transaction)
         endWrite()
     }

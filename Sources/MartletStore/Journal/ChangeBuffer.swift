@@ -9,6 +9,7 @@
 
 import Glibc
 import MartletEngine
+import MartletRows
 
 /// The record that a transaction fills.
 struct ChangeBuffer: ~Copyable {
@@ -97,7 +98,7 @@ struct ChangeBuffer: ~Copyable {
     /// Makes the changes of a record again.
     /// - Parameter changes: what follows the record's header.
     static func apply(
-        _ changes: UnsafeRawBufferPointer, to raw: RawTransaction
+        _ changes: UnsafeRawBufferPointer, to raw: Rows
     ) throws(StorageError) {
         var rest = changes[...]
         while !rest.isEmpty {

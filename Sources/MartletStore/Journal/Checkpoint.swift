@@ -6,6 +6,7 @@
 internal import CLMDB
 import Glibc
 import MartletEngine
+import MartletRows
 import Synchronization
 
 /// A checkpoint in progress.

@@ -17,6 +17,7 @@
 internal import CLMDB
 import Glibc
 import MartletEngine
+import MartletRows
 
 /// The journal of an open data folder.
 final class Journal {

@@ -14,6 +14,7 @@
 internal import CLMDB
 import Glibc
 import MartletEngine
+import MartletRows
 
 /// A file of records, open.
 final class JournalFile {

@@ -6,6 +6,7 @@
 
 import Glibc
 import MartletEngine
+import MartletRows
 
 /// The way back to the last transaction.
 struct Recovery {

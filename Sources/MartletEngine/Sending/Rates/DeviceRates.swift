@@ -6,6 +6,7 @@
 
 package import MartletBase
 import MartletBits
+package import MartletRows
 
 /// Who of a message's recipients gets it.
 package enum RateGrant {

@@ -8,6 +8,7 @@
 
 import MartletBase
 import MartletBits
+import MartletRows
 
 /// Messages to the same instances, one after the other. What they did to a bucket: one that was full at
 /// x is full at x + count tokens later, but not before `earliest`.

@@ -11,6 +11,7 @@
 
 import MartletBase
 import MartletBits
+import MartletRows
 
 /// Token buckets by ordinal. Those never touched are full.
 struct RatePages: ~Copyable {

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Topics and sets: names, forms, counts, and the two directions of subscriptions. The directions are
+// compared by sums (Universe.swift); where an instance's sums differ, a second walk over the sets
+// finds which of its subscriptions stand on one side only. Rests on Checker.
+
+import MartletBase
+import MartletBits
+import MartletRows
+
+extension Checker {
+    mutating func checkTopics() throws(StorageError) {
+        let number = project.number
+        try forEachRow(of: .topics, keyBytes: 8...8) { (it, entry) throws(StorageError) in
+            let at = TopicNumber(entry.key.loadBigEndian(UInt32.self, at: 4))
+            // A topic whose record is damaged still owns its set.
+            it.topics[at.rawValue] = .max
+            let topic: Topic
+            do throws(StorageError) {
+                guard let found = try it.transaction.topic(at, in: number) else { return }
+                topic = found
+            } catch {
+                try it.noteDamage(error, in: number)
+                return
+            }
+            it.topics[at.rawValue] = topic.subscriberCount
+            it.report.counts.topics += 1
+            if at >= it.project.nextTopic {
+                it.note(.projectCounter, "topic \(at.rawValue) was never issued")
+            }
+            let back = try it.raw.get(.topicNames, .topicName(topic.name.text, in: number))
+            guard let back, back.count >= 4,
+                back.loadLittleEndian(UInt32.self, at: 0) == at.rawValue
+            else {
+                it.note(.topicIndex, "the name of topic \(at.rawValue) does not lead to it")
+                return
+            }
+        }
+        try forEachRow(of: .topicNames, keyBytes: 5...511) { (it, entry) throws(StorageError) in
+            guard entry.value.count > 4 else {
+                it.note(.damagedRecord, "topicNames: a value of \(entry.value.count) bytes")
+                return
+            }
+            let at = TopicNumber(entry.value.loadLittleEndian(UInt32.self, at: 0))
+            let name = entry.value.dropFirst(4)
+            let key = Key.topicName(String(decoding: name, as: UTF8.self), in: number)
+            let topic = try it.raw.get(.topics, .topic(at, in: number))
+            guard let topic, topic.count >= 8, topic.dropFirst(8).elementsEqual(name),
+                key.bytes.elementsEqual(entry.key)
+            else {
+                it.note(.topicIndex, "a name leads to topic \(at.rawValue), which has another")
+                return
+            }
+        }
+        if UInt64(topics.count) != project.topicCount {
+            note(
+                .projectCounter,
+                "its record counts \(project.topicCount) topics, there are \(topics.count)")
+        }
+    }
+
+    // MARK: Sets
+
+    /// One set while its rows go by.
+    private struct SetWalk {
+        var number: UInt32
+        var rowCount = 0
+        /// The last block of the span of runs that went by last.
+        var spanEnd: UInt32?
+        /// Members that may be in it.
+        var members: UInt64 = 0
+        /// A form that cannot be read: what is missing then is no second problem.
+        var isDamaged = false
+    }
+
+    mutating func checkSets() throws(StorageError) {
+        var walk: SetWalk?
+        var seen: Set<UInt32> = []
+        try forEachRow(of: .sets, keyBytes: 12...12) { (it, entry) throws(StorageError) in
+            let set = entry.key.loadBigEndian(UInt32.self, at: 4)
+            if walk?.number != set {
+                if let done = walk { it.finish(done) }
+                seen.insert(set)
+                walk = SetWalk(number: set)
+                if !it.hasOwner(set) { it.note(.setWithoutOwner, Self.name(set)) }
+            }
+            it.visit(entry, &walk!)
+        }
+        if let walk { finish(walk) }
+        // A set without rows.
+        for (topic, count) in topics where !seen.contains(topic) && count != .max {
+            note(.topicCount, "topic \(topic) counts \(count) subscribers and has none")
+        }
+        for (set, count) in standing where !seen.contains(set) {
+            note(.standingSet, "\(Self.name(set)) lacks \(count) of its instances")
+        }
+    }
+
+    private func hasOwner(_ set: UInt32) -> Bool {
+        if SetKey.isTopic(set) { return topics[set] != nil }
+        if set == SetKey.number(of: .everyone) || set == SetKey.number(of: .inactive) {
+            return true
+        }
+        if Platform.allCases.contains(where: { SetKey.number(of: .platform($0)) == set }) {
+            return true
+        }
+        return set & 0xF000_0000 == 0xA000_0000 && apps[set & 0x0FFF_FFFF] != nil
+    }
+
+    private static func name(_ set: UInt32) -> String {
+        switch set & 0xF000_0000 {
+        case 0: "the set of topic \(set)"
+        case 0x8000_0000: "the set of everyone"
+        case 0x9000_0000: "the set of platform \(set & 0x0FFF_FFFF)"
+        case 0xA000_0000: "the set of app \(set & 0x0FFF_FFFF)"
+        case 0xB000_0000: "the inactive set"
+        default: "set \(set)"
+        }
+    }
+
+    private mutating func visit(_ entry: Cursor.Entry, _ walk: inout SetWalk) {
+        let set = walk.number
+        let block = entry.key.loadBigEndian(UInt32.self, at: 8)
+        walk.rowCount += 1
+        let isSmallForm = block == SetKey.smallTopicBlock
+        if isSmallForm, SetKey.isTopic(set), walk.rowCount > 1 {
+            note(.setForm, "\(Self.name(set)) has blocks and a list of ordinals")
+            walk.isDamaged = true
+            return
+        }
+        if isSmallForm && !SetKey.isTopic(set) || !isSmallForm && block > BlockGeometry.blockMax {
+            note(.setForm, "\(Self.name(set)) has a block \(block)")
+            walk.isDamaged = true
+            return
+        }
+        if let end = walk.spanEnd, !isSmallForm, block <= end {
+            note(.setForm, "\(Self.name(set)), block \(block), is in a span too")
+            walk.isDamaged = true
+            return
+        }
+        if !isSmallForm, entry.value.count & 1 != 0 {
+            walk.spanEnd = block | UInt32(RunSpan.blockCount - 1)
+        }
+        guard let ordinals = Self.ordinals(entry.value, block: block) else {
+            note(.setForm, "\(Self.name(set)), block \(block), of \(entry.value.count) bytes")
+            walk.isDamaged = true
+            return
+        }
+        for ordinal in ordinals {
+            if SetKey.isTopic(set) { report.counts.subscriptions += 1 }
+            if belongs(ordinal, to: set) {
+                walk.members += 1
+                if SetKey.isTopic(set) { universe.add(topic: set, to: ordinal) }
+            } else if SetKey.isTopic(set) {
+                walk.members += 1
+                note(.subscriberNotRegistered, "ordinal \(ordinal) in \(Self.name(set))")
+            } else {
+                note(.standingSet, "ordinal \(ordinal) does not belong into \(Self.name(set))")
+            }
+        }
+    }
+
+    private func belongs(_ ordinal: UInt32, to set: UInt32) -> Bool {
+        guard let app = universe.app(of: ordinal) else { return false }
+        if UInt32(app) == Universe.unknownApp { return true }
+        switch set & 0xF000_0000 {
+        case 0x9000_0000:
+            guard let platform = apps[UInt32(app)] else { return true }
+            return UInt32(platform.rawValue) == set & 0x0FFF_FFFF
+        case 0xA000_0000: return UInt32(app) == set & 0x0FFF_FFFF
+        default: return true
+        }
+    }
+
+    private mutating func finish(_ walk: SetWalk) {
+        guard !walk.isDamaged else {
+            unreadable.insert(walk.number)
+            return
+        }
+        if let count = topics[walk.number] {
+            if count != walk.members, count != .max {
+                note(
+                    .topicCount,
+                    "topic \(walk.number) counts \(count) subscribers and has \(walk.members)")
+            }
+        } else if let count = standing[walk.number], walk.members < count {
+            note(
+                .standingSet,
+                "\(Self.name(walk.number)) lacks \(count - walk.members) of its instances")
+        }
+    }
+
+    /// The members of one row; nil if its form is not valid.
+    static func ordinals(_ value: UnsafeRawBufferPointer, block: UInt32) -> [UInt32]? {
+        var ordinals: [UInt32] = []
+        if block == SetKey.smallTopicBlock {
+            guard value.count % 4 == 0, (1...SetKey.smallTopicMembersMax).contains(value.count / 4)
+            else { return nil }
+            ordinals = (0..<value.count / 4).map {
+                value.loadLittleEndian(UInt32.self, at: $0 * 4)
+            }
+        } else if value.count & 1 != 0 {
+            guard block == RunSpan.start(ofBlock: block), let span = RunSpan(checking: value),
+                span.toggleCount <= RunSpan.togglesMax, block <= BlockGeometry.blockMax
+            else { return nil }
+            for index in 0..<RunSpan.blockCount {
+                guard span.isAscending(inBlockAt: index) else { return nil }
+                span.view(ofBlockAt: index).forEachBit { bit in
+                    ordinals.append(
+                        (block + UInt32(index)) << BlockGeometry.strideShift | UInt32(bit))
+                }
+            }
+        } else if value.count == BlockGeometry.bytesPerBlock {
+            for word in 0..<BlockGeometry.wordsPerBlock {
+                var bits = value.loadLittleEndian(UInt64.self, at: word * 8)
+                while bits != 0 {
+                    let bit = UInt32(word * 64 + bits.trailingZeroBitCount)
+                    ordinals.append(block << BlockGeometry.strideShift | bit)
+                    bits &= bits - 1
+                }
+            }
+        } else {
+            guard value.count % 2 == 0, (1...SetKey.listMembersMax).contains(value.count / 2)
+            else { return nil }
+            for index in 0..<value.count / 2 {
+                let bit = UInt32(value.loadLittleEndian(UInt16.self, at: index * 2))
+                guard bit < UInt32(BlockGeometry.bitsPerBlock) else { return nil }
+                ordinals.append(block << BlockGeometry.strideShift | bit)
+            }
+        }
+        guard !ordinals.isEmpty, ordinals.allSatisfy({ Ordinal($0).isUsable }),
+            zip(ordinals, ordinals.dropFirst()).allSatisfy({ $0 < $1 })
+        else { return nil }
+        return ordinals
+    }
+
+    // MARK: The reverse index
+
+    /// Instances whose differences are looked into.
+    private static let suspectsMax = 10_000
+
+    mutating func checkReverseIndex() throws(StorageError) {
+        // Instance ↦ its list of topics.
+        var suspects: [UInt32: [UInt32]] = [:]
+        func suspect(_ ordinal: UInt32, _ list: [UInt32]) {
+            if suspects.count < Self.suspectsMax { suspects[ordinal] = list }
+        }
+        try forEachRow(of: .instanceTopics, keyBytes: 8...8) { (it, entry) throws(StorageError) in
+            let ordinal = entry.key.loadBigEndian(UInt32.self, at: 4)
+            guard let list = Self.topicList(entry.value) else {
+                it.note(.damagedRecord, "instanceTopics: the list of ordinal \(ordinal)")
+                _ = it.universe.settle(ordinal, topics: [])
+                return
+            }
+            guard it.universe.contains(ordinal) else {
+                it.note(.reverseIndex, "ordinal \(ordinal) has topics and is not registered")
+                return
+            }
+            if !it.universe.settle(ordinal, topics: list) { suspect(ordinal, list) }
+        }
+        universe.forEachUnsettled { suspect($0, []) }
+        guard !suspects.isEmpty else { return }
+        var found: Set<UInt64> = []
+        try forEachRow(of: .sets, keyBytes: 12...12) { (it, entry) throws(StorageError) in
+            let topic = entry.key.loadBigEndian(UInt32.self, at: 4)
+            let block = entry.key.loadBigEndian(UInt32.self, at: 8)
+            guard SetKey.isTopic(topic), let ordinals = Self.ordinals(entry.value, block: block)
+            else { return }
+            for ordinal in ordinals {
+                guard let list = suspects[ordinal] else { continue }
+                found.insert(UInt64(ordinal) << 32 | UInt64(topic))
+                if !list.contains(topic) {
+                    it.note(
+                        .reverseIndex,
+                        "ordinal \(ordinal) is in topic \(topic), which is not in its list")
+                }
+            }
+        }
+        for (ordinal, list) in suspects.sorted(by: { $0.key < $1.key }) {
+            for topic in list
+            where !unreadable.contains(topic)
+                && !found.contains(UInt64(ordinal) << 32 | UInt64(topic))
+            {
+                note(
+                    .reverseIndex,
+                    "ordinal \(ordinal) has topic \(topic) in its list and is not in it")
+            }
+        }
+    }
+
+    private static func topicList(_ value: UnsafeRawBufferPointer) -> [UInt32]? {
+        guard value.count % 4 == 0, !value.isEmpty else { return nil }
+        let list = (0..<value.count / 4).map { value.loadLittleEndian(UInt32.self, at: $0 * 4) }
+        guard zip(list, list.dropFirst()).allSatisfy({ $0 < $1 }) else { return nil }
+        return list
+    }
+}

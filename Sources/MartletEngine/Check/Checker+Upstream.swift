@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Messages of devices and their IDs: every one that is kept was given its number, is counted and
+// expires, and IDs are those of registered instances. Rests on Checker.
+
+import MartletBase
+import MartletRows
+
+extension Checker {
+    mutating func checkUpstream() throws(StorageError) {
+        var row: (last: UInt64, count: UInt64) = (0, 0)
+        do throws(StorageError) { row = try transaction.upstreamRow(of: project.number) } catch {
+            try noteDamage(error, in: project.number)
+        }
+        let last = row.last
+        var count: UInt64 = 0
+        try forEachRow(of: .upstream, keyBytes: 4...12) { (it, entry) throws(StorageError) in
+            guard entry.key.count == 12 else { return }
+            count += 1
+            let number = entry.key.loadBigEndian(UInt64.self, at: 4)
+            if number > last {
+                it.note(.upstream, "message \(number) was never given its number")
+            }
+            do throws(StorageError) {
+                _ = try UpstreamMessage.find(
+                    UpstreamMessage.Wanted(project: it.project.number, number: number),
+                    now: Instant(millisecondsSince1970: .min), it.transaction)
+            } catch {
+                try it.noteDamage(error, in: it.project.number)
+            }
+            try it.expectDue(.upstream, Array(entry.key.dropFirst(4)), "a device's message")
+        }
+        if count != row.count {
+            note(.upstream, "there are \(count) messages of devices, \(row.count) are counted")
+        }
+        try forEachRow(of: .upstreamIDs, keyBytes: 8...8) { (it, entry) throws(StorageError) in
+            let ordinal = entry.key.loadBigEndian(UInt32.self, at: 4)
+            if !it.universe.contains(ordinal) {
+                it.note(.upstream, "ordinal \(ordinal) has message IDs and is not registered")
+            }
+            guard entry.value.count > 8, (entry.value.count - 8) % UpstreamID.bytes == 0 else {
+                it.note(.damagedRecord, "upstreamIDs: a value of \(entry.value.count) bytes")
+                return
+            }
+            try it.expectDue(
+                .upstreamIDs, [0, 0, 0, 0] + Array(entry.key.dropFirst(4)), "a list of message IDs")
+        }
+    }
+}

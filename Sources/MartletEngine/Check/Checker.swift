@@ -1,0 +1,444 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Walks a snapshot and compares every index with every other: first what belongs to no project, then
+// project by project. Nothing read is trusted: keys and values are measured before they are taken
+// apart, and what cannot be read is a problem of its own. Rests on Schema and Universe.
+
+import MartletBase
+import MartletBits
+import MartletRows
+
+struct Checker {
+    let raw: Rows
+    var report = CheckReport()
+
+    /// The project being checked.
+    var project = Project(number: ProjectNumber(0), id: "", senderID: 0, conditionTopicsMax: 1)
+    var apps: [UInt32: Platform] = [:]
+    var universe = Universe()
+    /// Members that the standing sets should have, by set number.
+    var standing: [UInt32: UInt64] = [:]
+    /// Topics of the project, and what their records count.
+    var topics: [UInt32: UInt64] = [:]
+    /// Topics whose set cannot be read: what their subscribers' lists say cannot be compared.
+    var unreadable: Set<UInt32> = []
+
+    init(_ raw: Rows) { self.raw = raw }
+
+    var transaction: Transaction { Transaction(raw) }
+
+    mutating func note(_ kind: CheckProblem.Kind, _ detail: String) {
+        note(kind, in: project.number, detail)
+    }
+
+    mutating func note(
+        _ kind: CheckProblem.Kind, in project: ProjectNumber?, _ detail: String
+    ) {
+        report.problemCount += 1
+        guard report.problems.count < CheckReport.problemsListedMax else { return }
+        report.problems.append(CheckProblem(kind: kind, project: project, detail: detail))
+    }
+
+    /// A record could not be read: a problem where it is damaged, thrown where the file is.
+    mutating func noteDamage(
+        _ error: StorageError, in project: ProjectNumber?
+    ) throws(StorageError) {
+        // Damage has no error number of LMDB's.
+        guard error.code == 0 else { throw error }
+        note(.damagedRecord, in: project, error.operation + ": " + error.text)
+    }
+
+    // MARK: The whole store
+
+    mutating func run(_ progress: (CheckProgress) -> Void) throws(StorageError) {
+        try checkFormat()
+        let projects = try checkProjects()
+        try checkKeys(projects)
+        try checkServiceAccounts(projects)
+        try checkOwners(projects)
+        try checkTokens()
+        try checkDue(projects)
+        let sorted = projects.values.sorted { $0.number < $1.number }
+        for (index, project) in sorted.enumerated() {
+            let tell = { (counts: CheckCounts) in
+                progress(
+                    CheckProgress(
+                        project: project.id, projectsDone: index, projectCount: sorted.count,
+                        counts: counts))
+            }
+            try check(project, tell)
+        }
+    }
+
+    private mutating func checkFormat() throws(StorageError) {
+        let found = try raw.get(.meta, Key(bytes: Array("format".utf8)))
+        guard let found, found.count == 4,
+            found.loadLittleEndian(UInt32.self, at: 0) == storeFormatVersion
+        else {
+            note(.format, in: nil, "the format version is not \(storeFormatVersion)")
+            return
+        }
+    }
+
+    private mutating func checkProjects() throws(StorageError) -> [UInt32: Project] {
+        var projects: [UInt32: Project] = [:]
+        var next: ProjectNumber?
+        do throws(StorageError) { next = try transaction.nextProjectNumber() } catch {
+            try noteDamage(error, in: nil)
+        }
+        let rows = try Cursor(raw, .projects)
+        /// A project's record lies before the counts of its days.
+        var numbers: Set<ProjectNumber> = []
+        var row = try rows.seek(.first)
+        while let entry = row {
+            row = try rows.next()
+            guard [4, 5, 12].contains(entry.key.count) else {
+                note(.damagedRecord, in: nil, "projects: a key of \(entry.key.count) bytes")
+                continue
+            }
+            let number = ProjectNumber(entry.key.loadBigEndian(UInt32.self, at: 0))
+            let isNew = numbers.insert(number).inserted
+            if entry.key.count != 4 {
+                if isNew { note(.rowsWithoutProject, in: number, Table.projects.name) }
+                continue
+            }
+            let project: Project
+            do throws(StorageError) {
+                guard let found = try transaction.project(number) else { continue }
+                project = found
+            } catch {
+                try noteDamage(error, in: number)
+                continue
+            }
+            projects[number.rawValue] = project
+            report.counts.projects += 1
+            if let next, number >= next {
+                note(.projectCounter, in: number, "the next project number is \(next.rawValue)")
+            }
+            let back =
+                project.id.isEmpty
+                ? nil : try raw.get(.projectIDs, Key(bytes: Array(project.id.utf8)))
+            if back?.count != 4 || back?.loadLittleEndian(UInt32.self, at: 0) != number.rawValue {
+                note(.projectIndex, in: number, "its ID '\(project.id)' does not lead to it")
+            }
+        }
+        let names = try Cursor(raw, .projectIDs)
+        row = try names.seek(.first)
+        while let entry = row {
+            let id = String(decoding: entry.key, as: UTF8.self)
+            let number =
+                entry.value.count == 4 ? entry.value.loadLittleEndian(UInt32.self, at: 0) : nil
+            row = try names.next()
+            // One that leads to a project of another ID is seen from there or leads to nothing.
+            guard let number, let project = projects[number], project.id == id else {
+                note(.projectIndex, in: nil, "the ID '\(id)' leads to no project of that ID")
+                continue
+            }
+        }
+        return projects
+    }
+
+    private mutating func checkKeys(_ projects: [UInt32: Project]) throws(StorageError) {
+        let rows = try Cursor(raw, .keys)
+        var row = try rows.seek(.first)
+        while let entry = row {
+            let id = String(decoding: entry.key, as: UTF8.self)
+            row = try rows.next()
+            report.counts.keys += 1
+            let key: ServerKey
+            do throws(StorageError) {
+                guard let found = try transaction.serverKey(id: id) else { continue }
+                key = found
+            } catch {
+                try noteDamage(error, in: nil)
+                continue
+            }
+            if projects[key.project.rawValue] == nil {
+                note(.keyWithoutProject, in: key.project, "server key \(id)")
+            }
+        }
+    }
+
+    private mutating func checkServiceAccounts(
+        _ projects: [UInt32: Project]
+    ) throws(StorageError) {
+        let rows = try Cursor(raw, .serviceAccounts)
+        var row = try rows.seek(.first)
+        while let entry = row {
+            let id = String(decoding: entry.key, as: UTF8.self)
+            row = try rows.next()
+            report.counts.keys += 1
+            do throws(StorageError) {
+                guard let key = try transaction.serviceAccountKey(id: id) else { continue }
+                if projects[key.project.rawValue] == nil {
+                    note(.keyWithoutProject, in: key.project, "service-account key \(id)")
+                }
+            } catch {
+                try noteDamage(error, in: nil)
+            }
+        }
+    }
+
+    /// Every row of every table whose keys begin with a project belongs to one.
+    private mutating func checkOwners(_ projects: [UInt32: Project]) throws(StorageError) {
+        let owned: [Table] = [
+            .apps, .appNames, .instances, .topics, .topicNames, .sets, .instanceTopics, .messages,
+            .recipients, .inbox, .mailboxes, .acknowledged, .free, .answers, .scheduled, .numbers,
+            .receiptsWanted, .receiptsTold, .receipts, .collections, .live, .connections,
+            .runs, .deferred, .upstream, .upstreamIDs, .groups, .groupNames, .instanceGroups,
+            .reports, .reportNumbers, .missed, .closings,
+        ]
+        for table in owned {
+            let rows = try Cursor(raw, table)
+            var row = try rows.seek(.first)
+            while let entry = row {
+                guard entry.key.count >= 4 else {
+                    note(
+                        .damagedRecord, in: nil, "\(table.name): a key of \(entry.key.count) bytes")
+                    row = try rows.next()
+                    continue
+                }
+                let number = entry.key.loadBigEndian(UInt32.self, at: 0)
+                if projects[number] == nil {
+                    note(.rowsWithoutProject, in: ProjectNumber(number), table.name)
+                }
+                guard number < .max else { break }
+                row = try rows.seek(Key(ProjectNumber(number + 1)))
+            }
+        }
+    }
+
+    /// Tokens to instances; the other way is looked at with the instances.
+    private mutating func checkTokens() throws(StorageError) {
+        for table in [Table.tokens, .formerTokens] {
+            let rows = try Cursor(raw, table)
+            var row = try rows.seek(.first)
+            while let entry = row {
+                row = try rows.next()
+                guard entry.key.count == Limits.tokenRandomBytes, entry.value.count == 8 else {
+                    note(.damagedRecord, in: nil, "\(table.name): a row of other sizes")
+                    continue
+                }
+                let project = ProjectNumber(entry.value.loadLittleEndian(UInt32.self, at: 0))
+                let ordinal = Ordinal(entry.value.loadLittleEndian(UInt32.self, at: 4))
+                let token = Token(bytes: Array(entry.key))
+                guard try isToken(token, of: ordinal, in: project, table) else {
+                    note(
+                        .tokenIndex, in: project,
+                        "a row of \(table.name) leads to ordinal \(ordinal.rawValue), which does "
+                            + "not hold it")
+                    continue
+                }
+            }
+        }
+    }
+
+    /// Whether the instance says so. One that cannot be read is noted with the instances.
+    private func isToken(
+        _ token: Token, of ordinal: Ordinal, in project: ProjectNumber, _ table: Table
+    ) throws(StorageError) -> Bool {
+        guard let record = try raw.get(.instances, .ordinal(ordinal, in: project)),
+            record.count >= Limits.tokenRandomBytes
+        else { return false }
+        guard table == .formerTokens else {
+            return record.prefix(Limits.tokenRandomBytes).elementsEqual(token.bytes)
+        }
+        do throws(StorageError) {
+            let instance = try transaction.instance(ordinal, in: project)
+            return instance?.formerTokens.contains(token) ?? false
+        } catch {
+            return true
+        }
+    }
+
+    // MARK: One project
+
+    private mutating func check(
+        _ project: Project, _ tell: (CheckCounts) -> Void
+    ) throws(StorageError) {
+        self.project = project
+        apps = [:]
+        universe = Universe()
+        standing = [:]
+        topics = [:]
+        unreadable = []
+        tell(report.counts)
+        try checkApps()
+        try checkInstances()
+        tell(report.counts)
+        try checkTopics()
+        try checkSets()
+        tell(report.counts)
+        try checkReverseIndex()
+        try checkGroups()
+        try checkFreeNumbers()
+        tell(report.counts)
+        try checkMessages()
+        try checkInbox()
+        try checkMailboxes()
+        try checkAcknowledgements()
+        try checkSending()
+        try checkReceipts()
+        try checkReports()
+        try checkUpstream()
+        try checkCollection()
+        tell(report.counts)
+    }
+
+    /// Calls `body` with every row of the project whose key has `keyBytes` bytes; others are problems.
+    mutating func forEachRow(
+        of table: Table, keyBytes: ClosedRange<Int>,
+        _ body: (inout Checker, Cursor.Entry) throws(StorageError) -> Void
+    ) throws(StorageError) {
+        let prefix = Key(project.number)
+        let rows = try Cursor(raw, table)
+        var row = try rows.seek(prefix)
+        while let entry = row, prefix.isPrefix(of: entry.key) {
+            if keyBytes.contains(entry.key.count) {
+                try body(&self, entry)
+            } else {
+                note(.damagedRecord, "\(table.name): a key of \(entry.key.count) bytes")
+            }
+            row = try rows.next()
+        }
+    }
+
+    private mutating func checkApps() throws(StorageError) {
+        let number = project.number
+        try forEachRow(of: .apps, keyBytes: 8...8) { (it, entry) throws(StorageError) in
+            let at = AppNumber(entry.key.loadBigEndian(UInt32.self, at: 4))
+            let app: App
+            do throws(StorageError) {
+                guard let found = try it.transaction.app(at, in: number) else { return }
+                app = found
+            } catch {
+                try it.noteDamage(error, in: number)
+                return
+            }
+            it.apps[at.rawValue] = app.platform
+            it.report.counts.apps += 1
+            if at >= it.project.nextApp {
+                it.note(.projectCounter, "app \(at.rawValue) was never issued")
+            }
+            let back = try it.raw.get(.appNames, .appName(app.name, app.platform, in: number))
+            if back?.count != 4 || back?.loadLittleEndian(UInt32.self, at: 0) != at.rawValue {
+                it.note(.appIndex, "the name of app \(at.rawValue) does not lead to it")
+            }
+        }
+        try forEachRow(of: .appNames, keyBytes: 6...511) { (it, entry) throws(StorageError) in
+            guard entry.value.count == 4 else {
+                it.note(.damagedRecord, "appNames: a value of \(entry.value.count) bytes")
+                return
+            }
+            let at = AppNumber(entry.value.loadLittleEndian(UInt32.self, at: 0))
+            let app = try it.raw.get(.apps, .app(at, in: number))
+            // Both are the platform, then the name.
+            guard let app, app.elementsEqual(entry.key.dropFirst(4)) else {
+                it.note(.appIndex, "a name leads to app \(at.rawValue), which is not called that")
+                return
+            }
+        }
+    }
+
+    private mutating func checkInstances() throws(StorageError) {
+        let number = project.number
+        try forEachRow(of: .instances, keyBytes: 8...8) { (it, entry) throws(StorageError) in
+            let ordinal = Ordinal(entry.key.loadBigEndian(UInt32.self, at: 4))
+            let instance: Instance
+            do throws(StorageError) {
+                guard let found = try it.transaction.instance(ordinal, in: number) else { return }
+                instance = found
+            } catch {
+                try it.noteDamage(error, in: number)
+                it.universe.insert(ordinal.rawValue, app: Universe.unknownApp)
+                return
+            }
+            it.universe.insert(ordinal.rawValue, app: instance.app.rawValue)
+            it.report.counts.instances += 1
+            if ordinal >= it.project.nextOrdinal || !ordinal.isUsable {
+                it.note(.projectCounter, "ordinal \(ordinal.rawValue) was never issued")
+            }
+            if it.apps[instance.app.rawValue] != instance.platform {
+                it.note(.instanceWithoutApp, "ordinal \(ordinal.rawValue)")
+            }
+            for set in [
+                InstanceSet.everyone, .platform(instance.platform), .app(instance.app),
+            ] {
+                it.standing[SetKey.number(of: set), default: 0] += 1
+            }
+            if instance.formerTokens.count > Limits.formerTokensMax {
+                it.note(.tokenIndex, "ordinal \(ordinal.rawValue) has too many former tokens")
+            }
+            for (token, table) in [(instance.token, Table.tokens)]
+                + instance.formerTokens.map({ ($0, .formerTokens) })
+            {
+                let back = try it.raw.get(table, Key(bytes: token.bytes))
+                guard let back, back.count == 8,
+                    back.loadLittleEndian(UInt32.self, at: 0) == number.rawValue,
+                    back.loadLittleEndian(UInt32.self, at: 4) == ordinal.rawValue
+                else {
+                    it.note(
+                        .tokenIndex,
+                        "a token of ordinal \(ordinal.rawValue) does not lead to it in "
+                            + table.name)
+                    continue
+                }
+            }
+        }
+        if universe.count != project.instanceCount {
+            note(
+                .projectCounter,
+                "its record counts \(project.instanceCount) instances, there are \(universe.count)")
+        }
+    }
+
+    private mutating func checkFreeNumbers() throws(StorageError) {
+        var free: [UInt8: UInt64] = [:]
+        try forEachRow(of: .free, keyBytes: 9...9) { (it, entry) throws(StorageError) in
+            let value = entry.key.loadBigEndian(UInt32.self, at: 5)
+            let kind = FreeNumberKind(rawValue: entry.key[4])
+            switch kind {
+            case .ordinal:
+                if it.universe.contains(value) {
+                    it.note(.freeNumber, "ordinal \(value) is free and in use")
+                    return
+                }
+                if value >= it.project.nextOrdinal.rawValue || !Ordinal(value).isUsable {
+                    it.note(.freeNumber, "ordinal \(value) is free and was never issued")
+                    return
+                }
+            case .topic:
+                if it.topics[value] != nil {
+                    it.note(.freeNumber, "topic number \(value) is free and in use")
+                    return
+                }
+                if value >= it.project.nextTopic.rawValue {
+                    it.note(.freeNumber, "topic number \(value) is free and was never issued")
+                    return
+                }
+            case nil:
+                it.note(.damagedRecord, "free: kind \(entry.key[4])")
+                return
+            }
+            free[entry.key[4], default: 0] += 1
+        }
+        let next = project.nextOrdinal
+        let ordinals =
+            UInt64(next.blockIndex) * UInt64(BlockGeometry.bitsPerBlock) + UInt64(next.bitIndex)
+        let numbers: [(FreeNumberKind, String, UInt64, UInt64)] = [
+            (.ordinal, "ordinals", ordinals, universe.count),
+            (.topic, "topic numbers", UInt64(project.nextTopic.rawValue), UInt64(topics.count)),
+        ]
+        for (kind, name, issued, used) in numbers {
+            let known = used + free[kind.rawValue, default: 0]
+            if known < issued {
+                note(.numberLost, "\(issued - known) \(name) are neither free nor in use")
+            }
+        }
+    }
+}
+
+extension Key {
+    /// Not above any key.
+    static var first: Key { Key(bytes: [0]) }
+}

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Fanouts whose recipients are a blob have no count of who still needs them. They are collected, like
+// garbage: instance after instance is settled and says which fanouts it still needs, until every fanout is
+// needed or every instance was asked. Fanouts that no instance named are deleted, whether they were
+// acknowledged, replaced, discarded or have expired. That begins when as many bytes of blobs have come as were left by the last time, so its cost per fanout is
+// bounded, and at the latest a day after the first; it goes on in small steps. Rests on Schema.
+
+import MartletBase
+import MartletBits
+import MartletRows
+
+extension Transaction {
+    private static let restSeconds: Int64 = 86_400
+    /// Smaller than this no blob counts: its message has other rows.
+    private static let blobBytesMin: UInt64 = 1024
+    private static let freshMin: UInt64 = 64 * blobBytesMin
+    /// What looking at one instance may cost, in bytes of blobs written before.
+    private static let freshPerInstance: UInt64 = 8
+    /// Instances that are looked at between two looks at the budget.
+    private static let batchMax = 256
+    /// Blobs that are counted at a time, which takes less than a millisecond.
+    private static let blobsCounted = 16_384
+
+    /// A blob came, or the message of one expired.
+    borrowing func noteBlob(of bytes: Int, in project: ProjectNumber, now: Instant) {
+        let before = tally?.blobs[project]?.bytes ?? 0
+        tally?.blobs[project] = (before + max(UInt64(bytes), Self.blobBytesMin), now)
+    }
+
+    /// At the transaction's end.
+    borrowing func writeBlobs() throws(StorageError) {
+        for (project, blobs) in (tally?.blobs ?? [:]).sorted(by: { $0.key < $1.key }) {
+            try note(blobs.bytes, in: project, now: blobs.now)
+        }
+    }
+
+    private borrowing func note(
+        _ bytes: UInt64, in project: ProjectNumber, now: Instant
+    ) throws(StorageError) {
+        var row = try collection(of: project) ?? CollectionRow(due: .never)
+        row.fresh += bytes
+        var due = row.due
+        if row.phase == .idle {
+            due = min(due, now.advanced(bySeconds: Self.restSeconds))
+            if due > now, row.fresh >= max(row.live, Self.freshMin) {
+                let instances = try self.project(project)?.instanceCount ?? 0
+                if row.fresh >= instances * Self.freshPerInstance { due = now }
+            }
+        }
+        try put(row, due: due, in: project)
+    }
+
+    private borrowing func collection(
+        of project: ProjectNumber
+    ) throws(StorageError) -> CollectionRow? {
+        guard let found = try raw.get(.collections, Key(project)) else { return nil }
+        return try CollectionRow(found)
+    }
+
+    /// Writes the row, with the one in `due` that belongs to it.
+    private borrowing func put(
+        _ row: CollectionRow, due: Instant, in project: ProjectNumber
+    ) throws(StorageError) {
+        if due != row.due {
+            if row.due != .never { try raw.delete(.due, .due(.collection, row.due, project)) }
+            if due != .never { try raw.put(.due, .due(.collection, due, project), []) }
+        }
+        var row = row
+        row.due = due
+        try raw.put(.collections, Key(project), row.bytes)
+    }
+
+    /// A step.
+    borrowing func collect(
+        _ project: ProjectNumber, now: Instant, limits: MailboxLimits, rows: inout Int
+    ) throws(StorageError) {
+        guard var row = try collection(of: project) else {
+            throw StorageError(
+                operation: "read due", code: 0,
+                text: "a collection is missing; run 'martlet check'", isFull: false)
+        }
+        var due = row.due
+        switch row.phase {
+        case .idle:
+            row.through = try self.project(project)?.lastSequence ?? .none
+            row.fresh = 0
+            row.position = 0
+            let count = try blobCount(through: row.through, in: project)
+            row.phase = count == nil ? .marking : .markingCounted
+            row.left = count ?? 0
+            rows -= 1
+        case .marking, .markingCounted:
+            try mark(project, &row, now: now, limits: limits, rows: &rows)
+        case .deleting:
+            try deleteUnmarked(project, &row, rows: &rows)
+            if row.phase == .idle {
+                due = row.fresh + row.live == 0 ? .never : now.advanced(bySeconds: Self.restSeconds)
+            }
+        }
+        try put(row, due: due, in: project)
+    }
+
+    // MARK: Marking
+
+    private borrowing func mark(
+        _ project: ProjectNumber, _ row: inout CollectionRow, now: Instant, limits: MailboxLimits,
+        rows: inout Int
+    ) throws(StorageError) {
+        guard let last = try lastBlob(of: project) else {
+            row.phase = .deleting
+            row.position = 0
+            row.left = 0
+            return
+        }
+        var marked: Set<LogRow> = []
+        while rows > 0 {
+            let batch = try instances(
+                from: row.position, lastBlob: last, in: project, rows: &rows)
+            for (place, ordinal) in batch.ordinals.enumerated() {
+                var needed: [LogRow] = []
+                var isDone = false
+                if rows > 0 || place == 0 {
+                    isDone = try settle(
+                        ordinal, in: project, now: now, limits: limits, rows: &rows
+                    ) { needed.append($0) }
+                }
+                for log in needed where log.sequence <= row.through {
+                    let key = Key.log(log, in: project)
+                    guard marked.insert(log).inserted, try raw.get(.live, key) == nil else {
+                        continue
+                    }
+                    try raw.put(.live, key, [])
+                    if row.phase == .markingCounted, row.left > 0 { row.left -= 1 }
+                }
+                // Mostly the first one who is away needs all of them.
+                if row.phase == .markingCounted, row.left == 0 {
+                    row.phase = .deleting
+                    row.position = 0
+                    return
+                }
+                // One log may be as long as many steps.
+                guard isDone else {
+                    row.position = UInt64(ordinal.rawValue)
+                    return
+                }
+            }
+            guard let next = batch.next else {
+                row.phase = .deleting
+                row.position = 0
+                row.left = 0
+                return
+            }
+            row.position = next
+        }
+    }
+
+    /// How many blobs there are; nil: more than are counted at a time.
+    private borrowing func blobCount(
+        through last: MessageSequence, in project: ProjectNumber
+    ) throws(StorageError) -> UInt64? {
+        let cursor = try Cursor(raw, .recipients)
+        var found = try cursor.seek(Key(project))
+        var count: UInt64 = 0
+        while let entry = found, Key(project).isPrefix(of: entry.key),
+            LogRow(entry.key).sequence <= last
+        {
+            count += 1
+            guard count <= Self.blobsCounted else { return nil }
+            found = try cursor.next()
+        }
+        return count
+    }
+
+    private borrowing func lastBlob(
+        of project: ProjectNumber
+    ) throws(StorageError) -> MessageSequence? {
+        let cursor = try Cursor(raw, .recipients)
+        let end = Key(ProjectNumber(project.rawValue + 1))
+        guard let entry = try cursor.seekLast(below: end), Key(project).isPrefix(of: entry.key)
+        else { return nil }
+        return LogRow(entry.key).sequence
+    }
+
+    /// The next instances whose logs may have entries, and where to go on.
+    private borrowing func instances(
+        from position: UInt64, lastBlob: MessageSequence, in project: ProjectNumber,
+        rows: inout Int
+    ) throws(StorageError) -> (ordinals: [Ordinal], next: UInt64?) {
+        guard position <= UInt64(UInt32.max) else { return ([], nil) }
+        let prefix = Key(project)
+        let mailboxes = try Cursor(raw, .mailboxes)
+        var inbox = try OrdinalCursor(raw, .inbox, project)
+        var single = try OrdinalCursor(raw, .acknowledged, project)
+        var found = try mailboxes.seek(
+            .ordinal(Ordinal(UInt32(truncatingIfNeeded: position)), in: project))
+        var ordinals: [Ordinal] = []
+        while let entry = found, prefix.isPrefix(of: entry.key) {
+            let ordinal = Ordinal(entry.key.loadBigEndian(UInt32.self, at: 4))
+            guard ordinals.count < Self.batchMax, rows > 0 else {
+                return (ordinals, UInt64(ordinal.rawValue))
+            }
+            rows -= 1
+            let start = try MailboxRow.state(entry.value).logStart
+            var hasEntries = lastBlob > start
+            if !hasEntries { hasEntries = try inbox.has(ordinal) }
+            if !hasEntries { hasEntries = try single.has(ordinal) }
+            if hasEntries { ordinals.append(ordinal) }
+            found = try mailboxes.next()
+        }
+        return (ordinals, nil)
+    }
+
+    // MARK: Deleting
+
+    private borrowing func deleteUnmarked(
+        _ project: ProjectNumber, _ row: inout CollectionRow, rows: inout Int
+    ) throws(StorageError) {
+        while rows > 0 {
+            guard let (log, bytes) = try blob(from: row.position, in: project),
+                log.sequence <= row.through
+            else {
+                row.phase = .idle
+                row.live = row.left
+                return
+            }
+            rows -= 1
+            let key = Key.log(log, in: project)
+            if try raw.delete(.live, key) {
+                row.left += max(UInt64(bytes), Self.blobBytesMin)
+            } else if let found = try raw.get(.messages, key) {
+                try removeMessage(log, try MessageRecord(found), in: project)
+            }
+            row.position = log.sequence.rawValue << 1 | (log.isDiscarded ? 1 : 0) + 1
+        }
+    }
+
+    /// The first blob from a position on: twice the sequence, plus one for those it was discarded for.
+    private borrowing func blob(
+        from position: UInt64, in project: ProjectNumber
+    ) throws(StorageError) -> (LogRow, bytes: Int)? {
+        let prefix = Key(project)
+        let start = LogRow(MessageSequence(position >> 1), isDiscarded: position & 1 != 0)
+        let cursor = try Cursor(raw, .recipients)
+        guard let entry = try cursor.seek(.log(start, in: project)), prefix.isPrefix(of: entry.key)
+        else { return nil }
+        return (LogRow(entry.key), entry.value.count)
+    }
+}
+
+/// Says of ascending ordinals whether a table has rows of them.
+private struct OrdinalCursor: ~Copyable {
+    private let cursor: Cursor
+    private let project: ProjectNumber
+    /// The ordinal that the cursor stands at; nil past the end.
+    private var current: UInt32?
+    private var isPlaced = false
+
+    init(
+        _ raw: Rows, _ table: Table, _ project: ProjectNumber
+    ) throws(StorageError) {
+        cursor = try Cursor(raw, table)
+        self.project = project
+    }
+
+    mutating func has(_ ordinal: Ordinal) throws(StorageError) -> Bool {
+        if !isPlaced || (current ?? .max) < ordinal.rawValue {
+            let found = try cursor.seek(.ordinal(ordinal, in: project))
+            isPlaced = true
+            current = nil
+            if let found, Key(project).isPrefix(of: found.key) {
+                current = found.key.loadBigEndian(UInt32.self, at: 4)
+            }
+        }
+        return current == ordinal.rawValue
+    }
+}
+
+extension Instant {
+    /// Later than anything that happens.
+    fileprivate static let never = Instant(millisecondsSince1970: .max)
+}

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Counting what becomes of messages (REP-1): where a report begins, where its rows are written, and where
+// they go. Rests on ReportTally and Schema.
+
+public import MartletBase
+import MartletBits
+public import MartletRows
+
+extension Transaction {
+    /// Counts an event of a message for one instance. Outcomes are told once, when an entry leaves the
+    /// instance's log.
+    borrowing func count(
+        _ event: ReportEvent, of sequence: MessageSequence, accepted: Instant,
+        for ordinal: Ordinal, of app: AppNumber, in project: ProjectNumber
+    ) {
+        count(event, 1, of: sequence, accepted: accepted, by: app, in: project)
+        if event.isOutcome, event != .acknowledged, event != .unregistered {
+            let message = ReportTally.Message(project: project, sequence: sequence)
+            tally?.miss(ordinal, message)
+        }
+    }
+
+    /// Counts an event for so many instances of an app, none of which misses the message with that.
+    borrowing func count(
+        _ event: ReportEvent, _ number: UInt64, of sequence: MessageSequence, accepted: Instant,
+        by app: AppNumber, in project: ProjectNumber
+    ) {
+        guard let tally else { return }
+        let day = ReportTally.Day(project: project, day: accepted.day, app: app)
+        tally.count(event, number, on: day)
+        tally.count(
+            event, number, of: ReportTally.Message(project: project, sequence: sequence))
+    }
+
+    /// REP-1: a message was accepted. What becomes of it from then on is counted where it happens.
+    public borrowing func beginReport(
+        _ report: NewReport, in project: ProjectNumber
+    ) throws(StorageError) {
+        guard let tally else { return }
+        var all = ReportCounts()
+        for share in report.shares {
+            let day = ReportTally.Day(
+                project: project, day: report.accepted.day, app: share.app)
+            tally.count(share.counts, on: day)
+            all += share.counts
+        }
+        guard let sequence = report.sequence else { return }
+        let row = ReportRow(accepted: report.accepted, number: report.number, counts: all)
+        let message = ReportTally.Message(project: project, sequence: sequence)
+        try putOpenReport()
+        tally.begin(message)
+        if report.number == sequence.rawValue, report.missed.isEmpty, all == ReportRow.oneTargeted {
+            tally.open = (message, row)
+            return
+        }
+        try putRow(row, of: message)
+        for set in report.missed { try putMissed(set, of: sequence, in: project) }
+        if report.number != sequence.rawValue {
+            var writer = RecordWriter()
+            writer.append(sequence.rawValue)
+            try raw.put(.reportNumbers, .number(report.number, in: project), writer.bytes)
+        }
+    }
+
+    /// - Returns: whether the report of a message that is stored for one instance lies in its record.
+    borrowing func takeOpenReport(
+        of sequence: MessageSequence, in project: ProjectNumber
+    ) -> Bool {
+        guard let tally, let open = tally.open, open.message.sequence == sequence,
+            open.message.project == project
+        else { return false }
+        tally.open = nil
+        return true
+    }
+
+    private borrowing func putOpenReport() throws(StorageError) {
+        guard let tally, let open = tally.open else { return }
+        tally.open = nil
+        try putRow(open.row, of: open.message)
+    }
+
+    private borrowing func putRow(
+        _ row: ReportRow, of message: ReportTally.Message
+    ) throws(StorageError) {
+        try putLast(.reports, .sequence(message.sequence, in: message.project), row.bytes)
+    }
+
+    /// What was counted of a message by earlier transactions; nil: it has no report.
+    borrowing func reportRow(
+        of sequence: MessageSequence, in project: ProjectNumber
+    ) throws(StorageError) -> ReportRow? {
+        if let found = try raw.get(.reports, .sequence(sequence, in: project)) {
+            return try ReportRow(found)
+        }
+        return try unwrittenRow(ReportTally.Message(project: project, sequence: sequence))
+    }
+
+    /// The report of a message that has no row.
+    private borrowing func unwrittenRow(
+        _ message: ReportTally.Message
+    ) throws(StorageError) -> ReportRow? {
+        guard try project(message.project)?.reportsFrom ?? .none <= message.sequence else {
+            return nil
+        }
+        if let row = tally?.left[message] { return row }
+        let key = Key.log(LogRow(message.sequence), in: message.project)
+        guard let found = try raw.get(.messages, key) else { return nil }
+        let record = try MessageRecord(found)
+        return record.hasReport ? ReportRow(of: record, message.sequence) : nil
+    }
+
+    /// REP-1: adds to what was counted of whole days.
+    public borrowing func count(_ days: [DayCount]) throws(StorageError) {
+        guard let tally else { return }
+        for one in days {
+            let day = ReportTally.Day(project: one.project, day: one.day, app: one.app)
+            tally.count(one.counts, on: day)
+        }
+    }
+
+    private borrowing func putMissed(
+        _ recipients: Recipients, of sequence: MessageSequence, in project: ProjectNumber
+    ) throws(StorageError) {
+        switch recipients {
+        case .one(let ordinal): try addMissed([ordinal.rawValue], of: sequence, in: project)
+        case .many(let set):
+            for index in 0..<set.view.blockCount {
+                let block = set.view.block(at: index)
+                var ordinals: [UInt32] = []
+                ordinals.reserveCapacity(block.count)
+                block.view.forEachBit {
+                    ordinals.append(block.block << BlockGeometry.strideShift | UInt32($0))
+                }
+                try addMissed(ordinals, of: sequence, in: project)
+            }
+        }
+    }
+
+    /// - Parameter ordinals: sorted and distinct.
+    borrowing func addMissed(
+        _ ordinals: [UInt32], of sequence: MessageSequence, in project: ProjectNumber
+    ) throws(StorageError) {
+        _ = try changeBlocks(ordinals, in: .missed, adding: true) { block in
+            .missed(block, of: sequence, in: project)
+        }
+    }
+
+    // MARK: At the transaction's end
+
+    /// Writes what is written once for the whole transaction.
+    /// - Parameter reportsMax: reports kept of a project; 0: any number.
+    borrowing func finish(reportsMax: Int) throws(StorageError) {
+        // LMDB frees the cursors of a transaction that ends.
+        tally?.cursors.removeAll()
+        try writeBlobs()
+        try writeTally(reportsMax: reportsMax)
+        try writeLines()
+        try writeProjects()
+    }
+
+    private borrowing func writeTally(reportsMax: Int) throws(StorageError) {
+        guard let tally else { return }
+        try writeMessages()
+        // In the order of their keys: the same commands make the same file.
+        let days = tally.takeDays()
+        for day in days.keys.sorted() { try add(days[day]!, to: day) }
+        for (number, begun) in tally.begun.sorted(by: { $0.key < $1.key }) {
+            guard var project = try project(number) else { continue }
+            let isFirst = project.reportCount == 0
+            if isFirst { project.reportsFrom = begun.first }
+            project.reportCount += begun.count
+            try put(project, isNew: false)
+            if isFirst { try putOldestReportDue(of: number) }
+            guard reportsMax > 0 else { continue }
+            while try self.project(number)?.reportCount ?? 0 > UInt64(reportsMax),
+                let oldest = try oldestReport(of: number)
+            {
+                try removeReport(of: oldest, in: number)
+            }
+        }
+    }
+
+    /// What was counted of single messages so far.
+    private borrowing func writeMessages() throws(StorageError) {
+        guard let tally else { return }
+        try putOpenReport()
+        let messages = tally.takeMessages()
+        for message in messages.keys.sorted() {
+            let part = messages[message]!
+            let key = Key.sequence(message.sequence, in: message.project)
+            if let found = try raw.get(.reports, key) {
+                var row = try ReportRow(found)
+                row.counts += part.counts
+                try raw.put(.reports, key, row.bytes)
+            } else if var row = try unwrittenRow(message) {
+                row.counts += part.counts
+                try putRow(row, of: message)
+            } else {
+                continue
+            }
+            guard !part.missed.isEmpty else { continue }
+            try addMissed(part.missed.sorted(), of: message.sequence, in: message.project)
+        }
+        tally.left.removeAll(keepingCapacity: true)
+    }
+
+    private borrowing func add(
+        _ counts: ReportCounts, to day: ReportTally.Day
+    ) throws(StorageError) {
+        guard !counts.isZero else { return }
+        let key = Key.reportDay(day.day, day.app, in: day.project)
+        var all = counts
+        if let found = try raw.get(.projects, key) {
+            var reader = RecordReader(found, of: .projects)
+            all += try reader.counts()
+        } else {
+            try raw.put(
+                .due,
+                .due(
+                    .reportDay, Instant(startOfDay: day.day), day.project, UInt64(day.day)), [])
+        }
+        var writer = RecordWriter()
+        writer.append(all)
+        try raw.put(.projects, key, writer.bytes)
+    }
+
+    // MARK: How many there are, and their end
+
+    /// The first message whose report is kept: the first that has a row, or lies before that row and has its
+    /// report in its record.
+    private borrowing func oldestReport(
+        of number: ProjectNumber
+    ) throws(StorageError) -> MessageSequence? {
+        guard let from = try project(number)?.reportsFrom else { return nil }
+        let prefix = Key(number)
+        let rows = try Cursor(raw, .reports)
+        var first: MessageSequence?
+        if let entry = try rows.seek(.sequence(from, in: number)), prefix.isPrefix(of: entry.key) {
+            first = MessageSequence(entry.key.loadBigEndian(UInt64.self, at: 4))
+        }
+        let messages = try Cursor(raw, .messages)
+        var found = try messages.seek(.log(LogRow(from), in: number))
+        while let entry = found, prefix.isPrefix(of: entry.key) {
+            let row = LogRow(entry.key)
+            if let first, row.sequence >= first { break }
+            if !row.isDiscarded, try MessageRecord(entry.value).hasReport { return row.sequence }
+            found = try messages.next()
+        }
+        return first
+    }
+
+    private borrowing func removeReport(
+        of sequence: MessageSequence, in number: ProjectNumber
+    ) throws(StorageError) {
+        guard let row = try reportRow(of: sequence, in: number),
+            var project = try project(number)
+        else { return }
+        let key = Key.sequence(sequence, in: number)
+        try raw.delete(.reports, key)
+        try raw.delete(.due, .due(.report, row.accepted, number, sequence.rawValue))
+        if row.number != sequence.rawValue {
+            try raw.delete(.reportNumbers, .number(row.number, in: number))
+        }
+        try deleteAll(.missed, under: key)
+        project.reportCount -= 1
+        project.reportsFrom = MessageSequence(sequence.rawValue + 1)
+        try put(project, isNew: false)
+        try putOldestReportDue(of: number)
+    }
+
+    /// Reports of a project leave in the order of their sequences, so the oldest alone is due.
+    private borrowing func putOldestReportDue(of project: ProjectNumber) throws(StorageError) {
+        guard let oldest = try oldestReport(of: project),
+            let accepted = try reportRow(of: oldest, in: project)?.accepted
+        else { return }
+        try raw.put(.due, .due(.report, accepted, project, oldest.rawValue), [])
+    }
+
+    /// What is not kept any longer.
+    borrowing func sweepReports(
+        now: Instant, limits: MailboxLimits, rows: inout Int
+    ) throws(StorageError) {
+        let last = now.advanced(bySeconds: -Int64(limits.reportSeconds))
+        while rows > 0, let due = try nextDue(.report, through: last) {
+            // Counts of this transaction are written before a report with such counts is removed.
+            try writeMessages()
+            try removeReport(of: MessageSequence(due.number), in: due.project)
+            rows -= 1
+        }
+        guard limits.reportDaysMax > 0 else { return }
+        let lastDay = now.advanced(bySeconds: -Int64(limits.reportDaysMax) * 86_400)
+        while rows > 0, let due = try nextDue(.reportDay, through: lastDay) {
+            try deleteAll(.projects, under: .reportDay(due.time.day, in: due.project))
+            try remove(due, .reportDay)
+            rows -= 1
+        }
+    }
+}
+
+extension Instant {
+    /// - Parameter day: since 1970-01-01, UTC.
+    init(startOfDay day: UInt32) {
+        self.init(millisecondsSince1970: Int64(day) * 86_400_000)
+    }
+}

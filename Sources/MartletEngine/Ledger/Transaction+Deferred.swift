@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Messages that wait until their project has room for them (FAN-1). Nothing is due of them: the engine
+// takes the first when another has ended. Rests on Schema.
+
+public import MartletBase
+public import MartletRows
+
+extension Transaction {
+    /// FAN-1: how many messages of each project wait for room, of those that have any.
+    public borrowing func deferredCounts() throws(StorageError) -> [ProjectNumber: Int] {
+        let cursor = try Cursor(raw, .deferred)
+        var counts: [ProjectNumber: Int] = [:]
+        var found = try cursor.seek(.first)
+        while let entry = found {
+            guard entry.key.count >= 4 else {
+                throw RecordReader(entry.key, of: .deferred).damaged()
+            }
+            let project = ProjectNumber(entry.key.loadBigEndian(UInt32.self, at: 0))
+            let count = try deferredCount(in: project)
+            if count > 0 { counts[project] = Int(clamping: count) }
+            guard project.rawValue < .max else { break }
+            found = try cursor.seek(Key(ProjectNumber(project.rawValue + 1)))
+        }
+        return counts
+    }
+
+    /// In the order of their numbers, those after `number`.
+    public borrowing func deferred(
+        in project: ProjectNumber, after number: UInt64, limit: Int
+    ) throws(StorageError) -> [ScheduledMessage] {
+        guard number < .max else { return [] }
+        let prefix = Key(project)
+        let cursor = try Cursor(raw, .deferred)
+        var found = try cursor.seek(.number(number + 1, in: project))
+        var result: [ScheduledMessage] = []
+        while let entry = found, prefix.isPrefix(of: entry.key), result.count < limit {
+            guard entry.key.count == 12 else {
+                throw RecordReader(entry.key, of: .deferred).damaged()
+            }
+            var reader = RecordReader(entry.value, of: .deferred)
+            let start = Instant(millisecondsSince1970: try reader.read(Int64.self))
+            result.append(
+                ScheduledMessage(
+                    project: project, number: entry.key.loadBigEndian(UInt64.self, at: 4),
+                    due: start, bytes: Array(reader.rest())))
+            found = try cursor.next()
+        }
+        return result
+    }
+
+    /// FAN-1: keeps a message until it is removed; its number is new.
+    public borrowing func putDeferred(_ message: ScheduledMessage) throws(StorageError) {
+        var writer = RecordWriter()
+        writer.append(message.due.millisecondsSince1970)
+        writer.bytes += message.bytes
+        try raw.put(.deferred, .number(message.number, in: message.project), writer.bytes)
+        try putDeferredCount(try deferredCount(in: message.project) + 1, in: message.project)
+    }
+
+    /// - Returns: false if there is none.
+    public borrowing func removeDeferred(
+        _ number: UInt64, in project: ProjectNumber
+    ) throws(StorageError) -> Bool {
+        guard try raw.delete(.deferred, .number(number, in: project)) else { return false }
+        try putDeferredCount(try deferredCount(in: project) - 1, in: project)
+        return true
+    }
+
+    private borrowing func deferredCount(
+        in project: ProjectNumber
+    ) throws(StorageError) -> UInt64 {
+        guard let found = try raw.get(.deferred, Key(project)) else { return 0 }
+        var reader = RecordReader(found, of: .deferred)
+        return try reader.read(UInt64.self)
+    }
+
+    private borrowing func putDeferredCount(
+        _ count: UInt64, in project: ProjectNumber
+    ) throws(StorageError) {
+        var writer = RecordWriter()
+        writer.append(count)
+        try raw.put(.deferred, Key(project), writer.bytes)
+    }
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Who a message is for, and how many of them have it (MSG-10, RCP-2). Rests on Schema.
+
+public import MartletBase
+import MartletBits
+public import MartletRows
+
+extension Transaction {
+    /// Whether an instance is a recipient of a message; nil if nothing that is kept says so any more.
+    public borrowing func isRecipient(
+        _ ordinal: Ordinal, of sequence: MessageSequence, in project: ProjectNumber
+    ) throws(StorageError) -> Bool? {
+        if let isWanted = try isWanted(from: ordinal, of: sequence, in: project) {
+            return isWanted
+        }
+        if let row = try raw.get(.inbox, .inbox(ordinal, sequence, in: project)) {
+            return !InboxRow.row(sequence, row).isDiscarded
+        }
+        let key = Key.log(LogRow(sequence), in: project)
+        // Who is only told of what has expired may be less than who got it.
+        guard let found = try raw.get(.messages, key),
+            case let flags = try MessageRecord(found).flags, flags.contains(.hasBlob),
+            flags.isDisjoint(with: [.isExpired, .isDropped]),
+            let blob = try raw.get(.recipients, key)
+        else { return nil }
+        guard let isMember = RecipientSetView.contains(ordinal, in: blob) else {
+            throw RecordReader(blob, of: .recipients).damaged()
+        }
+        return isMember
+    }
+
+    /// How many of a message's recipients have it: acknowledged it, singly or with everything before
+    /// it in its lane. A look at each of them.
+    public borrowing func deliveredCount(
+        of sequence: MessageSequence, in project: ProjectNumber
+    ) throws(StorageError) -> UInt64 {
+        let key = Key.log(LogRow(sequence), in: project)
+        guard let found = try raw.get(.messages, key) else { return 0 }
+        let record = try MessageRecord(found)
+        let hasSingles = try hasAny(.acknowledged, in: project)
+        let mailboxes = try Cursor(raw, .mailboxes)
+        var position = MailboxPosition()
+        var count = UInt64(record.takerCount)
+        func visit(_ ordinal: Ordinal) throws(StorageError) {
+            let row = try position.move(to: ordinal, in: project, mailboxes)
+            if try has(sequence, record, ordinal, row, in: project, hasSingles) { count += 1 }
+        }
+        guard record.flags.contains(.hasBlob) else {
+            for owner in try record.owners() { try visit(owner) }
+            return count
+        }
+        try withRecipients(of: LogRow(sequence), in: project) { (view) throws(StorageError) in
+            for index in 0..<view.blockCount {
+                for ordinal in view.ordinals(ofBlockAt: index) { try visit(ordinal) }
+            }
+        }
+        return count
+    }
+
+    /// The members of a message's blob. LMDB aligns small values less than a view wants, so these are
+    /// copied.
+    borrowing func withRecipients(
+        of row: LogRow, in project: ProjectNumber,
+        _ body: (RecipientSetView) throws(StorageError) -> Void
+    ) throws(StorageError) {
+        guard let blob = try raw.get(.recipients, .log(row, in: project)) else {
+            throw StorageError(
+                operation: "read recipients", code: 0,
+                text: "a message has none; run 'martlet check'", isFull: false)
+        }
+        if let view = RecipientSetView(validating: blob) { return try body(view) }
+        guard let copy = RecipientSet(copying: blob) else {
+            throw RecordReader(blob, of: .recipients).damaged()
+        }
+        try body(copy.view)
+        withExtendedLifetime(copy) {}
+    }
+
+    /// Those of a message's recipients, in the order of their ordinals, whose outcome is open: it is in
+    /// their logs, and they have not taken it.
+    borrowing func waiting(
+        for sequence: MessageSequence, _ record: MessageRecord, among ordinals: [Ordinal],
+        in project: ProjectNumber
+    ) throws(StorageError) -> [Ordinal] {
+        let hasSingles = try hasAny(.acknowledged, in: project)
+        let mailboxes = try Cursor(raw, .mailboxes)
+        var position = MailboxPosition()
+        var open: [Ordinal] = []
+        for ordinal in ordinals {
+            guard let row = try position.move(to: ordinal, in: project, mailboxes),
+                try MailboxRow.state(row).logStart < sequence,
+                try !has(sequence, record, ordinal, row, in: project, hasSingles)
+            else { continue }
+            if hasSingles,
+                try raw.get(.acknowledged, .inbox(ordinal, sequence, in: project)) != nil
+            {
+                continue
+            }
+            open.append(ordinal)
+        }
+        return open
+    }
+
+    private borrowing func has(
+        _ sequence: MessageSequence, _ record: MessageRecord, _ ordinal: Ordinal,
+        _ row: UnsafeRawBufferPointer?, in project: ProjectNumber, _ hasSingles: Bool
+    ) throws(StorageError) -> Bool {
+        guard let row else { return false }
+        let marks = try MailboxRow.state(row).acknowledged
+        if marks.lowest >= sequence { return true }
+        if marks.highest >= sequence, let platform = try instance(ordinal, in: project)?.platform,
+            let variant = try record.variant(on: platform)
+        {
+            let lane = Lane(variant.priority, isCollapsible: variant.collapse != .none)
+            if marks[lane] >= sequence { return true }
+        }
+        guard hasSingles else { return false }
+        // One that has a byte is no entry any more, and was not acknowledged.
+        return try raw.get(.acknowledged, .inbox(ordinal, sequence, in: project))?.count == 0
+    }
+
+    private borrowing func hasAny(
+        _ table: Table, in project: ProjectNumber
+    ) throws(StorageError) -> Bool {
+        let cursor = try Cursor(raw, table)
+        guard let entry = try cursor.seek(Key(project)) else { return false }
+        return Key(project).isPrefix(of: entry.key)
+    }
+}
+
+extension RecipientSetView {
+    func ordinals(ofBlockAt index: Int) -> [Ordinal] {
+        let block = block(at: index)
+        var ordinals: [Ordinal] = []
+        ordinals.reserveCapacity(block.count)
+        block.view.forEachBit { ordinals.append(Ordinal(block: block.block, bit: $0)) }
+        return ordinals
+    }
+}
+
+/// Where a walk over the rows of `mailboxes` is: a step where the next is near, a search where not.
+private struct MailboxPosition {
+    private static let stepsMax = 16
+    /// The row the cursor stands on.
+    private var current: (ordinal: UInt32, value: UnsafeRawBufferPointer)?
+    private var hasBegun = false
+
+    /// The row of an ordinal, which is higher than the one before.
+    mutating func move(
+        to ordinal: Ordinal, in project: ProjectNumber, _ cursor: borrowing Cursor
+    ) throws(StorageError) -> UnsafeRawBufferPointer? {
+        var steps = 0
+        while hasBegun, let at = current, at.ordinal < ordinal.rawValue, steps < Self.stepsMax {
+            settle(try cursor.next(), in: project)
+            steps += 1
+        }
+        if !hasBegun || current.map({ $0.ordinal < ordinal.rawValue }) ?? false {
+            hasBegun = true
+            settle(try cursor.seek(.ordinal(ordinal, in: project)), in: project)
+        }
+        guard let current, current.ordinal == ordinal.rawValue else { return nil }
+        return current.value
+    }
+
+    private mutating func settle(_ entry: Cursor.Entry?, in project: ProjectNumber) {
+        guard let entry, entry.key.loadBigEndian(UInt32.self, at: 0) == project.rawValue else {
+            current = nil
+            return
+        }
+        current = (entry.key.loadBigEndian(UInt32.self, at: 4), entry.value)
+    }
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is due: the rows of one kind in the order of their times. Rests on Schema.
+
+import MartletBase
+import MartletRows
+
+/// A row of the table `due`.
+struct DueRow {
+    let time: Instant
+    let project: ProjectNumber
+    let id: [UInt8]
+
+    /// An id of four bytes or eight.
+    var number: UInt64 { id.reduce(0) { $0 << 8 | UInt64($1) } }
+}
+
+extension Transaction {
+    /// The first row of a kind, if its time is not after `last`.
+    borrowing func nextDue(
+        _ kind: DueKind, through last: Instant
+    ) throws(StorageError) -> DueRow? {
+        let prefix = Key(bytes: [kind.rawValue])
+        let cursor = try Cursor(raw, .due)
+        guard let entry = try cursor.seek(prefix), prefix.isPrefix(of: entry.key) else {
+            return nil
+        }
+        guard entry.key.count >= 13 else { throw RecordReader(entry.key, of: .due).damaged() }
+        let time = entry.key.loadBigEndian(UInt64.self, at: 1)
+        guard time <= UInt64(clamping: last.millisecondsSince1970) else { return nil }
+        return DueRow(
+            time: Instant(millisecondsSince1970: Int64(bitPattern: time)),
+            project: ProjectNumber(entry.key.loadBigEndian(UInt32.self, at: 9)),
+            id: Array(entry.key.dropFirst(13)))
+    }
+
+    borrowing func remove(_ row: DueRow, _ kind: DueKind) throws(StorageError) {
+        try raw.delete(.due, .due(kind, row.time, row.project, row.id))
+    }
+}

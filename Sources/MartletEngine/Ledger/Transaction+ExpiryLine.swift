@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A project's expiry line (`ExpiryLineRow`): a message joins it when it is stored, and the sweep goes along it.
+// A message that leaves earlier is not noted: the sweep finds it gone. Rests on Schema.
+
+import MartletBase
+import MartletRows
+
+extension Transaction {
+    /// - Returns: whether the message joins the line; otherwise it needs a row of its own in `due`.
+    borrowing func joinLine(
+        _ sequence: MessageSequence, expires: Instant, in project: ProjectNumber
+    ) throws(StorageError) -> Bool {
+        var line = try expiryLine(of: project)
+        guard expires >= line.last else { return false }
+        line.last = expires
+        if line.due == ExpiryLineRow.never {
+            line.first = sequence
+            try setDue(expires, &line, in: project)
+        }
+        try put(line, in: project)
+        return true
+    }
+
+    /// Goes along the lines that are due.
+    /// - Parameter expire: sees to a message that has expired; returns whether that is done.
+    borrowing func sweepLines(
+        now: Instant, rows: inout Int,
+        expire: (LogRow, ProjectNumber, inout Int) throws(StorageError) -> Bool
+    ) throws(StorageError) {
+        while rows > 0, let due = try nextDue(.expiryLine, through: now) {
+            let project = due.project
+            var line = try expiryLine(of: project)
+            var isDone = false
+            while rows > 0, !isDone {
+                switch try nextInLine(from: line.first, in: project, rows: &rows) {
+                case .message(let sequence, let expires):
+                    line.first = sequence
+                    if expires > now {
+                        try setDue(expires, &line, in: project)
+                        isDone = true
+                    } else if try expire(LogRow(sequence), project, &rows) {
+                        line.first = MessageSequence(sequence.rawValue + 1)
+                    } else {
+                        // The rest is for the next step.
+                        rows = 0
+                    }
+                case .paused(let next): line.first = next
+                case .none:
+                    // A message with a shorter life can begin the line again.
+                    try setDue(ExpiryLineRow.never, &line, in: project)
+                    line = ExpiryLineRow()
+                    isDone = true
+                }
+            }
+            try put(line, in: project)
+        }
+    }
+
+    private enum LineScan {
+        case message(MessageSequence, expires: Instant)
+        case paused(MessageSequence)
+        case none
+    }
+
+    /// The first message of a line from `start` on.
+    private borrowing func nextInLine(
+        from start: MessageSequence, in project: ProjectNumber, rows: inout Int
+    ) throws(StorageError) -> LineScan {
+        let prefix = Key(project)
+        let cursor = try Cursor(raw, .messages)
+        var found = try cursor.seek(.sequence(start, in: project))
+        while let entry = found, prefix.isPrefix(of: entry.key) {
+            let row = LogRow(entry.key)
+            guard rows > 0 else { return .paused(row.sequence) }
+            rows -= 1
+            let record = try MessageRecord(entry.value)
+            if !row.isDiscarded, record.isInLine, !record.flags.contains(.isExpired) {
+                return .message(row.sequence, expires: try record.expires())
+            }
+            found = try cursor.next()
+        }
+        return .none
+    }
+
+    // MARK: Rows
+
+    borrowing func expiryLine(of project: ProjectNumber) throws(StorageError) -> ExpiryLineRow {
+        if let line = tally?.lines[project] { return line }
+        guard let found = try raw.get(.projects, .expiryLine(of: project)) else {
+            return ExpiryLineRow()
+        }
+        return try ExpiryLineRow(found)
+    }
+
+    private borrowing func put(
+        _ line: ExpiryLineRow, in project: ProjectNumber
+    ) throws(StorageError) {
+        guard let tally else { return try write(line, in: project) }
+        tally.lines[project] = line
+    }
+
+    /// Lines that changed in the transaction.
+    borrowing func writeLines() throws(StorageError) {
+        guard let tally else { return }
+        for project in tally.lines.keys.sorted() { try write(tally.lines[project]!, in: project) }
+        tally.lines.removeAll()
+    }
+
+    private borrowing func write(
+        _ line: ExpiryLineRow, in project: ProjectNumber
+    ) throws(StorageError) {
+        try raw.put(.projects, .expiryLine(of: project), line.bytes)
+    }
+
+    private borrowing func setDue(
+        _ due: Instant, _ line: inout ExpiryLineRow, in project: ProjectNumber
+    ) throws(StorageError) {
+        if line.due != ExpiryLineRow.never {
+            try raw.delete(.due, .due(.expiryLine, line.due, project))
+        }
+        if due != ExpiryLineRow.never { try raw.put(.due, .due(.expiryLine, due, project), []) }
+        line.due = due
+    }
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Groups by key and by name, and the reverse index from an instance to its groups. Rests on Schema.
+
+public import MartletBase
+public import MartletRows
+
+extension Transaction {
+    public borrowing func group(
+        _ key: GroupKey, in project: ProjectNumber
+    ) throws(StorageError) -> Group? {
+        guard let found = try raw.get(.groups, .group(key, in: project)) else { return nil }
+        var reader = RecordReader(found, of: .groups)
+        let text = try reader.text()
+        let name: GroupName
+        do { name = try GroupName(validating: text) } catch { throw reader.damaged() }
+        let rest = reader.rest()
+        guard rest.count % 4 == 0 else { throw reader.damaged() }
+        let members = stride(from: 0, to: rest.count, by: 4).map {
+            Ordinal(rest.loadLittleEndian(UInt32.self, at: $0))
+        }
+        return Group(key: key, name: name, members: members)
+    }
+
+    public borrowing func group(
+        named name: GroupName, in project: ProjectNumber
+    ) throws(StorageError) -> Group? {
+        guard let found = try raw.get(.groupNames, .groupName(name.text, in: project)) else {
+            return nil
+        }
+        return try group(named: found, in: project)
+    }
+
+    /// In the order of their names, those after `name`.
+    public borrowing func groups(
+        in project: ProjectNumber, after name: String, limit: Int
+    ) throws(StorageError) -> [Group] {
+        let prefix = Key(project)
+        // The zero stands right behind the name; alone it stands before all of them.
+        var start = prefix
+        start.append(name: name.utf8.prefix(Limits.groupNameBytesMax))
+        start.append(byte: 0)
+        let cursor = try Cursor(raw, .groupNames)
+        var found = try cursor.seek(start)
+        var result: [Group] = []
+        while let entry = found, prefix.isPrefix(of: entry.key), result.count < limit {
+            if let group = try group(named: entry.value, in: project) { result.append(group) }
+            found = try cursor.next()
+        }
+        return result
+    }
+
+    private borrowing func group(
+        named key: UnsafeRawBufferPointer, in project: ProjectNumber
+    ) throws(StorageError) -> Group? {
+        var reader = RecordReader(key, of: .groupNames)
+        let bytes = try reader.bytes(Limits.groupKeyBytes)
+        return try group(GroupKey(bytes: Array(bytes)), in: project)
+    }
+
+    /// The groups that an instance is a member of.
+    public borrowing func groupKeys(
+        of ordinal: Ordinal, in project: ProjectNumber
+    ) throws(StorageError) -> [GroupKey] {
+        let prefix = Key.ordinal(ordinal, in: project)
+        let bytes = try keys(.instanceGroups, under: prefix).map {
+            Array($0.bytes.dropFirst(prefix.count))
+        }
+        guard bytes.allSatisfy({ $0.count == Limits.groupKeyBytes }) else {
+            throw StorageError(
+                operation: "read instanceGroups", code: 0,
+                text: "a key has another size; run 'martlet check'", isFull: false)
+        }
+        return bytes.map { GroupKey(bytes: $0) }
+    }
+
+    /// GRP-1: a new group, or the same with other members.
+    public borrowing func put(
+        _ group: Group, in project: ProjectNumber
+    ) throws(StorageError) {
+        let before = try self.group(group.key, in: project)
+        if before == nil {
+            try raw.put(.groupNames, .groupName(group.name.text, in: project), group.key.bytes)
+        }
+        for ordinal in before?.members ?? [] where !group.members.contains(ordinal) {
+            try raw.delete(.instanceGroups, .membership(ordinal, group.key, in: project))
+        }
+        for ordinal in group.members where before?.members.contains(ordinal) != true {
+            try raw.put(.instanceGroups, .membership(ordinal, group.key, in: project), [])
+        }
+        var writer = RecordWriter()
+        writer.append(text: group.name.text)
+        for ordinal in group.members { writer.append(ordinal.rawValue) }
+        try raw.put(.groups, .group(group.key, in: project), writer.bytes)
+    }
+
+    public borrowing func removeGroup(
+        _ key: GroupKey, in project: ProjectNumber
+    ) throws(StorageError) {
+        guard let group = try group(key, in: project) else { return }
+        for ordinal in group.members {
+            try raw.delete(.instanceGroups, .membership(ordinal, key, in: project))
+        }
+        try raw.delete(.groupNames, .groupName(group.name.text, in: project))
+        try raw.delete(.groups, .group(key, in: project))
+    }
+}

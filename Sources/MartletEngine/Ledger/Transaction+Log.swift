@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reading an instance's log: the inbox's rows and the blobs it is in, merged in the order of their
+// sequences. An entry is read from the fixed part of the message's record; no body is touched.
+// Rests on Schema.
+
+public import MartletBase
+import MartletBits
+public import MartletRows
+
+/// An entry of a log, and where it lies.
+struct LoggedRow {
+    let row: LogRow
+    /// In the inbox.
+    let isDirect: Bool
+    let entry: LogEntry
+}
+
+extension Transaction {
+    /// Who has an ordinal. Reading a mailbox asks that each time: the rest of the record is not looked at.
+    public borrowing func holder(
+        of ordinal: Ordinal, in project: ProjectNumber
+    ) throws(StorageError) -> Holder? {
+        guard let found = try raw.get(.instances, .ordinal(ordinal, in: project)) else {
+            return nil
+        }
+        guard found.count >= Limits.tokenRandomBytes + 8 else {
+            throw RecordReader(found, of: .instances).damaged()
+        }
+        return Holder(digestStart: found.loadBigEndian(UInt64.self, at: Limits.tokenRandomBytes))
+    }
+
+    /// The last message of a project in this snapshot.
+    public borrowing func lastSequence(
+        of project: ProjectNumber
+    ) throws(StorageError) -> MessageSequence {
+        guard let found = try raw.get(.projects, Key(project)) else { return .none }
+        guard found.count >= 16 else { throw RecordReader(found, of: .projects).damaged() }
+        return MessageSequence(found.loadLittleEndian(UInt64.self, at: 8))
+    }
+
+    /// The entries of an instance's log after `sequence`, in order. Looks at no more than `rowsMax`
+    /// messages, whoever they are for.
+    public borrowing func forEachLogged(
+        for owner: MailboxOwner, after sequence: MessageSequence, rowsMax: Int,
+        _ body: (LogEntry) -> Void
+    ) throws(StorageError) -> LogScan {
+        try forEachLoggedRow(for: owner, after: sequence, rowsMax: rowsMax) { body($0.entry) }
+    }
+
+    borrowing func forEachLoggedRow(
+        for owner: MailboxOwner, after sequence: MessageSequence, rowsMax: Int,
+        _ body: (LoggedRow) -> Void
+    ) throws(StorageError) -> LogScan {
+        let (ordinal, project) = (owner.ordinal, owner.project)
+        let state = try mailboxState(of: ordinal, in: project)
+        let first = MessageSequence(max(sequence, state.discardedThrough).rawValue + 1)
+        let inboxPrefix = Key.ordinal(ordinal, in: project)
+        let projectPrefix = Key(project)
+        let marks = state.acknowledged
+        let inbox = try Cursor(raw, .inbox)
+        let recipients = try Cursor(raw, .recipients)
+        var direct = try inbox.seek(.inbox(ordinal, first, in: project))
+        var fanout = try recipients.seek(.sequence(first, in: project))
+        let singles = try hasSingleAcknowledgements(ordinal, in: project)
+        var rows = 0
+        var through = sequence
+        while true {
+            if let entry = direct, !inboxPrefix.isPrefix(of: entry.key) { direct = nil }
+            if let entry = fanout, !projectPrefix.isPrefix(of: entry.key) { fanout = nil }
+            // The next message is the lower of the two indexes' next.
+            let directSequence = direct.map { $0.key.loadBigEndian(UInt64.self, at: 8) } ?? .max
+            let fanoutSequence = fanout.map { $0.key.loadBigEndian(UInt64.self, at: 4) } ?? .max
+            let next = MessageSequence(min(directSequence, fanoutSequence))
+            guard next.rawValue != .max else { return .end(rowCount: rows) }
+            // Two rows of one sequence are not parted: reading goes on behind it.
+            if next > through {
+                guard rows < rowsMax else { return .paused(through: through) }
+                rows += 1
+                through = next
+            }
+            let row: LogRow
+            let isDirect = directSequence <= fanoutSequence
+            if isDirect {
+                row = InboxRow.row(next, direct!.value)
+                direct = try inbox.next()
+            } else {
+                guard let isMember = RecipientSetView.contains(ordinal, in: fanout!.value) else {
+                    throw RecordReader(fanout!.value, of: .recipients).damaged()
+                }
+                row = LogRow(next, isDiscarded: fanout!.key.count == 13)
+                fanout = try recipients.next()
+                guard isMember else { continue }
+            }
+            // There may be many that are no entries any more: these cost no look at their messages.
+            var isSingle = false
+            if singles, let single = try raw.get(.acknowledged, .inbox(ordinal, next, in: project))
+            {
+                if single.count == 1 { continue }
+                isSingle = true
+            }
+            guard let found = try raw.get(.messages, .log(row, in: project)) else { continue }
+            guard var entry = try logEntry(row, found, for: owner) else { continue }
+            entry.isAcknowledged = isSingle || next <= marks[entry.lane]
+            body(LoggedRow(row: row, isDirect: isDirect, entry: entry))
+        }
+    }
+
+    private borrowing func logEntry(
+        _ row: LogRow, _ bytes: UnsafeRawBufferPointer, for owner: MailboxOwner
+    ) throws(StorageError) -> LogEntry? {
+        let record = try MessageRecord(bytes)
+        guard let variant = try record.variant(on: owner.platform) else { return nil }
+        let content: LogEntry.Content
+        switch variant.collapse {
+        case _ where row.isDiscarded: content = .discarded
+        case .none: content = .message(collapse: nil)
+        case .app: content = .message(collapse: owner.appKey)
+        case .key(let digest): content = .message(collapse: digest)
+        }
+        return LogEntry(
+            sequence: row.sequence, accepted: record.accepted, expires: variant.expires,
+            priority: variant.priority, content: content)
+    }
+
+    borrowing func hasSingleAcknowledgements(
+        _ ordinal: Ordinal, in project: ProjectNumber
+    ) throws(StorageError) -> Bool {
+        let prefix = Key.ordinal(ordinal, in: project)
+        let cursor = try Cursor(raw, .acknowledged)
+        guard let entry = try cursor.seek(prefix) else { return false }
+        return prefix.isPrefix(of: entry.key)
+    }
+
+    /// One message as a platform's instances get it; false if it is not there any more.
+    public borrowing func withMessage(
+        _ sequence: MessageSequence, on platform: Platform, in project: ProjectNumber,
+        _ body: (borrowing PendingMessage) -> Void
+    ) throws(StorageError) -> Bool {
+        guard let found = try raw.get(.messages, .log(LogRow(sequence), in: project)) else {
+            return false
+        }
+        let record = try MessageRecord(found)
+        guard !record.flags.contains(.isDropped), let variant = try record.variant(on: platform)
+        else { return false }
+        body(try record.pending(sequence, variant))
+        return true
+    }
+}
+
+extension MessageRecord {
+    /// The message as the platforms of a variant get it.
+    func pending(
+        _ sequence: MessageSequence, _ variant: Variant
+    ) throws(StorageError) -> PendingMessage {
+        let rest = try rest(sequence)
+        let header = MessageHeader(
+            sequence: sequence, number: rest.number, accepted: accepted,
+            expires: variant.expires, kind: rest.kind, priority: variant.priority,
+            isCollapsible: variant.collapse != .none,
+            wantsReceipts: flags.contains(.wantsReceipts), from: rest.from)
+        let end = variant.bodyOffset + variant.bodyBytes
+        return PendingMessage(
+            header: header,
+            body: UnsafeRawBufferPointer(rebasing: rest.bodies[variant.bodyOffset..<end]))
+    }
+}

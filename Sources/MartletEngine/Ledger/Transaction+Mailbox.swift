@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How far an instance is, and what changes that: acknowledgements, coming and leaving. Its inbox rows
+// go when every lane is past them, and with the last one the message. Rests on Schema.
+
+public import MartletBase
+import MartletBits
+public import MartletRows
+
+extension Transaction {
+    /// How far a registered instance is.
+    public borrowing func mailboxState(
+        of ordinal: Ordinal, in project: ProjectNumber
+    ) throws(StorageError) -> MailboxState {
+        let key = Key.ordinal(ordinal, in: project)
+        guard let found = try raw.get(.mailboxes, key) else { return MailboxRow.nowhere }
+        var state = try MailboxRow.state(found)
+        if let connection = try connection(key) {
+            state.awayFrom = max(state.awayFrom, connection.start.position)
+            state.awayThrough = connection.start.position
+            state.hasLostConnection = try connection.run != run().number
+        }
+        return state
+    }
+
+    /// What one instance acknowledges keeps its order, whatever is left for later.
+    public borrowing func acknowledge(
+        _ all: [[Acknowledgement]], now: Instant, limits: MailboxLimits,
+        _ budget: inout AcknowledgingBudget
+    ) throws(StorageError) -> [[Acknowledgement]] {
+        var waiting = all.indices.flatMap { from in all[from].map { (from: from, one: $0) } }
+        var later = [[Acknowledgement]](repeating: [], count: all.count)
+        for index in waiting.indices where budget.takesSingles(of: waiting[index].one) {
+            let singles = waiting[index].one.takeSingles()
+            _ = try acknowledge(singles, isWhole: true, now: now, limits: limits, &budget)
+        }
+        while !waiting.isEmpty {
+            budget.beginStep()
+            var next: [(from: Int, one: Acknowledgement)] = []
+            for (from, one) in waiting {
+                let isWhole = budget.isWhole(one)
+                guard isWhole || budget.hasRoom(one.project) else {
+                    later[from].append(one)
+                    continue
+                }
+                let rest = try acknowledge(
+                    one, isWhole: isWhole, now: now, limits: limits, &budget)
+                if let rest { next.append((from, rest)) }
+            }
+            try countPasses(now: now, &budget)
+            waiting = next
+        }
+        return later
+    }
+
+    /// - Parameter isWhole: in one step.
+    /// - Returns: what is left for another step.
+    private borrowing func acknowledge(
+        _ acknowledgement: Acknowledgement, isWhole: Bool, now: Instant, limits: MailboxLimits,
+        _ budget: inout AcknowledgingBudget
+    ) throws(StorageError) -> Acknowledgement? {
+        let (ordinal, project) = (acknowledgement.ordinal, acknowledgement.project)
+        let key = Key.ordinal(ordinal, in: project)
+        // The instance may have left between its acknowledgement and this transaction.
+        guard let instance = try raw.get(.instances, key) else { return nil }
+        if let holder = acknowledgement.holder, try !isHeld(instance, by: holder) { return nil }
+        let taker = try Taker(instance, ordinal, in: project)
+        var acknowledgement = acknowledgement
+        if acknowledgement.departure != nil || acknowledgement.arrival != nil {
+            try endLostConnection(of: ordinal, in: project, now: now)
+        }
+        // What a device that comes back says it has taken was not acknowledged while it was away.
+        if let arrival = acknowledgement.arrival, try connection(key) == nil {
+            try endAbsence(of: ordinal, in: project, through: arrival, now: now, limits: limits)
+            var state = try mailboxState(of: ordinal, in: project)
+            state.awayFrom = max(state.awayFrom, arrival)
+            try raw.put(.mailboxes, key, MailboxRow.bytes(state))
+        }
+        // Mostly its marks move and nothing else: what its connection was matters for the rest alone.
+        let isPlain =
+            acknowledgement.departure == nil && acknowledgement.skipped == nil
+            && acknowledgement.single.isEmpty
+        // Before its marks move past it, with this acknowledgement or with a later one.
+        if let skipped = acknowledgement.skipped {
+            acknowledgement.skipped = nil
+            budget.charge(1, project)
+            try settle(ordinal, in: project, skipped, limits: limits)
+        }
+        let row = try raw.get(.mailboxes, key)
+        let isFirst = row == nil
+        var through = acknowledgement.through
+        var single = acknowledgement.single
+        if !isWhole, let row {
+            guard let end = try admit(through, by: taker, MailboxRow.state(row), &budget) else {
+                budget.chargePostponed(project)
+                return acknowledgement
+            }
+            through = through.limited(to: end)
+            single = Array(single.prefix(budget.bounds.singlesPerStep))
+        }
+        budget.charge(1 + single.count, project)
+        var notice = try notice(among: single, of: ordinal, in: project)
+        if notice != nil {
+            // What was discarded since is another notice, which may be among them too.
+            _ = try settle(ordinal, in: project, now: now, limits: limits)
+            notice = try self.notice(among: single, of: ordinal, in: project)
+        }
+        let before: MailboxState
+        if isPlain {
+            before =
+                try row.map { (row) throws(StorageError) in try MailboxRow.state(row) }
+                ?? MailboxRow.nowhere
+        } else {
+            before = try mailboxState(of: ordinal, in: project)
+        }
+        var state = before
+        state.acknowledged.formMaximum(through)
+        if let notice, notice >= state.discardedThrough { state.discardedCount = 0 }
+        if let departure = acknowledgement.departure {
+            state.throttleFull = max(state.throttleFull, departure.throttleFull)
+            state.seen = max(state.seen, departure.seen)
+        }
+        let lowest = state.acknowledged.lowest
+        let hasInbox =
+            try firstRow(.inbox, of: ordinal, in: project).map {
+                $0 <= state.acknowledged.highest
+            } ?? false
+        let hasSingles = try firstRow(.acknowledged, of: ordinal, in: project) != nil
+        // The first marks of a new instance pass messages of the ordinal's holder before.
+        if !isFirst {
+            try countPassed(
+                by: taker, from: before, to: state.acknowledged, now: now, inbox: hasInbox,
+                singles: hasSingles)
+        }
+        if state != before || isFirst {
+            try raw.put(.mailboxes, key, MailboxRow.bytes(state))
+        }
+        if acknowledgement.departure != nil {
+            try setSeen(state.seen, before: before.seen, ordinal, in: project)
+        }
+        if hasInbox, lowest > before.acknowledged.lowest {
+            let rowCount = try removeInbox(
+                of: ordinal, in: project, through: lowest, isTaken: true)
+            budget.charge(rowCount * AcknowledgingBudget.costPerInboxRow, project)
+        }
+        if hasSingles, state.logStart > before.logStart {
+            for key in try keys(.acknowledged, under: .ordinal(ordinal, in: project)) {
+                let sequence = key.bytes.withUnsafeBytes { $0.loadBigEndian(UInt64.self, at: 8) }
+                guard sequence <= state.logStart.rawValue else { break }
+                try raw.delete(.acknowledged, key)
+            }
+        }
+        for sequence in single where sequence > state.logStart.rawValue {
+            let key = Key.inbox(ordinal, MessageSequence(sequence), in: project)
+            guard try raw.get(.acknowledged, key) == nil,
+                try isLogged(MessageSequence(sequence), for: ordinal, in: project)
+            else { continue }
+            try countSingle(
+                MessageSequence(sequence), by: taker, state, now: now, limits: limits)
+            try raw.put(.acknowledged, key, [])
+        }
+        if let departure = acknowledgement.departure {
+            let connection = try connection(key)?.start
+            if connection.map({ $0.number <= departure.connectionNumber }) ?? true {
+                try leave(ordinal, in: project, position: departure.position)
+            }
+        }
+        let isDone =
+            through == acknowledgement.through && single.count == acknowledgement.single.count
+        return isDone ? nil : acknowledgement.rest(behind: single.count)
+    }
+
+    /// The sequence of an instance's first row in `inbox` or in `acknowledged`.
+    private borrowing func firstRow(
+        _ table: Table, of ordinal: Ordinal, in project: ProjectNumber
+    ) throws(StorageError) -> MessageSequence? {
+        let prefix = Key.ordinal(ordinal, in: project)
+        guard let entry = try seek(table, prefix), prefix.isPrefix(of: entry.key) else {
+            return nil
+        }
+        return MessageSequence(entry.key.loadBigEndian(UInt64.self, at: 8))
+    }
+
+    /// Up to where an instance's marks may move in this step; nil: not at all.
+    private borrowing func admit(
+        _ marks: LaneMarks, by taker: Taker, _ state: MailboxState,
+        _ budget: inout AcknowledgingBudget
+    ) throws(StorageError) -> MessageSequence? {
+        let everything = MessageSequence(.max)
+        guard let (start, end) = state.passed(by: marks) else { return everything }
+        var (first, last) = (MessageSequence(start.rawValue + 1), end)
+        if end.rawValue - start.rawValue > budget.bounds.messagesPerPiece {
+            last = try inboxEnd(
+                of: taker, behind: start, through: end,
+                rowsMax: budget.bounds.inboxRowsPerStep)
+            let recipients = try Cursor(raw, .recipients)
+            let fanout = try recipients.seek(.sequence(first, in: taker.project))
+            let isOwn = fanout.map { Key(taker.project).isPrefix(of: $0.key) } ?? false
+            first = isOwn ? LogRow(fanout!.key).sequence : everything
+        }
+        if first <= last {
+            guard let admitted = budget.admit(from: first, through: last, in: taker.project) else {
+                return nil
+            }
+            last = admitted
+        }
+        return last < end ? last : everything
+    }
+
+    /// Up to where a step may take the rows of an inbox.
+    private borrowing func inboxEnd(
+        of taker: Taker, behind start: MessageSequence, through end: MessageSequence,
+        rowsMax: Int
+    ) throws(StorageError) -> MessageSequence {
+        let prefix = Key.ordinal(taker.ordinal, in: taker.project)
+        let inbox = try Cursor(raw, .inbox)
+        var found = try inbox.seek(
+            .inbox(taker.ordinal, MessageSequence(start.rawValue + 1), in: taker.project))
+        var count = 0
+        while let entry = found, prefix.isPrefix(of: entry.key) {
+            let sequence = MessageSequence(entry.key.loadBigEndian(UInt64.self, at: 8))
+            guard sequence <= end else { break }
+            count += 1
+            if count == rowsMax { return sequence }
+            found = try inbox.next()
+        }
+        return end
+    }
+
+    /// The last of some stream IDs that stands for what was discarded.
+    private borrowing func notice(
+        among single: [UInt64], of ordinal: Ordinal, in project: ProjectNumber
+    ) throws(StorageError) -> MessageSequence? {
+        guard !single.isEmpty else { return nil }
+        let state = try mailboxState(of: ordinal, in: project)
+        var last: MessageSequence?
+        for raw in single where raw > last?.rawValue ?? 0 {
+            let sequence = MessageSequence(raw)
+            var isNotice = sequence == state.discardedThrough && state.discardedCount > 0
+            if !isNotice, sequence >= state.logStart {
+                isNotice = try isDiscarded(sequence, for: ordinal, in: project)
+            }
+            if isNotice { last = sequence }
+        }
+        return last
+    }
+
+    /// Whether a message was discarded because the instance was inactive (STO-2).
+    private borrowing func isDiscarded(
+        _ sequence: MessageSequence, for ordinal: Ordinal, in project: ProjectNumber
+    ) throws(StorageError) -> Bool {
+        if let row = try raw.get(.inbox, .inbox(ordinal, sequence, in: project)) {
+            return InboxRow.row(sequence, row).isDiscarded
+        }
+        let key = Key.log(LogRow(sequence, isDiscarded: true), in: project)
+        guard let blob = try raw.get(.recipients, key) else { return false }
+        return RecipientSetView.contains(ordinal, in: blob) ?? false
+    }
+
+    /// Whether an instance's log has a message, or a notice, behind its start. Devices name whatever
+    /// numbers they like.
+    private borrowing func isLogged(
+        _ sequence: MessageSequence, for ordinal: Ordinal, in project: ProjectNumber
+    ) throws(StorageError) -> Bool {
+        if try raw.get(.inbox, .inbox(ordinal, sequence, in: project)) != nil { return true }
+        for row in [LogRow(sequence), LogRow(sequence, isDiscarded: true)] {
+            if let blob = try raw.get(.recipients, .log(row, in: project)),
+                RecipientSetView.contains(ordinal, in: blob) ?? false
+            {
+                return true
+            }
+        }
+        return false
+    }
+
+    // MARK: Coming and leaving
+
+    /// The instance is connected at `now`: not away (STO-1), and inactive no more (STO-2). A connection
+    /// that is told again, or takes over from another, began when that did.
+    public borrowing func connected(
+        _ ordinal: Ordinal, in project: ProjectNumber, _ connection: ConnectionStart, now: Instant,
+        limits: MailboxLimits
+    ) throws(StorageError) {
+        let key = Key.ordinal(ordinal, in: project)
+        guard try raw.get(.instances, key) != nil else { return }
+        try endLostConnection(of: ordinal, in: project, now: now)
+        let known = try self.connection(key)?.start
+        if known == nil {
+            try endAbsence(
+                of: ordinal, in: project, through: connection.position, now: now, limits: limits)
+        }
+        var state = try mailboxState(of: ordinal, in: project)
+        if let held = connection.held, known?.number == connection.number,
+            let instance = try instance(ordinal, in: project),
+            let owner = try owner(instance, in: project)
+        {
+            try discard(by: held, owner, instance, &state, now: now, limits: limits)
+        }
+        if known.map({ $0.number < connection.number }) ?? true {
+            let start = ConnectionStart(
+                number: connection.number, position: (known ?? connection).position)
+            try put(ConnectionRow(start: start, run: try run().number), key)
+        }
+        let before = state.seen
+        state.seen = max(before, now)
+        try raw.put(.mailboxes, key, MailboxRow.bytes(state))
+        try setSeen(state.seen, before: before, ordinal, in: project)
+    }
+
+    /// The instance has no connection any more: STO-1 counts from here on.
+    borrowing func leave(
+        _ ordinal: Ordinal, in project: ProjectNumber, position: MessageSequence
+    ) throws(StorageError) {
+        let key = Key.ordinal(ordinal, in: project)
+        var state = try mailboxState(of: ordinal, in: project)
+        state.awayFrom = max(state.awayFrom, position)
+        try raw.put(.mailboxes, key, MailboxRow.bytes(state))
+        try raw.delete(.connections, key)
+    }
+
+    private borrowing func isHeld(
+        _ instance: UnsafeRawBufferPointer, by holder: Holder
+    ) throws(StorageError) -> Bool {
+        guard instance.count >= Limits.tokenRandomBytes + 32 else {
+            throw RecordReader(instance, of: .instances).damaged()
+        }
+        let start = instance.loadBigEndian(UInt64.self, at: Limits.tokenRandomBytes)
+        return Holder(digestStart: start) == holder
+    }
+
+    /// The instance is there at `now`.
+    borrowing func see(
+        _ ordinal: Ordinal, in project: ProjectNumber, at now: Instant
+    ) throws(StorageError) {
+        var state = try mailboxState(of: ordinal, in: project)
+        let before = state.seen
+        state.seen = max(before, now)
+        try raw.put(.mailboxes, .ordinal(ordinal, in: project), MailboxRow.bytes(state))
+        try setSeen(state.seen, before: before, ordinal, in: project)
+    }
+
+    /// The instance is there, so it is not inactive.
+    borrowing func setSeen(
+        _ seen: Instant, before: Instant, _ ordinal: Ordinal, in project: ProjectNumber
+    ) throws(StorageError) {
+        let id = UInt64(ordinal.rawValue)
+        if try !raw.delete(.due, .due(.seen, before, project, id)) {
+            _ = try remove([ordinal.rawValue], from: .inactive, in: project)
+        }
+        try raw.put(.due, .due(.seen, seen, project, id), [])
+    }
+
+    /// Deletes the inbox rows up to a sequence.
+    /// - Returns: how many there were.
+    @discardableResult
+    borrowing func removeInbox(
+        of ordinal: Ordinal, in project: ProjectNumber, through: MessageSequence, isTaken: Bool
+    ) throws(StorageError) -> Int {
+        let rows = try inboxRows(of: ordinal, in: project, through: through)
+        for row in rows { try removeInboxRow(ordinal, row, in: project, isTaken: isTaken) }
+        return rows.count
+    }
+
+    private borrowing func inboxRows(
+        of ordinal: Ordinal, in project: ProjectNumber, through: MessageSequence
+    ) throws(StorageError) -> [LogRow] {
+        let prefix = Key.ordinal(ordinal, in: project)
+        let cursor = try Cursor(raw, .inbox)
+        var found = try cursor.seek(prefix)
+        var rows: [LogRow] = []
+        while let entry = found, prefix.isPrefix(of: entry.key) {
+            let sequence = MessageSequence(entry.key.loadBigEndian(UInt64.self, at: 8))
+            guard sequence <= through else { break }
+            rows.append(InboxRow.row(sequence, entry.value))
+            found = try cursor.next()
+        }
+        return rows
+    }
+
+    /// Nothing of an instance's mailbox is left: its number may be another's soon.
+    borrowing func removeMailbox(
+        of ordinal: Ordinal, in project: ProjectNumber
+    ) throws(StorageError) {
+        let key = Key.ordinal(ordinal, in: project)
+        let seen = try mailboxState(of: ordinal, in: project).seen
+        try removeSettlement(of: ordinal, in: project)
+        try raw.delete(.due, .due(.seen, seen, project, UInt64(ordinal.rawValue)))
+        _ = try remove([ordinal.rawValue], from: .inactive, in: project)
+        try removeInbox(of: ordinal, in: project, through: MessageSequence(.max), isTaken: false)
+        try raw.delete(.mailboxes, key)
+        try raw.delete(.connections, key)
+        try deleteAll(.acknowledged, under: key)
+    }
+}

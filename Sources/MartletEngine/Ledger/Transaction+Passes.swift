@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// REP-1: what an instance's marks pass was delivered, unless its time was over, for what was passed over
+// is no entry any more. Messages that are in its inbox are counted as the marks move, before their rows
+// go; fanouts when all acknowledgements of a command are known. Rests on PassTable.
+
+import MartletBase
+import MartletBits
+import MartletRows
+
+extension Transaction {
+    /// An instance's marks move.
+    /// - Parameter inbox: whether it has rows in its inbox up to there.
+    borrowing func countPassed(
+        by taker: Taker, from before: MailboxState, to marks: LaneMarks, now: Instant,
+        inbox: Bool, singles hasSingles: Bool
+    ) throws(StorageError) {
+        guard let tally, let (start, end) = before.passed(by: marks) else { return }
+        let pass = Pass(
+            taker: taker,
+            marks: PassedMarks(
+                before: before.acknowledged, after: marks, start: start, end: end,
+                singles: hasSingles ? try singles(of: taker, behind: start, through: end) : []))
+        if inbox { try countInbox(pass, now: now) }
+        tally.passes[taker.project, default: []].append(pass)
+    }
+
+    /// What of a log is acknowledged singly.
+    private borrowing func singles(
+        of taker: Taker, behind start: MessageSequence, through end: MessageSequence
+    ) throws(StorageError) -> Set<MessageSequence> {
+        let prefix = Key.ordinal(taker.ordinal, in: taker.project)
+        let cursor = try Cursor(raw, .acknowledged)
+        var found = try cursor.seek(
+            .inbox(taker.ordinal, MessageSequence(start.rawValue + 1), in: taker.project))
+        var singles: Set<MessageSequence> = []
+        while let entry = found, prefix.isPrefix(of: entry.key) {
+            let sequence = MessageSequence(entry.key.loadBigEndian(UInt64.self, at: 8))
+            guard sequence <= end else { break }
+            singles.insert(sequence)
+            found = try cursor.next()
+        }
+        return singles
+    }
+
+    private borrowing func countInbox(_ pass: Pass, now: Instant) throws(StorageError) {
+        let (taker, project) = (pass.taker, pass.taker.project)
+        let inbox = try Cursor(raw, .inbox)
+        let prefix = Key.ordinal(taker.ordinal, in: project)
+        var found = try inbox.seek(
+            .inbox(taker.ordinal, MessageSequence(pass.marks.start.rawValue + 1), in: project))
+        while let entry = found, prefix.isPrefix(of: entry.key) {
+            let sequence = MessageSequence(entry.key.loadBigEndian(UInt64.self, at: 8))
+            guard sequence <= pass.marks.end else { break }
+            let row = InboxRow.row(sequence, entry.value)
+            let isReplaced = entry.value.count == 9
+            found = try inbox.next()
+            guard !row.isDiscarded,
+                let bytes = try raw.get(.messages, .log(row, in: project))
+            else { continue }
+            let record = try MessageRecord(bytes)
+            guard let variant = try record.variant(on: taker.platform),
+                pass.marks.takes(sequence, variant)
+            else { continue }
+            var event = ReportEvent.acknowledged
+            if variant.expires <= now {
+                event =
+                    isReplaced
+                    ? .expired
+                    : try ending(of: record, sequence, expires: variant.expires, in: project)
+            }
+            count(
+                event, of: sequence, accepted: record.accepted, for: taker.ordinal, of: taker.app,
+                in: project)
+        }
+    }
+
+    // MARK: Fanouts
+
+    /// Counts the fanouts that acknowledgements have passed since the last call.
+    borrowing func countPasses(
+        now: Instant, _ budget: inout AcknowledgingBudget
+    ) throws(StorageError) {
+        guard let tally, !tally.passes.isEmpty else { return }
+        var all: [ProjectNumber: [Pass]] = [:]
+        swap(&all, &tally.passes)
+        for (project, passes) in all {
+            let cost = try countFanouts(passedBy: PassTable(passes), in: project, now: now)
+            budget.charge(counted: cost.counted, looked: cost.looked, project)
+        }
+    }
+
+    /// - Returns: how many fanouts were looked at, and how many were counted.
+    private borrowing func countFanouts(
+        passedBy table: PassTable, in project: ProjectNumber, now: Instant
+    ) throws(StorageError) -> (looked: Int, counted: Int) {
+        let prefix = Key(project)
+        let recipients = try Cursor(raw, .recipients)
+        var (looked, counted) = (0, 0)
+        let ranges = table.ranges()
+        tally?.expect(ranges.reduce(0) { $0 + Int($1.end.rawValue - $1.start.rawValue) })
+        for range in ranges {
+            var next = try recipients.seek(
+                .sequence(MessageSequence(range.start.rawValue + 1), in: project))
+            while let entry = next, prefix.isPrefix(of: entry.key) {
+                let row = LogRow(entry.key)
+                guard row.sequence <= range.end else { break }
+                if !row.isDiscarded, let set = CheckedRecipientSet(entry.value),
+                    try count(row, for: set, passedBy: table, in: project, now: now)
+                {
+                    counted += 1
+                }
+                looked += 1
+                next = try recipients.next()
+            }
+        }
+        return (looked, counted)
+    }
+
+    /// - Returns: whether anybody who passed the fanout was a recipient.
+    private borrowing func count(
+        _ row: LogRow, for set: CheckedRecipientSet, passedBy table: PassTable,
+        in project: ProjectNumber, now: Instant
+    ) throws(StorageError) -> Bool {
+        let sequence = row.sequence
+        var record: MessageRecord?
+        var wasFound = false
+        for at in table.cohorts.indices {
+            let marks = table.cohorts[at].marks
+            guard sequence > marks.start, sequence <= marks.end else { continue }
+            let number = table.count(of: at, in: set)
+            guard number > 0 else { continue }
+            wasFound = true
+            if record == nil {
+                guard let bytes = try raw.get(.messages, .log(row, in: project)) else {
+                    return true
+                }
+                record = try MessageRecord(bytes)
+            }
+            // Whoever had not taken it when its time was over was counted then.
+            guard let record, !record.flags.contains(.isExpired) else { return true }
+            guard let variant = try record.variant(on: table.cohorts[at].platform),
+                marks.takes(sequence, variant)
+            else { continue }
+            if variant.expires > now {
+                count(
+                    .acknowledged, UInt64(number), of: sequence, accepted: record.accepted,
+                    by: table.cohorts[at].app, in: project)
+            } else {
+                try countExpired(
+                    table.members(of: at, in: set), sequence, record, variant,
+                    table.cohorts[at].app, in: project)
+            }
+        }
+        return wasFound
+    }
+
+    /// Instances passed a fanout when its time was over for them.
+    private borrowing func countExpired(
+        _ ordinals: [Ordinal], _ sequence: MessageSequence, _ record: MessageRecord,
+        _ variant: MessageRecord.Variant, _ app: AppNumber, in project: ProjectNumber
+    ) throws(StorageError) {
+        for ordinal in ordinals {
+            if try isClosed(sequence, for: ordinal, in: project) { continue }
+            count(
+                try ending(of: record, sequence, expires: variant.expires, in: project),
+                of: sequence, accepted: record.accepted, for: ordinal, of: app, in: project)
+        }
+    }
+}
+
+extension MailboxState {
+    /// What lies between its marks and others: nothing where these are not higher.
+    func passed(
+        by marks: LaneMarks
+    ) -> (start: MessageSequence, end: MessageSequence)? {
+        var passed: (start: MessageSequence, end: MessageSequence)?
+        for lane in Lane.all where marks[lane] > acknowledged[lane] {
+            passed = (
+                start: min(passed?.start ?? acknowledged[lane], acknowledged[lane]),
+                end: max(passed?.end ?? marks[lane], marks[lane])
+            )
+        }
+        guard let passed, case let start = max(passed.start, discardedThrough), start < passed.end
+        else { return nil }
+        return (start, passed.end)
+    }
+}

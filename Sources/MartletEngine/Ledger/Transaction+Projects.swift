@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Projects, server keys and apps: few, small records. Rests on Schema.
+
+public import MartletBase
+public import MartletRows
+
+extension Transaction {
+    // MARK: Projects
+
+    public borrowing func project(id: String) throws(StorageError) -> Project? {
+        // What cannot be an ID may be what cannot be a key.
+        guard (1...Limits.projectIDBytesMax).contains(id.utf8.count) else { return nil }
+        guard let found = try raw.get(.projectIDs, Key(bytes: Array(id.utf8))) else { return nil }
+        var reader = RecordReader(found, of: .projectIDs)
+        return try project(ProjectNumber(try reader.read(UInt32.self)))
+    }
+
+    public borrowing func project(_ number: ProjectNumber) throws(StorageError) -> Project? {
+        guard let tally else { return try storedProject(number) }
+        if let last = tally.lastProject, last.number == number { return last }
+        var project = tally.projects[number]
+        if project == nil { project = try storedProject(number) }
+        if let project { tally.setLast(project) }
+        return project
+    }
+
+    private borrowing func storedProject(
+        _ number: ProjectNumber
+    ) throws(StorageError) -> Project? {
+        guard let found = try raw.get(.projects, Key(number)) else { return nil }
+        var reader = RecordReader(found, of: .projects)
+        let senderID = try reader.read(UInt64.self)
+        let lastSequence = try reader.read(UInt64.self)
+        let instanceCount = try reader.read(UInt64.self)
+        let topicCount = try reader.read(UInt64.self)
+        let nextOrdinal = try reader.read(UInt32.self)
+        let nextTopic = try reader.read(UInt32.self)
+        let nextApp = try reader.read(UInt32.self)
+        let conditionTopicsMax = try reader.read(UInt32.self)
+        let weight = try reader.read(UInt32.self)
+        guard let overload = OverloadPolicy(rawValue: try reader.read(UInt8.self)) else {
+            throw reader.damaged()
+        }
+        let reportCount = try reader.read(UInt64.self)
+        let reportsFrom = try reader.read(UInt64.self)
+        return Project(
+            number: number, id: try reader.text(), senderID: senderID,
+            conditionTopicsMax: Int(conditionTopicsMax), weight: Int(weight), overload: overload,
+            lastSequence: MessageSequence(lastSequence), instanceCount: instanceCount,
+            topicCount: topicCount, reportCount: reportCount,
+            reportsFrom: MessageSequence(reportsFrom), nextOrdinal: Ordinal(nextOrdinal),
+            nextTopic: TopicNumber(nextTopic), nextApp: AppNumber(nextApp))
+    }
+
+    /// In the order of their IDs, those after `id`.
+    public borrowing func projects(
+        after id: String, limit: Int
+    ) throws(StorageError) -> [Project] {
+        let cursor = try Cursor(raw, .projectIDs)
+        // The zero stands right behind the ID; alone it stands before all of them.
+        let start = Key(bytes: Array(id.utf8.prefix(Limits.projectIDBytesMax)) + [0])
+        var found = try cursor.seek(start)
+        var result: [Project] = []
+        while let entry = found, result.count < limit {
+            var reader = RecordReader(entry.value, of: .projectIDs)
+            if let project = try project(ProjectNumber(try reader.read(UInt32.self))) {
+                result.append(project)
+            }
+            found = try cursor.next()
+        }
+        return result
+    }
+
+    /// Stores a new or changed project.
+    public borrowing func put(_ project: Project, isNew: Bool) throws(StorageError) {
+        if let tally {
+            tally.setLast(project)
+            tally.hasLastChanged = true
+        } else {
+            try write(project)
+        }
+        guard isNew else { return }
+        var number = RecordWriter()
+        number.append(project.number.rawValue)
+        try raw.put(.projectIDs, Key(bytes: Array(project.id.utf8)), number.bytes)
+        var next = RecordWriter()
+        next.append(project.number.rawValue + 1)
+        try raw.put(.meta, Self.nextProjectKey, next.bytes)
+    }
+
+    /// Projects that changed in the transaction.
+    borrowing func writeProjects() throws(StorageError) {
+        for project in tally?.takeProjects() ?? [] { try write(project) }
+    }
+
+    private borrowing func write(_ project: Project) throws(StorageError) {
+        var writer = RecordWriter()
+        writer.append(project.senderID)
+        writer.append(project.lastSequence.rawValue)
+        writer.append(project.instanceCount)
+        writer.append(project.topicCount)
+        writer.append(project.nextOrdinal.rawValue)
+        writer.append(project.nextTopic.rawValue)
+        writer.append(project.nextApp.rawValue)
+        writer.append(UInt32(project.conditionTopicsMax))
+        writer.append(UInt32(project.weight))
+        writer.append(project.overload.rawValue)
+        writer.append(project.reportCount)
+        writer.append(project.reportsFrom.rawValue)
+        writer.append(text: project.id)
+        try raw.put(.projects, Key(project.number), writer.bytes)
+    }
+
+    public borrowing func nextProjectNumber() throws(StorageError) -> ProjectNumber {
+        guard let found = try raw.get(.meta, Self.nextProjectKey) else { return ProjectNumber(0) }
+        var reader = RecordReader(found, of: .meta)
+        return ProjectNumber(try reader.read(UInt32.self))
+    }
+
+    private static var nextProjectKey: Key { Key(bytes: Array("projects".utf8)) }
+
+    // MARK: Keys
+
+    public borrowing func serverKey(id: String) throws(StorageError) -> ServerKey? {
+        guard (1...64).contains(id.utf8.count),
+            let found = try raw.get(.keys, Key(bytes: Array(id.utf8)))
+        else { return nil }
+        return try serverKey(id: id, found)
+    }
+
+    public borrowing func serverKeys(
+        of project: ProjectNumber
+    ) throws(StorageError) -> [ServerKey] {
+        let cursor = try Cursor(raw, .keys)
+        var found = try cursor.seek(Key(bytes: [0]))
+        var result: [ServerKey] = []
+        while let entry = found {
+            let key = try serverKey(id: String(decoding: entry.key, as: UTF8.self), entry.value)
+            if key.project == project { result.append(key) }
+            found = try cursor.next()
+        }
+        return result
+    }
+
+    private borrowing func serverKey(
+        id: String, _ bytes: UnsafeRawBufferPointer
+    ) throws(StorageError) -> ServerKey {
+        var reader = RecordReader(bytes, of: .keys)
+        let project = ProjectNumber(try reader.read(UInt32.self))
+        let isRevoked = try reader.read(UInt32.self) != 0
+        let created = Instant(millisecondsSince1970: try reader.read(Int64.self))
+        let digest = SecretDigest(bytes: Array(try reader.bytes(32)))
+        return ServerKey(
+            id: id, project: project, name: try reader.text(), digest: digest, created: created,
+            isRevoked: isRevoked)
+    }
+
+    public borrowing func put(_ key: ServerKey) throws(StorageError) {
+        var writer = RecordWriter()
+        writer.append(key.project.rawValue)
+        writer.append(UInt32(key.isRevoked ? 1 : 0))
+        writer.append(key.created.millisecondsSince1970)
+        writer.bytes += key.digest.bytes
+        writer.append(text: key.name)
+        try raw.put(.keys, Key(bytes: Array(key.id.utf8)), writer.bytes)
+    }
+
+    // MARK: Apps
+
+    public borrowing func app(
+        _ number: AppNumber, in project: ProjectNumber
+    ) throws(StorageError) -> App? {
+        guard let found = try raw.get(.apps, .app(number, in: project)) else { return nil }
+        var reader = RecordReader(found, of: .apps)
+        guard let platform = Platform(rawValue: try reader.read(UInt8.self)) else {
+            throw reader.damaged()
+        }
+        return App(
+            number: number, platform: platform,
+            name: String(decoding: reader.rest(), as: UTF8.self))
+    }
+
+    public borrowing func app(
+        named name: String, on platform: Platform, in project: ProjectNumber
+    ) throws(StorageError) -> App? {
+        guard let found = try raw.get(.appNames, .appName(name, platform, in: project)) else {
+            return nil
+        }
+        var reader = RecordReader(found, of: .appNames)
+        return App(number: AppNumber(try reader.read(UInt32.self)), platform: platform, name: name)
+    }
+
+    public borrowing func put(_ app: App, in project: ProjectNumber) throws(StorageError) {
+        try raw.put(
+            .apps, .app(app.number, in: project), [app.platform.rawValue] + Array(app.name.utf8))
+        var writer = RecordWriter()
+        writer.append(app.number.rawValue)
+        try raw.put(.appNames, .appName(app.name, app.platform, in: project), writer.bytes)
+    }
+}

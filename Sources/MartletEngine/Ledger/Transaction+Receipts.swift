@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Receipts: of which messages they are wanted, what each instance has told of them, and the events
+// that wait for a sender (RCP-1, RCP-2). Rests on Schema.
+
+public import MartletBase
+import MartletBits
+public import MartletRows
+
+extension Transaction {
+    private static let wishBytes = 16
+    private static let wisherBytes = 12
+
+    /// RCP-1: from now until `expires` receipts of this message are wanted, stored or not. Told again,
+    /// these are recipients too; few are remembered until then, whatever becomes of the message.
+    public borrowing func putReceiptsWanted(
+        of sequence: MessageSequence, number: UInt64, expires: Instant, from recipients: Recipients,
+        in project: ProjectNumber
+    ) throws(StorageError) {
+        let key = Key.sequence(sequence, in: project)
+        let before = try raw.get(.receiptsWanted, key).map { Array($0) } ?? []
+        var writer = RecordWriter()
+        writer.append(expires.millisecondsSince1970)
+        writer.append(number)
+        let areMany = before.count == Self.wishBytes
+        if !areMany, recipients.count <= UInt64(inboxRecipientsMax) {
+            writer.bytes += before.dropFirst(Self.wishBytes)
+            for ordinal in recipients.ordinals {
+                guard let digest = try digestStart(of: ordinal, in: project) else { continue }
+                writer.append(ordinal.rawValue)
+                writer.append(digest)
+            }
+        }
+        try raw.put(.receiptsWanted, key, writer.bytes)
+        try raw.put(.due, .due(.receiptsWanted, expires, project, sequence.rawValue), [])
+    }
+
+    /// Whether an instance is one of the few who got a message of which receipts are wanted; nil: they
+    /// were many, or nothing is wanted. The ordinal may have been another's then.
+    borrowing func isWanted(
+        from ordinal: Ordinal, of sequence: MessageSequence, in project: ProjectNumber
+    ) throws(StorageError) -> Bool? {
+        guard let found = try raw.get(.receiptsWanted, .sequence(sequence, in: project)),
+            found.count > Self.wishBytes
+        else { return nil }
+        var at = Self.wishBytes
+        while at + Self.wisherBytes <= found.count {
+            if found.loadLittleEndian(UInt32.self, at: at) == ordinal.rawValue {
+                let digest = found.loadLittleEndian(UInt64.self, at: at + 4)
+                return try digestStart(of: ordinal, in: project) == digest
+            }
+            at += Self.wisherBytes
+        }
+        return false
+    }
+
+    private borrowing func digestStart(
+        of ordinal: Ordinal, in project: ProjectNumber
+    ) throws(StorageError) -> UInt64? {
+        guard let instance = try raw.get(.instances, .ordinal(ordinal, in: project)) else {
+            return nil
+        }
+        var reader = RecordReader(instance, of: .instances)
+        _ = try reader.bytes(Limits.tokenRandomBytes)
+        return try reader.read(UInt64.self)
+    }
+
+    /// RCP-2: an instance tells something of a message. What is displayed and opened is counted (REP-1).
+    /// - Returns: the message's number; nil if nobody wants to know, or it told that before.
+    public borrowing func takeReceipt(
+        _ kind: ReceiptKind, of sequence: MessageSequence, by instance: Instance, now: Instant
+    ) throws(StorageError) -> UInt64? {
+        let project = instance.project
+        let wish = try raw.get(.receiptsWanted, .sequence(sequence, in: project))
+        let counted: ReportEvent? =
+            switch kind {
+            case .received: nil
+            case .displayed: .displayed
+            case .opened: .opened
+            }
+        var isCounted = false
+        if counted != nil {
+            isCounted = try reportRow(of: sequence, in: project) != nil
+        }
+        guard wish != nil || isCounted else { return nil }
+        var expires = now.advanced(bySeconds: Int64(Limits.receiptsWantedSeconds))
+        var number: UInt64?
+        if let wish {
+            var reader = RecordReader(wish, of: .receiptsWanted)
+            expires = Instant(millisecondsSince1970: try reader.read(Int64.self))
+            number = try reader.read(UInt64.self)
+        }
+        let key = Key.inbox(instance.ordinal, sequence, in: project)
+        var before: UInt8 = 0
+        if let found = try raw.get(.receiptsTold, key) {
+            var reader = RecordReader(found, of: .receiptsTold)
+            expires = Instant(millisecondsSince1970: try reader.read(Int64.self))
+            before = try reader.read(UInt8.self)
+        }
+        let told = before | 1 << kind.rawValue
+        guard told != before else { return nil }
+        var writer = RecordWriter()
+        writer.append(expires.millisecondsSince1970)
+        writer.append(told)
+        try raw.put(.receiptsTold, key, writer.bytes)
+        try raw.put(.due, .due(.receiptsTold, expires, project, key.bytes.dropFirst(4)), [])
+        if isCounted, let counted {
+            count(
+                counted, of: sequence, accepted: now, for: instance.ordinal, of: instance.app,
+                in: project)
+        }
+        return number
+    }
+
+    /// What an instance told is forgotten with it.
+    borrowing func removeReceiptsTold(
+        by ordinal: Ordinal, in project: ProjectNumber
+    ) throws(StorageError) {
+        for key in try keys(.receiptsTold, under: .ordinal(ordinal, in: project)) {
+            guard let found = try raw.get(.receiptsTold, key) else { continue }
+            var reader = RecordReader(found, of: .receiptsTold)
+            let expires = Instant(millisecondsSince1970: try reader.read(Int64.self))
+            try raw.delete(.due, .due(.receiptsTold, expires, project, key.bytes.dropFirst(4)))
+            try raw.delete(.receiptsTold, key)
+        }
+    }
+
+    // MARK: Events
+
+    /// RCP-1: events in the order of their numbers, those after `number`.
+    public borrowing func receipts(
+        in project: ProjectNumber, after number: UInt64, limit: Int
+    ) throws(StorageError) -> [ReceiptRecord] {
+        let prefix = Key(project)
+        let cursor = try Cursor(raw, .receipts)
+        let start = max(number, try receiptsRow(of: project).taken) + 1
+        var found = try cursor.seek(.number(start, in: project))
+        var records: [ReceiptRecord] = []
+        while let entry = found, prefix.isPrefix(of: entry.key), records.count < limit {
+            records.append(
+                ReceiptRecord(
+                    number: entry.key.loadBigEndian(UInt64.self, at: 4),
+                    bytes: Array(entry.value)))
+            found = try cursor.next()
+        }
+        return records
+    }
+
+    /// The events' numbers have no gaps, so the first and the last say how many there are.
+    public borrowing func appendReceipt(
+        _ bytes: [UInt8], in project: ProjectNumber
+    ) throws(StorageError) -> UInt64 {
+        var row = try receiptsRow(of: project)
+        row.last += 1
+        let number = row.last
+        try put(row, of: project)
+        try raw.put(.receipts, .number(number, in: project), bytes)
+        let bound = UInt64(Limits.receiptsPerProjectMax)
+        if number > bound { try raw.delete(.receipts, .number(number - bound, in: project)) }
+        return number
+    }
+
+    /// Events that are deleted when they are taken. More are deleted by the sweep.
+    private static let deletedAtOnceMax = 4096
+
+    public borrowing func removeReceipts(
+        through number: UInt64, in project: ProjectNumber
+    ) throws(StorageError) {
+        var row = try receiptsRow(of: project)
+        let taken = min(number, row.last)
+        guard taken > row.taken else { return }
+        row.taken = taken
+        try put(row, of: project)
+        _ = try deleteTaken(in: project, rowsMax: Self.deletedAtOnceMax)
+    }
+
+    /// Deletes events that were taken, and sees to it that the sweep deletes the rest.
+    /// - Returns: how many were deleted.
+    borrowing func deleteTaken(
+        in project: ProjectNumber, rowsMax: Int
+    ) throws(StorageError) -> Int {
+        let taken = try receiptsRow(of: project).taken
+        let due = Key.due(.receiptsTaken, Instant(millisecondsSince1970: 0), project)
+        guard let first = try firstReceipt(of: project), first <= taken else {
+            try raw.delete(.due, due)
+            return 0
+        }
+        let count = min(taken - first + 1, UInt64(rowsMax))
+        for number in first..<(first + count) {
+            try raw.delete(.receipts, .number(number, in: project))
+        }
+        if first + count <= taken {
+            try raw.put(.due, due, [])
+        } else {
+            try raw.delete(.due, due)
+        }
+        return Int(count)
+    }
+
+    /// The first event that is still there, taken or not.
+    borrowing func firstReceipt(of project: ProjectNumber) throws(StorageError) -> UInt64? {
+        let cursor = try Cursor(raw, .receipts)
+        guard let found = try cursor.seek(.number(0, in: project)),
+            Key(project).isPrefix(of: found.key)
+        else { return nil }
+        return found.key.loadBigEndian(UInt64.self, at: 4)
+    }
+
+    borrowing func receiptsRow(
+        of project: ProjectNumber
+    ) throws(StorageError) -> (last: UInt64, taken: UInt64) {
+        guard let found = try raw.get(.receipts, Key(project)) else { return (0, 0) }
+        var reader = RecordReader(found, of: .receipts)
+        let last = try reader.read(UInt64.self)
+        return (last, try reader.read(UInt64.self))
+    }
+
+    private borrowing func put(
+        _ row: (last: UInt64, taken: UInt64), of project: ProjectNumber
+    ) throws(StorageError) {
+        var writer = RecordWriter()
+        writer.append(row.last)
+        writer.append(row.taken)
+        try raw.put(.receipts, Key(project), writer.bytes)
+    }
+}
+
+extension Recipients {
+    /// Of few.
+    fileprivate var ordinals: [Ordinal] {
+        switch self {
+        case .one(let ordinal): return [ordinal]
+        case .many(let set):
+            var ordinals: [Ordinal] = []
+            for index in 0..<set.view.blockCount {
+                let block = set.view.block(at: index)
+                block.view.forEachBit { ordinals.append(Ordinal(block: block.block, bit: $0)) }
+            }
+            return ordinals
+        }
+    }
+}

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Answers from what was counted of messages (REP-1, REP-2). What a mailbox holds is worked out when it
+// is read; so whoever asks has those looked into whose outcome is open. Rests on Transaction+Outcomes.
+
+public import MartletBase
+import MartletBits
+public import MartletRows
+
+extension Transaction {
+    /// Mailboxes that one report looks into, and the entries of their logs.
+    private static let mailboxesPerReport = 100_000
+    private static let entriesPerReport = 2_000_000
+
+    /// REP-1: the sequence of a message that a report is kept of; nil: there is none.
+    public borrowing func reportSequence(
+        ofNumber number: UInt64, in project: ProjectNumber
+    ) throws(StorageError) -> MessageSequence? {
+        if let found = try raw.get(.reportNumbers, .number(number, in: project)) {
+            var reader = RecordReader(found, of: .reportNumbers)
+            return MessageSequence(try reader.read(UInt64.self))
+        }
+        let sequence = MessageSequence(number)
+        let row = try reportRow(of: sequence, in: project)
+        return row?.number == number ? sequence : nil
+    }
+
+    /// What became of it, with those who are pending looked at one by one.
+    public borrowing func report(
+        of sequence: MessageSequence, in project: ProjectNumber, limits: MailboxLimits, now: Instant
+    ) throws(StorageError) -> MessageReport? {
+        guard let row = try reportRow(of: sequence, in: project) else { return nil }
+        var report = MessageReport(
+            messageNumber: row.number, accepted: row.accepted, counts: row.counts,
+            unsettledCount: 0)
+        // Fanouts in progress have not told yet how often they were sent.
+        report.counts[.sent] = max(row.counts[.sent], row.counts[.acknowledged])
+        guard row.counts.pending > 0 else { return report }
+        var mailboxes = Self.mailboxesPerReport
+        var entries = Self.entriesPerReport
+        try forEachWaiting(for: sequence, from: Ordinal(0), in: project) {
+            (ordinals, record) throws(StorageError) in
+            for ordinal in ordinals {
+                guard mailboxes > 0, entries > 0 else {
+                    report.unsettledCount += 1
+                    continue
+                }
+                mailboxes -= 1
+                let event = try dueOutcome(
+                    of: sequence, for: ordinal, in: project, limits: limits, now: now,
+                    entries: &entries)
+                if let event { report.counts[event] += 1 }
+            }
+            return true
+        }
+        return report
+    }
+
+    /// What has become of a message that is in an instance's log; nil: it waits there.
+    private borrowing func dueOutcome(
+        of sequence: MessageSequence, for ordinal: Ordinal, in project: ProjectNumber,
+        limits: MailboxLimits, now: Instant, entries: inout Int
+    ) throws(StorageError) -> ReportEvent? {
+        guard let instance = try instance(ordinal, in: project),
+            let owner = try owner(instance, in: project)
+        else { return nil }
+        let state = try mailboxState(of: ordinal, in: project)
+        var replay = MailboxReplay(
+            limits: limits, state: state, keepsUncounted: false, keepsReplaced: true)
+        var logged: LoggedRow?
+        var count = 0
+        _ = try forEachLoggedRow(for: owner, after: state.logStart, rowsMax: .max) { row in
+            count += 1
+            replay.add(row.entry)
+            if row.entry.sequence == sequence, !row.row.isDiscarded { logged = row }
+        }
+        entries -= count
+        guard let logged, !replay.isStored(logged.entry, at: now) else { return nil }
+        return try outcome(of: logged, replay, for: ordinal, in: project, now: now)
+    }
+
+    /// Day by day, and for each day app by app, as it was counted.
+    public borrowing func reportDays(
+        _ days: ClosedRange<UInt32>, in project: ProjectNumber
+    ) throws(StorageError) -> [DayReport] {
+        var reports: [DayReport] = []
+        let cursor = try Cursor(raw, .projects)
+        // The newest day is the first.
+        var found = try cursor.seek(
+            .reportDay(days.upperBound, AppNumber(0), in: project))
+        while let entry = found, Key(project).isPrefix(of: entry.key) {
+            let day = ~entry.key.loadBigEndian(UInt32.self, at: 4)
+            guard day >= days.lowerBound else { break }
+            let number = AppNumber(entry.key.loadBigEndian(UInt32.self, at: 8))
+            if let app = try app(number, in: project) {
+                var reader = RecordReader(entry.value, of: .projects)
+                reports.append(DayReport(day: day, app: app, counts: try reader.counts()))
+            }
+            found = try cursor.next()
+        }
+        reports.sort { ($0.day, $0.app.number.rawValue) < ($1.day, $1.app.number.rawValue) }
+        return reports
+    }
+
+    /// What of that is not counted yet, of messages accepted on a day or later: mailboxes that wait to be
+    /// read have no place any more for some of what is pending.
+    public borrowing func dueOutcomes(
+        since day: UInt32, in project: ProjectNumber, limits: MailboxLimits, now: Instant
+    ) throws(StorageError) -> DueOutcomes {
+        var due = DueOutcomes()
+        var looks = Self.entriesPerReport
+        let open = try openMessages(since: day, in: project, looks: &looks)
+        var entries = Self.entriesPerReport
+        for (ordinal, sequences) in open {
+            guard entries > 0 else { break }
+            guard let instance = try instance(ordinal, in: project),
+                let owner = try owner(instance, in: project)
+            else { continue }
+            let (rows, replay) = try read(
+                owner, try mailboxState(of: ordinal, in: project), limits: limits,
+                scanned: &entries)
+            for row in rows
+            where !row.row.isDiscarded && sequences.contains(row.entry.sequence)
+                && !replay.isStored(row.entry, at: now)
+            {
+                let event = try outcome(of: row, replay, for: ordinal, in: project, now: now)
+                if let event { due.add(event, of: row.entry.accepted.day, by: instance.app) }
+            }
+        }
+        return due
+    }
+
+    /// Messages that were accepted on a day or later and whose outcome is open, by instance.
+    private borrowing func openMessages(
+        since day: UInt32, in project: ProjectNumber, looks: inout Int
+    ) throws(StorageError) -> [Ordinal: [MessageSequence]] {
+        var open: [Ordinal: [MessageSequence]] = [:]
+        let prefix = Key(project)
+        let messages = try Cursor(raw, .messages)
+        var found = try messages.seek(prefix)
+        while let entry = found, prefix.isPrefix(of: entry.key), looks > 0 {
+            let row = LogRow(entry.key)
+            let accepted = try MessageRecord(entry.value).accepted
+            found = try messages.next()
+            looks -= 1
+            guard !row.isDiscarded, accepted.day >= day,
+                try isPending(row.sequence, in: project)
+            else { continue }
+            try forEachWaiting(for: row.sequence, from: Ordinal(0), in: project) { ordinals, _ in
+                for ordinal in ordinals
+                where open.count < Self.mailboxesPerReport || open[ordinal] != nil {
+                    open[ordinal, default: []].append(row.sequence)
+                }
+                looks -= ordinals.count
+                return looks > 0
+            }
+        }
+        return open
+    }
+
+    // MARK: Who has not got it
+
+    /// REP-2: registered instances that a message was for and that have not got it, in the order of
+    /// their ordinals, until `body` says that it has enough.
+    public borrowing func forEachNotReceived(
+        _ sequence: MessageSequence, in project: ProjectNumber, from start: Ordinal,
+        _ body: (Ordinal) -> Bool
+    ) throws(StorageError) {
+        guard try reportRow(of: sequence, in: project) != nil else { return }
+        var missed = try missedBlocks(of: sequence, from: start.blockIndex, in: project)[...]
+        var isEnough = false
+        /// - Returns: whether more are wanted.
+        func tell(_ ordinals: [Ordinal]) throws(StorageError) -> Bool {
+            for ordinal in ordinals where ordinal >= start && !isEnough {
+                // Whoever has come since is no recipient, whose number it may have.
+                guard let instance = try instance(ordinal, in: project),
+                    instance.registeredBehind < sequence
+                else { continue }
+                isEnough = !body(ordinal)
+            }
+            return !isEnough
+        }
+        try forEachWaiting(for: sequence, from: start, in: project) {
+            (waiting, _) throws(StorageError) in
+            guard let block = waiting.first?.blockIndex else { return true }
+            while let next = missed.first, next < block {
+                missed.removeFirst()
+                guard try tell(try missedMembers(next, of: sequence, in: project)) else {
+                    return false
+                }
+            }
+            var all = waiting
+            if missed.first == block {
+                missed.removeFirst()
+                all += try missedMembers(block, of: sequence, in: project)
+                all = Set(all).sorted()
+            }
+            return try tell(all)
+        }
+        while !isEnough, let next = missed.popFirst() {
+            _ = try tell(try missedMembers(next, of: sequence, in: project))
+        }
+    }
+
+    private borrowing func missedBlocks(
+        of sequence: MessageSequence, from block: UInt32, in project: ProjectNumber
+    ) throws(StorageError) -> [UInt32] {
+        let prefix = Key.sequence(sequence, in: project)
+        let cursor = try Cursor(raw, .missed)
+        var found = try cursor.seek(.missed(block, of: sequence, in: project))
+        var blocks: [UInt32] = []
+        while let entry = found, prefix.isPrefix(of: entry.key) {
+            blocks.append(entry.key.loadBigEndian(UInt32.self, at: 12))
+            found = try cursor.next()
+        }
+        return blocks
+    }
+
+    private borrowing func missedMembers(
+        _ block: UInt32, of sequence: MessageSequence, in project: ProjectNumber
+    ) throws(StorageError) -> [Ordinal] {
+        guard let found = try raw.get(.missed, .missed(block, of: sequence, in: project)) else {
+            return []
+        }
+        var members: [Ordinal] = []
+        BlockView.stored(found).forEachBit { members.append(Ordinal(block: block, bit: $0)) }
+        return members
+    }
+
+    /// How many instances' outcome of a message is open.
+    borrowing func waitingCount(
+        for sequence: MessageSequence, in project: ProjectNumber
+    ) throws(StorageError) -> UInt64 {
+        var count: UInt64 = 0
+        try forEachWaiting(for: sequence, from: Ordinal(0), in: project) { (waiting, _) in
+            count += UInt64(waiting.count)
+            return true
+        }
+        return count
+    }
+
+    /// Instances whose outcome of a message is open, block by block in the order of their ordinals,
+    /// until `body` says that it has enough.
+    private borrowing func forEachWaiting(
+        for sequence: MessageSequence, from start: Ordinal, in project: ProjectNumber,
+        _ body: (_ ofOneBlock: [Ordinal], MessageRecord) throws(StorageError) -> Bool
+    ) throws(StorageError) {
+        let key = Key.log(LogRow(sequence), in: project)
+        guard let found = try raw.get(.messages, key) else { return }
+        let record = try MessageRecord(found)
+        guard !record.flags.contains(.isExpired) else { return }
+        guard record.flags.contains(.hasBlob) else {
+            var rest = try waiting(
+                for: sequence, record, among: try record.owners(), in: project)[...]
+            while let block = rest.first?.blockIndex {
+                let part = rest.prefix { $0.blockIndex == block }
+                rest = rest.dropFirst(part.count)
+                guard try body(Array(part), record) else { return }
+            }
+            return
+        }
+        // Of those who were looked at already when its time was over, nobody waits.
+        let closing = try raw.get(.closings, .sequence(sequence, in: project))
+        let closed = closing?.loadLittleEndian(UInt32.self, at: 0) ?? 0
+        try withRecipients(of: LogRow(sequence), in: project) { (view) throws(StorageError) in
+            let first = view.index(ofBlockFrom: max(start.blockIndex, closed))
+            for index in first..<view.blockCount {
+                let waiting = try waiting(
+                    for: sequence, record, among: view.ordinals(ofBlockAt: index), in: project)
+                guard try body(waiting, record) else { return }
+            }
+        }
+    }
+
+    // MARK: What was sent
+
+    /// REP-1: messages were written to connections, today.
+    public borrowing func countSent(
+        _ sent: [SentCount], now: Instant
+    ) throws(StorageError) {
+        guard let tally else { return }
+        for one in sent {
+            if let sequence = one.sequence {
+                let message = ReportTally.Message(project: one.project, sequence: sequence)
+                tally.count(.sent, one.count, of: message)
+            } else {
+                let day = ReportTally.Day(project: one.project, day: now.day, app: one.app)
+                tally.count(.sent, one.count, on: day)
+            }
+        }
+    }
+}

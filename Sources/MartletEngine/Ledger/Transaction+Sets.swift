@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sets of instances as blocks (the forms are drawn in Schema.swift), and their changes: the ordinals
+// of one request are merged into each block they touch in one go, so a block is read and written
+// once per request, whatever their number. Rests on Schema and MartletBits.
+
+public import MartletBase
+import MartletBits
+public import MartletRows
+
+extension Transaction {
+    /// `ordinals` is sorted and distinct. Returns how many were not members before.
+    public borrowing func add(
+        _ ordinals: [UInt32], to set: InstanceSet, in project: ProjectNumber
+    ) throws(StorageError) -> Int {
+        noteSetChange(in: project)
+        let number = SetKey.number(of: set)
+        guard SetKey.isTopic(number) else {
+            return try changeSpans(ordinals, of: number, in: project, adding: true)
+        }
+        let smallKey = Key.block(SetKey.smallTopicBlock, of: number, in: project)
+        let small = try raw.get(.sets, smallKey)
+        if small == nil, try hasBlocks(number, in: project) {
+            return try changeSpans(ordinals, of: number, in: project, adding: true)
+        }
+        let before = (small?.count ?? 0) / 4
+        let merged = PackedList.inserting(
+            small ?? UnsafeRawBufferPointer(start: nil, count: 0), sorted: ordinals)
+        let after = merged.count / 4
+        if after <= SetKey.smallTopicMembersMax {
+            try raw.put(.sets, smallKey, merged)
+        } else {
+            try raw.delete(.sets, smallKey)
+            let all = merged.withUnsafeBytes { bytes in
+                (0..<after).map { bytes.loadLittleEndian(UInt32.self, at: $0 * 4) }
+            }
+            _ = try changeSpans(all, of: number, in: project, adding: true)
+        }
+        return after - before
+    }
+
+    /// `ordinals` is sorted and distinct. Returns how many were members before.
+    public borrowing func remove(
+        _ ordinals: [UInt32], from set: InstanceSet, in project: ProjectNumber
+    ) throws(StorageError) -> Int {
+        noteSetChange(in: project)
+        let number = SetKey.number(of: set)
+        if SetKey.isTopic(number) {
+            let smallKey = Key.block(SetKey.smallTopicBlock, of: number, in: project)
+            if let small = try raw.get(.sets, smallKey) {
+                let before = small.count / 4
+                let remaining = PackedList.removing(small, sorted: ordinals)
+                if remaining.isEmpty {
+                    try raw.delete(.sets, smallKey)
+                } else {
+                    try raw.put(.sets, smallKey, remaining)
+                }
+                return before - remaining.count / 4
+            }
+        }
+        let removed = try changeSpans(ordinals, of: number, in: project, adding: false)
+        if removed > 0, SetKey.isTopic(number) {
+            try gatherIfSmall(number, removed: removed, in: project)
+        }
+        return removed
+    }
+
+    /// Makes a topic's blocks one list again once they have few members: half of what a list holds,
+    /// so that one instance that comes and goes does not flip the form.
+    private borrowing func gatherIfSmall(
+        _ number: UInt32, removed: Int, in project: ProjectNumber
+    ) throws(StorageError) {
+        // The record counts as it did before this request, and spares large topics the walk.
+        let membersMax = SetKey.smallTopicMembersMax / 2
+        let record = try raw.get(.topics, .topic(TopicNumber(number), in: project))
+        if let record, record.count >= 8,
+            record.loadLittleEndian(UInt64.self, at: 0) > UInt64(membersMax + removed)
+        {
+            return
+        }
+        var prefix = Key(project)
+        prefix.append(number)
+        var blocks: [UInt32] = []
+        var members: [UInt32] = []
+        let cursor = try Cursor(raw, .sets)
+        var entry = try cursor.seek(prefix)
+        while let row = entry, row.key.count == 12, prefix.isPrefix(of: row.key) {
+            let first = row.key.loadBigEndian(UInt32.self, at: 8)
+            let span = row.value.count & 1 == 0 ? nil : try Self.span(row.value)
+            for index in 0..<(span == nil ? 1 : RunSpan.blockCount) {
+                let view = span?.view(ofBlockAt: index) ?? .stored(row.value)
+                guard members.count + view.count <= membersMax else { return }
+                let block = first + UInt32(index)
+                view.forEachBit {
+                    members.append(block << BlockGeometry.strideShift | UInt32($0))
+                }
+            }
+            blocks.append(first)
+            entry = try cursor.next()
+        }
+        guard !members.isEmpty else { return }
+        for block in blocks { try raw.delete(.sets, .block(block, of: number, in: project)) }
+        try raw.put(
+            .sets, .block(SetKey.smallTopicBlock, of: number, in: project),
+            PackedList.bytes(of: members))
+    }
+
+    private borrowing func hasBlocks(
+        _ set: UInt32, in project: ProjectNumber
+    ) throws(StorageError) -> Bool {
+        var prefix = Key(project)
+        prefix.append(set)
+        let cursor = try Cursor(raw, .sets)
+        guard let entry = try cursor.seek(prefix) else { return false }
+        return prefix.isPrefix(of: entry.key)
+    }
+
+    /// Changes a set that has a row a block. Returns how many memberships changed.
+    /// - Parameters:
+    ///   - ordinals: sorted and distinct.
+    ///   - key: of a block's row.
+    borrowing func changeBlocks(
+        _ ordinals: [UInt32], in table: Table, adding: Bool, key: (_ block: UInt32) -> Key
+    ) throws(StorageError) -> Int {
+        var changed = 0
+        var start = 0
+        while start < ordinals.count {
+            let block = ordinals[start] >> BlockGeometry.strideShift
+            var end = start + 1
+            while end < ordinals.count, ordinals[end] >> BlockGeometry.strideShift == block {
+                end += 1
+            }
+            let bits = ordinals[start..<end].map { UInt16($0 & BlockGeometry.bitMask) }
+            changed += try change(bits, of: key(block), in: table, adding: adding)
+            start = end
+        }
+        return changed
+    }
+
+    borrowing func change(
+        _ bits: [UInt16], of key: Key, in table: Table, adding: Bool
+    ) throws(StorageError) -> Int {
+        let found = try raw.get(table, key) ?? UnsafeRawBufferPointer(start: nil, count: 0)
+        if found.count != BlockGeometry.bytesPerBlock {
+            let before = found.count / 2
+            let list =
+                adding
+                ? PackedList.inserting(found, sorted: bits)
+                : PackedList.removing(found, sorted: bits)
+            let after = list.count / 2
+            if after == 0 {
+                try raw.delete(table, key)
+            } else if after <= SetKey.listMembersMax {
+                try raw.put(table, key, list)
+            } else {
+                var block = BlockBuffer()
+                list.withUnsafeBytes { block.assign(.list($0.bindMemory(to: UInt16.self))) }
+                try raw.put(table, key, block.bytes)
+            }
+            return abs(after - before)
+        }
+        var block = BlockBuffer(.storedBitmap(found))
+        var changed = 0
+        for bit in bits {
+            let differs = adding ? block.insert(bit: Int(bit)) : block.remove(bit: Int(bit))
+            if differs { changed += 1 }
+        }
+        if changed == 0 { return 0 }
+        let count = adding ? Int.max : block.count
+        if count == 0 {
+            try raw.delete(table, key)
+        } else if count <= SetKey.listMembersMax / 2 {
+            // Half of the bound, so that one instance that comes and goes does not flip the form.
+            var list: [UInt16] = []
+            list.reserveCapacity(count)
+            block.forEachBit { list.append(UInt16($0)) }
+            try raw.put(table, key, PackedList.bytes(of: list))
+        } else {
+            try raw.put(table, key, block.bytes)
+        }
+        return changed
+    }
+
+    /// One slot per set, in order. The views live as long as the transaction, and not past a write.
+    public borrowing func blocks(
+        of sets: [InstanceSet], in project: ProjectNumber
+    ) throws(StorageError) -> StoredBlocks {
+        var readers: [SetReader] = []
+        readers.reserveCapacity(sets.count)
+        for set in sets { readers.append(try reader(of: set, in: project)) }
+        return StoredBlocks(readers)
+    }
+
+    private borrowing func reader(
+        of set: InstanceSet, in project: ProjectNumber
+    ) throws(StorageError) -> SetReader {
+        let number = SetKey.number(of: set)
+        let smallKey = Key.block(SetKey.smallTopicBlock, of: number, in: project)
+        if SetKey.isTopic(number), let small = try raw.get(.sets, smallKey) {
+            return SetReader(small: small)
+        }
+        return SetReader(raw, project: project, set: number)
+    }
+}
+
+extension BlockView {
+    /// The view of a value of 4080 bytes: on an overflow page of its own, so aligned to 16 bytes.
+    static func storedBitmap(_ bytes: UnsafeRawBufferPointer) -> BlockView {
+        .bitmap(bytes.baseAddress!.assumingMemoryBound(to: UInt64.self))
+    }
+
+    /// The view of one block's value in the table of sets.
+    static func stored(_ bytes: UnsafeRawBufferPointer) -> BlockView {
+        if bytes.count == BlockGeometry.bytesPerBlock { return storedBitmap(bytes) }
+        return .list(
+            UnsafeBufferPointer(
+                start: bytes.baseAddress?.assumingMemoryBound(to: UInt16.self),
+                count: bytes.count / 2))
+    }
+}
+
+extension BlockBuffer {
+    /// The bitmap as the store keeps it.
+    var bytes: UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(start: words, count: BlockGeometry.bytesPerBlock)
+    }
+}

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which form a set has in sixteen neighbouring blocks: a row a block, or all runs in one row (drawn in
+// Schema.swift). A change looks at the span's first key: if a span of runs is there, the change is
+// made to the runs. If they become too many, the span falls apart into a row for each block.
+//
+// The other way round is looked at after a change, and only if a block that was touched has long runs
+// itself, which a block of random members does not and says so after a few words. Rows are gathered at
+// half the toggles that a span may have, and where a run has eight members on average, so that one
+// instance that comes and goes does not flip the form. Rests on Transaction+Sets.
+
+import MartletBase
+import MartletBits
+import MartletRows
+
+extension Transaction {
+    /// Runs that are gathered have at least so many members on average: below, lists are as small.
+    private static let membersPerRunMin = 8
+
+    /// Returns how many memberships changed.
+    /// - Parameter ordinals: sorted and distinct.
+    borrowing func changeSpans(
+        _ ordinals: [UInt32], of set: UInt32, in project: ProjectNumber, adding: Bool
+    ) throws(StorageError) -> Int {
+        var changed = 0
+        var start = 0
+        while start < ordinals.count {
+            let first = RunSpan.start(ofBlock: ordinals[start] >> BlockGeometry.strideShift)
+            var end = start + 1
+            while end < ordinals.count,
+                RunSpan.start(ofBlock: ordinals[end] >> BlockGeometry.strideShift) == first
+            {
+                end += 1
+            }
+            changed += try changeSpan(
+                ordinals[start..<end], at: first, of: set, in: project, adding: adding)
+            start = end
+        }
+        return changed
+    }
+
+    private borrowing func changeSpan(
+        _ ordinals: ArraySlice<UInt32>, at first: UInt32, of set: UInt32,
+        in project: ProjectNumber, adding: Bool
+    ) throws(StorageError) -> Int {
+        let key = Key.block(first, of: set, in: project)
+        let found = try raw.get(.sets, key)
+        if let found, found.count & 1 != 0 {
+            let span = try Self.span(found)
+            let before = span.count
+            var builder = RunSpanBuilder()
+            if Self.append(span, changing: ordinals, adding: adding, to: &builder) {
+                let after = builder.count
+                if after == 0 {
+                    try raw.delete(.sets, key)
+                } else if after != before {
+                    try raw.put(.sets, key, builder.span().bytes)
+                }
+                return abs(after - before)
+            }
+            try scatter(found, at: first, of: set, in: project)
+        } else if found == nil, adding, ordinals.count >= Self.membersPerRunMin,
+            try !hasRows(at: first, of: set, in: project)
+        {
+            var builder = RunSpanBuilder()
+            if Self.append(.empty, changing: ordinals, adding: true, to: &builder),
+                Self.isWorthGathering(builder)
+            {
+                try raw.put(.sets, key, builder.span().bytes)
+                return ordinals.count
+            }
+        }
+        var changed = 0
+        var hasRuns = false
+        var start = ordinals.startIndex
+        while start < ordinals.endIndex {
+            let block = ordinals[start] >> BlockGeometry.strideShift
+            var end = start + 1
+            while end < ordinals.endIndex, ordinals[end] >> BlockGeometry.strideShift == block {
+                end += 1
+            }
+            let bits = ordinals[start..<end].map { UInt16($0 & BlockGeometry.bitMask) }
+            let key = Key.block(block, of: set, in: project)
+            changed += try change(bits, of: key, in: .sets, adding: adding)
+            if !hasRuns, let row = try raw.get(.sets, key) { hasRuns = Self.hasRuns(row) }
+            start = end
+        }
+        if hasRuns { try gatherRuns(at: first, of: set, in: project) }
+        return changed
+    }
+
+    /// The members in one block of a set, whatever form it has there. Valid until the next write.
+    borrowing func storedView(
+        ofBlock block: UInt32, of set: UInt32, in project: ProjectNumber
+    ) throws(StorageError) -> BlockView {
+        let first = RunSpan.start(ofBlock: block)
+        let found = try raw.get(.sets, .block(first, of: set, in: project))
+        if let found, found.count & 1 != 0 {
+            return try Self.span(found).view(ofBlockAt: Int(block - first))
+        }
+        let own = block == first ? found : try raw.get(.sets, .block(block, of: set, in: project))
+        return own.map { .stored($0) } ?? .empty
+    }
+
+    /// - Throws: if the bytes, which are odd in number, are no span.
+    static func span(_ bytes: UnsafeRawBufferPointer) throws(StorageError) -> RunSpan {
+        guard let span = RunSpan(checking: bytes) else { throw .damagedSpan }
+        return span
+    }
+
+    // MARK: From one form to the other
+
+    private static func append(
+        _ span: RunSpan, changing ordinals: ArraySlice<UInt32>, adding: Bool,
+        to builder: inout RunSpanBuilder
+    ) -> Bool {
+        var start = ordinals.startIndex
+        for index in 0..<RunSpan.blockCount {
+            var end = start
+            let mask = UInt32(RunSpan.blockCount - 1)
+            while end < ordinals.endIndex,
+                Int(ordinals[end] >> BlockGeometry.strideShift & mask) == index
+            {
+                end += 1
+            }
+            let view = span.view(ofBlockAt: index)
+            if start == end {
+                guard builder.append(view) else { return false }
+                continue
+            }
+            let bits = ordinals[start..<end].map { UInt16($0 & BlockGeometry.bitMask) }
+            guard
+                bits.withUnsafeBufferPointer({
+                    builder.append(view, changing: $0, adding: adding)
+                })
+            else { return false }
+            start = end
+        }
+        return true
+    }
+
+    /// A span of runs becomes a row a block.
+    private borrowing func scatter(
+        _ found: UnsafeRawBufferPointer, at first: UInt32, of set: UInt32,
+        in project: ProjectNumber
+    ) throws(StorageError) {
+        // What is found lies in the map, which the first write changes.
+        let bytes = [UInt8](found)
+        try raw.delete(.sets, .block(first, of: set, in: project))
+        for index in 0..<RunSpan.blockCount {
+            let value = bytes.withUnsafeBytes { Self.rowOfBlock(index, in: $0) }
+            guard let value else { continue }
+            try raw.put(.sets, .block(first + UInt32(index), of: set, in: project), value)
+        }
+    }
+
+    /// What a block of a span is as a row of its own; nil without members.
+    private static func rowOfBlock(_ index: Int, in span: UnsafeRawBufferPointer) -> [UInt8]? {
+        guard let view = RunSpan(checking: span)?.view(ofBlockAt: index), view.count > 0 else {
+            return nil
+        }
+        guard view.count > SetKey.listMembersMax else {
+            var list: [UInt16] = []
+            view.forEachBit { list.append(UInt16($0)) }
+            return PackedList.bytes(of: list)
+        }
+        return Array(BlockBuffer(view).bytes)
+    }
+
+    /// Whether the members of one block lie together.
+    private static func hasRuns(_ row: UnsafeRawBufferPointer) -> Bool {
+        var builder = RunSpanBuilder()
+        return builder.append(.stored(row)) && isWorthGathering(builder)
+    }
+
+    private static func isWorthGathering(_ builder: borrowing RunSpanBuilder) -> Bool {
+        builder.toggleCount <= RunSpan.togglesMax / 2
+            && builder.count >= builder.toggleCount / 2 * membersPerRunMin
+    }
+
+    /// Makes the rows of a span one, if their members lie together.
+    private borrowing func gatherRuns(
+        at first: UInt32, of set: UInt32, in project: ProjectNumber
+    ) throws(StorageError) {
+        var builder = RunSpanBuilder()
+        var blocks: [UInt32] = []
+        do {
+            var next = first
+            let cursor = try Cursor(raw, .sets)
+            var entry = try cursor.seek(.block(first, of: set, in: project))
+            while let row = entry, let block = Self.block(row.key, at: first, of: set, in: project)
+            {
+                guard row.value.count & 1 == 0 else { throw StorageError.damagedSpan }
+                while next < block {
+                    _ = builder.append(.empty)
+                    next += 1
+                }
+                guard builder.append(.stored(row.value)),
+                    builder.toggleCount <= RunSpan.togglesMax / 2
+                else { return }
+                blocks.append(block)
+                next = block + 1
+                entry = try cursor.next()
+            }
+        }
+        guard Self.isWorthGathering(builder) else { return }
+        for block in blocks { try raw.delete(.sets, .block(block, of: set, in: project)) }
+        try raw.put(.sets, .block(first, of: set, in: project), builder.span().bytes)
+    }
+
+    private borrowing func hasRows(
+        at first: UInt32, of set: UInt32, in project: ProjectNumber
+    ) throws(StorageError) -> Bool {
+        let cursor = try Cursor(raw, .sets)
+        guard let entry = try cursor.seek(.block(first, of: set, in: project)) else { return false }
+        return Self.block(entry.key, at: first, of: set, in: project) != nil
+    }
+
+    /// The block of a key, if it is one of the span at `first`.
+    private static func block(
+        _ key: UnsafeRawBufferPointer, at first: UInt32, of set: UInt32, in project: ProjectNumber
+    ) -> UInt32? {
+        guard key.count == 12, key.loadBigEndian(UInt32.self, at: 0) == project.rawValue,
+            key.loadBigEndian(UInt32.self, at: 4) == set
+        else { return nil }
+        let block = key.loadBigEndian(UInt32.self, at: 8)
+        return block >= first && block - first < UInt32(RunSpan.blockCount) ? block : nil
+    }
+}
+
+extension StorageError {
+    /// A span whose parts lie outside of it.
+    static var damagedSpan: StorageError {
+        StorageError(
+            operation: "read sets", code: 0, text: "a span is damaged; run 'martlet check'",
+            isFull: false)
+    }
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Topics by name and number, and the reverse index from an instance to its topics. Rests on Schema.
+
+public import MartletBase
+import MartletBits
+public import MartletRows
+
+extension Transaction {
+    public borrowing func topic(
+        named name: TopicName, in project: ProjectNumber
+    ) throws(StorageError) -> Topic? {
+        guard let found = try raw.get(.topicNames, .topicName(name.text, in: project)) else {
+            return nil
+        }
+        var reader = RecordReader(found, of: .topicNames)
+        let number = TopicNumber(try reader.read(UInt32.self))
+        guard let record = try raw.get(.topics, .topic(number, in: project)) else { return nil }
+        var fields = RecordReader(record, of: .topics)
+        // The record's name is the one that led to it.
+        return Topic(
+            number: number, name: name, subscriberCount: try fields.read(UInt64.self))
+    }
+
+    public borrowing func topic(
+        _ number: TopicNumber, in project: ProjectNumber
+    ) throws(StorageError) -> Topic? {
+        guard let found = try raw.get(.topics, .topic(number, in: project)) else { return nil }
+        var reader = RecordReader(found, of: .topics)
+        let count = try reader.read(UInt64.self)
+        let text = String(decoding: reader.rest(), as: UTF8.self)
+        let name: TopicName
+        do { name = try TopicName(validating: text) } catch { throw reader.damaged() }
+        return Topic(number: number, name: name, subscriberCount: count)
+    }
+
+    /// In the order of their names, those after `name`.
+    public borrowing func topics(
+        in project: ProjectNumber, after name: String, limit: Int
+    ) throws(StorageError) -> [Topic] {
+        let prefix = Key(project)
+        let start = Key.topicName(name, in: project)
+        let cursor = try Cursor(raw, .topicNames)
+        var found = try cursor.seek(start)
+        var result: [Topic] = []
+        while let entry = found, prefix.isPrefix(of: entry.key), result.count < limit {
+            let isStart =
+                !name.isEmpty && start.isPrefix(of: entry.key)
+                && entry.key.count == start.count
+            if !isStart {
+                var reader = RecordReader(entry.value, of: .topicNames)
+                let number = TopicNumber(try reader.read(UInt32.self))
+                if let topic = try topic(number, in: project) { result.append(topic) }
+            }
+            found = try cursor.next()
+        }
+        return result
+    }
+
+    public borrowing func put(
+        _ topic: Topic, in project: ProjectNumber, isNew: Bool
+    ) throws(StorageError) {
+        var writer = RecordWriter()
+        writer.append(topic.subscriberCount)
+        writer.bytes += Array(topic.name.text.utf8)
+        try raw.put(.topics, .topic(topic.number, in: project), writer.bytes)
+        guard isNew else { return }
+        var number = RecordWriter()
+        number.append(topic.number.rawValue)
+        number.bytes += Array(topic.name.text.utf8)
+        try raw.put(.topicNames, .topicName(topic.name.text, in: project), number.bytes)
+    }
+
+    /// The topic has no subscriber any more.
+    public borrowing func remove(
+        _ topic: Topic, in project: ProjectNumber
+    ) throws(StorageError) {
+        try raw.delete(.topics, .topic(topic.number, in: project))
+        try raw.delete(.topicNames, .topicName(topic.name.text, in: project))
+    }
+
+    /// Sorted.
+    public borrowing func topicNumbers(
+        of ordinal: Ordinal, in project: ProjectNumber
+    ) throws(StorageError) -> [UInt32] {
+        guard let found = try raw.get(.instanceTopics, .ordinal(ordinal, in: project)) else {
+            return []
+        }
+        return (0..<(found.count / 4)).map { found.loadLittleEndian(UInt32.self, at: $0 * 4) }
+    }
+
+    /// `numbers` is sorted and distinct.
+    public borrowing func setTopicNumbers(
+        _ numbers: [UInt32], of ordinal: Ordinal, in project: ProjectNumber
+    ) throws(StorageError) {
+        let key = Key.ordinal(ordinal, in: project)
+        if numbers.isEmpty {
+            try raw.delete(.instanceTopics, key)
+        } else {
+            try raw.put(.instanceTopics, key, PackedList.bytes(of: numbers))
+        }
+    }
+}

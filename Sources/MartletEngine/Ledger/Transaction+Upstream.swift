@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Messages of devices that wait for a sender, and the IDs by which devices know them (UPS-1). An
+// instance's last IDs are one row: it is short, and read and written with every message of the
+// instance. Rests on Schema.
+
+public import MartletBase
+public import MartletRows
+
+/// One message ID of an instance.
+struct UpstreamID {
+    static let bytes = 32
+
+    var digest: AnswerDigest
+    var until: Instant
+    var number: UInt64
+}
+
+extension Transaction {
+    // MARK: Messages
+
+    /// UPS-1: a message of a device that no sender has taken.
+    public borrowing func upstream(
+        _ number: UInt64, in project: ProjectNumber
+    ) throws(StorageError) -> UpstreamRecord? {
+        guard let found = try raw.get(.upstream, .number(number, in: project)) else { return nil }
+        return try Self.record(number, found)
+    }
+
+    /// In the order of their numbers, those after `number`.
+    public borrowing func upstream(
+        in project: ProjectNumber, after number: UInt64, limit: Int
+    ) throws(StorageError) -> [UpstreamRecord] {
+        guard number < .max else { return [] }
+        let prefix = Key(project)
+        let cursor = try Cursor(raw, .upstream)
+        var found = try cursor.seek(.number(number + 1, in: project))
+        var records: [UpstreamRecord] = []
+        while let entry = found, prefix.isPrefix(of: entry.key), records.count < limit {
+            guard entry.key.count == 12 else {
+                throw RecordReader(entry.key, of: .upstream).damaged()
+            }
+            records.append(
+                try Self.record(entry.key.loadBigEndian(UInt64.self, at: 4), entry.value))
+            found = try cursor.next()
+        }
+        return records
+    }
+
+    private static func record(
+        _ number: UInt64, _ bytes: UnsafeRawBufferPointer
+    ) throws(StorageError) -> UpstreamRecord {
+        var reader = RecordReader(bytes, of: .upstream)
+        let expires = Instant(millisecondsSince1970: try reader.read(Int64.self))
+        return UpstreamRecord(number: number, expires: expires, bytes: Array(reader.rest()))
+    }
+
+    public borrowing func upstreamCount(
+        in project: ProjectNumber
+    ) throws(StorageError) -> UInt64 { try upstreamRow(of: project).count }
+
+    /// UPS-1: they ascend from 1 and are never used again.
+    public borrowing func takeUpstreamNumber(
+        in project: ProjectNumber
+    ) throws(StorageError) -> UInt64 {
+        var row = try upstreamRow(of: project)
+        row.last += 1
+        try put(row, of: project)
+        return row.last
+    }
+
+    /// Keeps a message until it is removed or expires; its number was just taken.
+    public borrowing func putUpstream(
+        _ record: UpstreamRecord, in project: ProjectNumber
+    ) throws(StorageError) {
+        var writer = RecordWriter()
+        writer.append(record.expires.millisecondsSince1970)
+        writer.bytes += record.bytes
+        try raw.put(.upstream, .number(record.number, in: project), writer.bytes)
+        try raw.put(.due, .due(.upstream, record.expires, project, record.number), [])
+        var row = try upstreamRow(of: project)
+        row.count += 1
+        try put(row, of: project)
+    }
+
+    /// - Returns: false if there is none.
+    public borrowing func removeUpstream(
+        _ number: UInt64, in project: ProjectNumber
+    ) throws(StorageError) -> Bool {
+        let key = Key.number(number, in: project)
+        guard let found = try raw.get(.upstream, key) else { return false }
+        let expires = try Self.record(number, found).expires
+        try raw.delete(.due, .due(.upstream, expires, project, number))
+        try raw.delete(.upstream, key)
+        var row = try upstreamRow(of: project)
+        row.count -= 1
+        try put(row, of: project)
+        return true
+    }
+
+    borrowing func upstreamRow(
+        of project: ProjectNumber
+    ) throws(StorageError) -> (last: UInt64, count: UInt64) {
+        guard let found = try raw.get(.upstream, Key(project)) else { return (0, 0) }
+        var reader = RecordReader(found, of: .upstream)
+        return (try reader.read(UInt64.self), try reader.read(UInt64.self))
+    }
+
+    private borrowing func put(
+        _ row: (last: UInt64, count: UInt64), of project: ProjectNumber
+    ) throws(StorageError) {
+        var writer = RecordWriter()
+        writer.append(row.last)
+        writer.append(row.count)
+        try raw.put(.upstream, Key(project), writer.bytes)
+    }
+
+    // MARK: Their IDs
+
+    /// The number of the message that an instance sent with this ID, if it is still known at `now`.
+    public borrowing func upstreamNumber(
+        ofID id: String, of ordinal: Ordinal, in project: ProjectNumber, now: Instant
+    ) throws(StorageError) -> UInt64? {
+        guard let row = try upstreamIDs(of: ordinal, in: project) else { return nil }
+        let digest = AnswerDigest(of: id)
+        return row.ids.last { $0.digest == digest && $0.until > now }?.number
+    }
+
+    /// Keeps in mind which message an instance sent with this ID, until `until`, or until it has
+    /// sent `idsMax` others.
+    public borrowing func putUpstreamNumber(
+        _ number: UInt64, ofID id: String, of ordinal: Ordinal, in project: ProjectNumber,
+        now: Instant, until: Instant, idsMax: Int
+    ) throws(StorageError) {
+        let row = try upstreamIDs(of: ordinal, in: project)
+        let digest = AnswerDigest(of: id)
+        var ids = (row?.ids ?? []).filter { $0.until > now && $0.digest != digest }
+        ids.append(UpstreamID(digest: digest, until: until, number: number))
+        // When it is due is looked at then: most instances have sent others by that time.
+        try put(ids.suffix(idsMax), due: row?.due ?? until, of: ordinal, in: project)
+    }
+
+    /// Forgets what is known no more.
+    borrowing func forgetUpstreamIDs(
+        of ordinal: Ordinal, in project: ProjectNumber, now: Instant
+    ) throws(StorageError) {
+        guard let row = try upstreamIDs(of: ordinal, in: project) else { return }
+        let ids = row.ids.filter { $0.until > now }
+        try removeUpstreamIDs(of: ordinal, in: project)
+        guard let last = ids.map(\.until).max() else { return }
+        try put(ids[...], due: last, of: ordinal, in: project)
+    }
+
+    borrowing func removeUpstreamIDs(
+        of ordinal: Ordinal, in project: ProjectNumber
+    ) throws(StorageError) {
+        guard let row = try upstreamIDs(of: ordinal, in: project) else { return }
+        try raw.delete(.due, .due(.upstreamIDs, row.due, project, UInt64(ordinal.rawValue)))
+        try raw.delete(.upstreamIDs, .ordinal(ordinal, in: project))
+    }
+
+    private borrowing func upstreamIDs(
+        of ordinal: Ordinal, in project: ProjectNumber
+    ) throws(StorageError) -> (due: Instant, ids: [UpstreamID])? {
+        guard let found = try raw.get(.upstreamIDs, .ordinal(ordinal, in: project)) else {
+            return nil
+        }
+        var reader = RecordReader(found, of: .upstreamIDs)
+        let due = Instant(millisecondsSince1970: try reader.read(Int64.self))
+        var ids: [UpstreamID] = []
+        while reader.offset < found.count {
+            let digest = AnswerDigest(bytes: Array(try reader.bytes(16)))
+            let until = Instant(millisecondsSince1970: try reader.read(Int64.self))
+            ids.append(
+                UpstreamID(digest: digest, until: until, number: try reader.read(UInt64.self)))
+        }
+        return (due, ids)
+    }
+
+    private borrowing func put(
+        _ ids: ArraySlice<UpstreamID>, due: Instant, of ordinal: Ordinal, in project: ProjectNumber
+    ) throws(StorageError) {
+        var writer = RecordWriter()
+        writer.append(due.millisecondsSince1970)
+        for id in ids {
+            writer.bytes += id.digest.bytes
+            writer.append(id.until.millisecondsSince1970)
+            writer.append(id.number)
+        }
+        try raw.put(.upstreamIDs, .ordinal(ordinal, in: project), writer.bytes)
+        try raw.put(.due, .due(.upstreamIDs, due, project, UInt64(ordinal.rawValue)), [])
+    }
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Rows of bytes in the order of their keys, which is all that is asked of a store: `MartletStore` keeps them in
+// LMDB, and tests keep them in memory. Rests on Schema.
+
+import Glibc
+
+/// One snapshot of all tables, or the one transaction that writes.
+package protocol RowTransaction: AnyObject {
+    /// Rises with every transaction that writes.
+    var number: UInt64 { get }
+
+    /// The bytes are valid until the next change, and not past the transaction's end.
+    func get(
+        _ table: Table, _ key: UnsafeRawBufferPointer
+    ) throws(StorageError) -> UnsafeRawBufferPointer?
+    /// - Parameter value: copied. It does not lie in a row.
+    func put(
+        _ table: Table, _ key: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer
+    ) throws(StorageError)
+    /// Puts a row if its key is above all keys of the table.
+    /// - Returns: whether it is. If not, nothing was put.
+    func append(
+        _ table: Table, _ key: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer
+    ) throws(StorageError) -> Bool
+    /// - Returns: whether there was something to delete.
+    func delete(_ table: Table, _ key: UnsafeRawBufferPointer) throws(StorageError) -> Bool
+    func rowCount(_ table: Table) -> Int
+
+    func openCursor(_ table: Table) throws(StorageError) -> CursorHandle
+    /// - Parameter key: for those movements that look for one.
+    /// - Returns: the row where the cursor stands then; nil: there is none.
+    func move(
+        _ cursor: CursorHandle, _ movement: CursorMovement, _ key: UnsafeRawBufferPointer?
+    ) throws(StorageError) -> RowEntry?
+    func close(_ cursor: CursorHandle)
+}
+
+/// A row, borrowed until the next change.
+package typealias RowEntry = (key: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer)
+
+/// A cursor, to the transaction that opened it.
+package struct CursorHandle {
+    package let pointer: UnsafeMutableRawPointer
+    package init(_ pointer: UnsafeMutableRawPointer) { self.pointer = pointer }
+}
+
+package enum CursorMovement {
+    /// The row with a key.
+    case to
+    /// The first row whose key is not below a key.
+    case from
+    case next, previous, last
+}
+
+/// The rows of a transaction.
+package struct Rows {
+    package let transaction: any RowTransaction
+
+    package init(_ transaction: any RowTransaction) { self.transaction = transaction }
+
+    package var number: UInt64 { transaction.number }
+
+    package func get(
+        _ table: Table, _ key: Key
+    ) throws(StorageError) -> UnsafeRawBufferPointer? {
+        try key.withBytes { (bytes) throws(StorageError) in try transaction.get(table, bytes) }
+    }
+
+    package func put(_ table: Table, _ key: Key, _ bytes: [UInt8]) throws(StorageError) {
+        try bytes.withUnsafeBufferPointer { (bytes) throws(StorageError) in
+            try put(table, key, UnsafeRawBufferPointer(bytes))
+        }
+    }
+
+    /// - Parameter bytes: not those of a row.
+    package func put(
+        _ table: Table, _ key: Key, _ bytes: UnsafeRawBufferPointer
+    ) throws(StorageError) {
+        try key.withBytes { (found) throws(StorageError) in
+            try transaction.put(table, found, bytes)
+        }
+    }
+
+    /// Puts a row that may well be the last of its table: then pages are filled to their ends, and not to
+    /// half, and nothing is searched.
+    /// - Returns: whether it was the last one. If not, nothing was put.
+    package func append(
+        _ table: Table, _ key: Key, _ bytes: [UInt8]
+    ) throws(StorageError) -> Bool {
+        try bytes.withUnsafeBufferPointer { (bytes) throws(StorageError) in
+            try append(table, key, UnsafeRawBufferPointer(bytes))
+        }
+    }
+
+    /// - Parameter bytes: not those of a row.
+    package func append(
+        _ table: Table, _ key: Key, _ bytes: UnsafeRawBufferPointer
+    ) throws(StorageError) -> Bool {
+        try key.withBytes { (found) throws(StorageError) in
+            try transaction.append(table, found, bytes)
+        }
+    }
+
+    /// - Returns: whether there was something to delete.
+    @discardableResult
+    package func delete(_ table: Table, _ key: Key) throws(StorageError) -> Bool {
+        try key.withBytes { (found) throws(StorageError) in
+            try transaction.delete(table, found)
+        }
+    }
+
+    package func entryCount(_ table: Table) -> Int { transaction.rowCount(table) }
+}
+
+/// A position in a table.
+package struct Cursor: ~Copyable {
+    private let transaction: any RowTransaction
+    private let handle: CursorHandle
+
+    package init(_ rows: Rows, _ table: Table) throws(StorageError) {
+        transaction = rows.transaction
+        handle = try transaction.openCursor(table)
+    }
+
+    deinit { transaction.close(handle) }
+
+    package typealias Entry = RowEntry
+
+    /// The first entry whose key is not below `key`.
+    package borrowing func seek(_ key: Key) throws(StorageError) -> Entry? {
+        try key.withBytes { (bytes) throws(StorageError) in
+            try transaction.move(handle, .from, bytes)
+        }
+    }
+
+    /// The value of one key. Costs less than `get` where the key lies near the cursor's last one.
+    package borrowing func value(of key: Key) throws(StorageError) -> UnsafeRawBufferPointer? {
+        try key.withBytes { (bytes) throws(StorageError) in
+            try transaction.move(handle, .to, bytes)?.value
+        }
+    }
+
+    package borrowing func next() throws(StorageError) -> Entry? {
+        try transaction.move(handle, .next, nil)
+    }
+
+    package borrowing func previous() throws(StorageError) -> Entry? {
+        try transaction.move(handle, .previous, nil)
+    }
+
+    package borrowing func last() throws(StorageError) -> Entry? {
+        try transaction.move(handle, .last, nil)
+    }
+
+    /// The last entry whose key is below `key`.
+    package borrowing func seekLast(below key: Key) throws(StorageError) -> Entry? {
+        try seek(key) == nil ? last() : previous()
+    }
+}
+
+extension Key {
+    /// Whether `other` begins with this key.
+    package func isPrefix(of other: UnsafeRawBufferPointer) -> Bool {
+        guard other.count >= count, let start = other.baseAddress else { return count == 0 }
+        return withBytes { $0.isEmpty || memcmp($0.baseAddress!, start, $0.count) == 0 }
+    }
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How records become bytes: little-endian, fixed fields first, text last. The store reads only what
+// it wrote, but a disk can lie: a record that is too short reads as an error, never past its end.
+// Rests on nothing but the standard library.
+
+/// Appends fields to a record.
+public struct RecordWriter {
+    public var bytes: [UInt8] = []
+
+    @inlinable public init() {}
+
+    @inlinable public mutating func append<T: FixedWidthInteger>(_ value: T) {
+        withUnsafeBytes(of: value.littleEndian) { bytes.append(contentsOf: $0) }
+    }
+
+    /// With a u16 length before it.
+    @inlinable public mutating func append(text: String) {
+        append(UInt16(text.utf8.count))
+        bytes.append(contentsOf: text.utf8)
+    }
+}
+
+/// Takes fields from a record, in the order in which they were appended.
+public struct RecordReader {
+    @usableFromInline let bytes: UnsafeRawBufferPointer
+    public var offset = 0
+    @usableFromInline let table: Table
+
+    @inlinable public init(_ bytes: UnsafeRawBufferPointer, of table: Table) {
+        self.bytes = bytes
+        self.table = table
+    }
+
+    @inlinable public var isAtEnd: Bool { offset == bytes.count }
+
+    @inlinable public mutating func read<T: FixedWidthInteger>(_ type: T.Type) throws(StorageError)
+        -> T
+    {
+        let size = MemoryLayout<T>.size
+        guard bytes.count - offset >= size else { throw damaged() }
+        defer { offset += size }
+        return bytes.loadLittleEndian(type, at: offset)
+    }
+
+    @inlinable public mutating func bytes(_ count: Int) throws(StorageError)
+        -> UnsafeRawBufferPointer
+    {
+        guard bytes.count - offset >= count else { throw damaged() }
+        defer { offset += count }
+        return UnsafeRawBufferPointer(rebasing: bytes[offset..<(offset + count)])
+    }
+
+    @inlinable public mutating func text() throws(StorageError) -> String {
+        let count = Int(try read(UInt16.self))
+        return String(decoding: try bytes(count), as: UTF8.self)
+    }
+
+    @inlinable public mutating func rest() -> UnsafeRawBufferPointer {
+        defer { offset = bytes.count }
+        return UnsafeRawBufferPointer(rebasing: bytes[offset...])
+    }
+
+    public func damaged() -> StorageError {
+        StorageError(
+            operation: "read \(table.name)", code: 0,
+            text: "a record is damaged (at byte \(offset) of \(bytes.count)); run 'martlet check'",
+            isFull: false)
+    }
+}
+
+extension UnsafeRawBufferPointer {
+    /// LMDB aligns values to two bytes only.
+    @inlinable public func loadLittleEndian<T: FixedWidthInteger>(_ type: T.Type, at offset: Int)
+        -> T
+    {
+        T(littleEndian: loadUnaligned(fromByteOffset: offset, as: type))
+    }
+
+    @inlinable public func loadBigEndian<T: FixedWidthInteger>(_ type: T.Type, at offset: Int) -> T
+    {
+        T(bigEndian: loadUnaligned(fromByteOffset: offset, as: type))
+    }
+}

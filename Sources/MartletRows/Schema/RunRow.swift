@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Runs of the broker are numbered, and each connection is one of a run: those of an earlier run than
+// this are lost, without a word of where they ended. What is kept of that, as bytes. Rests on RecordBytes.
+//
+//   run:        u32 number ‖ u8 1 while there may be lost connections ‖ u32 p ‖ u32 o to look at next
+//   connection: u64 s when it began ‖ u64 its number ‖ u32 run
+//   ending:     u64 s of the last message ‖ i64 when the next run began
+
+package import MartletBase
+
+/// The one row `run` of `meta`.
+package struct RunRow {
+    package static let key = Key(bytes: Array("run".utf8))
+
+    package var number: UInt32 = 0
+    /// Before this there is no lost connection; nil: there is none.
+    package var position: (project: ProjectNumber, ordinal: Ordinal)?
+
+    package init() {}
+
+    package init(_ bytes: UnsafeRawBufferPointer) throws(StorageError) {
+        var reader = RecordReader(bytes, of: .meta)
+        number = try reader.read(UInt32.self)
+        let hasPosition = try reader.read(UInt8.self) != 0
+        let project = ProjectNumber(try reader.read(UInt32.self))
+        let ordinal = Ordinal(try reader.read(UInt32.self))
+        if hasPosition { position = (project, ordinal) }
+    }
+
+    package var bytes: [UInt8] {
+        var writer = RecordWriter()
+        writer.append(number)
+        writer.append(position == nil ? 0 : 1 as UInt8)
+        writer.append(position?.project.rawValue ?? 0)
+        writer.append(position?.ordinal.rawValue ?? 0)
+        return writer.bytes
+    }
+}
+
+/// A row of `connections`.
+package struct ConnectionRow {
+    package var start: ConnectionStart
+    package var run: UInt32
+
+    package init(start: ConnectionStart, run: UInt32) {
+        self.start = start
+        self.run = run
+    }
+
+    package init(_ bytes: UnsafeRawBufferPointer) throws(StorageError) {
+        var reader = RecordReader(bytes, of: .connections)
+        let position = MessageSequence(try reader.read(UInt64.self))
+        start = ConnectionStart(number: try reader.read(UInt64.self), position: position)
+        run = try reader.read(UInt32.self)
+    }
+
+    package var bytes: [UInt8] {
+        var writer = RecordWriter()
+        writer.append(start.position.rawValue)
+        writer.append(start.number)
+        writer.append(run)
+        return writer.bytes
+    }
+}
+
+/// A row of `runs`: where a project was when a run began and found connections of earlier ones.
+package struct EndingRow {
+    package var position: MessageSequence
+    package var at: Instant
+
+    package init(position: MessageSequence, at: Instant) {
+        self.position = position
+        self.at = at
+    }
+
+    package init(_ bytes: UnsafeRawBufferPointer) throws(StorageError) {
+        var reader = RecordReader(bytes, of: .runs)
+        position = MessageSequence(try reader.read(UInt64.self))
+        at = Instant(millisecondsSince1970: try reader.read(Int64.self))
+    }
+
+    package var bytes: [UInt8] {
+        var writer = RecordWriter()
+        writer.append(position.rawValue)
+        writer.append(at.millisecondsSince1970)
+        return writer.bytes
+    }
+}
