@@ -37,7 +37,7 @@ package protocol RowTransaction: AnyObject {
 }
 
 /// A row, borrowed until the next change.
-package typealias RowEntry = (key: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer)
+package typealias RowEntry = (key: RowKey, value: UnsafeRawBufferPointer)
 
 /// A cursor, to the transaction that opened it.
 package struct CursorHandle {
@@ -161,8 +161,8 @@ package struct Cursor: ~Copyable {
 
 extension Key {
     /// Whether `other` begins with this key.
-    package func isPrefix(of other: UnsafeRawBufferPointer) -> Bool {
-        guard other.count >= count, let start = other.baseAddress else { return count == 0 }
+    package func isPrefix(of other: RowKey) -> Bool {
+        guard other.count >= count, let start = other.bytes.baseAddress else { return count == 0 }
         return withBytes { $0.isEmpty || memcmp($0.baseAddress!, start, $0.count) == 0 }
     }
 }

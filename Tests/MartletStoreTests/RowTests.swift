@@ -36,7 +36,7 @@ struct RowTests {
         case row([UInt8], [UInt8])
 
         init(_ entry: RowEntry?) {
-            self = entry.map { .row(Array($0.key), Array($0.value)) } ?? .nothing
+            self = entry.map { .row(Array($0.key.bytes), Array($0.value)) } ?? .nothing
         }
     }
 
@@ -50,7 +50,7 @@ struct RowTests {
             return []
         case 4: return [.flag(try rows.append(table, key(&random), value(&random)))]
         case 5...6: return [.flag(try rows.delete(table, key(&random)))]
-        case 7: return [Answer(try rows.get(table, key(&random)).map { ($0, $0) })]
+        case 7: return [Answer(try rows.get(table, key(&random)).map { (RowKey($0), $0) })]
         default:
             let cursor = try Cursor(rows, table)
             var answers: [Answer] = []
@@ -66,7 +66,7 @@ struct RowTests {
                     answers.append(Answer(step))
                 default:
                     answers.append(
-                        Answer(try cursor.value(of: key(&random)).map { ($0, $0) }))
+                        Answer(try cursor.value(of: key(&random)).map { (RowKey($0), $0) }))
                 }
             }
             return answers

@@ -167,6 +167,6 @@ package final class MemoryTransaction: RowTransaction {
         let shown = row.key.withUnsafeBytes { MemoryValue($0) }
         place.key = row.key
         place.shown = shown
-        return (shown.bytes, row.value.bytes)
+        return (RowKey(shown.bytes), row.value.bytes)
     }
 }

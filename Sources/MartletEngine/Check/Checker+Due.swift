@@ -20,8 +20,8 @@ extension Checker {
                 note(.damagedRecord, in: nil, "due: a key of \(entry.key.count) bytes")
                 continue
             }
-            let time = Int64(bitPattern: entry.key.loadBigEndian(UInt64.self, at: 1))
-            let project = ProjectNumber(entry.key.loadBigEndian(UInt32.self, at: 9))
+            let time = entry.key.dueTime.millisecondsSince1970
+            let project = entry.key.dueProject
             guard projects[project.rawValue] != nil else {
                 note(.rowsWithoutProject, in: project, "due")
                 continue
@@ -180,7 +180,7 @@ extension Checker {
             let row = LogRow(MessageSequence(entry.value.loadLittleEndian(UInt64.self, at: 0)))
             let found = try it.raw.get(.messages, .log(row, in: it.project.number))
             let number = try? found.map { try MessageRecord($0).rest(row.sequence).number }
-            if number != entry.key.loadBigEndian(UInt64.self, at: 4) {
+            if number != entry.key.number {
                 it.note(.messageNumber, "a number leads to message \(row.sequence.rawValue)")
             }
         }
@@ -192,7 +192,7 @@ extension Checker {
                 .receiptsWanted, Array(entry.key.dropFirst(4)), "a wish for receipts")
         }
         try forEachRow(of: .receiptsTold, keyBytes: 16...16) { (it, entry) throws(StorageError) in
-            let ordinal = entry.key.loadBigEndian(UInt32.self, at: 4)
+            let ordinal = entry.key.ordinal.rawValue
             if !it.universe.contains(ordinal) {
                 it.note(.receipts, "ordinal \(ordinal) told something and is not registered")
             }
@@ -203,7 +203,7 @@ extension Checker {
         var previous: UInt64?
         try forEachRow(of: .receipts, keyBytes: 4...12) { (it, entry) throws(StorageError) in
             guard entry.key.count == 12 else { return }
-            let number = entry.key.loadBigEndian(UInt64.self, at: 4)
+            let number = entry.key.number
             if number > last || previous.map({ $0 + 1 != number }) ?? false {
                 it.note(.receipts, "event \(number) does not follow the one before, up to \(last)")
             }

@@ -66,7 +66,7 @@ extension Checker {
     private mutating func checkMemberships() throws(StorageError) {
         let sizes = (Self.groupKeyBytes + 4)...(Self.groupKeyBytes + 4)
         try forEachRow(of: .instanceGroups, keyBytes: sizes) { (it, entry) throws(StorageError) in
-            let ordinal = entry.key.loadBigEndian(UInt32.self, at: 4)
+            let ordinal = entry.key.ordinal.rawValue
             let key = Array(entry.key.dropFirst(8))
             guard try it.isReadable(key) else { return }
             if try it.group(key)?.members.contains(Ordinal(ordinal)) != true {

@@ -126,8 +126,8 @@ extension Checker {
     mutating func checkInbox() throws(StorageError) {
         let number = project.number
         try forEachRow(of: .inbox, keyBytes: 16...16) { (it, entry) throws(StorageError) in
-            let ordinal = entry.key.loadBigEndian(UInt32.self, at: 4)
-            let sequence = MessageSequence(entry.key.loadBigEndian(UInt64.self, at: 8))
+            let ordinal = entry.key.ordinal.rawValue
+            let sequence = entry.key.instanceSequence
             let row = InboxRow.row(sequence, entry.value)
             it.report.counts.recipients += 1
             guard it.universe.contains(ordinal) else {
@@ -148,7 +148,7 @@ extension Checker {
         let last = project.lastSequence
         var count: UInt64 = 0
         try forEachRow(of: .mailboxes, keyBytes: 8...8) { (it, entry) throws(StorageError) in
-            let ordinal = entry.key.loadBigEndian(UInt32.self, at: 4)
+            let ordinal = entry.key.ordinal.rawValue
             guard it.universe.contains(ordinal) else {
                 it.note(.mailbox, "ordinal \(ordinal) is not registered")
                 return
@@ -171,7 +171,7 @@ extension Checker {
             try it.expectDue(.seen, big(UInt64(ordinal)), "ordinal \(ordinal)")
         }
         try forEachRow(of: .connections, keyBytes: 8...8) { (it, entry) throws(StorageError) in
-            let ordinal = entry.key.loadBigEndian(UInt32.self, at: 4)
+            let ordinal = entry.key.ordinal.rawValue
             if !it.universe.contains(ordinal) || entry.value.count != 20 {
                 it.note(.mailbox, "ordinal \(ordinal) has a connection but is not registered")
             }
@@ -185,8 +185,8 @@ extension Checker {
         let number = project.number
         let last = project.lastSequence
         try forEachRow(of: .acknowledged, keyBytes: 16...16) { (it, entry) throws(StorageError) in
-            let ordinal = Ordinal(entry.key.loadBigEndian(UInt32.self, at: 4))
-            let sequence = entry.key.loadBigEndian(UInt64.self, at: 8)
+            let ordinal = entry.key.ordinal
+            let sequence = entry.key.instanceSequence.rawValue
             guard it.universe.contains(ordinal.rawValue) else {
                 it.note(.acknowledgement, "ordinal \(ordinal.rawValue) is not registered")
                 return

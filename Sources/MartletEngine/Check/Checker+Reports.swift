@@ -14,7 +14,7 @@ extension Checker {
         var oldest: MessageSequence?
         try forEachRow(of: .reports, keyBytes: 12...12) { (it, entry) throws(StorageError) in
             count += 1
-            let sequence = MessageSequence(entry.key.loadBigEndian(UInt64.self, at: 4))
+            let sequence = entry.key.sequence
             let row: ReportRow
             do throws(StorageError) { row = try ReportRow(entry.value) } catch {
                 try it.noteDamage(error, in: number)
@@ -72,7 +72,7 @@ extension Checker {
         try checkDays()
         try forEachRow(of: .missed, keyBytes: 16...16) { (it, entry) throws(StorageError) in
             let key = Key(bytes: Array(entry.key.prefix(12)))
-            let block = entry.key.loadBigEndian(UInt32.self, at: 12)
+            let block = entry.key.missedBlock
             guard try it.raw.get(.reports, key) != nil else {
                 it.note(.report, "those that miss a message without a report")
                 return
@@ -92,8 +92,8 @@ extension Checker {
     private mutating func checkDays() throws(StorageError) {
         try forEachRow(of: .projects, keyBytes: 4...12) { (it, entry) throws(StorageError) in
             guard entry.key.count == 12 else { return }
-            let day = ~entry.key.loadBigEndian(UInt32.self, at: 4)
-            let app = entry.key.loadBigEndian(UInt32.self, at: 8)
+            let day = entry.key.day
+            let app = entry.key.dayApp.rawValue
             do throws(StorageError) {
                 var reader = RecordReader(entry.value, of: .projects)
                 let counts = try reader.counts()

@@ -12,7 +12,7 @@ extension Checker {
     mutating func checkTopics() throws(StorageError) {
         let number = project.number
         try forEachRow(of: .topics, keyBytes: 8...8) { (it, entry) throws(StorageError) in
-            let at = TopicNumber(entry.key.loadBigEndian(UInt32.self, at: 4))
+            let at = entry.key.topic
             // A topic whose record is damaged still owns its set.
             it.topics[at.rawValue] = .max
             let topic: Topic
@@ -77,7 +77,7 @@ extension Checker {
         var walk: SetWalk?
         var seen: Set<UInt32> = []
         try forEachRow(of: .sets, keyBytes: 12...12) { (it, entry) throws(StorageError) in
-            let set = entry.key.loadBigEndian(UInt32.self, at: 4)
+            let set = entry.key.set
             if walk?.number != set {
                 if let done = walk { it.finish(done) }
                 seen.insert(set)
@@ -120,7 +120,7 @@ extension Checker {
 
     private mutating func visit(_ entry: Cursor.Entry, _ walk: inout SetWalk) {
         let set = walk.number
-        let block = entry.key.loadBigEndian(UInt32.self, at: 8)
+        let block = entry.key.block
         walk.rowCount += 1
         let isSmallForm = block == SetKey.smallTopicBlock
         if isSmallForm, SetKey.isTopic(set), walk.rowCount > 1 {
@@ -246,7 +246,7 @@ extension Checker {
             if suspects.count < Self.suspectsMax { suspects[ordinal] = list }
         }
         try forEachRow(of: .instanceTopics, keyBytes: 8...8) { (it, entry) throws(StorageError) in
-            let ordinal = entry.key.loadBigEndian(UInt32.self, at: 4)
+            let ordinal = entry.key.ordinal.rawValue
             guard let list = Self.topicList(entry.value) else {
                 it.note(.damagedRecord, "instanceTopics: the list of ordinal \(ordinal)")
                 _ = it.universe.settle(ordinal, topics: [])
@@ -262,8 +262,8 @@ extension Checker {
         guard !suspects.isEmpty else { return }
         var found: Set<UInt64> = []
         try forEachRow(of: .sets, keyBytes: 12...12) { (it, entry) throws(StorageError) in
-            let topic = entry.key.loadBigEndian(UInt32.self, at: 4)
-            let block = entry.key.loadBigEndian(UInt32.self, at: 8)
+            let topic = entry.key.set
+            let block = entry.key.block
             guard SetKey.isTopic(topic), let ordinals = Self.ordinals(entry.value, block: block)
             else { return }
             for ordinal in ordinals {

@@ -17,7 +17,7 @@ extension Checker {
         try forEachRow(of: .upstream, keyBytes: 4...12) { (it, entry) throws(StorageError) in
             guard entry.key.count == 12 else { return }
             count += 1
-            let number = entry.key.loadBigEndian(UInt64.self, at: 4)
+            let number = entry.key.number
             if number > last {
                 it.note(.upstream, "message \(number) was never given its number")
             }
@@ -34,7 +34,7 @@ extension Checker {
             note(.upstream, "there are \(count) messages of devices, \(row.count) are counted")
         }
         try forEachRow(of: .upstreamIDs, keyBytes: 8...8) { (it, entry) throws(StorageError) in
-            let ordinal = entry.key.loadBigEndian(UInt32.self, at: 4)
+            let ordinal = entry.key.ordinal.rawValue
             if !it.universe.contains(ordinal) {
                 it.note(.upstream, "ordinal \(ordinal) has message IDs and is not registered")
             }

@@ -96,7 +96,7 @@ struct Checker {
                 note(.damagedRecord, in: nil, "projects: a key of \(entry.key.count) bytes")
                 continue
             }
-            let number = ProjectNumber(entry.key.loadBigEndian(UInt32.self, at: 0))
+            let number = entry.key.project
             let isNew = numbers.insert(number).inserted
             if entry.key.count != 4 {
                 if isNew { note(.rowsWithoutProject, in: number, Table.projects.name) }
@@ -198,7 +198,7 @@ struct Checker {
                     row = try rows.next()
                     continue
                 }
-                let number = entry.key.loadBigEndian(UInt32.self, at: 0)
+                let number = entry.key.project.rawValue
                 if projects[number] == nil {
                     note(.rowsWithoutProject, in: ProjectNumber(number), table.name)
                 }
@@ -306,7 +306,7 @@ struct Checker {
     private mutating func checkApps() throws(StorageError) {
         let number = project.number
         try forEachRow(of: .apps, keyBytes: 8...8) { (it, entry) throws(StorageError) in
-            let at = AppNumber(entry.key.loadBigEndian(UInt32.self, at: 4))
+            let at = entry.key.app
             let app: App
             do throws(StorageError) {
                 guard let found = try it.transaction.app(at, in: number) else { return }
@@ -343,7 +343,7 @@ struct Checker {
     private mutating func checkInstances() throws(StorageError) {
         let number = project.number
         try forEachRow(of: .instances, keyBytes: 8...8) { (it, entry) throws(StorageError) in
-            let ordinal = Ordinal(entry.key.loadBigEndian(UInt32.self, at: 4))
+            let ordinal = entry.key.ordinal
             let instance: Instance
             do throws(StorageError) {
                 guard let found = try it.transaction.instance(ordinal, in: number) else { return }
@@ -395,7 +395,7 @@ struct Checker {
     private mutating func checkFreeNumbers() throws(StorageError) {
         var free: [UInt8: UInt64] = [:]
         try forEachRow(of: .free, keyBytes: 9...9) { (it, entry) throws(StorageError) in
-            let value = entry.key.loadBigEndian(UInt32.self, at: 5)
+            let value = entry.key.freeNumber
             let kind = FreeNumberKind(rawValue: entry.key[4])
             switch kind {
             case .ordinal:

@@ -240,7 +240,7 @@ public struct SharedLog: ~Copyable {
     }
 
     private func sequence(of entry: Cursor.Entry) -> MessageSequence {
-        MessageSequence(entry.key.loadBigEndian(UInt64.self, at: 4))
+        entry.key.sequence
     }
 
     private func sequence(_ row: Int) -> MessageSequence {

@@ -104,8 +104,8 @@ struct SetReader {
                 isStarted = true
             }
             while let found = entry {
-                guard found.key.count == 12, Self.prefix(found.key) == prefix else { break }
-                let number = Self.block(found.key)
+                guard found.key.count == 12, found.key.projectAndSet == prefix else { break }
+                let number = found.key.block
                 guard number != SetKey.smallTopicBlock else { break }
                 if found.value.count & 1 == 0 {
                     target[count] = SourceBlock(block: number, view: .stored(found.value))
@@ -162,21 +162,13 @@ struct SetReader {
 
     /// Whether a row is of this set and of blocks before `block`.
     private func isBelow(_ entry: RowEntry, _ block: UInt32) -> Bool {
-        guard entry.key.count == 12, Self.prefix(entry.key) == prefix else { return false }
+        guard entry.key.count == 12, entry.key.projectAndSet == prefix else { return false }
         let isSpan = entry.value.count & 1 != 0
-        return Self.block(entry.key) &+ UInt32(isSpan ? RunSpan.blockCount - 1 : 0) < block
+        return entry.key.block &+ UInt32(isSpan ? RunSpan.blockCount - 1 : 0) < block
     }
 
-    private func isAt(_ key: UnsafeRawBufferPointer, _ block: UInt32) -> Bool {
-        key.count == 12 && Self.prefix(key) == prefix && Self.block(key) == block
-    }
-
-    private static func prefix(_ key: UnsafeRawBufferPointer) -> UInt64 {
-        key.loadBigEndian(UInt64.self, at: 0)
-    }
-
-    private static func block(_ key: UnsafeRawBufferPointer) -> UInt32 {
-        key.loadBigEndian(UInt32.self, at: 8)
+    private func isAt(_ key: RowKey, _ block: UInt32) -> Bool {
+        key.count == 12 && key.projectAndSet == prefix && key.block == block
     }
 
     // MARK: The one list

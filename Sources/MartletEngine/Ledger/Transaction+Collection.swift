@@ -196,7 +196,7 @@ extension Transaction {
             .ordinal(Ordinal(UInt32(truncatingIfNeeded: position)), in: project))
         var ordinals: [Ordinal] = []
         while let entry = found, prefix.isPrefix(of: entry.key) {
-            let ordinal = Ordinal(entry.key.loadBigEndian(UInt32.self, at: 4))
+            let ordinal = entry.key.ordinal
             guard ordinals.count < Self.batchMax, rows > 0 else {
                 return (ordinals, UInt64(ordinal.rawValue))
             }
@@ -269,7 +269,7 @@ private struct OrdinalCursor: ~Copyable {
             isPlaced = true
             current = nil
             if let found, Key(project).isPrefix(of: found.key) {
-                current = found.key.loadBigEndian(UInt32.self, at: 4)
+                current = found.key.ordinal.rawValue
             }
         }
         return current == ordinal.rawValue

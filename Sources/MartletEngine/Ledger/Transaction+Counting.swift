@@ -237,7 +237,7 @@ extension Transaction {
         let rows = try Cursor(raw, .reports)
         var first: MessageSequence?
         if let entry = try rows.seek(.sequence(from, in: number)), prefix.isPrefix(of: entry.key) {
-            first = MessageSequence(entry.key.loadBigEndian(UInt64.self, at: 4))
+            first = entry.key.sequence
         }
         let messages = try Cursor(raw, .messages)
         var found = try messages.seek(.log(LogRow(from), in: number))

@@ -14,9 +14,9 @@ extension Transaction {
         var found = try cursor.seek(.first)
         while let entry = found {
             guard entry.key.count >= 4 else {
-                throw RecordReader(entry.key, of: .deferred).damaged()
+                throw RecordReader(entry.key.bytes, of: .deferred).damaged()
             }
-            let project = ProjectNumber(entry.key.loadBigEndian(UInt32.self, at: 0))
+            let project = entry.key.project
             let count = try deferredCount(in: project)
             if count > 0 { counts[project] = Int(clamping: count) }
             guard project.rawValue < .max else { break }
@@ -36,13 +36,13 @@ extension Transaction {
         var result: [ScheduledMessage] = []
         while let entry = found, prefix.isPrefix(of: entry.key), result.count < limit {
             guard entry.key.count == 12 else {
-                throw RecordReader(entry.key, of: .deferred).damaged()
+                throw RecordReader(entry.key.bytes, of: .deferred).damaged()
             }
             var reader = RecordReader(entry.value, of: .deferred)
             let start = Instant(millisecondsSince1970: try reader.read(Int64.self))
             result.append(
                 ScheduledMessage(
-                    project: project, number: entry.key.loadBigEndian(UInt64.self, at: 4),
+                    project: project, number: entry.key.number,
                     due: start, bytes: Array(reader.rest())))
             found = try cursor.next()
         }

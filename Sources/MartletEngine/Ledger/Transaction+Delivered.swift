@@ -164,10 +164,10 @@ private struct MailboxPosition {
     }
 
     private mutating func settle(_ entry: Cursor.Entry?, in project: ProjectNumber) {
-        guard let entry, entry.key.loadBigEndian(UInt32.self, at: 0) == project.rawValue else {
+        guard let entry, entry.key.project.rawValue == project.rawValue else {
             current = nil
             return
         }
-        current = (entry.key.loadBigEndian(UInt32.self, at: 4), entry.value)
+        current = (entry.key.ordinal.rawValue, entry.value)
     }
 }

@@ -25,12 +25,13 @@ extension Transaction {
         guard let entry = try cursor.seek(prefix), prefix.isPrefix(of: entry.key) else {
             return nil
         }
-        guard entry.key.count >= 13 else { throw RecordReader(entry.key, of: .due).damaged() }
-        let time = entry.key.loadBigEndian(UInt64.self, at: 1)
-        guard time <= UInt64(clamping: last.millisecondsSince1970) else { return nil }
+        guard entry.key.count >= 13 else { throw RecordReader(entry.key.bytes, of: .due).damaged() }
+        guard entry.key.dueTime.millisecondsSince1970 <= max(last.millisecondsSince1970, 0) else {
+            return nil
+        }
         return DueRow(
-            time: Instant(millisecondsSince1970: Int64(bitPattern: time)),
-            project: ProjectNumber(entry.key.loadBigEndian(UInt32.self, at: 9)),
+            time: entry.key.dueTime,
+            project: entry.key.dueProject,
             id: Array(entry.key.dropFirst(13)))
     }
 

@@ -178,7 +178,7 @@ extension Transaction {
                 entry.key.count == prefix.count + 4
             else { return nil }
             key = Key(bytes: Array(entry.key))
-            number = entry.key.loadBigEndian(UInt32.self, at: prefix.count)
+            number = entry.key.freeNumber
         }
         try raw.delete(.free, key)
         return number

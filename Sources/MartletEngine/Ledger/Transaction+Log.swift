@@ -69,8 +69,8 @@ extension Transaction {
             if let entry = direct, !inboxPrefix.isPrefix(of: entry.key) { direct = nil }
             if let entry = fanout, !projectPrefix.isPrefix(of: entry.key) { fanout = nil }
             // The next message is the lower of the two indexes' next.
-            let directSequence = direct.map { $0.key.loadBigEndian(UInt64.self, at: 8) } ?? .max
-            let fanoutSequence = fanout.map { $0.key.loadBigEndian(UInt64.self, at: 4) } ?? .max
+            let directSequence = direct.map { $0.key.instanceSequence.rawValue } ?? .max
+            let fanoutSequence = fanout.map { $0.key.number } ?? .max
             let next = MessageSequence(min(directSequence, fanoutSequence))
             guard next.rawValue != .max else { return .end(rowCount: rows) }
             // Two rows of one sequence are not parted: reading goes on behind it.

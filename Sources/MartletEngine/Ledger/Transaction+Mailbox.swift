@@ -145,7 +145,7 @@ extension Transaction {
         }
         if hasSingles, state.logStart > before.logStart {
             for key in try keys(.acknowledged, under: .ordinal(ordinal, in: project)) {
-                let sequence = key.bytes.withUnsafeBytes { $0.loadBigEndian(UInt64.self, at: 8) }
+                let sequence = key.withBytes { RowKey($0).instanceSequence.rawValue }
                 guard sequence <= state.logStart.rawValue else { break }
                 try raw.delete(.acknowledged, key)
             }
@@ -178,7 +178,7 @@ extension Transaction {
         guard let entry = try seek(table, prefix), prefix.isPrefix(of: entry.key) else {
             return nil
         }
-        return MessageSequence(entry.key.loadBigEndian(UInt64.self, at: 8))
+        return entry.key.instanceSequence
     }
 
     /// Up to where an instance's marks may move in this step; nil: not at all.
@@ -218,7 +218,7 @@ extension Transaction {
             .inbox(taker.ordinal, MessageSequence(start.rawValue + 1), in: taker.project))
         var count = 0
         while let entry = found, prefix.isPrefix(of: entry.key) {
-            let sequence = MessageSequence(entry.key.loadBigEndian(UInt64.self, at: 8))
+            let sequence = entry.key.instanceSequence
             guard sequence <= end else { break }
             count += 1
             if count == rowsMax { return sequence }
@@ -369,7 +369,7 @@ extension Transaction {
         var found = try cursor.seek(prefix)
         var rows: [LogRow] = []
         while let entry = found, prefix.isPrefix(of: entry.key) {
-            let sequence = MessageSequence(entry.key.loadBigEndian(UInt64.self, at: 8))
+            let sequence = entry.key.instanceSequence
             guard sequence <= through else { break }
             rows.append(InboxRow.row(sequence, entry.value))
             found = try cursor.next()

@@ -35,7 +35,7 @@ extension Transaction {
             .inbox(taker.ordinal, MessageSequence(start.rawValue + 1), in: taker.project))
         var singles: Set<MessageSequence> = []
         while let entry = found, prefix.isPrefix(of: entry.key) {
-            let sequence = MessageSequence(entry.key.loadBigEndian(UInt64.self, at: 8))
+            let sequence = entry.key.instanceSequence
             guard sequence <= end else { break }
             singles.insert(sequence)
             found = try cursor.next()
@@ -50,7 +50,7 @@ extension Transaction {
         var found = try inbox.seek(
             .inbox(taker.ordinal, MessageSequence(pass.marks.start.rawValue + 1), in: project))
         while let entry = found, prefix.isPrefix(of: entry.key) {
-            let sequence = MessageSequence(entry.key.loadBigEndian(UInt64.self, at: 8))
+            let sequence = entry.key.instanceSequence
             guard sequence <= pass.marks.end else { break }
             let row = InboxRow.row(sequence, entry.value)
             let isReplaced = entry.value.count == 9

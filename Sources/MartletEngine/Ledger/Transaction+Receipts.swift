@@ -139,7 +139,7 @@ extension Transaction {
         while let entry = found, prefix.isPrefix(of: entry.key), records.count < limit {
             records.append(
                 ReceiptRecord(
-                    number: entry.key.loadBigEndian(UInt64.self, at: 4),
+                    number: entry.key.number,
                     bytes: Array(entry.value)))
             found = try cursor.next()
         }
@@ -203,7 +203,7 @@ extension Transaction {
         guard let found = try cursor.seek(.number(0, in: project)),
             Key(project).isPrefix(of: found.key)
         else { return nil }
-        return found.key.loadBigEndian(UInt64.self, at: 4)
+        return found.key.number
     }
 
     borrowing func receiptsRow(

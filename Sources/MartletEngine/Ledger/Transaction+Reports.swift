@@ -89,9 +89,9 @@ extension Transaction {
         var found = try cursor.seek(
             .reportDay(days.upperBound, AppNumber(0), in: project))
         while let entry = found, Key(project).isPrefix(of: entry.key) {
-            let day = ~entry.key.loadBigEndian(UInt32.self, at: 4)
+            let day = entry.key.day
             guard day >= days.lowerBound else { break }
-            let number = AppNumber(entry.key.loadBigEndian(UInt32.self, at: 8))
+            let number = entry.key.dayApp
             if let app = try app(number, in: project) {
                 var reader = RecordReader(entry.value, of: .projects)
                 reports.append(DayReport(day: day, app: app, counts: try reader.counts()))
@@ -210,7 +210,7 @@ extension Transaction {
         var found = try cursor.seek(.missed(block, of: sequence, in: project))
         var blocks: [UInt32] = []
         while let entry = found, prefix.isPrefix(of: entry.key) {
-            blocks.append(entry.key.loadBigEndian(UInt32.self, at: 12))
+            blocks.append(entry.key.missedBlock)
             found = try cursor.next()
         }
         return blocks

@@ -162,12 +162,9 @@ extension Transaction {
     }
 
     private static func place(
-        _ key: UnsafeRawBufferPointer
+        _ key: RowKey
     ) throws(StorageError) -> (project: ProjectNumber, ordinal: Ordinal) {
-        guard key.count == 8 else { throw RecordReader(key, of: .connections).damaged() }
-        return (
-            ProjectNumber(key.loadBigEndian(UInt32.self, at: 0)),
-            Ordinal(key.loadBigEndian(UInt32.self, at: 4))
-        )
+        guard key.count == 8 else { throw RecordReader(key.bytes, of: .connections).damaged() }
+        return (key.project, key.ordinal)
     }
 }

@@ -85,7 +85,7 @@ extension Transaction {
         let cursor = try Cursor(raw, .sets)
         var entry = try cursor.seek(prefix)
         while let row = entry, row.key.count == 12, prefix.isPrefix(of: row.key) {
-            let first = row.key.loadBigEndian(UInt32.self, at: 8)
+            let first = row.key.block
             let span = row.value.count & 1 == 0 ? nil : try Self.span(row.value)
             for index in 0..<(span == nil ? 1 : RunSpan.blockCount) {
                 let view = span?.view(ofBlockAt: index) ?? .stored(row.value)

@@ -311,7 +311,7 @@ extension Transaction {
         var idle: [Key] = []
         var mark = try marks.seek(prefix)
         while let entry = mark, prefix.isPrefix(of: entry.key) {
-            let sequence = entry.key.loadBigEndian(UInt64.self, at: 8)
+            let sequence = entry.key.instanceSequence.rawValue
             if sequence > through.rawValue {
                 // Where there are many marks, the next message mostly is the next one's.
                 if message != 0, message < sequence { settle(at: try messages.next()) }
@@ -385,7 +385,7 @@ extension Transaction {
             if found == nil, entry.value.count == 8,
                 entry.value.loadLittleEndian(UInt64.self, at: 0) == digest
             {
-                found = MessageSequence(entry.key.loadBigEndian(UInt64.self, at: 8))
+                found = entry.key.instanceSequence
             }
             row = try cursor.previous()
         }

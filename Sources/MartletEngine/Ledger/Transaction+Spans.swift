@@ -218,12 +218,10 @@ extension Transaction {
 
     /// The block of a key, if it is one of the span at `first`.
     private static func block(
-        _ key: UnsafeRawBufferPointer, at first: UInt32, of set: UInt32, in project: ProjectNumber
+        _ key: RowKey, at first: UInt32, of set: UInt32, in project: ProjectNumber
     ) -> UInt32? {
-        guard key.count == 12, key.loadBigEndian(UInt32.self, at: 0) == project.rawValue,
-            key.loadBigEndian(UInt32.self, at: 4) == set
-        else { return nil }
-        let block = key.loadBigEndian(UInt32.self, at: 8)
+        guard key.count == 12, key.project == project, key.set == set else { return nil }
+        let block = key.block
         return block >= first && block - first < UInt32(RunSpan.blockCount) ? block : nil
     }
 }

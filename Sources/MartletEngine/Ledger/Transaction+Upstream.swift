@@ -38,10 +38,10 @@ extension Transaction {
         var records: [UpstreamRecord] = []
         while let entry = found, prefix.isPrefix(of: entry.key), records.count < limit {
             guard entry.key.count == 12 else {
-                throw RecordReader(entry.key, of: .upstream).damaged()
+                throw RecordReader(entry.key.bytes, of: .upstream).damaged()
             }
             records.append(
-                try Self.record(entry.key.loadBigEndian(UInt64.self, at: 4), entry.value))
+                try Self.record(entry.key.number, entry.value))
             found = try cursor.next()
         }
         return records

@@ -181,8 +181,8 @@ package struct LogRow: Hashable {
     }
 
     /// From a key of `messages` or `recipients`.
-    package init(_ key: UnsafeRawBufferPointer) {
-        sequence = MessageSequence(key.loadBigEndian(UInt64.self, at: 4))
+    package init(_ key: RowKey) {
+        sequence = key.sequence
         isDiscarded = key.count == 13
     }
 }

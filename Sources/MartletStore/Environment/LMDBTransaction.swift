@@ -104,7 +104,7 @@ final class LMDBTransaction: RowTransaction {
             OpaquePointer(cursor.pointer), &found, &value, movement.operation)
         if code == MDB_NOTFOUND { return nil }
         try check(code, "read \(table(of: cursor).name)")
-        return (UnsafeRawBufferPointer(found), UnsafeRawBufferPointer(value))
+        return (RowKey(UnsafeRawBufferPointer(found)), UnsafeRawBufferPointer(value))
     }
 }
 

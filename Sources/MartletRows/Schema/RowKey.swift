@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the key of a row says: keys are taken apart here and nowhere else. Which of it a table's keys have stands
+// in Schema.swift. Rests on RecordBytes.
+
+public import MartletBase
+
+/// The key of a row that was found, borrowed: its bytes, and what they say.
+public struct RowKey: RandomAccessCollection {
+    public let bytes: UnsafeRawBufferPointer
+
+    @inlinable public init(_ bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
+
+    @inlinable public var startIndex: Int { 0 }
+    @inlinable public var endIndex: Int { bytes.count }
+    @inlinable public var count: Int { bytes.count }
+    @inlinable public subscript(index: Int) -> UInt8 { bytes[index] }
+
+    @inlinable func word(_ offset: Int) -> UInt32 { bytes.loadBigEndian(UInt32.self, at: offset) }
+    @inlinable func longWord(_ offset: Int) -> UInt64 {
+        bytes.loadBigEndian(UInt64.self, at: offset)
+    }
+
+    /// p ‖ …
+    @inlinable public var project: ProjectNumber { ProjectNumber(word(0)) }
+
+    // MARK: What follows a project
+
+    /// p ‖ o ‖ …
+    @inlinable public var ordinal: Ordinal { Ordinal(word(4)) }
+    /// p ‖ o ‖ s
+    @inlinable public var instanceSequence: MessageSequence { MessageSequence(longWord(8)) }
+    /// p ‖ t
+    @inlinable public var topic: TopicNumber { TopicNumber(word(4)) }
+    /// p ‖ app number
+    @inlinable public var app: AppNumber { AppNumber(word(4)) }
+    /// p ‖ s ‖ …
+    @inlinable public var sequence: MessageSequence { MessageSequence(longWord(4)) }
+    /// p ‖ u64
+    @inlinable public var number: UInt64 { longWord(4) }
+    /// p ‖ s ‖ block
+    @inlinable public var missedBlock: UInt32 { word(12) }
+    /// p ‖ set ‖ block
+    @inlinable public var set: UInt32 { word(4) }
+    /// p ‖ set ‖ block
+    @inlinable public var block: UInt32 { word(8) }
+    /// p ‖ set ‖ block: the first two, as one number.
+    @inlinable public var projectAndSet: UInt64 { longWord(0) }
+    /// p ‖ u8 kind ‖ number
+    @inlinable public var freeNumber: UInt32 { word(5) }
+    /// p ‖ ~day ‖ app number: days since 1970-01-01, UTC.
+    @inlinable public var day: UInt32 { ~word(4) }
+    /// p ‖ ~day ‖ app number
+    @inlinable public var dayApp: AppNumber { AppNumber(word(8)) }
+
+    // MARK: Rows of `due`
+
+    /// u8 kind ‖ u64 ms ‖ …
+    @inlinable public var dueTime: Instant {
+        Instant(millisecondsSince1970: Int64(bitPattern: longWord(1)))
+    }
+    /// u8 kind ‖ u64 ms ‖ p ‖ id
+    @inlinable public var dueProject: ProjectNumber { ProjectNumber(word(9)) }
+}
