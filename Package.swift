@@ -78,12 +78,11 @@ let package = Package(
         .target(
             name: "MartletStore",
             dependencies: [
-                "MartletBase", "MartletBits", "MartletCondition", "MartletRows", "MartletEngine",
-                "CLMDB", .product(name: "Crypto", package: "swift-crypto"),
+                "MartletBase", "MartletRows", "MartletEngine", "CLMDB",
             ],
             swiftSettings: common),
         .target(
-            name: "MartletRing", dependencies: ["MartletBase", "CLiburing"],
+            name: "MartletRing", dependencies: ["CLiburing"],
             swiftSettings: common),
         .target(
             name: "Martlet",
@@ -126,8 +125,8 @@ let package = Package(
         .executableTarget(
             name: "martlet",
             dependencies: [
-                "Martlet", "MartletClient", "MartletGateway", "MartletRing", "MartletStore",
-                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                "Martlet", "MartletClient", "MartletEngine", "MartletGateway", "MartletRing",
+                "MartletStore", .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
@@ -222,6 +221,7 @@ let package = Package(
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),
             ],
             swiftSettings: common),
+        .testTarget(name: "TidyTests", swiftSettings: common),
         .testTarget(
             name: "SimulationTests", dependencies: ["MartletSimulator"], swiftSettings: common),
         .testTarget(

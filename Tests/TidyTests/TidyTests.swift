@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the documentation and the manifest say of the sources is true of them. Rests on the files of the
+// repository, which are read as text.
+
+import Foundation
+import Testing
+
+@Suite("Tidiness")
+struct TidyTests {
+    private static let root = URL(filePath: #filePath)
+        .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+    private static let articles = root.appending(path: "Sources/Martlet/Martlet.docc")
+
+    private static func text(_ path: String) throws -> String {
+        try String(contentsOf: root.appending(path: path), encoding: .utf8)
+    }
+
+    /// The files below a folder that end so, by their paths from the root.
+    private static func files(below folder: String, ending: String) throws -> [String] {
+        let names = try FileManager.default.subpathsOfDirectory(
+            atPath: root.appending(path: folder).path())
+        return names.filter { $0.hasSuffix(ending) }.map { folder + "/" + $0 }.sorted()
+    }
+
+    // MARK: Modules
+
+    /// A library or program of the package, with the modules of the package that it names as dependencies.
+    private struct Module {
+        let name: String
+        let folder: String
+        let dependencies: Set<String>
+    }
+
+    private static func modules() throws -> [Module] {
+        let manifest = try text("Package.swift")
+        let pieces = manifest.split(separator: /\n {8}\.(?:target|executableTarget|testTarget)\(/)
+        return pieces.dropFirst().compactMap { piece in
+            guard let name = piece.firstMatch(of: /name: "([\w-]+)"/)?.1 else { return nil }
+            let path = piece.firstMatch(of: /path: "([^"]+)"/).map { String($0.1) }
+            let named = piece.matches(of: /"(Martlet\w*)"/).map { String($0.1) }
+            return Module(
+                name: String(name), folder: path ?? "Sources/" + name,
+                dependencies: Set(named).subtracting([String(name)]))
+        }.filter {
+            $0.folder.hasPrefix("Sources/") && !$0.name.hasSuffix("Tests")
+        }
+    }
+
+    private static func imports(of module: Module) throws -> Set<String> {
+        var found: Set<String> = []
+        for file in try files(below: module.folder, ending: ".swift") {
+            for match in try text(file).matches(
+                of: /(?m)^(?:@\w+ |public |package |internal )*import (Martlet\w*)$/)
+            {
+                found.insert(String(match.1))
+            }
+        }
+        return found
+    }
+
+    @Test("A module imports what the manifest says, all of it and nothing else")
+    func imports() throws {
+        let modules = try Self.modules()
+        #expect(modules.count > 10)
+        for module in modules {
+            #expect(
+                try Self.imports(of: module) == module.dependencies,
+                "\(module.name) imports other modules than Package.swift names")
+        }
+    }
+
+    @Test(
+        "The arrows between modules that the Architecture article draws are those of the manifest")
+    func arrows() throws {
+        let article = try Self.text("Sources/Martlet/Martlet.docc/Architecture.md")
+        let rows = article.matches(
+            of: /(?m)^([Mm]artlet\w*) .*?(?:→ (.*)|imports nothing of ours)$/)
+        let modules = try Self.modules()
+        let names = Set(modules.map(\.name))
+        var drawn: [String: Set<String>] = [:]
+        for row in rows {
+            let arrows = row.2.map { $0.split(separator: ",") } ?? []
+            drawn[String(row.1)] = Set(
+                arrows.map { arrow in
+                    let name = arrow.trimmingCharacters(in: .whitespaces)
+                    return names.contains("Martlet" + name) ? "Martlet" + name : name
+                }.filter { names.contains($0) })
+        }
+        for module in modules where module.name != "martlet-sim" {
+            #expect(
+                drawn[module.name] == module.dependencies,
+                "the article draws other arrows of \(module.name) than Package.swift")
+        }
+    }
+
+    // MARK: Names
+
+    @Test("Files, types and functions that articles name exist")
+    func names() throws {
+        let sources = try Self.files(below: "Sources", ending: ".swift")
+        let tests = try Self.files(below: "Tests", ending: ".swift")
+        let all = try (sources + tests).map { try Self.text($0) }.joined(separator: "\n")
+        var declared: Set<String> = []
+        for match in all.matches(
+            of: /\b(?:struct|class|enum|protocol|actor|typealias|func|var|let|case) (\w+)/)
+        {
+            declared.insert(String(match.1))
+        }
+        for match in all.matches(of: /(?m)^ *case ([\w, ]+)$/) {
+            for name in match.1.split(separator: ",") {
+                declared.insert(name.trimmingCharacters(in: .whitespaces))
+            }
+        }
+        let modules = Set(
+            (sources + tests).map { String($0.split(separator: "/")[1]) })
+        // These two name types of other people's libraries.
+        let foreign = ["/AdminSDK.md", "/Gateway.md"]
+        for article in try Self.files(below: "Sources/Martlet/Martlet.docc", ending: ".md")
+        where !foreign.contains(where: article.hasSuffix) {
+            let prose = try Self.text(article).replacing(/(?ms)^```.*?^```$/, with: "")
+            for match in prose.matches(of: /`([^`\n]+)`/) {
+                let name = String(match.1)
+                if name.hasSuffix(".h") || name == "Package.swift" {
+                    continue
+                } else if name.hasSuffix(".swift") {
+                    let isThere = (sources + tests).contains {
+                        $0.hasSuffix("/" + name)
+                    }
+                    #expect(isThere, "\(article) names the file \(name)")
+                } else if let type = name.wholeMatch(of: /([A-Z][a-z]\w+)(?:\.(\w+)(?:\(.*\))?)?/) {
+                    let isKnown = declared.contains(String(type.1)) || modules.contains(name)
+                    let hasMember = type.2.map { declared.contains(String($0)) || $0 == "init" }
+                    #expect(isKnown && hasMember ?? true, "\(article) names \(name)")
+                }
+            }
+        }
+    }
+}
