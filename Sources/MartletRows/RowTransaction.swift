@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rows of bytes in the order of their keys, which is all that is asked of a store: `MartletStore` keeps them in
-// LMDB, and tests keep them in memory. Rests on Schema.
+// The port between the engine and a store: rows of bytes, in the order of their keys. `MartletStore` keeps the rows in
+// LMDB. Tests keep the rows in memory. Rests on Schema.
 
 import Glibc
 
-/// One snapshot of all tables, or the one transaction that writes.
+/// A snapshot of all tables, or the writing transaction.
 package protocol RowTransaction: AnyObject {
     /// Rises with every transaction that writes.
     var number: UInt64 { get }
@@ -28,7 +28,7 @@ package protocol RowTransaction: AnyObject {
     func rowCount(_ table: Table) -> Int
 
     func openCursor(_ table: Table) throws(StorageError) -> CursorHandle
-    /// - Parameter key: for those movements that look for one.
+    /// - Parameter key: the key for `.to` and `.from`; nil for the other movements.
     /// - Returns: the row where the cursor stands then; nil: there is none.
     func move(
         _ cursor: CursorHandle, _ movement: CursorMovement, _ key: UnsafeRawBufferPointer?

@@ -337,8 +337,9 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
         while left > 0, let index = delivery.nextReady() {
             left -= 1
             let connection = connections + Int(index)
-            guard isOccupied[Int(index)], connection.pointee.phase != .closed else { continue }
+            guard isOccupied[Int(index)] else { continue }
             confirm(connection)
+            guard connection.pointee.phase != .closed else { continue }
             if vectorsUsed + OutputBounds.vectorsPerSend > vectors.count { submitAndWait(0) }
             let free = UnsafeMutableBufferPointer(
                 rebasing: vectors[vectorsUsed..<(vectorsUsed + OutputBounds.vectorsPerSend)])

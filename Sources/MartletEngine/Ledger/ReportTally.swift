@@ -71,7 +71,9 @@ final class ReportTally {
     // MARK: Counting
 
     /// So many messages are about to be counted, or fewer.
-    func expect(_ count: Int) { messages.reserveCapacity(min(count, Self.expectedMax)) }
+    func expect(_ count: UInt64) {
+        messages.reserveCapacity(min(Int(clamping: count), Self.expectedMax))
+    }
 
     func count(_ event: ReportEvent, _ number: UInt64, of message: Message) {
         goOn(with: message)

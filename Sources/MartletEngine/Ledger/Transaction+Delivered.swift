@@ -30,8 +30,8 @@ extension Transaction {
         return isMember
     }
 
-    /// How many of a message's recipients have it: acknowledged it, singly or with everything before
-    /// it in its lane. A look at each of them.
+    /// The number of recipients that acknowledged a message, singly or by a mark of its lane. Each recipient's
+    /// mailbox is looked at.
     public borrowing func deliveredCount(
         of sequence: MessageSequence, in project: ProjectNumber
     ) throws(StorageError) -> UInt64 {

@@ -98,7 +98,7 @@ extension Transaction {
         let recipients = try Cursor(raw, .recipients)
         var (looked, counted) = (0, 0)
         let ranges = table.ranges()
-        tally?.expect(ranges.reduce(0) { $0 + Int($1.end.rawValue - $1.start.rawValue) })
+        for range in ranges { tally?.expect(range.end.rawValue - range.start.rawValue) }
         for range in ranges {
             var next = try recipients.seek(
                 .sequence(MessageSequence(range.start.rawValue + 1), in: project))

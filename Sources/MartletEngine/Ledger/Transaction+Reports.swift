@@ -25,7 +25,7 @@ extension Transaction {
         return row?.number == number ? sequence : nil
     }
 
-    /// What became of it, with those who are pending looked at one by one.
+    /// The report of a message. Each pending instance's mailbox is looked at, one after the other.
     public borrowing func report(
         of sequence: MessageSequence, in project: ProjectNumber, limits: MailboxLimits, now: Instant
     ) throws(StorageError) -> MessageReport? {
@@ -160,8 +160,8 @@ extension Transaction {
 
     // MARK: Who has not got it
 
-    /// REP-2: registered instances that a message was for and that have not got it, in the order of
-    /// their ordinals, until `body` says that it has enough.
+    /// REP-2: calls `body` with each registered recipient that has not received a message, in the order of the
+    /// ordinals, until `body` returns false.
     public borrowing func forEachNotReceived(
         _ sequence: MessageSequence, in project: ProjectNumber, from start: Ordinal,
         _ body: (Ordinal) -> Bool
@@ -172,7 +172,7 @@ extension Transaction {
         /// - Returns: whether more are wanted.
         func tell(_ ordinals: [Ordinal]) throws(StorageError) -> Bool {
             for ordinal in ordinals where ordinal >= start && !isEnough {
-                // Whoever has come since is no recipient, whose number it may have.
+                // An instance that registered later may have a recipient's ordinal.
                 guard let instance = try instance(ordinal, in: project),
                     instance.registeredBehind < sequence
                 else { continue }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the key of a row says: keys are taken apart here and nowhere else. Which of it a table's keys have stands
-// in Schema.swift. Rests on RecordBytes.
+// The fields of keys. Keys are decoded here and nowhere else. Schema.swift says which fields the keys of each
+// table have. Rests on RecordBytes.
 
 public import MartletBase
 
-/// The key of a row that was found, borrowed: its bytes, and what they say.
+/// A row's key, borrowed: its bytes, and its fields.
 public struct RowKey: RandomAccessCollection {
     public let bytes: UnsafeRawBufferPointer
 

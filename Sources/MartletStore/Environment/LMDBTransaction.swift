@@ -8,8 +8,9 @@
 internal import CLMDB
 import MartletRows
 
-/// An open transaction of either kind. Its owners, `Environment` and `Store`, end it.
-final class LMDBTransaction: RowTransaction {
+/// An open transaction of either kind. Its owners, `Environment` and `Store`, end it. One thread at a time has
+/// it; between two readers it rests in the environment.
+final class LMDBTransaction: RowTransaction, @unchecked Sendable {
     let transaction: OpaquePointer
     /// The handle of the first table; those of the others follow in their order.
     private let firstHandle: MDB_dbi
