@@ -63,12 +63,12 @@ extension Engine {
         _ all: [Taken], now: Instant, _ storage: borrowing Transaction,
         _ budget: inout AcknowledgingBudget
     ) throws(StorageError) -> [Outcome] {
-        let rests = try storage.acknowledge(
+        let rests = try storage.acknowledging.acknowledge(
             all.map(\.acknowledgements), now: now, limits: limits, &budget)
         var outcomes: [Outcome] = []
         for (one, rest) in zip(all, rests) {
             let sentCount = budget.admitSentCounts(one.sent.count)
-            try storage.countSent(Array(one.sent.prefix(sentCount)), now: now)
+            try storage.reports.countSent(Array(one.sent.prefix(sentCount)), now: now)
             let sentRest = Array(one.sent.dropFirst(sentCount))
             let isDone = rest.isEmpty && sentRest.isEmpty
             outcomes.append(isDone ? .done : .unfinished(.acknowledge(rest, sent: sentRest)))

@@ -6,10 +6,9 @@
 // a transaction that could not be committed are simply applied again. What must not be stale is told
 // how transactions end: the last topic's subscribers are forgotten before any command that could change
 // them and with a transaction, and what a transaction took of quotas, or began, is given back with it.
-// Rests on Storage and MartletCondition.
+// Rests on the ledgers and MartletCondition.
 
 public import MartletBase
-import MartletBits
 import MartletCondition
 public import MartletRows
 
@@ -163,14 +162,14 @@ public struct Engine: ~Copyable {
     private func count(
         _ days: [DayCount], _ storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
-        try storage.count(days)
+        try storage.reports.count(days)
         return .done
     }
 
     private func touch(
         _ storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
-        try storage.touch()
+        try storage.connections.touch()
         return .done
     }
 
@@ -178,7 +177,7 @@ public struct Engine: ~Copyable {
         through event: UInt64, in project: ProjectNumber,
         _ storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
-        try storage.removeReceipts(through: event, in: project)
+        try storage.receipts.remove(through: event, in: project)
         return .done
     }
 
@@ -187,8 +186,8 @@ public struct Engine: ~Copyable {
         _ connection: ConnectionStart, now: Instant,
         _ storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
-        if try storage.instance(ordinal, in: project)?.holder == holder {
-            try storage.connected(
+        if try storage.instances.instance(ordinal, in: project)?.holder == holder {
+            try storage.presence.connected(
                 ordinal, in: project, connection, now: now, limits: limits)
         }
         return .done

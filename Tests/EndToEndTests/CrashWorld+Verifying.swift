@@ -23,19 +23,20 @@ extension CrashWorld {
     func pending(_ index: Int, in store: Store, at now: Int64) throws -> [Pending] {
         try store.read { (transaction) throws in
             let ordinal = try Listing.locate(instances[index].token, in: number, transaction)
-            let instance = try #require(try transaction.instance(ordinal, in: number))
-            let app = try #require(try transaction.app(instance.app, in: number))
+            let instance = try #require(try transaction.instances.instance(ordinal, in: number))
+            let app = try #require(try transaction.projects.app(instance.app, in: number))
             let owner = MailboxOwner(
                 project: number, ordinal: ordinal, platform: app.platform,
                 appKey: CollapseDigest(of: app.name))
-            let state = try transaction.mailboxState(of: ordinal, in: number)
+            let state = try transaction.mailboxes.state(of: ordinal, in: number)
             var replay = MailboxReplay(limits: Self.limits, state: state)
-            _ = try transaction.forEachLogged(for: owner, after: state.logStart, rowsMax: .max) {
+            _ = try transaction.log.forEachLogged(for: owner, after: state.logStart, rowsMax: .max)
+            {
                 replay.add($0)
             }
             var found: [(entry: LogEntry, bytes: [UInt8])] = []
             for entry in replay.left(at: Instant(millisecondsSince1970: now)) {
-                let isThere = try transaction.withMessage(
+                let isThere = try transaction.messages.withMessage(
                     entry.sequence, on: app.platform, in: number
                 ) {
                     found.append((entry, Array($0.body)))

@@ -152,15 +152,15 @@ final class LoopDriver {
     ) throws {
         let owner = first.owner
         var reading = first
-        let state = try transaction.mailboxState(of: owner.ordinal, in: owner.project)
+        let state = try transaction.mailboxes.state(of: owner.ordinal, in: owner.project)
         if reading.isStale { reading = delivery.refresh(reading, state, now: now) }
-        let last = try transaction.lastSequence(of: owner.project)
+        let last = try transaction.projects.lastSequence(of: owner.project)
         if let shared = delivery.shared(reading, state),
             try share(shared, last, &log, transaction, now)
         {
             return
         }
-        let scan = try transaction.forEachLogged(
+        let scan = try transaction.log.forEachLogged(
             for: owner, after: reading.after, rowsMax: rowsMax
         ) { reading.add($0) }
         switch scan {
@@ -223,7 +223,7 @@ final class LoopDriver {
                 case .open: break
                 }
                 var id: UInt64?
-                _ = try transaction.withMessage(
+                _ = try transaction.messages.withMessage(
                     entry.sequence, on: plan.owner.platform, in: plan.owner.project
                 ) { id = $0.body.loadUnaligned(as: UInt64.self) }
                 guard let id else { continue }

@@ -273,12 +273,12 @@ final class World {
         }
         let (mailbox, position) = try store.read { (transaction) throws in
             (
-                try transaction.mailboxState(of: instance.ordinal, in: project),
-                try transaction.project(project)!.lastSequence
+                try transaction.mailboxes.state(of: instance.ordinal, in: project),
+                try transaction.projects.project(project)!.lastSequence
             )
         }
         let app = try store.read { (transaction) throws in
-            try transaction.app(instance.app, in: project)!
+            try transaction.projects.app(instance.app, in: project)!
         }
         connectionCount += 1
         let index = loops[loop].attach(
@@ -346,7 +346,7 @@ final class World {
     /// What was counted day by day, together.
     func dayCounts() throws -> ReportCounts {
         try store.read { (transaction) throws in
-            let due = try transaction.dueOutcomes(
+            let due = try transaction.reporting.dueOutcomes(
                 since: 0, in: project, limits: limits, now: now)
             return try Reports.days(0...now.day, in: project, due, transaction)
                 .reduce(into: ReportCounts()) { $0 += $1.counts }

@@ -47,7 +47,7 @@ struct AdmissionTests {
 
     private func deferredNumbers(_ bench: SendBench) throws -> [UInt64] {
         try bench.store.read { (transaction) throws in
-            try transaction.deferred(in: bench.tides, after: 0, limit: .max).map(\.number)
+            try transaction.deferred.messages(in: bench.tides, after: 0, limit: .max).map(\.number)
         }
     }
 
@@ -178,7 +178,7 @@ struct AdmissionTests {
         #expect(try bench.accepted(message()).fanouts.count == 1)
         try bench.restart()
         let stored = try bench.store.read { (transaction) throws in
-            try transaction.project(bench.tides)
+            try transaction.projects.project(bench.tides)
         }
         #expect(stored?.overload == .refuse)
     }

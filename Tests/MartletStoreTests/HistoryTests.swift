@@ -376,7 +376,7 @@ private final class History {
         }
         for token in retired {
             let found = try bench.store.read { (transaction) throws in
-                try transaction.locate(Token(text: token)!)
+                try transaction.instances.locate(Token(text: token)!)
             }
             #expect(found == nil)
         }

@@ -255,7 +255,7 @@ struct JournalTests {
                         now: Instant(millisecondsSince1970: 0), in: transaction)
                 }
             }
-            let count = try store.read { try $0.projects(after: "", limit: 100).count }
+            let count = try store.read { try $0.projects.projects(after: "", limit: 100).count }
             #expect(count == 5 * (run + 1))
             store.close()
             let hasJournal = FileManager.default.fileExists(atPath: folder.data + "/journal.0")
@@ -299,7 +299,7 @@ struct JournalTests {
             }
             try FileManager.default.removeItem(atPath: folder.data + "/" + name)
             let store = try Store(StoreConfiguration(folder: folder.data, mapBytes: 1 << 24))
-            #expect(try store.read { try $0.projects(after: "", limit: 10).count } == 1)
+            #expect(try store.read { try $0.projects.projects(after: "", limit: 10).count } == 1)
             store.close()
         }
     }

@@ -118,7 +118,7 @@ struct LiveSenderTests {
         _ = try bench.apply(.count(counts))
         let day = counts[0].day
         let reports = try bench.store.read { (transaction) throws in
-            try transaction.reportDays(day...day, in: project)
+            try transaction.reporting.reportDays(day...day, in: project)
         }
         #expect(reports.map { $0.counts[.targeted] } == [4])
         try bench.expectClean()

@@ -21,7 +21,7 @@ struct LostConnectionTests {
     private func last(_ bench: SendBench) throws -> MessageSequence {
         let project = bench.tides
         return try bench.store.read { (transaction) throws in
-            try transaction.project(project)!.lastSequence
+            try transaction.projects.project(project)!.lastSequence
         }
     }
 
@@ -42,20 +42,21 @@ struct LostConnectionTests {
     private func crash(_ bench: SendBench) throws {
         let now = bench.now
         try bench.store.write { (transaction) throws(StorageError) in
-            try transaction.beginRun(now: now)
+            try transaction.connections.beginRun(now: now)
         }
     }
 
     private func walk(_ bench: SendBench, rowsMax: Int) throws -> Bool {
         let (now, limits) = (bench.now, bench.limits)
         return try bench.store.write { (transaction) throws(StorageError) in
-            try transaction.endLostConnections(now: now, limits: limits, rowsMax: rowsMax)
+            try transaction.connections.endAllLost(
+                now: now, limits: limits, rowsMax: rowsMax)
         }
     }
 
     private func state(_ instance: Instance, _ bench: SendBench) throws -> MailboxState {
         try bench.store.read { (transaction) throws in
-            try transaction.mailboxState(of: instance.ordinal, in: instance.project)
+            try transaction.mailboxes.state(of: instance.ordinal, in: instance.project)
         }
     }
 
@@ -129,7 +130,7 @@ struct LostConnectionTests {
             bench.wait(seconds: 1)
             let (now, limits) = (bench.now, bench.limits)
             _ = try bench.store.write { (transaction) throws(StorageError) in
-                try transaction.sweep(now: now, limits: limits, rowsMax: 100)
+                try transaction.sweeping.sweep(now: now, limits: limits, rowsMax: 100)
             }
         }
         let after = try state(instance, bench)
@@ -191,7 +192,7 @@ struct LostConnectionTests {
         func inactiveCount() throws -> UInt64 {
             let (now, limits) = (bench.now, bench.limits)
             _ = try bench.store.write { (transaction) throws(StorageError) in
-                try transaction.sweep(now: now, limits: limits, rowsMax: 100)
+                try transaction.sweeping.sweep(now: now, limits: limits, rowsMax: 100)
             }
             // The engine was not told that time has passed: this makes it look again.
             _ = try bench.register()

@@ -93,7 +93,7 @@ struct PassTests {
         let now = bench.now
         for sequence in [1, count / 2, count, count + 1, 2 * count] {
             let report = try bench.store.read { (transaction) throws in
-                try transaction.report(
+                try transaction.reporting.report(
                     of: MessageSequence(sequence), in: project, limits: .none, now: now)
             }
             let taken = isFanout && sequence <= count ? 2 : 1
@@ -139,7 +139,7 @@ struct PassTests {
         var byApp: [AppNumber: UInt64] = [:]
         for message in model.messages {
             let counts = try bench.store.read { (transaction) throws in
-                try transaction.report(
+                try transaction.reporting.report(
                     of: MessageSequence(message.sequence), in: project, limits: .none, now: now)
             }
             let taken = model.taken(message)
@@ -147,7 +147,7 @@ struct PassTests {
             for at in taken { byApp[model.instances[at].app, default: 0] += 1 }
         }
         let days = try bench.store.read { (transaction) throws in
-            try transaction.reportDays(now.day...now.day, in: project)
+            try transaction.reporting.reportDays(now.day...now.day, in: project)
         }
         for day in days {
             #expect(day.counts[.acknowledged] == byApp[day.app.number, default: 0])

@@ -221,7 +221,7 @@ struct SchedulingTests {
             bench.wait(seconds: 1)
             _ = try bench.advance()
             let sequence = try bench.store.read { (transaction) throws in
-                try transaction.sequence(
+                try transaction.messages.sequence(
                     ofNumber: acceptance.messageNumber, in: bench.tides)
             }!
             #expect((sequence.rawValue == acceptance.messageNumber) == (topic == "few"))

@@ -205,7 +205,7 @@ final class SendBench {
     func visit(_ instance: Instance) throws {
         let number = instance.project
         let last = try store.read { (transaction) throws in
-            try transaction.project(number)?.lastSequence ?? .none
+            try transaction.projects.project(number)?.lastSequence ?? .none
         }
         let marks = LaneMarks(last)
         _ = try apply([
@@ -228,18 +228,19 @@ final class SendBench {
     func mailbox(_ instance: Instance) throws -> (bodies: [[UInt8]], discardedCount: UInt64) {
         let (now, limits) = (now, limits)
         return try store.read { (transaction) throws in
-            let state = try transaction.mailboxState(of: instance.ordinal, in: instance.project)
+            let state = try transaction.mailboxes.state(
+                of: instance.ordinal, in: instance.project)
             var replay = MailboxReplay(limits: limits, state: state)
             let owner = MailboxOwner(
                 project: instance.project, ordinal: instance.ordinal, platform: instance.platform,
                 appKey: CollapseDigest(rawValue: 1))
-            let scan = try transaction.forEachLogged(
+            let scan = try transaction.log.forEachLogged(
                 for: owner, after: state.logStart, rowsMax: .max
             ) { replay.add($0) }
             #expect(scan.isWhole)
             var bodies: [[UInt8]] = []
             for entry in replay.left(at: now) {
-                let isThere = try transaction.withMessage(
+                let isThere = try transaction.messages.withMessage(
                     entry.sequence, on: instance.platform, in: instance.project
                 ) { bodies.append(Array($0.body)) }
                 #expect(isThere)

@@ -22,14 +22,14 @@ struct SenderRowsTests {
                 deferredPlace: 12),
             digest: 11)
         try bench.store.write { (transaction) throws(StorageError) in
-            try transaction.putAnswer(
+            try transaction.answers.put(
                 answer, toKey: "k", expires: now.advanced(bySeconds: 5), in: tides)
         }
         try bench.expectClean()
         func found(_ key: String, _ project: ProjectNumber, _ seconds: Int64) throws -> KeptAnswer?
         {
             try bench.store.read { (transaction) throws in
-                try transaction.answer(
+                try transaction.answers.answer(
                     toKey: key, in: project, now: now.advanced(bySeconds: seconds))
             }
         }
@@ -54,27 +54,30 @@ struct SenderRowsTests {
                 due: now.advanced(bySeconds: Int64($0.2)), bytes: [UInt8($0.1)])
         }
         try bench.store.write { (transaction) throws(StorageError) in
-            for message in messages { try transaction.putScheduled(message) }
+            for message in messages { try transaction.scheduled.put(message) }
         }
         try bench.expectClean()
         try bench.reopen()
         try bench.store.read { (transaction) throws in
-            #expect(try transaction.scheduledCount(in: projects[0]) == 3)
-            #expect(try transaction.scheduled(7, in: projects[0]) == messages[2])
-            #expect(try transaction.scheduled(7, in: projects[1]) == nil)
+            #expect(try transaction.scheduled.count(in: projects[0]) == 3)
+            #expect(try transaction.scheduled.message(7, in: projects[0]) == messages[2])
+            #expect(try transaction.scheduled.message(7, in: projects[1]) == nil)
         }
         let order = try bench.store.write { (transaction) throws(StorageError) in
             var order: [UInt64] = []
-            while let next = try transaction.nextScheduled(dueAt: now.advanced(bySeconds: 30)) {
+            while let next = try transaction.scheduled.next(
+                dueAt: now.advanced(bySeconds: 30))
+            {
                 order.append(next.number)
-                guard try transaction.removeScheduled(next.number, in: next.project) else { break }
+                guard try transaction.scheduled.remove(next.number, in: next.project)
+                else { break }
             }
-            if try transaction.removeScheduled(7, in: projects[0]) { order.append(0) }
+            if try transaction.scheduled.remove(7, in: projects[0]) { order.append(0) }
             return order
         }
         #expect(
             try bench.store.read { (transaction) throws in
-                try transaction.scheduledCount(in: projects[0])
+                try transaction.scheduled.count(in: projects[0])
             } == 1)
         #expect(order == [6, 7, 5])
         try bench.expectClean()
@@ -87,10 +90,10 @@ struct SenderRowsTests {
         let project = instance.project
         let now = bench.now
         try bench.store.write { (transaction) throws(StorageError) in
-            var record = try transaction.project(project)!
+            var record = try transaction.projects.project(project)!
             record.lastSequence = MessageSequence(9)
-            try transaction.put(record, isNew: false)
-            try transaction.append(
+            try transaction.projects.put(record, isNew: false)
+            try transaction.accepting.append(
                 StoredMessage(
                     sequence: MessageSequence(9), number: 4, accepted: now, kind: .token,
                     from: "1", wantsReceipts: true,
@@ -103,7 +106,7 @@ struct SenderRowsTests {
         }
         func sequence(_ number: UInt64) throws -> UInt64? {
             try bench.store.read { (transaction) throws in
-                try transaction.sequence(ofNumber: number, in: project)?.rawValue
+                try transaction.messages.sequence(ofNumber: number, in: project)?.rawValue
             }
         }
         #expect(try sequence(4) == 9)
@@ -113,7 +116,8 @@ struct SenderRowsTests {
         try bench.expectClean()
         let header = try bench.store.read { (transaction) throws in
             var header: MessageHeader?
-            _ = try transaction.withMessage(MessageSequence(9), on: .android, in: project) {
+            _ = try transaction.messages.withMessage(MessageSequence(9), on: .android, in: project)
+            {
                 header = $0.header
             }
             return header
@@ -132,13 +136,13 @@ struct SenderRowsTests {
         let project = instance.project
         let now = bench.now
         try bench.store.write { (transaction) throws(StorageError) in
-            try transaction.putReceiptsWanted(
+            try transaction.receipts.putWanted(
                 of: MessageSequence(5), number: 50, expires: now.advanced(bySeconds: 60),
                 from: .one(instance.ordinal), in: project)
         }
         func take(_ kind: ReceiptKind, _ sequence: UInt64) throws -> UInt64? {
             try bench.store.write { (transaction) throws(StorageError) in
-                try transaction.takeReceipt(
+                try transaction.receipts.take(
                     kind, of: MessageSequence(sequence), by: instance, now: now)
             }
         }
@@ -154,21 +158,23 @@ struct SenderRowsTests {
             try bench.store.write { (transaction) throws(StorageError) in
                 var numbers: [UInt64] = []
                 for index in 0..<count {
-                    numbers.append(try transaction.appendReceipt([UInt8(index)], in: project))
+                    numbers.append(
+                        try transaction.receipts.append([UInt8(index)], in: project))
                 }
                 return numbers
             }
         }
         func numbers(after number: UInt64) throws -> [UInt64] {
             try bench.store.read { (transaction) throws in
-                try transaction.receipts(in: project, after: number, limit: 3).map(\.number)
+                try transaction.receipts.records(in: project, after: number, limit: 3).map(
+                    \.number)
             }
         }
         #expect(try append(5) == [1, 2, 3, 4, 5])
         #expect(try numbers(after: 0) == [1, 2, 3])
         #expect(try numbers(after: 3) == [4, 5])
         try bench.store.write { (transaction) throws(StorageError) in
-            try transaction.removeReceipts(through: 5, in: project)
+            try transaction.receipts.remove(through: 5, in: project)
         }
         try bench.reopen()
         #expect(try append(1) == [6])
@@ -181,16 +187,16 @@ struct SenderRowsTests {
         let bench = try Bench()
         let project = try bench.project("tides")
         try bench.store.write { (transaction) throws(StorageError) in
-            for _ in 0..<10_000 { _ = try transaction.appendReceipt([1], in: project) }
+            for _ in 0..<10_000 { _ = try transaction.receipts.append([1], in: project) }
         }
         func take(_ through: UInt64) throws {
             try bench.store.write { (transaction) throws(StorageError) in
-                try transaction.removeReceipts(through: through, in: project)
+                try transaction.receipts.remove(through: through, in: project)
             }
         }
         func first() throws -> UInt64? {
             try bench.store.read { (transaction) throws in
-                try transaction.receipts(in: project, after: 0, limit: 1).first?.number
+                try transaction.receipts.records(in: project, after: 0, limit: 1).first?.number
             }
         }
         // One row counts them.
@@ -201,7 +207,7 @@ struct SenderRowsTests {
         try bench.expectClean()
         let (now, limits) = (bench.now, bench.limits)
         let hasMore = try bench.store.write { (transaction) throws(StorageError) in
-            try transaction.sweep(now: now, limits: limits, rowsMax: 1000)
+            try transaction.sweeping.sweep(now: now, limits: limits, rowsMax: 1000)
         }
         #expect(hasMore)
         #expect(try rows() == 10_000 - 5096)
@@ -224,13 +230,13 @@ struct SenderRowsTests {
         let instance = try bench.register(in: "tides")
         let token = Token(words: (1, 2, 3))
         try bench.store.write { (transaction) throws(StorageError) in
-            try transaction.replaceToken(
+            try transaction.instances.replaceToken(
                 of: instance.ordinal, in: instance.project, with: token)
         }
         try bench.expectClean()
         try bench.store.read { (transaction) throws in
-            #expect(try transaction.locate(instance.token) == nil)
-            #expect(try transaction.locate(token)?.ordinal == instance.ordinal)
+            #expect(try transaction.instances.locate(instance.token) == nil)
+            #expect(try transaction.instances.locate(token)?.ordinal == instance.ordinal)
         }
     }
 }

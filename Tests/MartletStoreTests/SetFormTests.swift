@@ -226,8 +226,8 @@ struct SetFormTests {
             let sorted = some.sorted()
             let changed = try bench.store.write { (transaction) throws(StorageError) in
                 isAdding
-                    ? try transaction.add(sorted, to: sets[slot], in: project)
-                    : try transaction.remove(sorted, from: sets[slot], in: project)
+                    ? try transaction.sets.add(sorted, to: sets[slot], in: project)
+                    : try transaction.sets.remove(sorted, from: sets[slot], in: project)
             }
             let before = models[slot].count
             if isAdding { models[slot].formUnion(some) } else { models[slot].subtract(some) }
@@ -235,7 +235,7 @@ struct SetFormTests {
             if isAdding {
                 // Nobody subscribes who is not there.
                 _ = try bench.store.write { (transaction) throws(StorageError) in
-                    try transaction.add(sorted, to: .everyone, in: project)
+                    try transaction.sets.add(sorted, to: .everyone, in: project)
                 }
                 models[3].formUnion(some)
             }
@@ -247,17 +247,17 @@ struct SetFormTests {
                     condition.topics.map { sets[Int($0.text.utf8.first!) - 65] } + [.everyone]
                 try bench.store.read { (transaction) throws in
                     var counter = ConditionEvaluator(
-                        condition, source: try transaction.blocks(of: slots, in: project))
+                        condition, source: try transaction.sets.blocks(of: slots, in: project))
                     #expect(counter.count() == UInt64(expected.count))
                     var writer = ConditionEvaluator(
-                        condition, source: try transaction.blocks(of: slots, in: project))
+                        condition, source: try transaction.sets.blocks(of: slots, in: project))
                     var found: [UInt32] = []
                     while let block = writer.next() {
                         block.view.forEachBit { found.append(block.block << 15 | UInt32($0)) }
                     }
                     #expect(found == expected.sorted())
                     // One block after the other, from anywhere.
-                    var source = try transaction.blocks(of: [sets[slot]], in: project)
+                    var source = try transaction.sets.blocks(of: [sets[slot]], in: project)
                     let from = ordinal() >> 15
                     let next = source.nextBlock(slot: 0, from: from)
                     let first = models[slot].filter { $0 >> 15 >= from }.min()

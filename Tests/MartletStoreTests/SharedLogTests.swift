@@ -47,7 +47,7 @@ struct SharedLogTests {
     ) throws(StorageError) -> Ordinal? {
         let members = ordinals.filter { _ in random.chance(60) }
         if random.chance(3) {
-            try transaction.appendDiscarded(
+            try transaction.accepting.appendDiscarded(
                 sequence, accepted: now, expires: now.advanced(bySeconds: 60),
                 recipients: .many(set(members)), in: project)
             guard random.chance(50) else { return nil }
@@ -64,7 +64,7 @@ struct SharedLogTests {
                     collapse: random.chance(3) ? .named("tide") : .none,
                     body: [UInt8(sequence.rawValue), 7])
             ])
-        try transaction.append(
+        try transaction.accepting.append(
             message, recipients: one.map { .one($0) } ?? .many(set(members)), in: project)
         return one
     }
@@ -103,7 +103,7 @@ struct SharedLogTests {
         direct: [MessageSequence: Ordinal], _ transaction: borrowing Transaction
     ) throws {
         var entries: [LogEntry] = []
-        _ = try transaction.forEachLogged(
+        _ = try transaction.log.forEachLogged(
             for: reading.owner, after: reading.after, rowsMax: .max
         ) { entries.append($0) }
         func isGiven(_ entry: LogEntry) -> Bool {

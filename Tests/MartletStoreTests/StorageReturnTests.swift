@@ -62,7 +62,7 @@ struct StorageReturnTests {
         for _ in 0..<50 where row.isEmpty || row[phaseAt] == 0 {
             let (now, limits) = (bench.now, bench.limits)
             _ = try bench.store.write { (transaction) throws(StorageError) in
-                try transaction.sweep(now: now, limits: limits, rowsMax: 1)
+                try transaction.sweeping.sweep(now: now, limits: limits, rowsMax: 1)
             }
             try bench.reopen {
                 row = try #require(try RawStore(folder: $0).get("collections", key))
@@ -334,7 +334,7 @@ struct MailboxStateTests {
             _ = try bench.accepted(.topic("others"), in: project)
         }
         let last = try bench.store.read { (transaction) throws in
-            try transaction.project(project)!.lastSequence.rawValue
+            try transaction.projects.project(project)!.lastSequence.rawValue
         }
         let (_, direct) = try bench.accepted(.token(mine.token.text), in: project)
         let (_, fanout) = try bench.accepted(.topic("ours"), in: project)
@@ -374,10 +374,10 @@ struct MailboxStateTests {
                     collapse: index % 2 == 0 ? .none : .app)
             }
             let told = try bench.store.write { (transaction) throws(StorageError) in
-                try transaction.putReceiptsWanted(
+                try transaction.receipts.putWanted(
                     of: MessageSequence(1), number: 77, expires: bench.now.advanced(bySeconds: 900),
                     from: .one(instances[0].ordinal), in: project)
-                return try transaction.takeReceipt(
+                return try transaction.receipts.take(
                     .opened, of: MessageSequence(1), by: instances[0], now: bench.now)
             }
             #expect(told == 77, "an heir told it before")

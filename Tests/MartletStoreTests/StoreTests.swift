@@ -28,9 +28,9 @@ struct StoreTests {
             while !shared.isOver.load(ordering: .relaxed) {
                 // A snapshot has every message up to its project's last.
                 let isWhole = try? store.read { (transaction) throws in
-                    let last = try transaction.project(project)!.lastSequence
+                    let last = try transaction.projects.project(project)!.lastSequence
                     var expected: UInt64 = 1
-                    _ = try transaction.forEachLogged(
+                    _ = try transaction.log.forEachLogged(
                         for: Bench.owner(instance), after: .none, rowsMax: .max
                     ) { entry in
                         if entry.sequence.rawValue == expected { expected += 1 }
@@ -193,16 +193,18 @@ struct StoreTests {
             #expect(throws: StorageError.self, "\(table) of \(length) bytes") {
                 try bench.store.read { (transaction) throws in
                     switch table {
-                    case "projects": _ = try transaction.project(project)
-                    case "instances": _ = try transaction.instance(Ordinal(9), in: project)
-                    case "topics": _ = try transaction.topic(TopicNumber(1), in: project)
-                    case "mailboxes": _ = try transaction.mailboxState(of: Ordinal(0), in: project)
-                    case "keys": _ = try transaction.serverKey(id: "key")
+                    case "projects": _ = try transaction.projects.project(project)
+                    case "instances":
+                        _ = try transaction.instances.instance(Ordinal(9), in: project)
+                    case "topics": _ = try transaction.topics.topic(TopicNumber(1), in: project)
+                    case "mailboxes":
+                        _ = try transaction.mailboxes.state(of: Ordinal(0), in: project)
+                    case "keys": _ = try transaction.projects.serverKey(id: "key")
                     default:
-                        _ = try transaction.forEachLogged(
+                        _ = try transaction.log.forEachLogged(
                             for: Bench.owner(instances[690]), after: .none, rowsMax: .max
                         ) { _ in }
-                        _ = try transaction.withMessage(
+                        _ = try transaction.messages.withMessage(
                             MessageSequence(4), on: .android, in: project
                         ) { _ in }
                     }
@@ -230,7 +232,7 @@ struct StoreTests {
         }
         #expect(throws: StorageError.self) {
             try bench.store.read { (transaction) throws in
-                _ = try transaction.forEachLogged(
+                _ = try transaction.log.forEachLogged(
                     for: Bench.owner(instances[9]), after: .none, rowsMax: .max
                 ) { _ in }
             }

@@ -217,7 +217,7 @@ final class Bench {
         var isMore = true
         while isMore {
             isMore = try store.write { (transaction) throws(StorageError) in
-                try transaction.sweep(now: now, limits: limits, rowsMax: rowsMax)
+                try transaction.sweeping.sweep(now: now, limits: limits, rowsMax: rowsMax)
             }
         }
     }
@@ -250,15 +250,16 @@ final class Bench {
     ) throws -> (waiting: [Waiting], discardedCount: UInt64, state: MailboxState) {
         let (now, limits) = (now, limits)
         return try store.read { (transaction) throws in
-            let state = try transaction.mailboxState(of: instance.ordinal, in: instance.project)
+            let state = try transaction.mailboxes.state(
+                of: instance.ordinal, in: instance.project)
             var replay = MailboxReplay(limits: limits, state: state)
-            let scan = try transaction.forEachLogged(
+            let scan = try transaction.log.forEachLogged(
                 for: Self.owner(instance), after: state.logStart, rowsMax: .max
             ) { replay.add($0) }
             #expect(scan.isWhole)
             var waiting: [Waiting] = []
             for entry in replay.left(at: now) {
-                let isThere = try transaction.withMessage(
+                let isThere = try transaction.messages.withMessage(
                     entry.sequence, on: instance.platform, in: instance.project
                 ) { message in
                     waiting.append(

@@ -149,19 +149,19 @@ private final class MailboxHistory {
         let shares = shares(of: indices, variants, isDiscarded: isDiscarded)
         let project = project
         let sequence = try bench.store.write { (transaction) throws(StorageError) in
-            var record = try transaction.project(project)!
+            var record = try transaction.projects.project(project)!
             record.lastSequence = MessageSequence(record.lastSequence.rawValue + 1)
-            try transaction.put(record, isNew: false)
+            try transaction.projects.put(record, isNew: false)
             let sequence = record.lastSequence
-            try transaction.beginReport(
+            try transaction.reports.begin(
                 NewReport(
                     sequence: sequence, number: sequence.rawValue + number, accepted: now,
                     shares: shares, missed: isDiscarded ? [recipients] : []), in: project)
             if isDiscarded {
-                try transaction.appendDiscarded(
+                try transaction.accepting.appendDiscarded(
                     sequence, accepted: now, expires: expires, recipients: recipients, in: project)
             } else {
-                try transaction.append(
+                try transaction.accepting.append(
                     StoredMessage(
                         sequence: sequence, number: sequence.rawValue + number, accepted: now,
                         kind: .topic, from: "/topics/x", wantsReceipts: false, variants: variants),
@@ -217,7 +217,7 @@ private final class MailboxHistory {
         if isAll, random.chance(50) {
             let project = project
             let last = try bench.store.read { (transaction) throws in
-                try transaction.project(project)!.lastSequence
+                try transaction.projects.project(project)!.lastSequence
             }
             departure = Acknowledgement.Departure(
                 connectionNumber: connectionCount, position: last,
@@ -242,7 +242,7 @@ private final class MailboxHistory {
         }
         let (project, instance) = (project, mailboxes[index].instance)
         let last = try bench.store.read { (transaction) throws in
-            try transaction.project(project)!.lastSequence
+            try transaction.projects.project(project)!.lastSequence
         }
         connectionCount += 1
         _ = try bench.apply(
@@ -259,7 +259,7 @@ private final class MailboxHistory {
         bench.now = Instant(millisecondsSince1970: bench.now.millisecondsSince1970 + 1)
         let (row, now, project) = (sent[index].row, bench.now, project)
         _ = try bench.store.write { (transaction) throws(StorageError) in
-            try transaction.expire(row, in: project, now: now)
+            try transaction.messages.expire(row, in: project, now: now)
         }
         guard sent[index].expires > now else { return }
         for mailbox in mailboxes.indices {
@@ -285,7 +285,7 @@ private final class MailboxHistory {
         let (now, limits) = (bench.now, bench.limits)
         for _ in 0..<stepsMax {
             let isMore = try bench.store.write { (transaction) throws(StorageError) in
-                try transaction.sweep(now: now, limits: limits, rowsMax: rowsMax)
+                try transaction.sweeping.sweep(now: now, limits: limits, rowsMax: rowsMax)
             }
             if !isMore { break }
         }
@@ -320,10 +320,10 @@ private final class MailboxHistory {
             var expected = whole(index)
             let instance = mailboxes[index].instance
             let (found, missing) = try bench.store.read { (transaction) throws in
-                let state = try transaction.mailboxState(
+                let state = try transaction.mailboxes.state(
                     of: instance.ordinal, in: instance.project)
                 var replay = MailboxReplay(limits: limits, state: state)
-                _ = try transaction.forEachLogged(
+                _ = try transaction.log.forEachLogged(
                     for: Bench.owner(instance), after: state.logStart, rowsMax: .max
                 ) { entry in
                     if entry.content == .discarded, entry.expires <= now { return }
@@ -331,7 +331,7 @@ private final class MailboxHistory {
                 }
                 var missing: [MessageSequence] = []
                 for entry in replay.left(at: now) {
-                    let isThere = try transaction.withMessage(
+                    let isThere = try transaction.messages.withMessage(
                         entry.sequence, on: instance.platform, in: instance.project
                     ) { #expect($0.body.count == 3) }
                     if !isThere { missing.append(entry.sequence) }

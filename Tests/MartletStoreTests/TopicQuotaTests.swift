@@ -32,7 +32,7 @@ struct TopicQuotaTests {
 
     private func topics(_ bench: SendBench, _ instance: Instance) throws -> Int {
         try bench.store.read { (transaction) throws in
-            try transaction.topicNumbers(of: instance.ordinal, in: instance.project).count
+            try transaction.topics.topicNumbers(of: instance.ordinal, in: instance.project).count
         }
     }
 

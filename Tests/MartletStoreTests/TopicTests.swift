@@ -39,12 +39,14 @@ struct TopicTests {
         let instances = try bench.register(600, in: "tides")
         try bench.change(.subscribe, "old", instances, in: project)
         let number = try bench.store.read { (transaction) throws in
-            try transaction.topic(named: try TopicName(validating: "old"), in: project)?.number
+            try transaction.topics.topic(named: try TopicName(validating: "old"), in: project)?
+                .number
         }
         try bench.change(.unsubscribe, "old", instances, in: project)
         try bench.change(.subscribe, "new", [instances[3]], in: project)
         let reused = try bench.store.read { (transaction) throws in
-            try transaction.topic(named: try TopicName(validating: "new"), in: project)?.number
+            try transaction.topics.topic(named: try TopicName(validating: "new"), in: project)?
+                .number
         }
         #expect(reused == number, "the number was not used again")
         #expect(try bench.members(of: "new", in: project) == [instances[3].token])

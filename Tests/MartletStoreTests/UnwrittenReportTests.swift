@@ -30,7 +30,7 @@ struct UnwrittenReportTests {
     private func counts(of sequence: MessageSequence) throws -> ReportCounts? {
         let (project, limits, now) = (project, bench.limits, bench.now)
         return try bench.store.read { (transaction) throws in
-            try transaction.report(of: sequence, in: project, limits: limits, now: now)
+            try transaction.reporting.report(of: sequence, in: project, limits: limits, now: now)
         }?.counts
     }
 
@@ -51,7 +51,7 @@ struct UnwrittenReportTests {
             project: project, sequence: sequences[0], app: instances[0].app, count: 1)
         let now = bench.now
         try bench.store.write { (transaction) throws(StorageError) in
-            try transaction.countSent([sent], now: now)
+            try transaction.reports.countSent([sent], now: now)
         }
         #expect(try rowCount() == 1)
         #expect(try counts(of: sequences[0])?[.sent] == 1)
@@ -119,7 +119,7 @@ struct UnwrittenReportTests {
                     app: instances[0].app, count: 1)
                 let now = bench.now
                 try bench.store.write { (transaction) throws(StorageError) in
-                    try transaction.countSent([sent], now: now)
+                    try transaction.reports.countSent([sent], now: now)
                 }
             default:
                 // A clock may be set back.
@@ -131,14 +131,14 @@ struct UnwrittenReportTests {
             let now = bench.now
             let known = try bench.store.read { (transaction) throws in
                 try all.filter {
-                    try transaction.report(
+                    try transaction.reporting.report(
                         of: MessageSequence($0.sequence), in: project, limits: limits, now: now)
                         != nil
                 }
             }
             #expect(known.map(\.sequence) == kept.map(\.sequence))
             let counted = try bench.store.read { (transaction) throws in
-                try transaction.project(project)?.reportCount
+                try transaction.projects.project(project)?.reportCount
             }
             #expect(counted == UInt64(kept.count))
             try bench.expectClean()

@@ -65,8 +65,9 @@ extension SendBench {
     func kept() throws -> [UInt64] {
         let tides = tides
         return try store.read { (transaction) throws in
-            let numbers = try transaction.upstream(in: tides, after: 0, limit: .max).map(\.number)
-            #expect(try transaction.upstreamCount(in: tides) == UInt64(numbers.count))
+            let numbers = try transaction.upstream.messages(in: tides, after: 0, limit: .max).map(
+                \.number)
+            #expect(try transaction.upstream.count(in: tides) == UInt64(numbers.count))
             return numbers
         }
     }

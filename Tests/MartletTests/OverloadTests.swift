@@ -138,8 +138,8 @@ struct OverloadTests {
         try await first.broker.close()
         let store = try Store(StoreConfiguration(folder: folder.path))
         try store.write { (transaction) throws(StorageError) in
-            let project = try transaction.project(id: TestBroker.project)!.number
-            _ = try transaction.appendReceipt([1, 2, 3], in: project)
+            let project = try transaction.projects.project(id: TestBroker.project)!.number
+            _ = try transaction.receipts.append([1, 2, 3], in: project)
         }
         store.close()
         let lines = CountingLog.Lines()

@@ -94,6 +94,49 @@ struct TidyTests {
         }
     }
 
+    // MARK: Ledgers
+
+    /// The ledgers, each with those that it rests on.
+    private static func ledgers() throws -> [String: Set<String>] {
+        var ledgers: [String: Set<String>] = [:]
+        for file in try files(below: "Sources/MartletEngine/Ledger", ending: ".swift") {
+            let source = try text(file)
+            guard let name = source.firstMatch(of: /struct (\w+): Ledger\b/)?.1 else {
+                #expect(!source.contains("(context)") || file.hasSuffix("/Transaction.swift"))
+                continue
+            }
+            let named = source.matches(of: /\b([A-Z]\w+)\(context\)/).map { String($0.1) }
+            ledgers[String(name)] = Set(named)
+        }
+        return ledgers
+    }
+
+    @Test("The arrows between ledgers that the Architecture article draws are those of the sources")
+    func ledgerArrows() throws {
+        let ledgers = try Self.ledgers()
+        let article = try Self.text("Sources/Martlet/Martlet.docc/Architecture.md")
+        var drawn: [String: Set<String>] = [:]
+        for row in article.matches(of: /(?m)^([A-Z]\w+) +→ (.*)$/)
+        where ledgers[String(row.1)] != nil {
+            drawn[String(row.1)] = Set(row.2.split(separator: ", ").map(String.init))
+        }
+        let alone = try #require(article.firstMatch(of: /(?m)^rows alone +← (.*)$/))
+        for name in alone.1.split(separator: ", ") { drawn[String(name)] = [] }
+        #expect(drawn == ledgers)
+    }
+
+    @Test("No ledger rests, over others, on itself")
+    func ledgersWithoutCircle() throws {
+        var left = try Self.ledgers()
+        #expect(left.count > 20)
+        while true {
+            let free = left.filter { $0.value.isDisjoint(with: left.keys) }
+            guard !free.isEmpty else { break }
+            for name in free.keys { left[name] = nil }
+        }
+        #expect(left.isEmpty, "these ledgers rest on each other: \(left.keys.sorted())")
+    }
+
     // MARK: Names
 
     @Test("Files, types and functions that articles name exist")

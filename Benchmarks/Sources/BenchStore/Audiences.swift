@@ -144,10 +144,12 @@ enum Audiences {
         var sets: [InstanceSet] = []
         for name in condition.topics {
             sets.append(
-                .topic(try transaction.topic(named: name, in: universe.project)?.number ?? .nobody))
+                .topic(
+                    try transaction.topics.topic(named: name, in: universe.project)?.number
+                        ?? .nobody))
         }
         sets.append(.everyone)
-        return try transaction.blocks(of: sets, in: universe.project)
+        return try transaction.sets.blocks(of: sets, in: universe.project)
     }
 
     static func dump(_ members: [UInt32], to path: String) {

@@ -58,7 +58,7 @@ enum Costs {
                 for name in condition.topics {
                     sets.append(
                         .topic(
-                            try transaction.topic(named: name, in: universe.project)?.number
+                            try transaction.topics.topic(named: name, in: universe.project)?.number
                                 ?? .nobody))
                 }
                 sets.append(.everyone)
@@ -67,7 +67,8 @@ enum Costs {
                 let began = nanoseconds()
                 for _ in 0..<rounds {
                     var evaluator = ConditionEvaluator(
-                        condition, source: try transaction.blocks(of: sets, in: universe.project))
+                        condition,
+                        source: try transaction.sets.blocks(of: sets, in: universe.project))
                     matches &+= evaluator.count()
                 }
                 let spent = nanoseconds() - began

@@ -31,7 +31,7 @@ enum DirectMessages {
         let body = [UInt8](repeating: 0x78, count: 140)
         var random = Random(state: 0x9E37_79B9_7F4A_7C15)
         var sequence = try store.read { transaction throws in
-            try transaction.project(fleet.project)!.lastSequence.rawValue
+            try transaction.projects.project(fleet.project)!.lastSequence.rawValue
         }
         var (appending, acknowledging, appendRows, acknowledgeRows) =
             (UInt64(0), UInt64(0), UInt64(0), UInt64(0))
@@ -43,7 +43,7 @@ enum DirectMessages {
             var began = nanoseconds()
             try store.write { (transaction) throws(StorageError) in
                 let rows = nanoseconds()
-                var project = try transaction.project(fleet.project)!
+                var project = try transaction.projects.project(fleet.project)!
                 for ordinal in ordinals {
                     sequence += 1
                     let message = StoredMessage(
@@ -55,11 +55,11 @@ enum DirectMessages {
                                 platforms: .all, expires: fleet.now.advanced(bySeconds: 2_419_200),
                                 priority: .normal, collapse: .none, body: body)
                         ])
-                    try transaction.append(
+                    try transaction.accepting.append(
                         message, recipients: .one(ordinal), in: fleet.project)
                 }
                 project.lastSequence = MessageSequence(sequence)
-                try transaction.put(project, isNew: false)
+                try transaction.projects.put(project, isNew: false)
                 appendRows += nanoseconds() - rows
             }
             appending += nanoseconds() - began

@@ -29,13 +29,13 @@ enum Instances {
         let project = universe.project
         let everyone = universe.members(.random(1), seed: 1)
         try universe.store.write { (transaction) throws(StorageError) in
-            var record = try transaction.project(project)!
+            var record = try transaction.projects.project(project)!
             record.nextApp = AppNumber(1)
             record.lastSequence = MessageSequence(1)
             record.nextTopic = TopicNumber(1)
             record.topicCount = 1
-            try transaction.put(record, isNew: false)
-            try transaction.put(app, in: project)
+            try transaction.projects.put(record, isNew: false)
+            try transaction.projects.put(app, in: project)
         }
         try universe.add(everyone, to: .platform(app.platform))
         try universe.add(everyone, to: .app(app.number))
@@ -71,12 +71,12 @@ enum Instances {
             of: (random.next(), random.next(), random.next(), random.next())
         ) { SecretDigest(bytes: Array($0)) }
         let ordinal = Universe.ordinal(position)
-        try transaction.insert(
+        try transaction.instances.insert(
             Instance(
                 project: project, ordinal: ordinal, token: token, keyDigest: digest,
                 app: app.number, platform: app.platform,
                 registered: Instant(millisecondsSince1970: 1_700_000_000_000)))
-        try transaction.setTopicNumbers([0], of: ordinal, in: project)
+        try transaction.topics.setTopicNumbers([0], of: ordinal, in: project)
         let left = Acknowledgement(
             project: project, ordinal: ordinal, through: LaneMarks(MessageSequence(1)),
             departure: Acknowledgement.Departure(

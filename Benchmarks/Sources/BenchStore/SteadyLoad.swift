@@ -45,7 +45,7 @@ enum SteadyLoad {
                 try apply(commands, store, &engine, now)
             }
             let project = try store.read { transaction throws in
-                try transaction.project(fleet.project)!
+                try transaction.projects.project(fleet.project)!
             }
             report([
                 "kind": "steady load", "week": week, "instances": instances,
@@ -85,7 +85,7 @@ enum SteadyLoad {
         _ store: Store, _ fleet: Fleet, _ hour: Int, _ now: Instant
     ) throws -> [Acknowledgement] {
         let last = try store.read { transaction throws in
-            try transaction.project(fleet.project)!.lastSequence
+            try transaction.projects.project(fleet.project)!.lastSequence
         }
         return stride(from: hour % 24, to: instances, by: 24).compactMap { index in
             switch index % 100 {

@@ -40,10 +40,10 @@ struct Universe {
         let everyone = members(.random(1), seed: 1)
         try add(everyone, to: .everyone)
         try store.write { (transaction) throws(StorageError) in
-            var project = try transaction.project(self.project)!
+            var project = try transaction.projects.project(self.project)!
             project.instanceCount = UInt64(instances)
             project.nextOrdinal = Self.ordinal(instances)
-            try transaction.put(project, isNew: false)
+            try transaction.projects.put(project, isNew: false)
         }
     }
 
@@ -81,7 +81,7 @@ struct Universe {
         while start < ordinals.count {
             let end = min(start + (4 << 20), ordinals.count)
             _ = try store.write { (transaction) throws(StorageError) in
-                try transaction.add(Array(ordinals[start..<end]), to: set, in: project)
+                try transaction.sets.add(Array(ordinals[start..<end]), to: set, in: project)
             }
             start = end
         }
@@ -92,7 +92,7 @@ struct Universe {
             number: TopicNumber(number), name: try TopicName(validating: name),
             subscriberCount: UInt64(ordinals.count))
         try store.write { (transaction) throws(StorageError) in
-            try transaction.put(topic, in: project, isNew: true)
+            try transaction.topics.put(topic, in: project, isNew: true)
         }
         try add(ordinals, to: .topic(topic.number))
     }

@@ -116,7 +116,7 @@ extension Broker {
     /// All keys of a project, revoked ones too.
     public func serverKeys(in project: String) throws(MartletError) -> [ServerKeySummary] {
         let keys = try ask {
-            try $0.serverKeys(of: try Authentication.project(id: project, in: $0).number)
+            try $0.projects.serverKeys(of: try Authentication.project(id: project, in: $0).number)
         }
         return keys.map {
             ServerKeySummary(
@@ -165,7 +165,7 @@ extension Broker {
         let number = try number(of: project)
         let (ordinal, holder) = try ask { (transaction) throws in
             let ordinal = try Listing.locate(token, in: number, transaction)
-            return (ordinal, try transaction.instance(ordinal, in: number)?.holder)
+            return (ordinal, try transaction.instances.instance(ordinal, in: number)?.holder)
         }
         guard let holder else { throw .unexpected }
         let outcome = try await perform(

@@ -62,12 +62,13 @@ extension Broker {
         let days = kept > 0 ? min(kept, Limits.reportDaysAskedMax) : Limits.reportDaysAskedMax
         let first = max(start, today.before(UInt32(days - 1)))
         return try ask { (transaction) throws -> [DailyCounts]? in
-            guard let app = try transaction.app(named: name, on: platform, in: number) else {
+            guard let app = try transaction.projects.app(named: name, on: platform, in: number)
+            else {
                 return nil
             }
             var entries: [DailyCounts] = []
             var day = first.rawValue
-            let due = try transaction.dueOutcomes(
+            let due = try transaction.reporting.dueOutcomes(
                 since: day, in: number, limits: configuration.limits, now: clock())
             while day <= today.rawValue, entries.count < limit {
                 let reports = try Reports.days(day...day, in: number, due, transaction)

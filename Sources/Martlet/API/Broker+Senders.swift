@@ -86,7 +86,8 @@ extension Broker {
         in project: String
     ) throws(MartletError) -> [ServiceAccountSummary] {
         let keys = try ask {
-            try $0.serviceAccountKeys(of: try Authentication.project(id: project, in: $0).number)
+            try $0.projects.serviceAccountKeys(
+                of: try Authentication.project(id: project, in: $0).number)
         }
         return keys.map { ServiceAccountSummary($0) }
     }

@@ -39,7 +39,7 @@ extension Broker {
         let number = try number(of: project)
         let (ordinal, holder) = try ask { (transaction) throws in
             let ordinal = try Listing.locate(token, in: number, transaction)
-            return (ordinal, try transaction.instance(ordinal, in: number)?.holder)
+            return (ordinal, try transaction.instances.instance(ordinal, in: number)?.holder)
         }
         guard let holder else { throw .unexpected }
         let outcome = try await perform(

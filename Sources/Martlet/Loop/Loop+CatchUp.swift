@@ -70,9 +70,9 @@ extension Loop where Kernel: ~Copyable {
         let owner = reading.owner
         // The snapshot may be younger than the message that ends this connection: then the ordinal,
         // and the mailbox, are another's.
-        let present = try transaction.holder(of: owner.ordinal, in: owner.project)
+        let present = try transaction.instances.holder(of: owner.ordinal, in: owner.project)
         guard present == reading.holder else { return }
-        let state = try transaction.mailboxState(of: owner.ordinal, in: owner.project)
+        let state = try transaction.mailboxes.state(of: owner.ordinal, in: owner.project)
         if reading.isStale { reading = delivery.refresh(reading, state, now: now) }
         if let plain = delivery.shared(reading, state),
             try share(plain, now, transaction, &log, &cost)
@@ -121,7 +121,8 @@ extension Loop where Kernel: ~Copyable {
         cost += (entries + given) / Self.catchUpSharedPerCost
         cost += (roomBefore - room) / Self.catchUpBytesPerCost
         guard given == log.selectedCount else { return true }
-        let last = isEnd ? try transaction.lastSequence(of: reading.owner.project) : through
+        let last =
+            isEnd ? try transaction.projects.lastSequence(of: reading.owner.project) : through
         delivery.caughtUp(reading, through: last, isWhole: isEnd)
         return true
     }
@@ -138,8 +139,8 @@ extension Loop where Kernel: ~Copyable {
     ) throws -> MailboxPlan? {
         var reading = start
         let owner = reading.owner
-        let last = try transaction.lastSequence(of: owner.project)
-        let scan = try transaction.forEachLogged(
+        let last = try transaction.projects.lastSequence(of: owner.project)
+        let scan = try transaction.log.forEachLogged(
             for: owner, after: reading.after, rowsMax: Self.mailboxRowsPerRead
         ) { reading.add($0) }
         switch scan {
@@ -173,7 +174,7 @@ extension Loop where Kernel: ~Copyable {
                 case .open: break
                 }
                 var byteCount: Int?
-                _ = try transaction.withMessage(
+                _ = try transaction.messages.withMessage(
                     entry.sequence, on: plan.owner.platform, in: plan.owner.project
                 ) { byteCount = encodeDelivery($0.header, $0.body, .direct) }
                 guard let byteCount else { continue }

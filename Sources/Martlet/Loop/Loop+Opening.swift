@@ -53,7 +53,7 @@ extension Loop where Kernel: ~Copyable {
             let (found, appName) = try context.store.read { (transaction) throws in
                 let found = try Authentication.device(
                     projectID: projectID, token: token, digest: digest, in: transaction)
-                let app = try transaction.app(found.instance.app, in: found.project.number)
+                let app = try transaction.projects.app(found.instance.app, in: found.project.number)
                 return (found, app?.name ?? "")
             }
             guard unconfirmed.count <= Limits.unconfirmedStreamIDsMax,
@@ -127,7 +127,7 @@ extension Loop where Kernel: ~Copyable {
         let appName: String
         do {
             appName = try context.store.read { (transaction) throws in
-                try transaction.app(instance.app, in: project.number)?.name ?? ""
+                try transaction.projects.app(instance.app, in: project.number)?.name ?? ""
             }
         } catch {
             undo(Newcomer(instance))

@@ -40,7 +40,7 @@ extension Answerer {
     private func isNamed(_ id: String, _ project: ProjectNumber?) throws -> Bool {
         guard !id.isEmpty, let project else { return true }
         return try store.read { (transaction) throws in
-            try transaction.project(project)?.id == id
+            try transaction.projects.project(project)?.id == id
         }
     }
 }

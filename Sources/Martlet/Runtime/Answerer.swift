@@ -49,7 +49,7 @@ struct Answerer: Sendable {
             try principal.checkAdministrator()
             let keys = try store.read { (transaction) throws in
                 let project = try Authentication.project(id: question.projectID, in: transaction)
-                return try transaction.serverKeys(of: project.number)
+                return try transaction.projects.serverKeys(of: project.number)
             }
             return .keyPage(
                 KeyPage(
@@ -63,7 +63,7 @@ struct Answerer: Sendable {
             try principal.checkAdministrator()
             let keys = try store.read { (transaction) throws in
                 let project = try Authentication.project(id: question.projectID, in: transaction)
-                return try transaction.serviceAccountKeys(of: project.number)
+                return try transaction.projects.serviceAccountKeys(of: project.number)
             }
             return .serviceAccountPage(
                 ServiceAccountPage(

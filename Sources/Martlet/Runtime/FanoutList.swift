@@ -70,7 +70,7 @@ struct FanoutList {
             let deferredMax = limit - page.entries.count + 1
             let (id, waiting) = try store.read { (transaction) throws in
                 (
-                    try transaction.project(standing.project)?.id ?? "",
+                    try transaction.projects.project(standing.project)?.id ?? "",
                     try DeferredMessage.list(
                         in: standing.project, after: cursor.deferredAfter, limit: deferredMax,
                         transaction)

@@ -83,7 +83,7 @@ final class Gauges: Sendable {
         return try store.read { (transaction) throws in
             var result: [ProjectStatus] = []
             for (number, load) in busiest {
-                guard let project = try transaction.project(number) else { continue }
+                guard let project = try transaction.projects.project(number) else { continue }
                 let standing = standings[number]
                 result.append(
                     ProjectStatus(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Messages that wait for room, as they are told to whoever asks (FAN-8). Rests on Storage.
+// Messages that wait for room, as they are told to whoever asks (FAN-8). Rests on the ledgers.
 
 public import MartletBase
 public import MartletRows
@@ -19,7 +19,7 @@ public struct DeferredMessage: Sendable {
         _ storage: borrowing Transaction
     ) throws(StorageError) -> [DeferredMessage] {
         var result: [DeferredMessage] = []
-        for message in try storage.deferred(in: project, after: number, limit: limit) {
+        for message in try storage.deferred.messages(in: project, after: number, limit: limit) {
             result.append(
                 DeferredMessage(
                     number: message.number, since: message.due,

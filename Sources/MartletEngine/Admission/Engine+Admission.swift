@@ -63,7 +63,7 @@ extension Engine {
         guard !message.validateOnly else { return nil }
         var project = project
         project.lastSequence = MessageSequence(project.lastSequence.rawValue + 1)
-        try storage.put(project, isNew: false)
+        try storage.projects.put(project, isNew: false)
         return try wait(
             ScheduledMessage(
                 project: project.number, number: project.lastSequence.rawValue, due: now,
@@ -96,7 +96,7 @@ extension Engine {
         _ message: ScheduledMessage, named: NamedResults = .none,
         _ storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
-        try storage.putDeferred(message)
+        try storage.deferred.put(message)
         admission.change(message.project, by: 1)
         let place = UInt64(admission.count(of: message.project))
         return .accepted(
@@ -141,7 +141,8 @@ extension Engine {
         var outcomes: [Outcome] = []
         while outcomes.count < max, let project = nextToServe {
             admission.lastServed = project
-            guard let next = try storage.deferred(in: project, after: 0, limit: 1).first else {
+            guard let next = try storage.deferred.messages(in: project, after: 0, limit: 1).first
+            else {
                 throw StorageError(
                     operation: "read deferred", code: 0,
                     text: "a message that waits is missing; run 'martlet check'", isFull: false)
@@ -168,7 +169,8 @@ extension Engine {
         _ storage: borrowing Transaction
     ) throws(StorageError) -> Bool {
         try learnDeferred(storage)
-        guard admission.count(of: project) > 0, try storage.removeDeferred(number, in: project)
+        guard admission.count(of: project) > 0,
+            try storage.deferred.remove(number, in: project)
         else { return false }
         admission.change(project, by: -1)
         return true
@@ -178,6 +180,6 @@ extension Engine {
     private mutating func learnDeferred(
         _ storage: borrowing Transaction
     ) throws(StorageError) {
-        if !admission.isKnown { admission.know(try storage.deferredCounts()) }
+        if !admission.isKnown { admission.know(try storage.deferred.counts()) }
     }
 }

@@ -80,7 +80,8 @@ extension Checker {
             let exists = try raw.get(.instances, key) != nil
             return exists ? Instant(millisecondsSince1970: 0) : nil
         case .report:
-            return try transaction.reportRow(of: MessageSequence(number), in: project)?.accepted
+            return try transaction.reports.row(of: MessageSequence(number), in: project)?
+                .accepted
         case .reportDay:
             let day = UInt32(truncatingIfNeeded: number)
             let rows = try Cursor(raw, .projects)
@@ -100,11 +101,11 @@ extension Checker {
             key.append(name: id)
             return try first(.receiptsTold, key)
         case .receiptsTaken:
-            let taken = try transaction.receiptsRow(of: project).taken
-            let first = try transaction.firstReceipt(of: project)
+            let taken = try transaction.receipts.row(of: project).taken
+            let first = try transaction.receipts.first(of: project)
             return first.map { $0 <= taken } ?? false ? Instant(millisecondsSince1970: 0) : nil
         case .expiryLine:
-            let due = try transaction.expiryLine(of: project).due
+            let due = try transaction.expiryLines.line(of: project).due
             return due == ExpiryLineRow.never ? nil : due
         case .collection:
             let due = try first(.collections, Key(project))
@@ -117,7 +118,7 @@ extension Checker {
     ) throws(StorageError) -> Bool {
         let block = ordinal >> BlockGeometry.strideShift
         do throws(StorageError) {
-            let view = try transaction.storedView(
+            let view = try transaction.sets.storedView(
                 ofBlock: block, of: SetKey.number(of: .inactive), in: project)
             return view.contains(bit: Int(ordinal & BlockGeometry.bitMask))
         } catch {

@@ -78,7 +78,7 @@ extension Checker {
 
     private func isReadable(_ key: [UInt8]) throws(StorageError) -> Bool {
         do throws(StorageError) {
-            _ = try transaction.group(GroupKey(bytes: key), in: project.number)
+            _ = try transaction.groups.group(GroupKey(bytes: key), in: project.number)
             return true
         } catch {
             guard error.code == 0 else { throw error }
@@ -89,7 +89,7 @@ extension Checker {
     /// nil if there is none, or its record cannot be read: that is noted.
     private mutating func group(_ key: [UInt8]) throws(StorageError) -> Group? {
         do throws(StorageError) {
-            return try transaction.group(GroupKey(bytes: key), in: project.number)
+            return try transaction.groups.group(GroupKey(bytes: key), in: project.number)
         } catch {
             try noteDamage(error, in: project.number)
             return nil

@@ -59,7 +59,7 @@ extension Checker {
 
     private mutating func expiryLine() throws(StorageError) -> ExpiryLineRow? {
         do throws(StorageError) {
-            let line = try transaction.expiryLine(of: project.number)
+            let line = try transaction.expiryLines.line(of: project.number)
             try expectDue(.expiryLine, [], "the expiry line")
             return line
         } catch {
@@ -193,7 +193,7 @@ extension Checker {
             }
             let start: MessageSequence
             do throws(StorageError) {
-                start = try it.transaction.mailboxState(of: ordinal, in: number).logStart
+                start = try it.transaction.mailboxes.state(of: ordinal, in: number).logStart
             } catch {
                 // Said where the mailbox is looked at.
                 guard error.code == 0 else { throw error }

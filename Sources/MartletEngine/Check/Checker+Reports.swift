@@ -21,7 +21,7 @@ extension Checker {
                 return
             }
             // Damage is told where the message is looked at.
-            let waiting = try? it.transaction.waitingCount(for: sequence, in: number)
+            let waiting = try? it.transaction.reporting.waitingCount(for: sequence, in: number)
             let known = row.counts.outcomeCount + (waiting ?? 0)
             if waiting != nil, known != row.counts[.targeted] {
                 it.note(
@@ -53,7 +53,8 @@ extension Checker {
             else { return }
             count += 1
             oldest = min(oldest ?? sequence, sequence)
-            guard let waiting = try? it.transaction.waitingCount(for: sequence, in: number)
+            guard
+                let waiting = try? it.transaction.reporting.waitingCount(for: sequence, in: number)
             else { return }
             if waiting != 1 {
                 it.note(

@@ -17,7 +17,7 @@ extension Checker {
             it.topics[at.rawValue] = .max
             let topic: Topic
             do throws(StorageError) {
-                guard let found = try it.transaction.topic(at, in: number) else { return }
+                guard let found = try it.transaction.topics.topic(at, in: number) else { return }
                 topic = found
             } catch {
                 try it.noteDamage(error, in: number)

@@ -9,7 +9,9 @@ import MartletRows
 extension Checker {
     mutating func checkUpstream() throws(StorageError) {
         var row: (last: UInt64, count: UInt64) = (0, 0)
-        do throws(StorageError) { row = try transaction.upstreamRow(of: project.number) } catch {
+        do throws(StorageError) {
+            row = try transaction.upstream.row(of: project.number)
+        } catch {
             try noteDamage(error, in: project.number)
         }
         let last = row.last

@@ -83,7 +83,7 @@ struct Checker {
     private mutating func checkProjects() throws(StorageError) -> [UInt32: Project] {
         var projects: [UInt32: Project] = [:]
         var next: ProjectNumber?
-        do throws(StorageError) { next = try transaction.nextProjectNumber() } catch {
+        do throws(StorageError) { next = try transaction.projects.nextProjectNumber() } catch {
             try noteDamage(error, in: nil)
         }
         let rows = try Cursor(raw, .projects)
@@ -104,7 +104,7 @@ struct Checker {
             }
             let project: Project
             do throws(StorageError) {
-                guard let found = try transaction.project(number) else { continue }
+                guard let found = try transaction.projects.project(number) else { continue }
                 project = found
             } catch {
                 try noteDamage(error, in: number)
@@ -147,7 +147,7 @@ struct Checker {
             report.counts.keys += 1
             let key: ServerKey
             do throws(StorageError) {
-                guard let found = try transaction.serverKey(id: id) else { continue }
+                guard let found = try transaction.projects.serverKey(id: id) else { continue }
                 key = found
             } catch {
                 try noteDamage(error, in: nil)
@@ -169,7 +169,7 @@ struct Checker {
             row = try rows.next()
             report.counts.keys += 1
             do throws(StorageError) {
-                guard let key = try transaction.serviceAccountKey(id: id) else { continue }
+                guard let key = try transaction.projects.serviceAccountKey(id: id) else { continue }
                 if projects[key.project.rawValue] == nil {
                     note(.keyWithoutProject, in: key.project, "service-account key \(id)")
                 }
@@ -244,7 +244,7 @@ struct Checker {
             return record.prefix(Limits.tokenRandomBytes).elementsEqual(token.bytes)
         }
         do throws(StorageError) {
-            let instance = try transaction.instance(ordinal, in: project)
+            let instance = try transaction.instances.instance(ordinal, in: project)
             return instance?.formerTokens.contains(token) ?? false
         } catch {
             return true
@@ -309,7 +309,7 @@ struct Checker {
             let at = entry.key.app
             let app: App
             do throws(StorageError) {
-                guard let found = try it.transaction.app(at, in: number) else { return }
+                guard let found = try it.transaction.projects.app(at, in: number) else { return }
                 app = found
             } catch {
                 try it.noteDamage(error, in: number)
@@ -346,7 +346,9 @@ struct Checker {
             let ordinal = entry.key.ordinal
             let instance: Instance
             do throws(StorageError) {
-                guard let found = try it.transaction.instance(ordinal, in: number) else { return }
+                guard let found = try it.transaction.instances.instance(ordinal, in: number) else {
+                    return
+                }
                 instance = found
             } catch {
                 try it.noteDamage(error, in: number)

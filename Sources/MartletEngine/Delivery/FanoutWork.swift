@@ -3,7 +3,6 @@
 // A fanout in progress on one loop. Rests on FrameArena.
 
 import MartletBase
-import MartletBits
 import MartletRows
 
 /// A fanout in progress on one loop: of one message, or of several that follow each other and have

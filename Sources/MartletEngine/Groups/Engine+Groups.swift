@@ -2,7 +2,7 @@
 //
 // Groups come, change and go (GRP-1, GRP-2, GRP-4). A request is applied as a whole or not at all: every
 // token is looked at before anything is written. A group is there from its first member to its last,
-// who may leave it with everything else (REG-3). Rests on Storage.
+// who may leave it with everything else (REG-3). Rests on the ledgers.
 
 import MartletBase
 import MartletRows
@@ -14,14 +14,14 @@ extension Engine {
     ) throws(StorageError) -> Outcome {
         do {
             let name = try GroupName(validating: text)
-            guard try storage.group(named: name, in: number) == nil else {
+            guard try storage.groups.group(named: name, in: number) == nil else {
                 throw MartletError(
                     .alreadyExists, "A group of this name exists; choose another name.",
                     field: "name")
             }
             var group = Group(key: key, name: name, members: [])
             try join(tokens, to: &group, in: number, storage)
-            try storage.put(group, in: number)
+            try storage.groups.put(group, in: number)
             return .group(try GroupMembers(group, in: number, storage))
         } catch {
             return .refused(try Self.refusal(error))
@@ -35,7 +35,7 @@ extension Engine {
         do {
             let name = try GroupName(validating: text)
             let key = try GroupKey(validating: keyText)
-            guard var group = try storage.group(named: name, in: number) else {
+            guard var group = try storage.groups.group(named: name, in: number) else {
                 throw MartletError.noGroup
             }
             guard group.key == key else {
@@ -59,8 +59,8 @@ extension Engine {
         _ ordinal: Ordinal, in number: ProjectNumber,
         _ storage: borrowing Transaction
     ) throws(StorageError) {
-        for key in try storage.groupKeys(of: ordinal, in: number) {
-            guard var group = try storage.group(key, in: number) else { continue }
+        for key in try storage.groups.groupKeys(of: ordinal, in: number) {
+            guard var group = try storage.groups.group(key, in: number) else { continue }
             group.members.removeAll { $0 == ordinal }
             try put(group, in: number, storage)
         }
@@ -72,9 +72,9 @@ extension Engine {
         _ storage: borrowing Transaction
     ) throws(StorageError) {
         if group.members.isEmpty {
-            try storage.removeGroup(group.key, in: number)
+            try storage.groups.remove(group.key, in: number)
         } else {
-            try storage.put(group, in: number)
+            try storage.groups.put(group, in: number)
         }
     }
 
@@ -89,7 +89,8 @@ extension Engine {
                 .ordinal
             guard !group.members.contains(ordinal) else { continue }
             guard
-                try storage.groupKeys(of: ordinal, in: number).count < Limits.groupsPerInstanceMax
+                try storage.groups.groupKeys(of: ordinal, in: number).count
+                    < Limits.groupsPerInstanceMax
             else {
                 throw MartletError(
                     .resourceExhausted,
@@ -120,7 +121,9 @@ extension Engine {
                 throw MartletError.noToken(at: "tokens[\(index)]")
             }
             // REG-4: a token of before means the instance that it was given to.
-            guard let place = try storage.locate(token) ?? storage.locateFormer(token),
+            guard
+                let place = try storage.instances.locate(token)
+                    ?? storage.instances.locateFormer(token),
                 place.project == number
             else { continue }
             group.members.removeAll { $0 == place.ordinal }

@@ -49,7 +49,7 @@ extension Transaction {
     borrowing func member(
         _ ordinal: Ordinal, in project: ProjectNumber
     ) throws(StorageError) -> Instance {
-        guard let instance = try instance(ordinal, in: project) else {
+        guard let instance = try instances.instance(ordinal, in: project) else {
             throw StorageError(
                 operation: "read groups", code: 0,
                 text: "a member is not registered; run 'martlet check'", isFull: false)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // CON-8 and CON-9: how many instances a condition selects, and why. The same evaluation as a send's,
-// on a snapshot, and nothing is sent. Rests on Storage and MartletCondition.
+// on a snapshot, and nothing is sent. Rests on the ledgers and MartletCondition.
 
 public import MartletBase
 import MartletBits
@@ -30,12 +30,12 @@ public struct Audience: Sendable, Hashable {
             parsing: text, topicsMax: project.conditionTopicsMax)
         var apps: [App] = []
         for app in 0..<project.nextApp.rawValue {
-            if let app = try storage.app(AppNumber(app), in: number) { apps.append(app) }
+            if let app = try storage.projects.app(AppNumber(app), in: number) { apps.append(app) }
         }
         let slots = try Audiences.slots(of: condition, in: number, storage)
-        let blocks = try storage.blocks(of: slots, in: number)
+        let blocks = try storage.sets.blocks(of: slots, in: number)
         var evaluator = ConditionEvaluator(condition, source: blocks)
-        var appBlocks = try storage.blocks(of: apps.map { .app($0.number) }, in: number)
+        var appBlocks = try storage.sets.blocks(of: apps.map { .app($0.number) }, in: number)
         var counts = [UInt64](repeating: 0, count: apps.count)
         while let result = evaluator.next() {
             total += UInt64(result.count)
@@ -61,7 +61,9 @@ public struct Audience: Sendable, Hashable {
     static func project(
         _ number: ProjectNumber, _ storage: borrowing Transaction
     ) throws -> Project {
-        guard let project = try storage.project(number) else { throw MartletError.noProject("") }
+        guard let project = try storage.projects.project(number) else {
+            throw MartletError.noProject("")
+        }
         return project
     }
 
@@ -74,7 +76,8 @@ public struct Audience: Sendable, Hashable {
         let condition = try programs.condition(
             parsing: text, topicsMax: project.conditionTopicsMax)
         var known: Set<TopicName> = []
-        for name in condition.topics where try storage.topic(named: name, in: number) != nil {
+        for name in condition.topics where try storage.topics.topic(named: name, in: number) != nil
+        {
             known.insert(name)
         }
         // Counted here, since a closure cannot hold on to a borrowed snapshot.
@@ -94,7 +97,7 @@ public struct Audience: Sendable, Hashable {
         _ storage: borrowing Transaction
     ) throws(StorageError) -> UInt64 {
         let slots = try Audiences.slots(of: condition, in: number, storage)
-        let blocks = try storage.blocks(of: slots, in: number)
+        let blocks = try storage.sets.blocks(of: slots, in: number)
         var evaluator = ConditionEvaluator(condition, source: blocks)
         let count = evaluator.count()
         try blocks.finish()

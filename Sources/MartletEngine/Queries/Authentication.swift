@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Who is who (REG-2, REG-5): the caller has hashed the secret, this compares digests in constant
-// time. Rests on Storage.
+// time. Rests on the ledgers.
 
 public import MartletBase
 public import MartletRows
@@ -14,8 +14,9 @@ public enum Authentication {
         projectID: String? = nil, keyID: String, digest: SecretDigest,
         in storage: borrowing Transaction
     ) throws -> Project {
-        guard let key = try storage.serverKey(id: keyID), key.digest.matches(digest),
-            let project = try storage.project(key.project), project.id == projectID ?? project.id
+        guard let key = try storage.projects.serverKey(id: keyID), key.digest.matches(digest),
+            let project = try storage.projects.project(key.project),
+            project.id == projectID ?? project.id
         else {
             throw MartletError(
                 .unauthenticated,
@@ -35,8 +36,9 @@ public enum Authentication {
         projectID: String? = nil, keyID: String,
         in storage: borrowing Transaction
     ) throws -> (project: Project, key: ServiceAccountKey) {
-        guard let key = try storage.serviceAccountKey(id: keyID),
-            let project = try storage.project(key.project), project.id == projectID ?? project.id
+        guard let key = try storage.projects.serviceAccountKey(id: keyID),
+            let project = try storage.projects.project(key.project),
+            project.id == projectID ?? project.id
         else {
             throw MartletError(
                 .unauthenticated,
@@ -57,13 +59,15 @@ public enum Authentication {
         projectID: String, token text: String, digest: SecretDigest,
         in storage: borrowing Transaction
     ) throws -> (project: Project, instance: Instance, state: MailboxState) {
-        guard let project = try storage.project(id: projectID) else {
+        guard let project = try storage.projects.project(id: projectID) else {
             throw MartletError.noProject(projectID)
         }
         let token = try Token(validating: text)
-        guard let place = try storage.locate(token) ?? storage.locateFormer(token),
+        guard
+            let place = try storage.instances.locate(token)
+                ?? storage.instances.locateFormer(token),
             place.project == project.number,
-            let instance = try storage.instance(place.ordinal, in: place.project)
+            let instance = try storage.instances.instance(place.ordinal, in: place.project)
         else {
             throw MartletError(
                 .unregistered, "The token is not registered in this project; register again.",
@@ -73,14 +77,16 @@ public enum Authentication {
             throw MartletError(
                 .unauthenticated, "The device key is not this token's.", field: "device_key")
         }
-        let state = try storage.mailboxState(of: place.ordinal, in: place.project)
+        let state = try storage.mailboxes.state(of: place.ordinal, in: place.project)
         return (project, instance, state)
     }
 
     public static func project(
         id: String, in storage: borrowing Transaction
     ) throws -> Project {
-        guard let project = try storage.project(id: id) else { throw MartletError.noProject(id) }
+        guard let project = try storage.projects.project(id: id) else {
+            throw MartletError.noProject(id)
+        }
         return project
     }
 }

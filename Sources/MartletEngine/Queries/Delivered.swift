@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // MSG-10: how many recipients have a message already, which is what is asked of one that was cancelled:
-// those whose acknowledgements cover it. Rests on Storage.
+// those whose acknowledgements cover it. Rests on the ledgers.
 
 public import MartletBase
 public import MartletRows
@@ -12,7 +12,9 @@ public enum Delivered {
         of number: UInt64, in project: ProjectNumber,
         _ storage: borrowing Transaction
     ) throws(StorageError) -> UInt64 {
-        guard let sequence = try storage.sequence(ofNumber: number, in: project) else { return 0 }
-        return try storage.deliveredCount(of: sequence, in: project)
+        guard let sequence = try storage.messages.sequence(ofNumber: number, in: project) else {
+            return 0
+        }
+        return try storage.recipients.deliveredCount(of: sequence, in: project)
     }
 }

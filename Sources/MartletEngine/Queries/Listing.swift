@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // TOP-9: lists in pages. A page is one snapshot; the next begins after the last entry of this one,
-// so what changes in between is seen or not, but nothing is told twice. Rests on Storage.
+// so what changes in between is seen or not, but nothing is told twice. Rests on the ledgers.
 
 public import MartletBase
 import MartletBits
@@ -36,7 +36,7 @@ public enum Listing {
         after id: String, limit: Int, _ storage: borrowing Transaction
     ) throws -> Page<Project> {
         try check(limit)
-        var found = try storage.projects(after: id, limit: limit + 1)
+        var found = try storage.projects.projects(after: id, limit: limit + 1)
         let hasMore = found.count > limit
         if hasMore { found.removeLast() }
         return Page(entries: found, hasMore: hasMore)
@@ -48,7 +48,7 @@ public enum Listing {
     ) throws -> Page<Topic> {
         try check(limit)
         return cut(
-            try storage.topics(in: project, after: name, limit: limit + 1), limit: limit)
+            try storage.topics.topics(in: project, after: name, limit: limit + 1), limit: limit)
     }
 
     /// In the order of their names.
@@ -58,8 +58,10 @@ public enum Listing {
     ) throws -> Page<Topic> {
         try check(limit)
         var all: [Topic] = []
-        for number in try storage.topicNumbers(of: ordinal, in: project) {
-            if let topic = try storage.topic(TopicNumber(number), in: project) { all.append(topic) }
+        for number in try storage.topics.topicNumbers(of: ordinal, in: project) {
+            if let topic = try storage.topics.topic(TopicNumber(number), in: project) {
+                all.append(topic)
+            }
         }
         all.sort { $0.name.text.utf8.lexicographicallyPrecedes($1.name.text.utf8) }
         let rest = all.drop { !name.utf8.lexicographicallyPrecedes($0.name.text.utf8) }
@@ -83,7 +85,7 @@ public enum Listing {
         _ storage: borrowing Transaction
     ) throws -> GroupMembers {
         let name = try GroupName(validating: text)
-        guard let group = try storage.group(named: name, in: project) else {
+        guard let group = try storage.groups.group(named: name, in: project) else {
             throw MartletError.noGroup
         }
         return try GroupMembers(group, in: project, storage)
@@ -93,7 +95,7 @@ public enum Listing {
         _ key: GroupKey, in project: ProjectNumber,
         _ storage: borrowing Transaction
     ) throws -> GroupMembers? {
-        try storage.group(key, in: project).map { (group) throws in
+        try storage.groups.group(key, in: project).map { (group) throws in
             try GroupMembers(group, in: project, storage)
         }
     }
@@ -104,7 +106,7 @@ public enum Listing {
         _ storage: borrowing Transaction
     ) throws -> Page<Group> {
         try check(limit)
-        let groups = try storage.groups(in: project, after: name, limit: limit + 1)
+        let groups = try storage.groups.groups(in: project, after: name, limit: limit + 1)
         var bytes = 0
         var entries: [Group] = []
         for group in groups {
@@ -131,10 +133,10 @@ public enum Listing {
         _ storage: borrowing Transaction
     ) throws -> Tokens {
         try check(limit)
-        guard let topic = try storage.topic(named: name, in: project) else {
+        guard let topic = try storage.topics.topic(named: name, in: project) else {
             return Tokens(total: 0, tokens: [], next: nil)
         }
-        var blocks = try storage.blocks(of: [.topic(topic.number)], in: project)
+        var blocks = try storage.sets.blocks(of: [.topic(topic.number)], in: project)
         var ordinals: [Ordinal] = []
         var from = start.blockIndex
         while ordinals.count <= limit, let next = blocks.nextBlock(slot: 0, from: from) {
@@ -157,7 +159,7 @@ public enum Listing {
             parsing: text, topicsMax: project.conditionTopicsMax)
         let total = try Audience.count(condition, in: number, storage)
         let slots = try Audiences.slots(of: condition, in: number, storage)
-        let blocks = try storage.blocks(of: slots, in: number)
+        let blocks = try storage.sets.blocks(of: slots, in: number)
         var evaluator = ConditionEvaluator(condition, source: blocks)
         evaluator.skip(to: start.blockIndex)
         var ordinals: [Ordinal] = []
@@ -186,7 +188,7 @@ public enum Listing {
         var result = Tokens(total: total, tokens: [], next: nil)
         if found.count > limit { result.next = found[limit] }
         for ordinal in found.prefix(limit) {
-            if let instance = try storage.instance(ordinal, in: project) {
+            if let instance = try storage.instances.instance(ordinal, in: project) {
                 result.tokens.append(instance.token)
             }
         }
@@ -199,8 +201,8 @@ public enum Listing {
         _ storage: borrowing Transaction
     ) throws -> (instance: Instance, app: App) {
         let ordinal = try locate(token, in: project, storage)
-        guard let instance = try storage.instance(ordinal, in: project),
-            let app = try storage.app(instance.app, in: project)
+        guard let instance = try storage.instances.instance(ordinal, in: project),
+            let app = try storage.projects.app(instance.app, in: project)
         else {
             throw StorageError(
                 operation: "read instances", code: 0,
@@ -215,7 +217,7 @@ public enum Listing {
         _ storage: borrowing Transaction
     ) throws -> Ordinal {
         let token = try Token(validating: text)
-        guard let place = try storage.locate(token), place.project == project else {
+        guard let place = try storage.instances.locate(token), place.project == project else {
             throw MartletError(
                 .notFound, "The token is not registered in this project.", field: "token")
         }

@@ -7,7 +7,6 @@
 // once for a request or a connection, and never for a message. Rests on TokenBucket.
 
 public import MartletBase
-import MartletRows
 import Synchronization
 
 /// What is left of one quota.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // RCP-1 and RCP-2: what devices tell of messages whose senders asked for it, kept until a sender takes
-// it. Each instance tells each kind once per message. Rests on Storage.
+// it. Each instance tells each kind once per message. Rests on the ledgers.
 
 import MartletBase
 import MartletRows
@@ -12,13 +12,14 @@ extension Engine {
         in project: ProjectNumber, now: Instant,
         _ storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
-        guard let instance = try storage.instance(ordinal, in: project), instance.holder == holder
+        guard let instance = try storage.instances.instance(ordinal, in: project),
+            instance.holder == holder
         else {
             return .refused(
                 MartletError(.unregistered, "The instance is not registered.", field: "token"))
         }
         let sequence = MessageSequence(streamID)
-        let last = try storage.project(project)?.lastSequence ?? .none
+        let last = try storage.projects.project(project)?.lastSequence ?? .none
         let mayExist =
             sequence.isStored
             ? streamID > 0 && sequence <= last
@@ -27,7 +28,8 @@ extension Engine {
         // many and is there no more, or was never stored, an instance of the project is believed.
         var isRecipient = mayExist
         if mayExist {
-            isRecipient = try storage.isRecipient(ordinal, of: sequence, in: project) ?? true
+            isRecipient =
+                try storage.recipients.isRecipient(ordinal, of: sequence, in: project) ?? true
         }
         guard isRecipient else {
             return .refused(
@@ -35,11 +37,13 @@ extension Engine {
                     .notFound, "The instance is no recipient of such a message.",
                     field: "stream_id"))
         }
-        guard let number = try storage.takeReceipt(kind, of: sequence, by: instance, now: now)
+        guard
+            let number = try storage.receipts.take(
+                kind, of: sequence, by: instance, now: now)
         else { return .receiptKept(nil) }
         let receipt = Receipt(
             event: 0, messageNumber: number, token: instance.token, kind: kind, at: now)
-        _ = try storage.appendReceipt(receipt.bytes, in: project)
+        _ = try storage.receipts.append(receipt.bytes, in: project)
         return .receiptKept(project)
     }
 }

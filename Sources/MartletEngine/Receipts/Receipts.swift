@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // RCP-1: the receipts that wait for a project's senders, and how one is kept: u64 message number ‖
-// i64 instant ‖ u8 kind ‖ token (24 bytes), little-endian. Rests on Storage.
+// i64 instant ‖ u8 kind ‖ token (24 bytes), little-endian. Rests on the ledgers.
 
 public import MartletBase
 public import MartletRows
@@ -32,7 +32,7 @@ public struct Receipt: Sendable, Hashable {
         _ storage: borrowing Transaction
     ) throws(StorageError) -> [Receipt] {
         var found: [Receipt] = []
-        for record in try storage.receipts(in: project, after: event, limit: limit) {
+        for record in try storage.receipts.records(in: project, after: event, limit: limit) {
             found.append(try Receipt(record))
         }
         return found

@@ -5,7 +5,7 @@
 // recipients' bits of older messages, which are never rewritten, mean nothing to it. Leaving takes a
 // sequence of its own: whatever was accepted before then lies below the new holder's watermark, also
 // what is not stored.
-// Rests on Storage.
+// Rests on the ledgers.
 
 import MartletBase
 import MartletBits
@@ -15,7 +15,7 @@ extension Engine {
     mutating func register(
         _ new: NewInstance, now: Instant, in storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
-        guard var project = try storage.project(id: new.project) else {
+        guard var project = try storage.projects.project(id: new.project) else {
             return .refused(.noProject(new.project))
         }
         let allowed = new.app.utf8.allSatisfy { TopicName.isAllowed($0) }
@@ -29,7 +29,9 @@ extension Engine {
                     """, field: "app"))
         }
         let app: App
-        if let known = try storage.app(named: new.app, on: new.platform, in: project.number) {
+        if let known = try storage.projects.app(
+            named: new.app, on: new.platform, in: project.number)
+        {
             app = known
         } else {
             guard project.nextApp.rawValue < UInt32(Limits.appsPerProjectMax) else {
@@ -41,10 +43,10 @@ extension Engine {
             }
             app = App(number: project.nextApp, platform: new.platform, name: new.app)
             project.nextApp = AppNumber(project.nextApp.rawValue + 1)
-            try storage.put(app, in: project.number)
+            try storage.projects.put(app, in: project.number)
         }
         let ordinal: Ordinal
-        if let free = try storage.takeFree(.ordinal, in: project.number) {
+        if let free = try storage.instances.takeFree(.ordinal, in: project.number) {
             ordinal = Ordinal(free)
         } else {
             ordinal = project.nextOrdinal
@@ -61,7 +63,7 @@ extension Engine {
             project: project.number, ordinal: ordinal, token: new.token, keyDigest: new.keyDigest,
             app: app.number, platform: app.platform, registered: now,
             registeredBehind: project.lastSequence)
-        try storage.insert(instance)
+        try storage.instances.insert(instance)
         // It was seen, but has no connection to be told of.
         let seen = Acknowledgement(
             project: project.number, ordinal: ordinal, through: LaneMarks(project.lastSequence),
@@ -70,9 +72,9 @@ extension Engine {
                 throttleFull: Instant(millisecondsSince1970: 0), seen: now))
         _ = try apply(.acknowledge([seen]), now: now, in: storage)
         for set in Self.standingSets(of: instance) {
-            _ = try storage.add([ordinal.rawValue], to: set, in: project.number)
+            _ = try storage.sets.add([ordinal.rawValue], to: set, in: project.number)
         }
-        try storage.put(project, isNew: false)
+        try storage.projects.put(project, isNew: false)
         return .registered(instance, project)
     }
 
@@ -80,29 +82,29 @@ extension Engine {
         _ ordinal: Ordinal, of holder: Holder?, in number: ProjectNumber, now: Instant,
         _ storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
-        guard var project = try storage.project(number),
-            let instance = try storage.instance(ordinal, in: number),
+        guard var project = try storage.projects.project(number),
+            let instance = try storage.instances.instance(ordinal, in: number),
             holder == nil || holder == instance.holder
         else {
             return .refused(
                 MartletError(.unregistered, "The instance is not registered.", field: "token"))
         }
-        for topicNumber in try storage.topicNumbers(of: ordinal, in: number) {
-            guard let topic = try storage.topic(TopicNumber(topicNumber), in: number) else {
+        for topicNumber in try storage.topics.topicNumbers(of: ordinal, in: number) {
+            guard let topic = try storage.topics.topic(TopicNumber(topicNumber), in: number) else {
                 continue
             }
             try leave(topic, [ordinal.rawValue], &project, storage)
         }
-        try storage.setTopicNumbers([], of: ordinal, in: number)
+        try storage.topics.setTopicNumbers([], of: ordinal, in: number)
         try leaveGroups(ordinal, in: number, storage)
         for set in Self.standingSets(of: instance) {
-            _ = try storage.remove([ordinal.rawValue], from: set, in: number)
+            _ = try storage.sets.remove([ordinal.rawValue], from: set, in: number)
         }
-        try storage.remove(instance, now: now, limits: limits)
-        try storage.putFree(ordinal.rawValue, .ordinal, in: number)
+        try storage.departing.remove(instance, now: now, limits: limits)
+        try storage.instances.putFree(ordinal.rawValue, .ordinal, in: number)
         project.instanceCount -= 1
         project.lastSequence = MessageSequence(project.lastSequence.rawValue + 1)
-        try storage.put(project, isNew: false)
+        try storage.projects.put(project, isNew: false)
         rates.renew(ordinal, in: number, at: now)
         upstreamRates.renew(ordinal, in: number, at: now)
         return .unregistered(project: number, ordinal: ordinal, holder: instance.holder)
@@ -127,12 +129,13 @@ extension Engine {
         _ ordinal: Ordinal, of holder: Holder, in number: ProjectNumber, to token: Token,
         _ storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
-        guard let instance = try storage.instance(ordinal, in: number), holder == instance.holder
+        guard let instance = try storage.instances.instance(ordinal, in: number),
+            holder == instance.holder
         else {
             return .refused(
                 MartletError(.unregistered, "The instance is not registered.", field: "token"))
         }
-        try storage.replaceToken(of: ordinal, in: number, with: token)
+        try storage.instances.replaceToken(of: ordinal, in: number, with: token)
         return .rotated(token)
     }
 

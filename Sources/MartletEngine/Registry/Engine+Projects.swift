@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Projects and server keys (REG-5). Secrets reach this file only as digests.
-// Rests on Storage.
+// Rests on the ledgers.
 
 import MartletBase
 import MartletRows
@@ -27,16 +27,16 @@ extension Engine {
         guard (1...Limits.conditionTopicsCeiling).contains(topicsMax) else {
             return .refused(Self.badTopicsMax)
         }
-        guard try storage.project(id: id) == nil else {
+        guard try storage.projects.project(id: id) == nil else {
             return .refused(
                 MartletError(
                     .alreadyExists, "A project with this ID exists; choose another ID.",
                     field: "project"))
         }
         let project = Project(
-            number: try storage.nextProjectNumber(), id: id, senderID: senderID,
+            number: try storage.projects.nextProjectNumber(), id: id, senderID: senderID,
             conditionTopicsMax: topicsMax)
-        try storage.put(project, isNew: true)
+        try storage.projects.put(project, isNew: true)
         return .project(project)
     }
 
@@ -52,7 +52,9 @@ extension Engine {
         id: String, weight: Int?, overload: OverloadPolicy?, conditionTopicsMax: Int?,
         in storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
-        guard var project = try storage.project(id: id) else { return .refused(.noProject(id)) }
+        guard var project = try storage.projects.project(id: id) else {
+            return .refused(.noProject(id))
+        }
         guard (1...Limits.projectWeightMax).contains(weight ?? 1) else {
             return .refused(
                 MartletError(
@@ -65,7 +67,7 @@ extension Engine {
         project.conditionTopicsMax = conditionTopicsMax ?? project.conditionTopicsMax
         project.weight = weight ?? project.weight
         project.overload = overload ?? project.overload
-        try storage.put(project, isNew: false)
+        try storage.projects.put(project, isNew: false)
         return .project(project)
     }
 
@@ -73,7 +75,7 @@ extension Engine {
         _ key: NewKey, projectID: String, now: Instant,
         in storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
-        guard let project = try storage.project(id: projectID) else {
+        guard let project = try storage.projects.project(id: projectID) else {
             return .refused(.noProject(projectID))
         }
         guard key.name.utf8.count <= Limits.keyNameBytesMax else {
@@ -82,7 +84,9 @@ extension Engine {
                     .invalidArgument, "A key's name has at most \(Limits.keyNameBytesMax) bytes.",
                     field: "name"))
         }
-        guard try storage.serverKeys(of: project.number).count < Limits.serverKeysPerProjectMax
+        guard
+            try storage.projects.serverKeys(of: project.number).count
+                < Limits.serverKeysPerProjectMax
         else {
             return .refused(
                 MartletError(
@@ -93,24 +97,24 @@ extension Engine {
         let stored = ServerKey(
             id: key.id, project: project.number, name: key.name, digest: key.digest, created: now,
             isRevoked: false)
-        try storage.put(stored)
+        try storage.projects.put(stored)
         return .key(stored)
     }
 
     func revokeKey(
         id: String, projectID: String, in storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
-        guard let project = try storage.project(id: projectID) else {
+        guard let project = try storage.projects.project(id: projectID) else {
             return .refused(.noProject(projectID))
         }
-        guard var key = try storage.serverKey(id: id), key.project == project.number else {
+        guard var key = try storage.projects.serverKey(id: id), key.project == project.number else {
             return .refused(
                 MartletError(
                     .notFound, "The project has no such key; 'martlet key list' shows its keys.",
                     field: "key"))
         }
         key.isRevoked = true
-        try storage.put(key)
+        try storage.projects.put(key)
         return .key(key)
     }
 }

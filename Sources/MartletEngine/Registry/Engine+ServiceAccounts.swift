@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Service-account keys (REG-5): public keys whose private halves are with app servers. Rests on Storage.
+// Service-account keys (REG-5): public keys whose private halves are with app servers. Rests on the ledgers.
 
 import MartletBase
 import MartletRows
@@ -10,17 +10,17 @@ extension Engine {
         _ key: NewServiceAccountKey, projectID: String, now: Instant,
         in storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
-        guard let project = try storage.project(id: projectID) else {
+        guard let project = try storage.projects.project(id: projectID) else {
             return .refused(.noProject(projectID))
         }
         if let error = fault(in: key) { return .refused(error) }
-        guard try storage.serviceAccountKey(id: key.id) == nil else {
+        guard try storage.projects.serviceAccountKey(id: key.id) == nil else {
             return .refused(
                 MartletError(
                     .alreadyExists, "A service-account key with this ID exists; make another pair.",
                     field: "key"))
         }
-        let known = try storage.serviceAccountKeys(of: project.number).count
+        let known = try storage.projects.serviceAccountKeys(of: project.number).count
         guard known < Limits.serviceAccountsPerProjectMax else {
             return .refused(
                 MartletError(
@@ -30,7 +30,7 @@ extension Engine {
                     no more are allowed.
                     """, field: "key"))
         }
-        try storage.put(
+        try storage.projects.put(
             ServiceAccountKey(
                 id: key.id, project: project.number, name: key.name,
                 clientEmail: key.clientEmail, publicKey: key.publicKey, created: now,
@@ -78,10 +78,12 @@ extension Engine {
     func revokeServiceAccount(
         id: String, projectID: String, in storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
-        guard let project = try storage.project(id: projectID) else {
+        guard let project = try storage.projects.project(id: projectID) else {
             return .refused(.noProject(projectID))
         }
-        guard var key = try storage.serviceAccountKey(id: id), key.project == project.number else {
+        guard var key = try storage.projects.serviceAccountKey(id: id),
+            key.project == project.number
+        else {
             return .refused(
                 MartletError(
                     .notFound,
@@ -89,7 +91,7 @@ extension Engine {
                     field: "key"))
         }
         key.isRevoked = true
-        try storage.put(key)
+        try storage.projects.put(key)
         return .done
     }
 }

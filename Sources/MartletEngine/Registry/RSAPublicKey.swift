@@ -9,8 +9,6 @@
 // The key is not computed with here: whoever checks assertions does that. But a service account whose key
 // is none would be known and could never sign in, so it is refused when it is made. Pure.
 
-import MartletBase
-
 enum RSAPublicKey {
     /// Shorter keys are refused where assertions are checked. Source: NIST SP 800-131A, 2048 bits.
     private static let modulusBitsMin = 2048

@@ -26,7 +26,7 @@ extension Audiences {
         if let app = onlyApp(of: recipients, in: project) { return [app: recipients.count] }
         switch recipients {
         case .one(let ordinal):
-            let instance = try storage.instance(ordinal, in: project.number)
+            let instance = try storage.instances.instance(ordinal, in: project.number)
             return [instance?.app ?? AppNumber(0): 1]
         case .many(let set):
             // A burst of messages is for the same instances.
@@ -42,7 +42,7 @@ extension Audiences {
         _ storage: borrowing Transaction
     ) throws(StorageError) -> [AppNumber: UInt64] {
         let apps = (0..<project.nextApp.rawValue).map { AppNumber($0) }
-        var blocks = try storage.blocks(of: apps.map { .app($0) }, in: project.number)
+        var blocks = try storage.sets.blocks(of: apps.map { .app($0) }, in: project.number)
         var shares: [AppNumber: UInt64] = [:]
         for index in 0..<set.view.blockCount {
             let block = set.view.block(at: index)

@@ -22,7 +22,7 @@ extension Engine {
             accepted: message.accepted, shares: [], missed: [])
         guard let recipients, recipients.count > 0 else {
             // REP-3: a message without recipients has a report too.
-            if isKept { try storage.beginReport(report, in: project.number) }
+            if isKept { try storage.reports.begin(report, in: project.number) }
             return
         }
         if let distribution, distribution.isWaitedFor(by: recipients) {
@@ -32,7 +32,7 @@ extension Engine {
                 report.shares = try audiences.shares(of: recipients, in: project, storage)
                     .map { NewReport.Share(app: $0.key, targeted: $0.value) }
             }
-            return try storage.beginReport(report, in: project.number)
+            return try storage.reports.begin(report, in: project.number)
         }
         var missed: [Recipients] = []
         let targeted = try audiences.shares(of: recipients, in: project, storage)
@@ -71,7 +71,7 @@ extension Engine {
         }
         report.shares = counts.map { NewReport.Share(app: $0.key, counts: $0.value) }
         report.missed = missed
-        try storage.beginReport(report, in: project.number)
+        try storage.reports.begin(report, in: project.number)
     }
 
     /// Who a message is for, less those that have an earlier one, if it says so.
@@ -84,7 +84,8 @@ extension Engine {
         let recipients = try audiences.recipients(
             of: &dispatch, among: instances, in: project, storage)
         guard let number, let recipients else { return recipients }
-        guard let sequence = try storage.reportSequence(ofNumber: number, in: project) else {
+        guard let sequence = try storage.reporting.reportSequence(ofNumber: number, in: project)
+        else {
             throw MartletError(
                 .notFound,
                 """
@@ -93,7 +94,7 @@ extension Engine {
                 """, field: "not_received")
         }
         var ordinals: [Ordinal] = []
-        try storage.forEachNotReceived(sequence, in: project, from: Ordinal(0)) {
+        try storage.reporting.forEachNotReceived(sequence, in: project, from: Ordinal(0)) {
             ordinals.append($0)
             return true
         }

@@ -34,7 +34,8 @@ extension Reports {
         var entries: [DayReport] = []
         let place = try ReportPlace(cursor: cursor)
         var day = max(first, place.day)
-        let due = try storage.dueOutcomes(since: day, in: project, limits: limits, now: now)
+        let due = try storage.reporting.dueOutcomes(
+            since: day, in: project, limits: limits, now: now)
         while day <= last {
             let end = day + min(last - day, daysPerLook - 1)
             for entry in try days(day...end, in: project, due, storage) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is answered to those who ask what became of messages (REP-1, REP-2). Rests on Storage.
+// What is answered to those who ask what became of messages (REP-1, REP-2). Rests on the ledgers.
 
 public import MartletBase
 public import MartletRows
@@ -78,10 +78,11 @@ public enum Reports {
         _ number: UInt64, in project: ProjectNumber, limits: MailboxLimits, now: Instant,
         _ storage: borrowing Transaction
     ) throws(StorageError) -> MessageReport? {
-        guard let sequence = try storage.reportSequence(ofNumber: number, in: project) else {
+        guard let sequence = try storage.reporting.reportSequence(ofNumber: number, in: project)
+        else {
             return nil
         }
-        return try storage.report(of: sequence, in: project, limits: limits, now: now)
+        return try storage.reporting.report(of: sequence, in: project, limits: limits, now: now)
     }
 
     /// REP-1: day by day, and for each day app by app, in the order of their numbers.
@@ -92,7 +93,7 @@ public enum Reports {
         _ days: ClosedRange<UInt32>, in project: ProjectNumber, _ due: DueOutcomes,
         _ storage: borrowing Transaction
     ) throws(StorageError) -> [DayReport] {
-        try storage.reportDays(days, in: project).map { due.adding(to: $0) }
+        try storage.reporting.reportDays(days, in: project).map { due.adding(to: $0) }
     }
 
     /// REP-2: tokens of instances that a message was for and that have not got it, for whatever reason,
@@ -104,12 +105,13 @@ public enum Reports {
         _ storage: borrowing Transaction
     ) throws -> Listing.Tokens? {
         try Listing.check(limit)
-        guard let sequence = try storage.reportSequence(ofNumber: number, in: project) else {
+        guard let sequence = try storage.reporting.reportSequence(ofNumber: number, in: project)
+        else {
             return nil
         }
         var ordinals: [Ordinal] = []
         var next: Ordinal?
-        try storage.forEachNotReceived(sequence, in: project, from: start) { ordinal in
+        try storage.reporting.forEachNotReceived(sequence, in: project, from: start) { ordinal in
             guard ordinals.count < limit else {
                 next = ordinal
                 return false
@@ -119,7 +121,7 @@ public enum Reports {
         }
         var tokens: [Token] = []
         for ordinal in ordinals {
-            if let instance = try storage.instance(ordinal, in: project) {
+            if let instance = try storage.instances.instance(ordinal, in: project) {
                 tokens.append(instance.token)
             }
         }

@@ -4,7 +4,7 @@
 // for room is sent long after that, and a device may have another token by then: its instance is still
 // the one that the message is for. So the ordinal and its holder are kept beside each token, and a token
 // that stands for them is not looked up again. An instance that has left is not replaced by the next
-// holder of its ordinal, nor by whoever has its token. Rests on Storage.
+// holder of its ordinal, nor by whoever has its token. Rests on the ledgers.
 
 import MartletBase
 import MartletRows
@@ -38,9 +38,9 @@ struct Addressees {
     ) throws(StorageError) {
         var found: [Addressee?] = []
         for text in target.tokens {
-            guard let token = Token(text: text), let place = try storage.locate(token),
+            guard let token = Token(text: text), let place = try storage.instances.locate(token),
                 place.project == project,
-                let instance = try storage.instance(place.ordinal, in: project)
+                let instance = try storage.instances.instance(place.ordinal, in: project)
             else {
                 found.append(nil)
                 continue

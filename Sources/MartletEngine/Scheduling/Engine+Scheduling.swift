@@ -45,31 +45,31 @@ extension Engine {
                 max(commandCount * Self.rowsPerCommand, Self.rowsPerHurriedStep), Self.rowsPerStep)
         var advance = Advance(outcomes: [], hasMore: false)
         if !hasBegun {
-            try storage.beginRun(now: now)
+            try storage.connections.beginRun(now: now)
             hasBegun = true
         }
-        advance.hasMore = try storage.endLostConnections(
+        advance.hasMore = try storage.connections.endAllLost(
             now: now, limits: limits, rowsMax: rowsMax)
         // First, so that what is sent now finds who is inactive by now (STO-2).
-        if try storage.isInactivityDue(now: now, limits: limits) {
+        if try storage.sweeping.isInactivityDue(now: now, limits: limits) {
             audiences.lastTopic?.forgetDistributions()
         }
-        if try storage.sweep(now: now, limits: limits, rowsMax: rowsMax) {
+        if try storage.sweeping.sweep(now: now, limits: limits, rowsMax: rowsMax) {
             advance.hasMore = true
         }
         guard !isShortOfRoom else { return advance }
         // Before what comes due now: that waits behind them.
         advance.outcomes = try beginDeferred(Self.sendsPerStep, now: now, storage)
         for _ in 0..<Self.sendsPerStep {
-            guard let due = try storage.nextScheduled(dueAt: now) else { break }
-            _ = try storage.removeScheduled(due.number, in: due.project)
+            guard let due = try storage.scheduled.next(dueAt: now) else { break }
+            _ = try storage.scheduled.remove(due.number, in: due.project)
             if let deferred = try `defer`(due, storage) {
                 advance.outcomes.append(deferred)
             } else {
                 advance.outcomes.append(try send(due, now: now, storage))
             }
         }
-        if try storage.nextScheduled(dueAt: now) != nil || canBeginDeferred {
+        if try storage.scheduled.next(dueAt: now) != nil || canBeginDeferred {
             advance.hasMore = true
         }
         return advance
@@ -89,7 +89,7 @@ extension Engine {
             try Dispatch(message, from: due, number: nil), in: project, storage)
         if message.validateOnly { return Self.validated(0, named) }
         guard
-            try storage.scheduledCount(in: project.number)
+            try storage.scheduled.count(in: project.number)
                 < UInt64(Limits.scheduledPerProjectMax)
         else {
             throw MartletError(
@@ -102,8 +102,8 @@ extension Engine {
         var project = project
         project.lastSequence = MessageSequence(project.lastSequence.rawValue + 1)
         let number = project.lastSequence.rawValue
-        try storage.put(project, isNew: false)
-        try storage.putScheduled(
+        try storage.projects.put(project, isNew: false)
+        try storage.scheduled.put(
             ScheduledMessage(
                 project: project.number, number: number, due: due,
                 bytes: ScheduledSend.bytes(
@@ -119,7 +119,7 @@ extension Engine {
         _ due: ScheduledMessage, isLate: Bool = false, now: Instant,
         _ storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
-        guard let project = try storage.project(due.project) else {
+        guard let project = try storage.projects.project(due.project) else {
             return .refused(.noProject(""))
         }
         do {
@@ -144,13 +144,13 @@ extension Engine {
         _ messageNumber: UInt64, in number: ProjectNumber, now: Instant,
         _ storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
-        var isWaiting = try storage.removeScheduled(messageNumber, in: number)
+        var isWaiting = try storage.scheduled.remove(messageNumber, in: number)
         if !isWaiting { isWaiting = try removeDeferred(messageNumber, in: number, storage) }
         if isWaiting {
             return .cancelled(project: number, number: messageNumber, sequence: nil)
         }
-        if let sequence = try storage.sequence(ofNumber: messageNumber, in: number),
-            try storage.expire(sequence, in: number, now: now)
+        if let sequence = try storage.messages.sequence(ofNumber: messageNumber, in: number),
+            try storage.messages.expire(sequence, in: number, now: now)
         {
             return .cancelled(project: number, number: messageNumber, sequence: sequence)
         }

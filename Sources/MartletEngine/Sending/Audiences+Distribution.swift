@@ -21,7 +21,7 @@ extension Audiences {
             })
         else { return nil }
         guard let name = variant.variant.restrictedPackageName else { return variant }
-        guard try storage.app(instance.app, in: instance.project)?.name == name else {
+        guard try storage.projects.app(instance.app, in: instance.project)?.name == name else {
             throw MartletError(
                 .invalidArgument,
                 "The token belongs to another app than the message is restricted to.",
@@ -160,7 +160,7 @@ extension Audiences {
                     sets.append(.platform(platform))
                     continue
                 }
-                if let app = try storage.app(named: name, on: platform, in: project) {
+                if let app = try storage.projects.app(named: name, on: platform, in: project) {
                     sets.append(.app(app.number))
                 }
             }

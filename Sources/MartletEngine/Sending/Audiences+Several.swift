@@ -16,7 +16,7 @@ extension Audiences {
         _ storage: borrowing Transaction
     ) throws -> NamedInstances {
         var named = NamedInstances(.group)
-        let group = try storage.group(try Self.groupKey(text), in: project)
+        let group = try storage.groups.group(try Self.groupKey(text), in: project)
         for (index, ordinal) in (group?.members ?? []).enumerated() {
             let instance = try storage.member(ordinal, in: project)
             named.add(instance, at: index, try refusal(of: dispatch, to: instance, storage))
@@ -46,7 +46,8 @@ extension Audiences {
                         parsing: text, topicsMax: project.conditionTopicsMax)
                     sets.append(try matches(of: condition, in: project.number, storage))
                 case .group(let text):
-                    let group = try storage.group(try Self.groupKey(text), in: project.number)
+                    let group = try storage.groups.group(
+                        try Self.groupKey(text), in: project.number)
                     ordinals += group?.members ?? []
                 }
             } catch let error as MartletError {

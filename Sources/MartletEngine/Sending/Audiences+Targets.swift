@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A target becomes a set of instances, at this instant (CON-5). Rests on Storage,
+// A target becomes a set of instances, at this instant (CON-5). Rests on the ledgers,
 // MartletCondition and Audiences+Several.
 
 public import MartletBase
@@ -94,7 +94,7 @@ extension Audiences {
         guard let addressee = dispatch.addressees[text] else {
             return try instance(text, in: number, storage)
         }
-        guard let instance = try storage.instance(addressee.ordinal, in: number),
+        guard let instance = try storage.instances.instance(addressee.ordinal, in: number),
             instance.holder == addressee.holder
         else {
             throw MartletError(
@@ -109,7 +109,7 @@ extension Audiences {
         _ storage: borrowing Transaction
     ) throws -> Instance {
         guard let token = Token(text: text) else { throw MartletError.noToken(at: field) }
-        guard let place = try storage.locate(token) else {
+        guard let place = try storage.instances.locate(token) else {
             throw MartletError(
                 .unregistered, "The token is not registered; drop it from your records.",
                 field: field)
@@ -118,7 +118,7 @@ extension Audiences {
             throw MartletError(
                 .senderIDMismatch, "The token belongs to another project.", field: field)
         }
-        guard let instance = try storage.instance(place.ordinal, in: number) else {
+        guard let instance = try storage.instances.instance(place.ordinal, in: number) else {
             throw StorageError(
                 operation: "read instances", code: 0,
                 text: "a token has no instance; run 'martlet check'", isFull: false)
@@ -142,8 +142,8 @@ extension Audiences {
         of name: TopicName, in number: ProjectNumber,
         _ storage: borrowing Transaction
     ) throws -> RecipientSet {
-        guard let topic = try storage.topic(named: name, in: number) else { return .none }
-        var blocks = try storage.blocks(of: [.topic(topic.number)], in: number)
+        guard let topic = try storage.topics.topic(named: name, in: number) else { return .none }
+        var blocks = try storage.sets.blocks(of: [.topic(topic.number)], in: number)
         var builder = RecipientSetBuilder()
         var from: UInt32 = 0
         while let next = blocks.nextBlock(slot: 0, from: from) {
@@ -158,7 +158,7 @@ extension Audiences {
         of condition: Condition, in number: ProjectNumber,
         _ storage: borrowing Transaction
     ) throws -> RecipientSet {
-        let blocks = try storage.blocks(
+        let blocks = try storage.sets.blocks(
             of: try Self.slots(of: condition, in: number, storage), in: number)
         var evaluator = ConditionEvaluator(condition, source: blocks)
         var builder = RecipientSetBuilder()
@@ -177,7 +177,7 @@ extension Audiences {
     ) throws(StorageError) -> [InstanceSet] {
         var sets: [InstanceSet] = []
         for name in condition.topics {
-            let topic = try storage.topic(named: name, in: number)
+            let topic = try storage.topics.topic(named: name, in: number)
             sets.append(.topic(topic?.number ?? .nobody))
         }
         sets.append(.everyone)

@@ -3,7 +3,7 @@
 // Who a target means (CON-5), and what is remembered of the last one: a burst of messages to one topic
 // reads its subscribers once, and loops see by the very same set that the messages are for the same
 // instances. The committer has a value of its own and forgets it with any command that may change a
-// set; a loop that sends by itself has another one (LiveSender). Rests on Storage and MartletCondition.
+// set; a loop that sends by itself has another one (LiveSender). Rests on the ledgers and MartletCondition.
 
 import MartletBase
 import MartletBits

@@ -2,7 +2,7 @@
 //
 // MSG-9: a sender that does not know whether its message was accepted sends it again with the same key,
 // and gets the same answer. What was refused is not kept: it may be accepted the next time.
-// Rests on Storage.
+// Rests on the ledgers.
 
 import MartletBase
 import MartletRows
@@ -15,7 +15,7 @@ extension Engine {
         _ storage: borrowing Transaction
     ) throws -> Outcome? {
         if let attempt = message.attempt {
-            let kept = try storage.answer(toKey: attempt.key, in: project, now: now)
+            let kept = try storage.answers.answer(toKey: attempt.key, in: project, now: now)
             guard let kept, kept.digest == attempt.number else { return nil }
             return .accepted(kept.acceptance, fanouts: [])
         }
@@ -26,7 +26,9 @@ extension Engine {
                 "An idempotency key has 1 to \(Limits.idempotencyKeyBytesMax) bytes of UTF-8.",
                 field: "idempotency_key")
         }
-        guard let known = try storage.answer(toKey: key, in: project, now: now) else { return nil }
+        guard let known = try storage.answers.answer(toKey: key, in: project, now: now) else {
+            return nil
+        }
         guard known.digest == message.digest else {
             throw MartletError(
                 .invalidArgument,
@@ -51,7 +53,7 @@ extension Engine {
             let next = (expires.millisecondsSince1970 / day + 1) * day
             expires = Instant(millisecondsSince1970: next)
         }
-        try storage.putAnswer(
+        try storage.answers.put(
             KeptAnswer(
                 acceptance: acceptance, digest: message.attempt?.number ?? message.digest),
             toKey: key, expires: expires, in: project)

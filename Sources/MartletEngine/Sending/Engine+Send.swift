@@ -13,7 +13,9 @@ extension Engine {
         _ message: SendCommand, in number: ProjectNumber, now: Instant,
         _ storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
-        guard let project = try storage.project(number) else { return .refused(.noProject("")) }
+        guard let project = try storage.projects.project(number) else {
+            return .refused(.noProject(""))
+        }
         do {
             return try accept(message, in: project, now: now, storage)
         } catch {
@@ -93,7 +95,7 @@ extension Engine {
         if dispatch.isStored {
             sequence = MessageSequence(project.lastSequence.rawValue + 1)
             project.lastSequence = sequence
-            try storage.put(project, isNew: false)
+            try storage.projects.put(project, isNew: false)
         } else {
             sequence = notStoredNumbers.next(now)
         }
@@ -137,10 +139,10 @@ extension Engine {
         now: Instant, _ storage: borrowing Transaction
     ) throws(StorageError) {
         if let recipients = distribution.stored {
-            try storage.append(message, recipients: recipients, in: project)
+            try storage.accepting.append(message, recipients: recipients, in: project)
         }
         if let recipients = distribution.inactive {
-            try storage.appendDiscarded(
+            try storage.accepting.appendDiscarded(
                 message.sequence, accepted: now,
                 expires: now.advanced(bySeconds: Int64(Limits.discardNoticeSeconds)),
                 recipients: recipients, in: project)
@@ -161,7 +163,7 @@ extension Engine {
                 header.sequence = notStoredNumbers.next(message.accepted)
             }
             if message.wantsReceipts {
-                try storage.putReceiptsWanted(
+                try storage.receipts.putWanted(
                     of: header.sequence, number: header.number,
                     expires: message.accepted.advanced(
                         bySeconds: Int64(Limits.receiptsWantedSeconds)), from: recipients,

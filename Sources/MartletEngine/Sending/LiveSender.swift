@@ -6,7 +6,6 @@
 // all callers. What is counted gathers in LiveCounts. Rests on Audiences.
 
 public import MartletBase
-import MartletBits
 public import MartletRows
 
 /// What the senders of one broker share.
@@ -68,7 +67,9 @@ public struct LiveSender: ~Copyable {
         _ message: SendCommand, in number: ProjectNumber, inProgressCount: Int = 0, now: Instant,
         _ storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
-        guard let project = try storage.project(number) else { return .refused(.noProject("")) }
+        guard let project = try storage.projects.project(number) else {
+            return .refused(.noProject(""))
+        }
         if storage.lastSetChange(in: number) > rememberedSince {
             audiences.forget()
             rememberedSince = storage.snapshot

@@ -2,7 +2,7 @@
 //
 // Set algebra between recipients and the sets that the store keeps, block by block: a cost per block
 // of instances. Where nothing changes, the very same recipients come back, by which loops see that
-// messages are for the same instances. Rests on Storage and MartletBits.
+// messages are for the same instances. Rests on the ledgers and MartletBits.
 
 import MartletBase
 import MartletBits
@@ -16,7 +16,7 @@ enum RecipientFilter {
         _ storage: borrowing Transaction
     ) throws(StorageError) -> RecipientSet {
         guard recipients.count > 0, !sets.isEmpty else { return .none }
-        var stored = try storage.blocks(of: sets, in: project)
+        var stored = try storage.sets.blocks(of: sets, in: project)
         var union = BlockBuffer()
         var result = BlockBuffer()
         var builder = RecipientSetBuilder()
@@ -56,7 +56,7 @@ enum RecipientFilter {
         _ recipients: RecipientSet, by set: InstanceSet, in project: ProjectNumber,
         _ storage: borrowing Transaction
     ) throws(StorageError) -> (inside: RecipientSet?, outside: RecipientSet) {
-        var stored = try storage.blocks(of: [set], in: project)
+        var stored = try storage.sets.blocks(of: [set], in: project)
         var head = stored.nextBlock(slot: 0, from: 0)
         guard head != nil else {
             try stored.finish()
@@ -100,7 +100,7 @@ enum RecipientFilter {
         _ ordinal: Ordinal, in set: InstanceSet, of project: ProjectNumber,
         _ storage: borrowing Transaction
     ) throws(StorageError) -> Bool {
-        var stored = try storage.blocks(of: [set], in: project)
+        var stored = try storage.sets.blocks(of: [set], in: project)
         let found = stored.nextBlock(slot: 0, from: ordinal.blockIndex)
         try stored.finish()
         guard let found, found.block == ordinal.blockIndex else { return false }

@@ -10,10 +10,9 @@
 // committer's transactions are everybody's, and a thousand tokens take some milliseconds. The quota is
 // taken from with the first step, for all of them; the answer comes with the last. A crash in between
 // leaves a part of a request that nobody was told about; to repeat it changes nothing twice (TOP-7).
-// Rests on Storage and ProjectQuotas.
+// Rests on the ledgers and ProjectQuotas.
 
 import MartletBase
-import MartletBits
 import MartletRows
 
 extension Engine {
@@ -30,8 +29,8 @@ extension Engine {
                     "A request names 1 to \(Limits.topicsPerDeviceRequestMax) topics.",
                     field: "topics"))
         }
-        guard var project = try storage.project(number),
-            let instance = try storage.instance(ordinal, in: number),
+        guard var project = try storage.projects.project(number),
+            let instance = try storage.instances.instance(ordinal, in: number),
             holder == nil || holder == instance.holder
         else {
             return .refused(
@@ -40,7 +39,7 @@ extension Engine {
         do {
             try quotas.takeTopicChanges(names.count, in: number, at: now)
         } catch { return .refused(error) }
-        var numbers = try storage.topicNumbers(of: ordinal, in: number)
+        var numbers = try storage.topics.topicNumbers(of: ordinal, in: number)
         var result = TopicChangeResult(successCount: 0, failures: [])
         for (index, text) in names.enumerated() {
             let name: TopicName
@@ -48,7 +47,7 @@ extension Engine {
                 result.failures.append(.init(index: index, word: error.word))
                 continue
             }
-            let topic = try storage.topic(named: name, in: number)
+            let topic = try storage.topics.topic(named: name, in: number)
             let isSubscribed = topic.map { numbers.containsSorted($0.number.rawValue) } ?? false
             switch change {
             case .subscribe where !isSubscribed:
@@ -72,8 +71,8 @@ extension Engine {
             }
             result.successCount += 1
         }
-        try storage.setTopicNumbers(numbers, of: ordinal, in: number)
-        try storage.put(project, isNew: false)
+        try storage.topics.setTopicNumbers(numbers, of: ordinal, in: number)
+        try storage.projects.put(project, isNew: false)
         return .topicsChanged(result)
     }
 
@@ -98,7 +97,9 @@ extension Engine {
         }
         let name: TopicName
         do { name = try TopicName(validating: text) } catch { return .refused(error) }
-        guard var project = try storage.project(number) else { return .refused(.noProject("")) }
+        guard var project = try storage.projects.project(number) else {
+            return .refused(.noProject(""))
+        }
         let first = progress.doneCount
         if first == 0 {
             do {
@@ -106,7 +107,7 @@ extension Engine {
             } catch { return .refused(error) }
         }
 
-        var topic = try storage.topic(named: name, in: number)
+        var topic = try storage.topics.topic(named: name, in: number)
         var (order, result) = (progress.order, progress.result)
         if first == 0, progress.stepMax < tokens.count {
             order = try inOrderOfOrdinals(tokens, storage)
@@ -123,11 +124,11 @@ extension Engine {
                 result.failures.append(.init(index: index, word: .invalidArgument))
                 continue
             }
-            guard let place = try storage.locate(token), place.project == number else {
+            guard let place = try storage.instances.locate(token), place.project == number else {
                 result.failures.append(.init(index: index, word: .notFound))
                 continue
             }
-            var numbers = try storage.topicNumbers(of: place.ordinal, in: number)
+            var numbers = try storage.topics.topicNumbers(of: place.ordinal, in: number)
             let isSubscribed = topic.map { numbers.containsSorted($0.number.rawValue) } ?? false
             switch change {
             case .subscribe where !isSubscribed:
@@ -147,11 +148,11 @@ extension Engine {
                     topic = known
                 }
                 numbers.insertSorted(known.number.rawValue)
-                try storage.setTopicNumbers(numbers, of: place.ordinal, in: number)
+                try storage.topics.setTopicNumbers(numbers, of: place.ordinal, in: number)
                 changed.append(place.ordinal.rawValue)
             case .unsubscribe where isSubscribed:
                 if let topic { numbers.removeSorted(topic.number.rawValue) }
-                try storage.setTopicNumbers(numbers, of: place.ordinal, in: number)
+                try storage.topics.setTopicNumbers(numbers, of: place.ordinal, in: number)
                 changed.append(place.ordinal.rawValue)
             case .subscribe, .unsubscribe:
                 break
@@ -164,7 +165,7 @@ extension Engine {
             case .subscribe: _ = try join(name, topic, changed, &project, storage)
             case .unsubscribe: try leave(topic, changed, &project, storage)
             }
-            try storage.put(project, isNew: false)
+            try storage.projects.put(project, isNew: false)
         }
         guard end < tokens.count else {
             if !order.isEmpty { result.failures.sort { $0.index < $1.index } }
@@ -190,7 +191,7 @@ extension Engine {
         ordinals.reserveCapacity(tokens.count)
         for text in tokens {
             let place = try Token(text: text).flatMap { (token) throws(StorageError) in
-                try storage.locate(token)
+                try storage.instances.locate(token)
             }
             ordinals.append(place?.ordinal.rawValue ?? .max)
         }
@@ -206,7 +207,7 @@ extension Engine {
         _ storage: borrowing Transaction
     ) throws(StorageError) -> Topic? {
         let number: TopicNumber
-        if let free = try storage.takeFree(.topic, in: project.number) {
+        if let free = try storage.instances.takeFree(.topic, in: project.number) {
             number = TopicNumber(free)
         } else {
             guard project.nextTopic < .nobody else { return nil }
@@ -215,7 +216,7 @@ extension Engine {
         }
         project.topicCount += 1
         let topic = Topic(number: number, name: name, subscriberCount: 0)
-        try storage.put(topic, in: project.number, isNew: true)
+        try storage.topics.put(topic, in: project.number, isNew: true)
         return topic
     }
 
@@ -227,9 +228,9 @@ extension Engine {
     ) throws(StorageError) -> TopicNumber? {
         let found = if let known { known } else { try create(name, &project, storage) as Topic? }
         guard var topic = found else { return nil }
-        let added = try storage.add(ordinals, to: .topic(topic.number), in: project.number)
+        let added = try storage.sets.add(ordinals, to: .topic(topic.number), in: project.number)
         topic.subscriberCount += UInt64(added)
-        try storage.put(topic, in: project.number, isNew: false)
+        try storage.topics.put(topic, in: project.number, isNew: false)
         return topic.number
     }
 
@@ -240,14 +241,15 @@ extension Engine {
         _ storage: borrowing Transaction
     ) throws(StorageError) {
         var topic = known
-        let removed = try storage.remove(ordinals, from: .topic(topic.number), in: project.number)
+        let removed = try storage.sets.remove(
+            ordinals, from: .topic(topic.number), in: project.number)
         topic.subscriberCount -= min(topic.subscriberCount, UInt64(removed))
         if topic.subscriberCount == 0 {
-            try storage.remove(topic, in: project.number)
-            try storage.putFree(topic.number.rawValue, .topic, in: project.number)
+            try storage.topics.remove(topic, in: project.number)
+            try storage.instances.putFree(topic.number.rawValue, .topic, in: project.number)
             project.topicCount -= 1
         } else {
-            try storage.put(topic, in: project.number, isNew: false)
+            try storage.topics.put(topic, in: project.number, isNew: false)
         }
     }
 }

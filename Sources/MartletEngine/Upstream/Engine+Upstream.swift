@@ -3,7 +3,7 @@
 // UPS-1: messages of devices to the senders of their project. One that may wait is kept until a
 // sender has taken it or it expires, whatever becomes of the device. One that may not is handed to
 // a sender that has room for it now, and kept nowhere. A device that does not know whether its
-// message was accepted sends it again with the same ID, and is answered the same. Rests on Storage
+// message was accepted sends it again with the same ID, and is answered the same. Rests on the ledgers
 // and UpstreamBook.
 
 import MartletBase
@@ -15,7 +15,7 @@ extension Engine {
         _ message: UpstreamCommand, now: Instant,
         _ storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
-        guard let instance = try storage.instance(message.ordinal, in: message.project),
+        guard let instance = try storage.instances.instance(message.ordinal, in: message.project),
             instance.holder == message.holder
         else {
             return .refused(
@@ -36,7 +36,7 @@ extension Engine {
         let project = message.project
         let seconds = message.timeToLiveSeconds ?? Limits.upstreamSecondsMax
         try Self.check(message, seconds)
-        if let number = try storage.upstreamNumber(
+        if let number = try storage.upstream.number(
             ofID: message.messageID, of: instance.ordinal, in: project, now: now)
         {
             return .upstreamAccepted(
@@ -51,16 +51,16 @@ extension Engine {
         let isKept = seconds > 0
         if isKept { try checkKept(in: project, storage) } else { try checkListening(project) }
         try takeUpstreamQuotas(of: instance, now: now)
-        let number = try storage.takeUpstreamNumber(in: project)
+        let number = try storage.upstream.takeNumber(in: project)
         let record = UpstreamMessage.record(
             number, of: instance, message, accepted: now,
             expires: now.advanced(bySeconds: Int64(seconds)))
         if isKept {
-            try storage.putUpstream(record, in: project)
+            try storage.upstream.put(record, in: project)
         } else {
             upstreamPromised[project, default: 0] += 1
         }
-        try storage.putUpstreamNumber(
+        try storage.upstream.putNumber(
             number, ofID: message.messageID, of: instance.ordinal, in: project, now: now,
             until: now.advanced(bySeconds: Int64(Limits.upstreamIDSeconds)),
             idsMax: Limits.upstreamIDsPerInstanceMax)
@@ -79,8 +79,9 @@ extension Engine {
     ) throws -> Outcome {
         let number = message.project
         guard let key = try? Audiences.groupKey(text),
-            let group = try storage.group(key, in: number),
-            group.members.contains(instance.ordinal), let project = try storage.project(number)
+            let group = try storage.groups.group(key, in: number),
+            group.members.contains(instance.ordinal),
+            let project = try storage.projects.project(number)
         else {
             throw MartletError(
                 .notFound, "The device is a member of no group with this notification key.",
@@ -97,8 +98,8 @@ extension Engine {
         let sent = try send(
             dispatch, to: recipients, of: target, in: project, now: now, storage)
         guard case .accepted(_, let fanouts) = sent else { return sent }
-        let upstreamNumber = try storage.takeUpstreamNumber(in: number)
-        try storage.putUpstreamNumber(
+        let upstreamNumber = try storage.upstream.takeNumber(in: number)
+        try storage.upstream.putNumber(
             upstreamNumber, ofID: message.messageID, of: instance.ordinal, in: number, now: now,
             until: now.advanced(bySeconds: Int64(Limits.upstreamIDSeconds)),
             idsMax: Limits.upstreamIDsPerInstanceMax)
@@ -128,7 +129,9 @@ extension Engine {
         in project: ProjectNumber, _ storage: borrowing Transaction
     ) throws {
         let max = limits.upstreamKeptMax
-        guard max > 0, try storage.upstreamCount(in: project) >= UInt64(max) else { return }
+        guard max > 0, try storage.upstream.count(in: project) >= UInt64(max) else {
+            return
+        }
         throw MartletError(
             .resourceExhausted,
             """
@@ -171,7 +174,7 @@ extension Engine {
         _ numbers: [UInt64], in project: ProjectNumber,
         _ storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
-        for number in numbers { _ = try storage.removeUpstream(number, in: project) }
+        for number in numbers { _ = try storage.upstream.remove(number, in: project) }
         return .upstreamTaken(project, numbers: numbers)
     }
 }

@@ -20,7 +20,6 @@
 // UpstreamMessage.
 
 public import MartletBase
-import MartletRows
 import Synchronization
 
 /// Who listens, and who has what. One value per broker.

@@ -5,7 +5,7 @@
 // number ‖ i64 accepted ‖ token (24 bytes) ‖ u16 bytes of the message ID ‖ message ID ‖ message in
 // wire form. The instance may have another token by the time a sender is told, or be gone, and its
 // ordinal may be another's by then. So the sender is told the token of whoever sent the message, if
-// the ordinal is still that one's, and else the token by which it was sent. Rests on Storage.
+// the ordinal is still that one's, and else the token by which it was sent. Rests on the ledgers.
 
 public import MartletBase
 public import MartletRows
@@ -114,14 +114,15 @@ extension UpstreamMessage {
         let idEnd = idStart + Int(word(idStart - 2, 2))
         let ordinal = Ordinal(UInt32(word(0, 4)))
         var token = Token(bytes: Array(bytes[24..<(24 + Limits.tokenRandomBytes)]))
-        if let instance = try storage.instance(ordinal, in: project),
+        if let instance = try storage.instances.instance(ordinal, in: project),
             instance.holder == Holder(word: word(4, 8))
         {
             token = instance.token
         }
         self.init(
             number: record.number, token: token,
-            appName: try storage.app(AppNumber(UInt32(word(12, 4))), in: project)?.name ?? "",
+            appName: try storage.projects.app(AppNumber(UInt32(word(12, 4))), in: project)?.name
+                ?? "",
             messageID: String(decoding: bytes[idStart..<idEnd], as: UTF8.self),
             accepted: Instant(millisecondsSince1970: Int64(bitPattern: word(16, 8))),
             expires: record.expires, body: Array(bytes[idEnd...]))
@@ -189,13 +190,13 @@ extension UpstreamMessage {
     ) throws(StorageError) -> Found {
         var found = Found(readThrough: wanted.after, hasMore: true)
         for number in wanted.numbers {
-            guard let record = try storage.upstream(number, in: wanted.project),
+            guard let record = try storage.upstream.messages(number, in: wanted.project),
                 record.expires > now
             else { continue }
             found.again.append(try UpstreamMessage(record, in: wanted.project, storage))
         }
         guard wanted.limit > 0 else { return found }
-        let records = try storage.upstream(
+        let records = try storage.upstream.messages(
             in: wanted.project, after: wanted.after, limit: wanted.limit)
         for record in records where record.expires > now {
             found.next.append(try UpstreamMessage(record, in: wanted.project, storage))

@@ -169,9 +169,10 @@ extension World {
             project: project.number, ordinal: ordinal, platform: .android,
             appKey: CollapseDigest(of: "com.example.app"))
         try? store.read { (transaction) throws in
-            let state = try transaction.mailboxState(of: ordinal, in: project.number)
+            let state = try transaction.mailboxes.state(of: ordinal, in: project.number)
             trace.explain("instance \(one.instance.number), ordinal \(ordinal): \(state)")
-            _ = try transaction.forEachLogged(for: owner, after: .none, rowsMax: .max) { entry in
+            _ = try transaction.log.forEachLogged(for: owner, after: .none, rowsMax: .max) {
+                entry in
                 trace.explain("  \(entry)")
             }
         }

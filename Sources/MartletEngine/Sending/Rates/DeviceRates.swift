@@ -5,7 +5,6 @@
 // are given back. Rests on ProjectRates.
 
 package import MartletBase
-import MartletBits
 package import MartletRows
 
 /// Who of a message's recipients gets it.

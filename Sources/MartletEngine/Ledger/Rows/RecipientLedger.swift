@@ -1,17 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who a message is for, and how many of them have it (MSG-10, RCP-2). Rests on Schema.
+// The recipients of a message, and how many of them have it (MSG-10, RCP-2). Rests on MessageLedger.
 
-public import MartletBase
+package import MartletBase
 import MartletBits
-public import MartletRows
+package import MartletRows
 
-extension Transaction {
+/// Answers questions about the recipients of one message.
+package struct RecipientLedger: Ledger {
+    package let context: LedgerContext
+    private var instances: InstanceLedger { InstanceLedger(context) }
+    private var messages: MessageLedger { MessageLedger(context) }
+    private var receipts: ReceiptLedger { ReceiptLedger(context) }
+
+    package init(_ context: LedgerContext) { self.context = context }
+
     /// Whether an instance is a recipient of a message; nil if nothing that is kept says so any more.
-    public borrowing func isRecipient(
+    package func isRecipient(
         _ ordinal: Ordinal, of sequence: MessageSequence, in project: ProjectNumber
     ) throws(StorageError) -> Bool? {
-        if let isWanted = try isWanted(from: ordinal, of: sequence, in: project) {
+        if let isWanted = try receipts.isWanted(from: ordinal, of: sequence, in: project) {
             return isWanted
         }
         if let row = try raw.get(.inbox, .inbox(ordinal, sequence, in: project)) {
@@ -32,7 +40,7 @@ extension Transaction {
 
     /// The number of recipients that acknowledged a message, singly or by a mark of its lane. Each recipient's
     /// mailbox is looked at.
-    public borrowing func deliveredCount(
+    package func deliveredCount(
         of sequence: MessageSequence, in project: ProjectNumber
     ) throws(StorageError) -> UInt64 {
         let key = Key.log(LogRow(sequence), in: project)
@@ -50,7 +58,8 @@ extension Transaction {
             for owner in try record.owners() { try visit(owner) }
             return count
         }
-        try withRecipients(of: LogRow(sequence), in: project) { (view) throws(StorageError) in
+        try messages.withRecipients(of: LogRow(sequence), in: project) {
+            (view) throws(StorageError) in
             for index in 0..<view.blockCount {
                 for ordinal in view.ordinals(ofBlockAt: index) { try visit(ordinal) }
             }
@@ -58,28 +67,9 @@ extension Transaction {
         return count
     }
 
-    /// The members of a message's blob. LMDB aligns small values less than a view wants, so these are
-    /// copied.
-    borrowing func withRecipients(
-        of row: LogRow, in project: ProjectNumber,
-        _ body: (RecipientSetView) throws(StorageError) -> Void
-    ) throws(StorageError) {
-        guard let blob = try raw.get(.recipients, .log(row, in: project)) else {
-            throw StorageError(
-                operation: "read recipients", code: 0,
-                text: "a message has none; run 'martlet check'", isFull: false)
-        }
-        if let view = RecipientSetView(validating: blob) { return try body(view) }
-        guard let copy = RecipientSet(copying: blob) else {
-            throw RecordReader(blob, of: .recipients).damaged()
-        }
-        try body(copy.view)
-        withExtendedLifetime(copy) {}
-    }
-
     /// Those of a message's recipients, in the order of their ordinals, whose outcome is open: it is in
     /// their logs, and they have not taken it.
-    borrowing func waiting(
+    func waiting(
         for sequence: MessageSequence, _ record: MessageRecord, among ordinals: [Ordinal],
         in project: ProjectNumber
     ) throws(StorageError) -> [Ordinal] {
@@ -102,14 +92,15 @@ extension Transaction {
         return open
     }
 
-    private borrowing func has(
+    private func has(
         _ sequence: MessageSequence, _ record: MessageRecord, _ ordinal: Ordinal,
         _ row: UnsafeRawBufferPointer?, in project: ProjectNumber, _ hasSingles: Bool
     ) throws(StorageError) -> Bool {
         guard let row else { return false }
         let marks = try MailboxRow.state(row).acknowledged
         if marks.lowest >= sequence { return true }
-        if marks.highest >= sequence, let platform = try instance(ordinal, in: project)?.platform,
+        if marks.highest >= sequence,
+            let platform = try instances.instance(ordinal, in: project)?.platform,
             let variant = try record.variant(on: platform)
         {
             let lane = Lane(variant.priority, isCollapsible: variant.collapse != .none)
@@ -120,7 +111,7 @@ extension Transaction {
         return try raw.get(.acknowledged, .inbox(ordinal, sequence, in: project))?.count == 0
     }
 
-    private borrowing func hasAny(
+    private func hasAny(
         _ table: Table, in project: ProjectNumber
     ) throws(StorageError) -> Bool {
         let cursor = try Cursor(raw, table)

@@ -1,19 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sets of instances as blocks (the forms are drawn in Schema.swift), and their changes: the ordinals
-// of one request are merged into each block they touch in one go, so a block is read and written
-// once per request, whatever their number. Rests on Schema and MartletBits.
+// Sets of instances as blocks (Schema.swift draws their forms), and the changes of sets: the ordinals of one request
+// are merged into each block that they touch at once. So a request reads and writes a block once, whatever the number
+// of its ordinals. Rests on the rows and on MartletBits.
 
-public import MartletBase
+package import MartletBase
 import MartletBits
-public import MartletRows
+package import MartletRows
 
-extension Transaction {
+/// Sets of instances: the subscribers of topics, all instances, the instances of apps, inactive instances.
+package struct SetLedger: Ledger {
+    package let context: LedgerContext
+
+    package init(_ context: LedgerContext) { self.context = context }
+
+    /// A set of the project's is about to change.
+    private func noteChange(in project: ProjectNumber) {
+        context.setChanges.note(raw.number, in: project)
+    }
+
     /// `ordinals` is sorted and distinct. Returns how many were not members before.
-    public borrowing func add(
+    package func add(
         _ ordinals: [UInt32], to set: InstanceSet, in project: ProjectNumber
     ) throws(StorageError) -> Int {
-        noteSetChange(in: project)
+        noteChange(in: project)
         let number = SetKey.number(of: set)
         guard SetKey.isTopic(number) else {
             return try changeSpans(ordinals, of: number, in: project, adding: true)
@@ -40,10 +50,10 @@ extension Transaction {
     }
 
     /// `ordinals` is sorted and distinct. Returns how many were members before.
-    public borrowing func remove(
+    package func remove(
         _ ordinals: [UInt32], from set: InstanceSet, in project: ProjectNumber
     ) throws(StorageError) -> Int {
-        noteSetChange(in: project)
+        noteChange(in: project)
         let number = SetKey.number(of: set)
         if SetKey.isTopic(number) {
             let smallKey = Key.block(SetKey.smallTopicBlock, of: number, in: project)
@@ -67,7 +77,7 @@ extension Transaction {
 
     /// Makes a topic's blocks one list again once they have few members: half of what a list holds,
     /// so that one instance that comes and goes does not flip the form.
-    private borrowing func gatherIfSmall(
+    private func gatherIfSmall(
         _ number: UInt32, removed: Int, in project: ProjectNumber
     ) throws(StorageError) {
         // The record counts as it did before this request, and spares large topics the walk.
@@ -105,7 +115,7 @@ extension Transaction {
             PackedList.bytes(of: members))
     }
 
-    private borrowing func hasBlocks(
+    private func hasBlocks(
         _ set: UInt32, in project: ProjectNumber
     ) throws(StorageError) -> Bool {
         var prefix = Key(project)
@@ -119,7 +129,7 @@ extension Transaction {
     /// - Parameters:
     ///   - ordinals: sorted and distinct.
     ///   - key: of a block's row.
-    borrowing func changeBlocks(
+    func changeBlocks(
         _ ordinals: [UInt32], in table: Table, adding: Bool, key: (_ block: UInt32) -> Key
     ) throws(StorageError) -> Int {
         var changed = 0
@@ -137,7 +147,7 @@ extension Transaction {
         return changed
     }
 
-    borrowing func change(
+    func change(
         _ bits: [UInt16], of key: Key, in table: Table, adding: Bool
     ) throws(StorageError) -> Int {
         let found = try raw.get(table, key) ?? UnsafeRawBufferPointer(start: nil, count: 0)
@@ -182,7 +192,7 @@ extension Transaction {
     }
 
     /// One slot per set, in order. The views live as long as the transaction, and not past a write.
-    public borrowing func blocks(
+    package func blocks(
         of sets: [InstanceSet], in project: ProjectNumber
     ) throws(StorageError) -> StoredBlocks {
         var readers: [SetReader] = []
@@ -191,7 +201,7 @@ extension Transaction {
         return StoredBlocks(readers)
     }
 
-    private borrowing func reader(
+    private func reader(
         of set: InstanceSet, in project: ProjectNumber
     ) throws(StorageError) -> SetReader {
         let number = SetKey.number(of: set)

@@ -1,16 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Counting what becomes of messages (REP-1): where a report begins, where its rows are written, and where
-// they go. Rests on ReportTally and Schema.
+// Counting what becomes of messages (REP-1): where a report begins, where its rows are written, and where they go.
+// Rests on ReportTally and ProjectLedger.
 
-public import MartletBase
+package import MartletBase
 import MartletBits
-public import MartletRows
+package import MartletRows
 
-extension Transaction {
+/// The counts of reports, by message and by day.
+package struct ReportLedger: Ledger {
+    package let context: LedgerContext
+    private var dueRows: DueLedger { DueLedger(context) }
+    private var projects: ProjectLedger { ProjectLedger(context) }
+    private var sets: SetLedger { SetLedger(context) }
+
+    package init(_ context: LedgerContext) { self.context = context }
+
     /// Counts an event of a message for one instance. Outcomes are told once, when an entry leaves the
     /// instance's log.
-    borrowing func count(
+    func count(
         _ event: ReportEvent, of sequence: MessageSequence, accepted: Instant,
         for ordinal: Ordinal, of app: AppNumber, in project: ProjectNumber
     ) {
@@ -22,7 +30,7 @@ extension Transaction {
     }
 
     /// Counts an event for so many instances of an app, none of which misses the message with that.
-    borrowing func count(
+    func count(
         _ event: ReportEvent, _ number: UInt64, of sequence: MessageSequence, accepted: Instant,
         by app: AppNumber, in project: ProjectNumber
     ) {
@@ -34,7 +42,7 @@ extension Transaction {
     }
 
     /// REP-1: a message was accepted. What becomes of it from then on is counted where it happens.
-    public borrowing func beginReport(
+    package func begin(
         _ report: NewReport, in project: ProjectNumber
     ) throws(StorageError) {
         guard let tally else { return }
@@ -64,7 +72,7 @@ extension Transaction {
     }
 
     /// - Returns: whether the report of a message that is stored for one instance lies in its record.
-    borrowing func takeOpenReport(
+    func takeOpen(
         of sequence: MessageSequence, in project: ProjectNumber
     ) -> Bool {
         guard let tally, let open = tally.open, open.message.sequence == sequence,
@@ -74,20 +82,20 @@ extension Transaction {
         return true
     }
 
-    private borrowing func putOpenReport() throws(StorageError) {
+    private func putOpenReport() throws(StorageError) {
         guard let tally, let open = tally.open else { return }
         tally.open = nil
         try putRow(open.row, of: open.message)
     }
 
-    private borrowing func putRow(
+    private func putRow(
         _ row: ReportRow, of message: ReportTally.Message
     ) throws(StorageError) {
         try putLast(.reports, .sequence(message.sequence, in: message.project), row.bytes)
     }
 
     /// What was counted of a message by earlier transactions; nil: it has no report.
-    borrowing func reportRow(
+    func row(
         of sequence: MessageSequence, in project: ProjectNumber
     ) throws(StorageError) -> ReportRow? {
         if let found = try raw.get(.reports, .sequence(sequence, in: project)) {
@@ -97,10 +105,10 @@ extension Transaction {
     }
 
     /// The report of a message that has no row.
-    private borrowing func unwrittenRow(
+    private func unwrittenRow(
         _ message: ReportTally.Message
     ) throws(StorageError) -> ReportRow? {
-        guard try project(message.project)?.reportsFrom ?? .none <= message.sequence else {
+        guard try projects.project(message.project)?.reportsFrom ?? .none <= message.sequence else {
             return nil
         }
         if let row = tally?.left[message] { return row }
@@ -111,7 +119,7 @@ extension Transaction {
     }
 
     /// REP-1: adds to what was counted of whole days.
-    public borrowing func count(_ days: [DayCount]) throws(StorageError) {
+    package func count(_ days: [DayCount]) throws(StorageError) {
         guard let tally else { return }
         for one in days {
             let day = ReportTally.Day(project: one.project, day: one.day, app: one.app)
@@ -119,7 +127,7 @@ extension Transaction {
         }
     }
 
-    private borrowing func putMissed(
+    private func putMissed(
         _ recipients: Recipients, of sequence: MessageSequence, in project: ProjectNumber
     ) throws(StorageError) {
         switch recipients {
@@ -138,42 +146,29 @@ extension Transaction {
     }
 
     /// - Parameter ordinals: sorted and distinct.
-    borrowing func addMissed(
+    func addMissed(
         _ ordinals: [UInt32], of sequence: MessageSequence, in project: ProjectNumber
     ) throws(StorageError) {
-        _ = try changeBlocks(ordinals, in: .missed, adding: true) { block in
+        _ = try sets.changeBlocks(ordinals, in: .missed, adding: true) { block in
             .missed(block, of: sequence, in: project)
         }
     }
 
-    // MARK: At the transaction's end
-
-    /// Writes what is written once for the whole transaction.
-    /// - Parameter reportsMax: reports kept of a project; 0: any number.
-    borrowing func finish(reportsMax: Int) throws(StorageError) {
-        // LMDB frees the cursors of a transaction that ends.
-        tally?.cursors.removeAll()
-        try writeBlobs()
-        try writeTally(reportsMax: reportsMax)
-        try writeLines()
-        try writeProjects()
-    }
-
-    private borrowing func writeTally(reportsMax: Int) throws(StorageError) {
+    func writeTally(reportsMax: Int) throws(StorageError) {
         guard let tally else { return }
         try writeMessages()
         // In the order of their keys: the same commands make the same file.
         let days = tally.takeDays()
         for day in days.keys.sorted() { try add(days[day]!, to: day) }
         for (number, begun) in tally.begun.sorted(by: { $0.key < $1.key }) {
-            guard var project = try project(number) else { continue }
+            guard var project = try projects.project(number) else { continue }
             let isFirst = project.reportCount == 0
             if isFirst { project.reportsFrom = begun.first }
             project.reportCount += begun.count
-            try put(project, isNew: false)
+            try projects.put(project, isNew: false)
             if isFirst { try putOldestReportDue(of: number) }
             guard reportsMax > 0 else { continue }
-            while try self.project(number)?.reportCount ?? 0 > UInt64(reportsMax),
+            while try projects.project(number)?.reportCount ?? 0 > UInt64(reportsMax),
                 let oldest = try oldestReport(of: number)
             {
                 try removeReport(of: oldest, in: number)
@@ -182,7 +177,7 @@ extension Transaction {
     }
 
     /// What was counted of single messages so far.
-    private borrowing func writeMessages() throws(StorageError) {
+    private func writeMessages() throws(StorageError) {
         guard let tally else { return }
         try putOpenReport()
         let messages = tally.takeMessages()
@@ -205,7 +200,7 @@ extension Transaction {
         tally.left.removeAll(keepingCapacity: true)
     }
 
-    private borrowing func add(
+    private func add(
         _ counts: ReportCounts, to day: ReportTally.Day
     ) throws(StorageError) {
         guard !counts.isZero else { return }
@@ -225,14 +220,12 @@ extension Transaction {
         try raw.put(.projects, key, writer.bytes)
     }
 
-    // MARK: How many there are, and their end
-
     /// The first message whose report is kept: the first that has a row, or lies before that row and has its
     /// report in its record.
-    private borrowing func oldestReport(
+    private func oldestReport(
         of number: ProjectNumber
     ) throws(StorageError) -> MessageSequence? {
-        guard let from = try project(number)?.reportsFrom else { return nil }
+        guard let from = try projects.project(number)?.reportsFrom else { return nil }
         let prefix = Key(number)
         let rows = try Cursor(raw, .reports)
         var first: MessageSequence?
@@ -250,11 +243,11 @@ extension Transaction {
         return first
     }
 
-    private borrowing func removeReport(
+    private func removeReport(
         of sequence: MessageSequence, in number: ProjectNumber
     ) throws(StorageError) {
-        guard let row = try reportRow(of: sequence, in: number),
-            var project = try project(number)
+        guard let row = try row(of: sequence, in: number),
+            var project = try projects.project(number)
         else { return }
         let key = Key.sequence(sequence, in: number)
         try raw.delete(.reports, key)
@@ -265,24 +258,24 @@ extension Transaction {
         try deleteAll(.missed, under: key)
         project.reportCount -= 1
         project.reportsFrom = MessageSequence(sequence.rawValue + 1)
-        try put(project, isNew: false)
+        try projects.put(project, isNew: false)
         try putOldestReportDue(of: number)
     }
 
     /// Reports of a project leave in the order of their sequences, so the oldest alone is due.
-    private borrowing func putOldestReportDue(of project: ProjectNumber) throws(StorageError) {
+    private func putOldestReportDue(of project: ProjectNumber) throws(StorageError) {
         guard let oldest = try oldestReport(of: project),
-            let accepted = try reportRow(of: oldest, in: project)?.accepted
+            let accepted = try row(of: oldest, in: project)?.accepted
         else { return }
         try raw.put(.due, .due(.report, accepted, project, oldest.rawValue), [])
     }
 
     /// What is not kept any longer.
-    borrowing func sweepReports(
+    func sweep(
         now: Instant, limits: MailboxLimits, rows: inout Int
     ) throws(StorageError) {
         let last = now.advanced(bySeconds: -Int64(limits.reportSeconds))
-        while rows > 0, let due = try nextDue(.report, through: last) {
+        while rows > 0, let due = try dueRows.next(.report, through: last) {
             // Counts of this transaction are written before a report with such counts is removed.
             try writeMessages()
             try removeReport(of: MessageSequence(due.number), in: due.project)
@@ -290,10 +283,36 @@ extension Transaction {
         }
         guard limits.reportDaysMax > 0 else { return }
         let lastDay = now.advanced(bySeconds: -Int64(limits.reportDaysMax) * 86_400)
-        while rows > 0, let due = try nextDue(.reportDay, through: lastDay) {
+        while rows > 0, let due = try dueRows.next(.reportDay, through: lastDay) {
             try deleteAll(.projects, under: .reportDay(due.time.day, in: due.project))
-            try remove(due, .reportDay)
+            try dueRows.remove(due, .reportDay)
             rows -= 1
+        }
+    }
+
+    /// Whether anybody's outcome is open. Without a report that is not known.
+    func isPending(
+        _ sequence: MessageSequence, in project: ProjectNumber
+    ) throws(StorageError) -> Bool {
+        guard var counts = try row(of: sequence, in: project)?.counts else { return true }
+        let message = ReportTally.Message(project: project, sequence: sequence)
+        if let tally { counts += tally.counts(of: message) }
+        return counts.pending > 0
+    }
+
+    /// REP-1: messages were written to connections, today.
+    package func countSent(
+        _ sent: [SentCount], now: Instant
+    ) throws(StorageError) {
+        guard let tally else { return }
+        for one in sent {
+            if let sequence = one.sequence {
+                let message = ReportTally.Message(project: one.project, sequence: sequence)
+                tally.count(.sent, one.count, of: message)
+            } else {
+                let day = ReportTally.Day(project: one.project, day: now.day, app: one.app)
+                tally.count(.sent, one.count, on: day)
+            }
         }
     }
 }

@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Messages that wait until their project has room for them (FAN-1). Nothing is due of them: the engine
-// takes the first when another has ended. Rests on Schema.
+// Messages that wait until their project has room for another fanout (FAN-1). The table `due` has no rows of them:
+// the engine takes the first deferred message when a fanout ends. Rests on the rows.
 
-public import MartletBase
-public import MartletRows
+package import MartletBase
+package import MartletRows
 
-extension Transaction {
+/// The rows of deferred messages.
+package struct DeferredLedger: Ledger {
+    package let context: LedgerContext
+
+    package init(_ context: LedgerContext) { self.context = context }
+
     /// FAN-1: how many messages of each project wait for room, of those that have any.
-    public borrowing func deferredCounts() throws(StorageError) -> [ProjectNumber: Int] {
+    package func counts() throws(StorageError) -> [ProjectNumber: Int] {
         let cursor = try Cursor(raw, .deferred)
         var counts: [ProjectNumber: Int] = [:]
         var found = try cursor.seek(.first)
@@ -17,7 +22,7 @@ extension Transaction {
                 throw RecordReader(entry.key.bytes, of: .deferred).damaged()
             }
             let project = entry.key.project
-            let count = try deferredCount(in: project)
+            let count = try count(in: project)
             if count > 0 { counts[project] = Int(clamping: count) }
             guard project.rawValue < .max else { break }
             found = try cursor.seek(Key(ProjectNumber(project.rawValue + 1)))
@@ -26,7 +31,7 @@ extension Transaction {
     }
 
     /// In the order of their numbers, those after `number`.
-    public borrowing func deferred(
+    package func messages(
         in project: ProjectNumber, after number: UInt64, limit: Int
     ) throws(StorageError) -> [ScheduledMessage] {
         guard number < .max else { return [] }
@@ -50,24 +55,24 @@ extension Transaction {
     }
 
     /// FAN-1: keeps a message until it is removed; its number is new.
-    public borrowing func putDeferred(_ message: ScheduledMessage) throws(StorageError) {
+    package func put(_ message: ScheduledMessage) throws(StorageError) {
         var writer = RecordWriter()
         writer.append(message.due.millisecondsSince1970)
         writer.bytes += message.bytes
         try raw.put(.deferred, .number(message.number, in: message.project), writer.bytes)
-        try putDeferredCount(try deferredCount(in: message.project) + 1, in: message.project)
+        try putCount(try count(in: message.project) + 1, in: message.project)
     }
 
     /// - Returns: false if there is none.
-    public borrowing func removeDeferred(
+    package func remove(
         _ number: UInt64, in project: ProjectNumber
     ) throws(StorageError) -> Bool {
         guard try raw.delete(.deferred, .number(number, in: project)) else { return false }
-        try putDeferredCount(try deferredCount(in: project) - 1, in: project)
+        try putCount(try count(in: project) - 1, in: project)
         return true
     }
 
-    private borrowing func deferredCount(
+    private func count(
         in project: ProjectNumber
     ) throws(StorageError) -> UInt64 {
         guard let found = try raw.get(.deferred, Key(project)) else { return 0 }
@@ -75,7 +80,7 @@ extension Transaction {
         return try reader.read(UInt64.self)
     }
 
-    private borrowing func putDeferredCount(
+    private func putCount(
         _ count: UInt64, in project: ProjectNumber
     ) throws(StorageError) {
         var writer = RecordWriter()

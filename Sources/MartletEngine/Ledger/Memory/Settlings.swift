@@ -9,7 +9,7 @@ import MartletBase
 import MartletRows
 
 /// What is known of one log so far. Its arrays are long: it is never copied.
-final class Settling {
+final class SettlingProgress {
     let project: ProjectNumber
     let ordinal: Ordinal
     let holder: Holder
@@ -74,21 +74,21 @@ final class Settling {
 /// One per store, for its writing transactions.
 final class Settlings: @unchecked Sendable {
     // Touched by the one writing transaction alone.
-    private var paused: [Settling] = []
+    private var paused: [SettlingProgress] = []
     var carried = CarriedCounts()
     /// Past so many the oldest is read again.
     private static let pausedMax = 4
 
     func take(
         _ ordinal: Ordinal, in project: ProjectNumber, isCollecting: Bool
-    ) -> Settling? {
+    ) -> SettlingProgress? {
         let found = paused.firstIndex { $0.ordinal == ordinal && $0.project == project }
         guard let found else { return nil }
         let settling = paused.remove(at: found)
         return settling.isCollecting == isCollecting ? settling : nil
     }
 
-    func keep(_ settling: Settling) {
+    func keep(_ settling: SettlingProgress) {
         if paused.count == Self.pausedMax { paused.removeFirst() }
         settling.isResumed = true
         paused.append(settling)

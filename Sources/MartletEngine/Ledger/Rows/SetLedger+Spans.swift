@@ -7,19 +7,19 @@
 // The other way round is looked at after a change, and only if a block that was touched has long runs
 // itself, which a block of random members does not and says so after a few words. Rows are gathered at
 // half the toggles that a span may have, and where a run has eight members on average, so that one
-// instance that comes and goes does not flip the form. Rests on Transaction+Sets.
+// instance that comes and goes does not flip the form. Rests on SetLedger.
 
 import MartletBase
 import MartletBits
 import MartletRows
 
-extension Transaction {
+extension SetLedger {
     /// Runs that are gathered have at least so many members on average: below, lists are as small.
     private static let membersPerRunMin = 8
 
     /// Returns how many memberships changed.
     /// - Parameter ordinals: sorted and distinct.
-    borrowing func changeSpans(
+    func changeSpans(
         _ ordinals: [UInt32], of set: UInt32, in project: ProjectNumber, adding: Bool
     ) throws(StorageError) -> Int {
         var changed = 0
@@ -39,7 +39,7 @@ extension Transaction {
         return changed
     }
 
-    private borrowing func changeSpan(
+    private func changeSpan(
         _ ordinals: ArraySlice<UInt32>, at first: UInt32, of set: UInt32,
         in project: ProjectNumber, adding: Bool
     ) throws(StorageError) -> Int {
@@ -90,7 +90,7 @@ extension Transaction {
     }
 
     /// The members in one block of a set, whatever form it has there. Valid until the next write.
-    borrowing func storedView(
+    func storedView(
         ofBlock block: UInt32, of set: UInt32, in project: ProjectNumber
     ) throws(StorageError) -> BlockView {
         let first = RunSpan.start(ofBlock: block)
@@ -107,8 +107,6 @@ extension Transaction {
         guard let span = RunSpan(checking: bytes) else { throw .damagedSpan }
         return span
     }
-
-    // MARK: From one form to the other
 
     private static func append(
         _ span: RunSpan, changing ordinals: ArraySlice<UInt32>, adding: Bool,
@@ -140,7 +138,7 @@ extension Transaction {
     }
 
     /// A span of runs becomes a row a block.
-    private borrowing func scatter(
+    private func scatter(
         _ found: UnsafeRawBufferPointer, at first: UInt32, of set: UInt32,
         in project: ProjectNumber
     ) throws(StorageError) {
@@ -179,7 +177,7 @@ extension Transaction {
     }
 
     /// Makes the rows of a span one, if their members lie together.
-    private borrowing func gatherRuns(
+    private func gatherRuns(
         at first: UInt32, of set: UInt32, in project: ProjectNumber
     ) throws(StorageError) {
         var builder = RunSpanBuilder()
@@ -208,7 +206,7 @@ extension Transaction {
         try raw.put(.sets, .block(first, of: set, in: project), builder.span().bytes)
     }
 
-    private borrowing func hasRows(
+    private func hasRows(
         at first: UInt32, of set: UInt32, in project: ProjectNumber
     ) throws(StorageError) -> Bool {
         let cursor = try Cursor(raw, .sets)

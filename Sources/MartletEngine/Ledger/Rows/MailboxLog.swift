@@ -1,59 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reading an instance's log: the inbox's rows and the blobs it is in, merged in the order of their
-// sequences. An entry is read from the fixed part of the message's record; no body is touched.
-// Rests on Schema.
+// Reading an instance's log: the inbox's rows and the blobs that have the instance, merged in the order of their
+// sequences. An entry is made of the fixed part of the message's record; no body is read. Rests on MailboxLedger.
 
-public import MartletBase
+package import MartletBase
 import MartletBits
-public import MartletRows
+package import MartletRows
 
-/// An entry of a log, and where it lies.
-struct LoggedRow {
-    let row: LogRow
-    /// In the inbox.
-    let isDirect: Bool
-    let entry: LogEntry
-}
+/// Reads the logs of instances.
+package struct MailboxLog: Ledger {
+    package let context: LedgerContext
+    private var mailboxes: MailboxLedger { MailboxLedger(context) }
+    private var projects: ProjectLedger { ProjectLedger(context) }
 
-extension Transaction {
-    /// Who has an ordinal. Reading a mailbox asks that each time: the rest of the record is not looked at.
-    public borrowing func holder(
-        of ordinal: Ordinal, in project: ProjectNumber
-    ) throws(StorageError) -> Holder? {
-        guard let found = try raw.get(.instances, .ordinal(ordinal, in: project)) else {
-            return nil
-        }
-        guard found.count >= Limits.tokenRandomBytes + 8 else {
-            throw RecordReader(found, of: .instances).damaged()
-        }
-        return Holder(digestStart: found.loadBigEndian(UInt64.self, at: Limits.tokenRandomBytes))
-    }
-
-    /// The last message of a project in this snapshot.
-    public borrowing func lastSequence(
-        of project: ProjectNumber
-    ) throws(StorageError) -> MessageSequence {
-        guard let found = try raw.get(.projects, Key(project)) else { return .none }
-        guard found.count >= 16 else { throw RecordReader(found, of: .projects).damaged() }
-        return MessageSequence(found.loadLittleEndian(UInt64.self, at: 8))
-    }
+    package init(_ context: LedgerContext) { self.context = context }
 
     /// The entries of an instance's log after `sequence`, in order. Looks at no more than `rowsMax`
     /// messages, whoever they are for.
-    public borrowing func forEachLogged(
+    package func forEachLogged(
         for owner: MailboxOwner, after sequence: MessageSequence, rowsMax: Int,
         _ body: (LogEntry) -> Void
     ) throws(StorageError) -> LogScan {
         try forEachLoggedRow(for: owner, after: sequence, rowsMax: rowsMax) { body($0.entry) }
     }
 
-    borrowing func forEachLoggedRow(
+    func forEachLoggedRow(
         for owner: MailboxOwner, after sequence: MessageSequence, rowsMax: Int,
         _ body: (LoggedRow) -> Void
     ) throws(StorageError) -> LogScan {
         let (ordinal, project) = (owner.ordinal, owner.project)
-        let state = try mailboxState(of: ordinal, in: project)
+        let state = try mailboxes.state(of: ordinal, in: project)
         let first = MessageSequence(max(sequence, state.discardedThrough).rawValue + 1)
         let inboxPrefix = Key.ordinal(ordinal, in: project)
         let projectPrefix = Key(project)
@@ -106,7 +82,7 @@ extension Transaction {
         }
     }
 
-    private borrowing func logEntry(
+    private func logEntry(
         _ row: LogRow, _ bytes: UnsafeRawBufferPointer, for owner: MailboxOwner
     ) throws(StorageError) -> LogEntry? {
         let record = try MessageRecord(bytes)
@@ -123,7 +99,7 @@ extension Transaction {
             priority: variant.priority, content: content)
     }
 
-    borrowing func hasSingleAcknowledgements(
+    func hasSingleAcknowledgements(
         _ ordinal: Ordinal, in project: ProjectNumber
     ) throws(StorageError) -> Bool {
         let prefix = Key.ordinal(ordinal, in: project)
@@ -132,20 +108,22 @@ extension Transaction {
         return prefix.isPrefix(of: entry.key)
     }
 
-    /// One message as a platform's instances get it; false if it is not there any more.
-    public borrowing func withMessage(
-        _ sequence: MessageSequence, on platform: Platform, in project: ProjectNumber,
-        _ body: (borrowing PendingMessage) -> Void
-    ) throws(StorageError) -> Bool {
-        guard let found = try raw.get(.messages, .log(LogRow(sequence), in: project)) else {
-            return false
-        }
-        let record = try MessageRecord(found)
-        guard !record.flags.contains(.isDropped), let variant = try record.variant(on: platform)
-        else { return false }
-        body(try record.pending(sequence, variant))
-        return true
+    func owner(
+        _ instance: Instance, in project: ProjectNumber
+    ) throws(StorageError) -> MailboxOwner? {
+        guard let app = try projects.app(instance.app, in: project) else { return nil }
+        return MailboxOwner(
+            project: project, ordinal: instance.ordinal, platform: instance.platform,
+            appKey: CollapseDigest(of: app.name))
     }
+}
+
+/// An entry of a log, and where it lies.
+struct LoggedRow {
+    let row: LogRow
+    /// In the inbox.
+    let isDirect: Bool
+    let entry: LogEntry
 }
 
 extension MessageRecord {

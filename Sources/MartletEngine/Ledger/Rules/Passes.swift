@@ -1,17 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// REP-1: what an instance's marks pass was delivered, unless its time was over, for what was passed over
-// is no entry any more. Messages that are in its inbox are counted as the marks move, before their rows
-// go; fanouts when all acknowledgements of a command are known. Rests on PassTable.
+// Counting what the marks of instances pass (REP-1): a message between the old and the new mark was delivered, unless
+// its time was over, because an expired message is no entry any more. Messages in the inbox are counted as the marks
+// move, before their rows go. Fanouts are counted when all acknowledgements of a command are known. Rests on Outcomes
+// and PassTable.
 
 import MartletBase
 import MartletBits
 import MartletRows
 
-extension Transaction {
+/// Counts messages that marks have passed.
+package struct Passes: Ledger {
+    package let context: LedgerContext
+    private var outcomes: Outcomes { Outcomes(context) }
+    private var reports: ReportLedger { ReportLedger(context) }
+
+    package init(_ context: LedgerContext) { self.context = context }
+
     /// An instance's marks move.
     /// - Parameter inbox: whether it has rows in its inbox up to there.
-    borrowing func countPassed(
+    func countPassed(
         by taker: Taker, from before: MailboxState, to marks: LaneMarks, now: Instant,
         inbox: Bool, singles hasSingles: Bool
     ) throws(StorageError) {
@@ -26,7 +34,7 @@ extension Transaction {
     }
 
     /// What of a log is acknowledged singly.
-    private borrowing func singles(
+    private func singles(
         of taker: Taker, behind start: MessageSequence, through end: MessageSequence
     ) throws(StorageError) -> Set<MessageSequence> {
         let prefix = Key.ordinal(taker.ordinal, in: taker.project)
@@ -43,7 +51,7 @@ extension Transaction {
         return singles
     }
 
-    private borrowing func countInbox(_ pass: Pass, now: Instant) throws(StorageError) {
+    private func countInbox(_ pass: Pass, now: Instant) throws(StorageError) {
         let (taker, project) = (pass.taker, pass.taker.project)
         let inbox = try Cursor(raw, .inbox)
         let prefix = Key.ordinal(taker.ordinal, in: project)
@@ -67,18 +75,17 @@ extension Transaction {
                 event =
                     isReplaced
                     ? .expired
-                    : try ending(of: record, sequence, expires: variant.expires, in: project)
+                    : try outcomes.ending(
+                        of: record, sequence, expires: variant.expires, in: project)
             }
-            count(
+            reports.count(
                 event, of: sequence, accepted: record.accepted, for: taker.ordinal, of: taker.app,
                 in: project)
         }
     }
 
-    // MARK: Fanouts
-
     /// Counts the fanouts that acknowledgements have passed since the last call.
-    borrowing func countPasses(
+    func countPasses(
         now: Instant, _ budget: inout AcknowledgingBudget
     ) throws(StorageError) {
         guard let tally, !tally.passes.isEmpty else { return }
@@ -91,7 +98,7 @@ extension Transaction {
     }
 
     /// - Returns: how many fanouts were looked at, and how many were counted.
-    private borrowing func countFanouts(
+    private func countFanouts(
         passedBy table: PassTable, in project: ProjectNumber, now: Instant
     ) throws(StorageError) -> (looked: Int, counted: Int) {
         let prefix = Key(project)
@@ -118,7 +125,7 @@ extension Transaction {
     }
 
     /// - Returns: whether anybody who passed the fanout was a recipient.
-    private borrowing func count(
+    private func count(
         _ row: LogRow, for set: CheckedRecipientSet, passedBy table: PassTable,
         in project: ProjectNumber, now: Instant
     ) throws(StorageError) -> Bool {
@@ -143,7 +150,7 @@ extension Transaction {
                 marks.takes(sequence, variant)
             else { continue }
             if variant.expires > now {
-                count(
+                reports.count(
                     .acknowledged, UInt64(number), of: sequence, accepted: record.accepted,
                     by: table.cohorts[at].app, in: project)
             } else {
@@ -156,14 +163,14 @@ extension Transaction {
     }
 
     /// Instances passed a fanout when its time was over for them.
-    private borrowing func countExpired(
+    private func countExpired(
         _ ordinals: [Ordinal], _ sequence: MessageSequence, _ record: MessageRecord,
         _ variant: MessageRecord.Variant, _ app: AppNumber, in project: ProjectNumber
     ) throws(StorageError) {
         for ordinal in ordinals {
-            if try isClosed(sequence, for: ordinal, in: project) { continue }
-            count(
-                try ending(of: record, sequence, expires: variant.expires, in: project),
+            if try outcomes.isClosed(sequence, for: ordinal, in: project) { continue }
+            reports.count(
+                try outcomes.ending(of: record, sequence, expires: variant.expires, in: project),
                 of: sequence, accepted: record.accepted, for: ordinal, of: app, in: project)
         }
     }

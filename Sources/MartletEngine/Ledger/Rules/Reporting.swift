@@ -1,19 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Answers from what was counted of messages (REP-1, REP-2). What a mailbox holds is worked out when it
-// is read; so whoever asks has those looked into whose outcome is open. Rests on Transaction+Outcomes.
+// Answers from what was counted of messages (REP-1, REP-2). What a mailbox holds is worked out when it is read. So a
+// report has the mailboxes looked into whose outcome is open. Rests on Outcomes and ReportLedger.
 
-public import MartletBase
+package import MartletBase
 import MartletBits
-public import MartletRows
+package import MartletRows
 
-extension Transaction {
+/// Answers questions about what became of messages.
+package struct Reporting: Ledger {
+    package let context: LedgerContext
+    private var instances: InstanceLedger { InstanceLedger(context) }
+    private var mailboxes: MailboxLedger { MailboxLedger(context) }
+    private var log: MailboxLog { MailboxLog(context) }
+    private var messages: MessageLedger { MessageLedger(context) }
+    private var outcomes: Outcomes { Outcomes(context) }
+    private var projects: ProjectLedger { ProjectLedger(context) }
+    private var recipients: RecipientLedger { RecipientLedger(context) }
+    private var reports: ReportLedger { ReportLedger(context) }
+
+    package init(_ context: LedgerContext) { self.context = context }
+
     /// Mailboxes that one report looks into, and the entries of their logs.
     private static let mailboxesPerReport = 100_000
+
     private static let entriesPerReport = 2_000_000
 
     /// REP-1: the sequence of a message that a report is kept of; nil: there is none.
-    public borrowing func reportSequence(
+    package func reportSequence(
         ofNumber number: UInt64, in project: ProjectNumber
     ) throws(StorageError) -> MessageSequence? {
         if let found = try raw.get(.reportNumbers, .number(number, in: project)) {
@@ -21,15 +35,15 @@ extension Transaction {
             return MessageSequence(try reader.read(UInt64.self))
         }
         let sequence = MessageSequence(number)
-        let row = try reportRow(of: sequence, in: project)
+        let row = try reports.row(of: sequence, in: project)
         return row?.number == number ? sequence : nil
     }
 
     /// The report of a message. Each pending instance's mailbox is looked at, one after the other.
-    public borrowing func report(
+    package func report(
         of sequence: MessageSequence, in project: ProjectNumber, limits: MailboxLimits, now: Instant
     ) throws(StorageError) -> MessageReport? {
-        guard let row = try reportRow(of: sequence, in: project) else { return nil }
+        guard let row = try reports.row(of: sequence, in: project) else { return nil }
         var report = MessageReport(
             messageNumber: row.number, accepted: row.accepted, counts: row.counts,
             unsettledCount: 0)
@@ -57,30 +71,30 @@ extension Transaction {
     }
 
     /// What has become of a message that is in an instance's log; nil: it waits there.
-    private borrowing func dueOutcome(
+    private func dueOutcome(
         of sequence: MessageSequence, for ordinal: Ordinal, in project: ProjectNumber,
         limits: MailboxLimits, now: Instant, entries: inout Int
     ) throws(StorageError) -> ReportEvent? {
-        guard let instance = try instance(ordinal, in: project),
-            let owner = try owner(instance, in: project)
+        guard let instance = try instances.instance(ordinal, in: project),
+            let owner = try log.owner(instance, in: project)
         else { return nil }
-        let state = try mailboxState(of: ordinal, in: project)
+        let state = try mailboxes.state(of: ordinal, in: project)
         var replay = MailboxReplay(
             limits: limits, state: state, keepsUncounted: false, keepsReplaced: true)
         var logged: LoggedRow?
         var count = 0
-        _ = try forEachLoggedRow(for: owner, after: state.logStart, rowsMax: .max) { row in
+        _ = try log.forEachLoggedRow(for: owner, after: state.logStart, rowsMax: .max) { row in
             count += 1
             replay.add(row.entry)
             if row.entry.sequence == sequence, !row.row.isDiscarded { logged = row }
         }
         entries -= count
         guard let logged, !replay.isStored(logged.entry, at: now) else { return nil }
-        return try outcome(of: logged, replay, for: ordinal, in: project, now: now)
+        return try outcomes.outcome(of: logged, replay, for: ordinal, in: project, now: now)
     }
 
     /// Day by day, and for each day app by app, as it was counted.
-    public borrowing func reportDays(
+    package func reportDays(
         _ days: ClosedRange<UInt32>, in project: ProjectNumber
     ) throws(StorageError) -> [DayReport] {
         var reports: [DayReport] = []
@@ -92,7 +106,7 @@ extension Transaction {
             let day = entry.key.day
             guard day >= days.lowerBound else { break }
             let number = entry.key.dayApp
-            if let app = try app(number, in: project) {
+            if let app = try projects.app(number, in: project) {
                 var reader = RecordReader(entry.value, of: .projects)
                 reports.append(DayReport(day: day, app: app, counts: try reader.counts()))
             }
@@ -104,7 +118,7 @@ extension Transaction {
 
     /// What of that is not counted yet, of messages accepted on a day or later: mailboxes that wait to be
     /// read have no place any more for some of what is pending.
-    public borrowing func dueOutcomes(
+    package func dueOutcomes(
         since day: UInt32, in project: ProjectNumber, limits: MailboxLimits, now: Instant
     ) throws(StorageError) -> DueOutcomes {
         var due = DueOutcomes()
@@ -113,17 +127,18 @@ extension Transaction {
         var entries = Self.entriesPerReport
         for (ordinal, sequences) in open {
             guard entries > 0 else { break }
-            guard let instance = try instance(ordinal, in: project),
-                let owner = try owner(instance, in: project)
+            guard let instance = try instances.instance(ordinal, in: project),
+                let owner = try log.owner(instance, in: project)
             else { continue }
-            let (rows, replay) = try read(
-                owner, try mailboxState(of: ordinal, in: project), limits: limits,
+            let (rows, replay) = try outcomes.read(
+                owner, try mailboxes.state(of: ordinal, in: project), limits: limits,
                 scanned: &entries)
             for row in rows
             where !row.row.isDiscarded && sequences.contains(row.entry.sequence)
                 && !replay.isStored(row.entry, at: now)
             {
-                let event = try outcome(of: row, replay, for: ordinal, in: project, now: now)
+                let event = try outcomes.outcome(
+                    of: row, replay, for: ordinal, in: project, now: now)
                 if let event { due.add(event, of: row.entry.accepted.day, by: instance.app) }
             }
         }
@@ -131,7 +146,7 @@ extension Transaction {
     }
 
     /// Messages that were accepted on a day or later and whose outcome is open, by instance.
-    private borrowing func openMessages(
+    private func openMessages(
         since day: UInt32, in project: ProjectNumber, looks: inout Int
     ) throws(StorageError) -> [Ordinal: [MessageSequence]] {
         var open: [Ordinal: [MessageSequence]] = [:]
@@ -144,7 +159,7 @@ extension Transaction {
             found = try messages.next()
             looks -= 1
             guard !row.isDiscarded, accepted.day >= day,
-                try isPending(row.sequence, in: project)
+                try reports.isPending(row.sequence, in: project)
             else { continue }
             try forEachWaiting(for: row.sequence, from: Ordinal(0), in: project) { ordinals, _ in
                 for ordinal in ordinals
@@ -158,22 +173,20 @@ extension Transaction {
         return open
     }
 
-    // MARK: Who has not got it
-
     /// REP-2: calls `body` with each registered recipient that has not received a message, in the order of the
     /// ordinals, until `body` returns false.
-    public borrowing func forEachNotReceived(
+    package func forEachNotReceived(
         _ sequence: MessageSequence, in project: ProjectNumber, from start: Ordinal,
         _ body: (Ordinal) -> Bool
     ) throws(StorageError) {
-        guard try reportRow(of: sequence, in: project) != nil else { return }
+        guard try reports.row(of: sequence, in: project) != nil else { return }
         var missed = try missedBlocks(of: sequence, from: start.blockIndex, in: project)[...]
         var isEnough = false
         /// - Returns: whether more are wanted.
         func tell(_ ordinals: [Ordinal]) throws(StorageError) -> Bool {
             for ordinal in ordinals where ordinal >= start && !isEnough {
                 // An instance that registered later may have a recipient's ordinal.
-                guard let instance = try instance(ordinal, in: project),
+                guard let instance = try instances.instance(ordinal, in: project),
                     instance.registeredBehind < sequence
                 else { continue }
                 isEnough = !body(ordinal)
@@ -202,7 +215,7 @@ extension Transaction {
         }
     }
 
-    private borrowing func missedBlocks(
+    private func missedBlocks(
         of sequence: MessageSequence, from block: UInt32, in project: ProjectNumber
     ) throws(StorageError) -> [UInt32] {
         let prefix = Key.sequence(sequence, in: project)
@@ -216,7 +229,7 @@ extension Transaction {
         return blocks
     }
 
-    private borrowing func missedMembers(
+    private func missedMembers(
         _ block: UInt32, of sequence: MessageSequence, in project: ProjectNumber
     ) throws(StorageError) -> [Ordinal] {
         guard let found = try raw.get(.missed, .missed(block, of: sequence, in: project)) else {
@@ -228,7 +241,7 @@ extension Transaction {
     }
 
     /// How many instances' outcome of a message is open.
-    borrowing func waitingCount(
+    func waitingCount(
         for sequence: MessageSequence, in project: ProjectNumber
     ) throws(StorageError) -> UInt64 {
         var count: UInt64 = 0
@@ -241,7 +254,7 @@ extension Transaction {
 
     /// Instances whose outcome of a message is open, block by block in the order of their ordinals,
     /// until `body` says that it has enough.
-    private borrowing func forEachWaiting(
+    private func forEachWaiting(
         for sequence: MessageSequence, from start: Ordinal, in project: ProjectNumber,
         _ body: (_ ofOneBlock: [Ordinal], MessageRecord) throws(StorageError) -> Bool
     ) throws(StorageError) {
@@ -250,7 +263,7 @@ extension Transaction {
         let record = try MessageRecord(found)
         guard !record.flags.contains(.isExpired) else { return }
         guard record.flags.contains(.hasBlob) else {
-            var rest = try waiting(
+            var rest = try recipients.waiting(
                 for: sequence, record, among: try record.owners(), in: project)[...]
             while let block = rest.first?.blockIndex {
                 let part = rest.prefix { $0.blockIndex == block }
@@ -262,30 +275,13 @@ extension Transaction {
         // Of those who were looked at already when its time was over, nobody waits.
         let closing = try raw.get(.closings, .sequence(sequence, in: project))
         let closed = closing?.loadLittleEndian(UInt32.self, at: 0) ?? 0
-        try withRecipients(of: LogRow(sequence), in: project) { (view) throws(StorageError) in
+        try messages.withRecipients(of: LogRow(sequence), in: project) {
+            (view) throws(StorageError) in
             let first = view.index(ofBlockFrom: max(start.blockIndex, closed))
             for index in first..<view.blockCount {
-                let waiting = try waiting(
+                let waiting = try recipients.waiting(
                     for: sequence, record, among: view.ordinals(ofBlockAt: index), in: project)
                 guard try body(waiting, record) else { return }
-            }
-        }
-    }
-
-    // MARK: What was sent
-
-    /// REP-1: messages were written to connections, today.
-    public borrowing func countSent(
-        _ sent: [SentCount], now: Instant
-    ) throws(StorageError) {
-        guard let tally else { return }
-        for one in sent {
-            if let sequence = one.sequence {
-                let message = ReportTally.Message(project: one.project, sequence: sequence)
-                tally.count(.sent, one.count, of: message)
-            } else {
-                let day = ReportTally.Day(project: one.project, day: now.day, app: one.app)
-                tally.count(.sent, one.count, on: day)
             }
         }
     }

@@ -1,30 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How far an instance is, and what changes that: acknowledgements, coming and leaving. Its inbox rows
-// go when every lane is past them, and with the last one the message. Rests on Schema.
+// Acknowledgements: how far an instance is. Its inbox rows go when every lane is past them, and a message goes with
+// its last inbox row. Rests on Settling, Absences and Passes.
 
-public import MartletBase
+package import MartletBase
 import MartletBits
-public import MartletRows
+package import MartletRows
 
-extension Transaction {
-    /// How far a registered instance is.
-    public borrowing func mailboxState(
-        of ordinal: Ordinal, in project: ProjectNumber
-    ) throws(StorageError) -> MailboxState {
-        let key = Key.ordinal(ordinal, in: project)
-        guard let found = try raw.get(.mailboxes, key) else { return MailboxRow.nowhere }
-        var state = try MailboxRow.state(found)
-        if let connection = try connection(key) {
-            state.awayFrom = max(state.awayFrom, connection.start.position)
-            state.awayThrough = connection.start.position
-            state.hasLostConnection = try connection.run != run().number
-        }
-        return state
-    }
+/// Applies acknowledgements, in bounded steps.
+package struct Acknowledging: Ledger {
+    package let context: LedgerContext
+    private var absences: Absences { Absences(context) }
+    private var connections: ConnectionLedger { ConnectionLedger(context) }
+    private var mailboxes: MailboxLedger { MailboxLedger(context) }
+    private var messages: MessageLedger { MessageLedger(context) }
+    private var outcomes: Outcomes { Outcomes(context) }
+    private var passes: Passes { Passes(context) }
+    private var reports: ReportLedger { ReportLedger(context) }
+    private var settling: Settling { Settling(context) }
+
+    package init(_ context: LedgerContext) { self.context = context }
 
     /// What one instance acknowledges keeps its order, whatever is left for later.
-    public borrowing func acknowledge(
+    package func acknowledge(
         _ all: [[Acknowledgement]], now: Instant, limits: MailboxLimits,
         _ budget: inout AcknowledgingBudget
     ) throws(StorageError) -> [[Acknowledgement]] {
@@ -47,7 +45,7 @@ extension Transaction {
                     one, isWhole: isWhole, now: now, limits: limits, &budget)
                 if let rest { next.append((from, rest)) }
             }
-            try countPasses(now: now, &budget)
+            try passes.countPasses(now: now, &budget)
             waiting = next
         }
         return later
@@ -55,7 +53,7 @@ extension Transaction {
 
     /// - Parameter isWhole: in one step.
     /// - Returns: what is left for another step.
-    private borrowing func acknowledge(
+    private func acknowledge(
         _ acknowledgement: Acknowledgement, isWhole: Bool, now: Instant, limits: MailboxLimits,
         _ budget: inout AcknowledgingBudget
     ) throws(StorageError) -> Acknowledgement? {
@@ -67,12 +65,13 @@ extension Transaction {
         let taker = try Taker(instance, ordinal, in: project)
         var acknowledgement = acknowledgement
         if acknowledgement.departure != nil || acknowledgement.arrival != nil {
-            try endLostConnection(of: ordinal, in: project, now: now)
+            try connections.endLost(of: ordinal, in: project, now: now)
         }
         // What a device that comes back says it has taken was not acknowledged while it was away.
-        if let arrival = acknowledgement.arrival, try connection(key) == nil {
-            try endAbsence(of: ordinal, in: project, through: arrival, now: now, limits: limits)
-            var state = try mailboxState(of: ordinal, in: project)
+        if let arrival = acknowledgement.arrival, try mailboxes.connection(key) == nil {
+            try absences.endAbsence(
+                of: ordinal, in: project, through: arrival, now: now, limits: limits)
+            var state = try mailboxes.state(of: ordinal, in: project)
             state.awayFrom = max(state.awayFrom, arrival)
             try raw.put(.mailboxes, key, MailboxRow.bytes(state))
         }
@@ -84,7 +83,7 @@ extension Transaction {
         if let skipped = acknowledgement.skipped {
             acknowledgement.skipped = nil
             budget.charge(1, project)
-            try settle(ordinal, in: project, skipped, limits: limits)
+            try settling.settle(ordinal, in: project, skipped, limits: limits)
         }
         let row = try raw.get(.mailboxes, key)
         let isFirst = row == nil
@@ -102,7 +101,7 @@ extension Transaction {
         var notice = try notice(among: single, of: ordinal, in: project)
         if notice != nil {
             // What was discarded since is another notice, which may be among them too.
-            _ = try settle(ordinal, in: project, now: now, limits: limits)
+            _ = try settling.settle(ordinal, in: project, now: now, limits: limits)
             notice = try self.notice(among: single, of: ordinal, in: project)
         }
         let before: MailboxState
@@ -111,7 +110,7 @@ extension Transaction {
                 try row.map { (row) throws(StorageError) in try MailboxRow.state(row) }
                 ?? MailboxRow.nowhere
         } else {
-            before = try mailboxState(of: ordinal, in: project)
+            before = try mailboxes.state(of: ordinal, in: project)
         }
         var state = before
         state.acknowledged.formMaximum(through)
@@ -128,7 +127,7 @@ extension Transaction {
         let hasSingles = try firstRow(.acknowledged, of: ordinal, in: project) != nil
         // The first marks of a new instance pass messages of the ordinal's holder before.
         if !isFirst {
-            try countPassed(
+            try passes.countPassed(
                 by: taker, from: before, to: state.acknowledged, now: now, inbox: hasInbox,
                 singles: hasSingles)
         }
@@ -136,10 +135,10 @@ extension Transaction {
             try raw.put(.mailboxes, key, MailboxRow.bytes(state))
         }
         if acknowledgement.departure != nil {
-            try setSeen(state.seen, before: before.seen, ordinal, in: project)
+            try mailboxes.setSeen(state.seen, before: before.seen, ordinal, in: project)
         }
         if hasInbox, lowest > before.acknowledged.lowest {
-            let rowCount = try removeInbox(
+            let rowCount = try messages.removeInbox(
                 of: ordinal, in: project, through: lowest, isTaken: true)
             budget.charge(rowCount * AcknowledgingBudget.costPerInboxRow, project)
         }
@@ -160,9 +159,9 @@ extension Transaction {
             try raw.put(.acknowledged, key, [])
         }
         if let departure = acknowledgement.departure {
-            let connection = try connection(key)?.start
+            let connection = try mailboxes.connection(key)?.start
             if connection.map({ $0.number <= departure.connectionNumber }) ?? true {
-                try leave(ordinal, in: project, position: departure.position)
+                try mailboxes.leave(ordinal, in: project, position: departure.position)
             }
         }
         let isDone =
@@ -171,7 +170,7 @@ extension Transaction {
     }
 
     /// The sequence of an instance's first row in `inbox` or in `acknowledged`.
-    private borrowing func firstRow(
+    private func firstRow(
         _ table: Table, of ordinal: Ordinal, in project: ProjectNumber
     ) throws(StorageError) -> MessageSequence? {
         let prefix = Key.ordinal(ordinal, in: project)
@@ -182,7 +181,7 @@ extension Transaction {
     }
 
     /// Up to where an instance's marks may move in this step; nil: not at all.
-    private borrowing func admit(
+    private func admit(
         _ marks: LaneMarks, by taker: Taker, _ state: MailboxState,
         _ budget: inout AcknowledgingBudget
     ) throws(StorageError) -> MessageSequence? {
@@ -208,7 +207,7 @@ extension Transaction {
     }
 
     /// Up to where a step may take the rows of an inbox.
-    private borrowing func inboxEnd(
+    private func inboxEnd(
         of taker: Taker, behind start: MessageSequence, through end: MessageSequence,
         rowsMax: Int
     ) throws(StorageError) -> MessageSequence {
@@ -228,11 +227,11 @@ extension Transaction {
     }
 
     /// The last of some stream IDs that stands for what was discarded.
-    private borrowing func notice(
+    private func notice(
         among single: [UInt64], of ordinal: Ordinal, in project: ProjectNumber
     ) throws(StorageError) -> MessageSequence? {
         guard !single.isEmpty else { return nil }
-        let state = try mailboxState(of: ordinal, in: project)
+        let state = try mailboxes.state(of: ordinal, in: project)
         var last: MessageSequence?
         for raw in single where raw > last?.rawValue ?? 0 {
             let sequence = MessageSequence(raw)
@@ -246,7 +245,7 @@ extension Transaction {
     }
 
     /// Whether a message was discarded because the instance was inactive (STO-2).
-    private borrowing func isDiscarded(
+    private func isDiscarded(
         _ sequence: MessageSequence, for ordinal: Ordinal, in project: ProjectNumber
     ) throws(StorageError) -> Bool {
         if let row = try raw.get(.inbox, .inbox(ordinal, sequence, in: project)) {
@@ -259,7 +258,7 @@ extension Transaction {
 
     /// Whether an instance's log has a message, or a notice, behind its start. Devices name whatever
     /// numbers they like.
-    private borrowing func isLogged(
+    private func isLogged(
         _ sequence: MessageSequence, for ordinal: Ordinal, in project: ProjectNumber
     ) throws(StorageError) -> Bool {
         if try raw.get(.inbox, .inbox(ordinal, sequence, in: project)) != nil { return true }
@@ -273,52 +272,7 @@ extension Transaction {
         return false
     }
 
-    // MARK: Coming and leaving
-
-    /// The instance is connected at `now`: not away (STO-1), and inactive no more (STO-2). A connection
-    /// that is told again, or takes over from another, began when that did.
-    public borrowing func connected(
-        _ ordinal: Ordinal, in project: ProjectNumber, _ connection: ConnectionStart, now: Instant,
-        limits: MailboxLimits
-    ) throws(StorageError) {
-        let key = Key.ordinal(ordinal, in: project)
-        guard try raw.get(.instances, key) != nil else { return }
-        try endLostConnection(of: ordinal, in: project, now: now)
-        let known = try self.connection(key)?.start
-        if known == nil {
-            try endAbsence(
-                of: ordinal, in: project, through: connection.position, now: now, limits: limits)
-        }
-        var state = try mailboxState(of: ordinal, in: project)
-        if let held = connection.held, known?.number == connection.number,
-            let instance = try instance(ordinal, in: project),
-            let owner = try owner(instance, in: project)
-        {
-            try discard(by: held, owner, instance, &state, now: now, limits: limits)
-        }
-        if known.map({ $0.number < connection.number }) ?? true {
-            let start = ConnectionStart(
-                number: connection.number, position: (known ?? connection).position)
-            try put(ConnectionRow(start: start, run: try run().number), key)
-        }
-        let before = state.seen
-        state.seen = max(before, now)
-        try raw.put(.mailboxes, key, MailboxRow.bytes(state))
-        try setSeen(state.seen, before: before, ordinal, in: project)
-    }
-
-    /// The instance has no connection any more: STO-1 counts from here on.
-    borrowing func leave(
-        _ ordinal: Ordinal, in project: ProjectNumber, position: MessageSequence
-    ) throws(StorageError) {
-        let key = Key.ordinal(ordinal, in: project)
-        var state = try mailboxState(of: ordinal, in: project)
-        state.awayFrom = max(state.awayFrom, position)
-        try raw.put(.mailboxes, key, MailboxRow.bytes(state))
-        try raw.delete(.connections, key)
-    }
-
-    private borrowing func isHeld(
+    private func isHeld(
         _ instance: UnsafeRawBufferPointer, by holder: Holder
     ) throws(StorageError) -> Bool {
         guard instance.count >= Limits.tokenRandomBytes + 32 else {
@@ -328,67 +282,41 @@ extension Transaction {
         return Holder(digestStart: start) == holder
     }
 
-    /// The instance is there at `now`.
-    borrowing func see(
-        _ ordinal: Ordinal, in project: ProjectNumber, at now: Instant
+    /// An instance acknowledges one message alone, which is an entry of its log.
+    func countSingle(
+        _ sequence: MessageSequence, by taker: Taker, _ state: MailboxState, now: Instant,
+        limits: MailboxLimits
     ) throws(StorageError) {
-        var state = try mailboxState(of: ordinal, in: project)
-        let before = state.seen
-        state.seen = max(before, now)
-        try raw.put(.mailboxes, .ordinal(ordinal, in: project), MailboxRow.bytes(state))
-        try setSeen(state.seen, before: before, ordinal, in: project)
-    }
-
-    /// The instance is there, so it is not inactive.
-    borrowing func setSeen(
-        _ seen: Instant, before: Instant, _ ordinal: Ordinal, in project: ProjectNumber
-    ) throws(StorageError) {
-        let id = UInt64(ordinal.rawValue)
-        if try !raw.delete(.due, .due(.seen, before, project, id)) {
-            _ = try remove([ordinal.rawValue], from: .inactive, in: project)
+        guard tally != nil,
+            let bytes = try raw.get(.messages, .log(LogRow(sequence), in: taker.project))
+        else { return }
+        let record = try MessageRecord(bytes)
+        guard !record.flags.contains(.isExpired),
+            let variant = try record.variant(on: taker.platform),
+            sequence > state.acknowledged[variant.lane], try isGiven(sequence, to: taker)
+        else { return }
+        var event = ReportEvent.acknowledged
+        if variant.expires <= now {
+            if try outcomes.isClosed(sequence, for: taker.ordinal, in: taker.project) { return }
+            event = try outcomes.ending(
+                of: record, sequence, expires: variant.expires, in: taker.project)
         }
-        try raw.put(.due, .due(.seen, seen, project, id), [])
+        reports.count(
+            event, of: sequence, accepted: record.accepted, for: taker.ordinal, of: taker.app,
+            in: taker.project)
     }
 
-    /// Deletes the inbox rows up to a sequence.
-    /// - Returns: how many there were.
-    @discardableResult
-    borrowing func removeInbox(
-        of ordinal: Ordinal, in project: ProjectNumber, through: MessageSequence, isTaken: Bool
-    ) throws(StorageError) -> Int {
-        let rows = try inboxRows(of: ordinal, in: project, through: through)
-        for row in rows { try removeInboxRow(ordinal, row, in: project, isTaken: isTaken) }
-        return rows.count
-    }
-
-    private borrowing func inboxRows(
-        of ordinal: Ordinal, in project: ProjectNumber, through: MessageSequence
-    ) throws(StorageError) -> [LogRow] {
-        let prefix = Key.ordinal(ordinal, in: project)
-        let cursor = try Cursor(raw, .inbox)
-        var found = try cursor.seek(prefix)
-        var rows: [LogRow] = []
-        while let entry = found, prefix.isPrefix(of: entry.key) {
-            let sequence = entry.key.instanceSequence
-            guard sequence <= through else { break }
-            rows.append(InboxRow.row(sequence, entry.value))
-            found = try cursor.next()
+    /// Whether an instance was given a message, or is to be, and is not only told that there was one.
+    private func isGiven(
+        _ sequence: MessageSequence, to taker: Taker
+    ) throws(StorageError) -> Bool {
+        let key = Key.inbox(taker.ordinal, sequence, in: taker.project)
+        if let row = try raw.get(.inbox, key) {
+            return !InboxRow.row(sequence, row).isDiscarded
         }
-        return rows
-    }
-
-    /// Nothing of an instance's mailbox is left: its number may be another's soon.
-    borrowing func removeMailbox(
-        of ordinal: Ordinal, in project: ProjectNumber
-    ) throws(StorageError) {
-        let key = Key.ordinal(ordinal, in: project)
-        let seen = try mailboxState(of: ordinal, in: project).seen
-        try removeSettlement(of: ordinal, in: project)
-        try raw.delete(.due, .due(.seen, seen, project, UInt64(ordinal.rawValue)))
-        _ = try remove([ordinal.rawValue], from: .inactive, in: project)
-        try removeInbox(of: ordinal, in: project, through: MessageSequence(.max), isTaken: false)
-        try raw.delete(.mailboxes, key)
-        try raw.delete(.connections, key)
-        try deleteAll(.acknowledged, under: key)
+        guard let blob = try raw.get(.recipients, .log(LogRow(sequence), in: taker.project)) else {
+            return false
+        }
+        return RecipientSetView.contains(taker.ordinal, in: blob) ?? false
     }
 }

@@ -1,45 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Connections that were lost with the run of the broker that had them. They ended where their project
-// was when the next run began, which is written down once for a project: so a broker begins in no time,
-// however many there were. Each is ended as if it had said so when its instance is looked at, and all of
-// them by a walk in bounded steps. Rests on Schema.
+// Connections that were lost because the broker ended without a word. Such a connection ended where its project was
+// when the next run of the broker began. A run writes this down once for a project, so a broker begins in no time,
+// however many connections there were. A lost connection is ended when its instance is looked at, and all of them are
+// ended by a walk in bounded steps. Rests on MailboxLedger.
 
-public import MartletBase
-public import MartletRows
+package import MartletBase
+package import MartletRows
 
-extension Transaction {
-    borrowing func run() throws(StorageError) -> RunRow {
-        guard let found = try raw.get(.meta, RunRow.key) else { return RunRow() }
-        return try RunRow(found)
-    }
+/// Runs of the broker, and the connections that a run lost.
+package struct ConnectionLedger: Ledger {
+    package let context: LedgerContext
+    private var mailboxes: MailboxLedger { MailboxLedger(context) }
+    private var projects: ProjectLedger { ProjectLedger(context) }
 
-    borrowing func connection(_ key: Key) throws(StorageError) -> ConnectionRow? {
-        guard let found = try raw.get(.connections, key) else { return nil }
-        return try ConnectionRow(found)
-    }
-
-    /// Whether an instance has a connection to the broker as it runs now.
-    borrowing func isConnected(
-        _ ordinal: Ordinal, in project: ProjectNumber
-    ) throws(StorageError) -> Bool {
-        guard let connection = try connection(.ordinal(ordinal, in: project)) else { return false }
-        return try connection.run == run().number
-    }
-
-    borrowing func put(_ connection: ConnectionRow, _ key: Key) throws(StorageError) {
-        try raw.put(.connections, key, connection.bytes)
-    }
+    package init(_ context: LedgerContext) { self.context = context }
 
     /// The broker begins: the connections that there still are ended when the last one did. That is
     /// written down for each when its instance is looked at again,
-    public borrowing func beginRun(now: Instant) throws(StorageError) {
-        var run = try run()
+    package func beginRun(now: Instant) throws(StorageError) {
+        var run = try mailboxes.run()
         run.number += 1
         run.position = nil
         var next: UInt32? = 0
         while let from = next, let first = try firstConnection(from: ProjectNumber(from)) {
-            let last = try project(first)?.lastSequence ?? .none
+            let last = try projects.project(first)?.lastSequence ?? .none
             try raw.put(
                 .runs, Self.ending(run.number, in: first),
                 EndingRow(position: last, at: now).bytes)
@@ -50,16 +35,16 @@ extension Transaction {
     }
 
     /// Writes a row as it is: the transaction has something to commit.
-    public borrowing func touch() throws(StorageError) {
-        try raw.put(.meta, RunRow.key, try run().bytes)
+    package func touch() throws(StorageError) {
+        try raw.put(.meta, RunRow.key, try mailboxes.run().bytes)
     }
 
     /// and for all of them in bounded steps.
     /// - Returns: whether there may be more.
-    public borrowing func endLostConnections(
+    package func endAllLost(
         now: Instant, limits: MailboxLimits, rowsMax: Int
     ) throws(StorageError) -> Bool {
-        var run = try run()
+        var run = try mailboxes.run()
         guard let start = run.position else { return false }
         let (lost, end) = try lostConnections(
             from: .ordinal(start.ordinal, in: start.project), of: run.number, rowsMax: rowsMax)
@@ -71,7 +56,7 @@ extension Transaction {
                 break
             }
             rows -= 1
-            try endLostConnection(of: one.ordinal, in: one.project, now: now)
+            try endLost(of: one.ordinal, in: one.project, now: now)
         }
         if run.position == nil { try removeEndings() }
         try raw.put(.meta, RunRow.key, run.bytes)
@@ -81,23 +66,22 @@ extension Transaction {
     /// Ends the connection that an instance had when the broker ended without a word, if it had one.
     /// - Returns: whether it had one.
     @discardableResult
-    borrowing func endLostConnection(
+    func endLost(
         of ordinal: Ordinal, in project: ProjectNumber, now: Instant
     ) throws(StorageError) -> Bool {
         let key = Key.ordinal(ordinal, in: project)
-        guard var connection = try connection(key), case let number = try run().number,
+        guard var connection = try mailboxes.connection(key),
+            case let number = try mailboxes.run().number,
             connection.run != number
         else { return false }
         let end = try ending(after: connection.run, in: project, now: now)
         // From here on it is known where it ends.
         connection.run = number
-        try put(connection, key)
-        try leave(ordinal, in: project, position: end.position)
-        try see(ordinal, in: project, at: end.at)
+        try mailboxes.put(connection, key)
+        try mailboxes.leave(ordinal, in: project, position: end.position)
+        try mailboxes.see(ordinal, in: project, at: end.at)
         return true
     }
-
-    // MARK: Rows
 
     private static func ending(_ run: UInt32, in project: ProjectNumber) -> Key {
         var key = Key(project)
@@ -106,7 +90,7 @@ extension Transaction {
     }
 
     /// Where the connections of a run ended that there still were in the next.
-    private borrowing func ending(
+    private func ending(
         after run: UInt32, in project: ProjectNumber, now: Instant
     ) throws(StorageError) -> EndingRow {
         let cursor = try Cursor(raw, .runs)
@@ -115,10 +99,10 @@ extension Transaction {
         {
             return try EndingRow(found.value)
         }
-        return EndingRow(position: try self.project(project)?.lastSequence ?? .none, at: now)
+        return EndingRow(position: try projects.project(project)?.lastSequence ?? .none, at: now)
     }
 
-    private borrowing func removeEndings() throws(StorageError) {
+    private func removeEndings() throws(StorageError) {
         var keys: [Key] = []
         do {
             let cursor = try Cursor(raw, .runs)
@@ -132,7 +116,7 @@ extension Transaction {
     }
 
     /// The first project not before one that an instance of has a connection.
-    private borrowing func firstConnection(
+    private func firstConnection(
         from project: ProjectNumber
     ) throws(StorageError) -> ProjectNumber? {
         let cursor = try Cursor(raw, .connections)
@@ -141,7 +125,7 @@ extension Transaction {
     }
 
     /// - Returns: those of earlier runs among the next rows, and where to go on.
-    private borrowing func lostConnections(
+    private func lostConnections(
         from start: Key, of run: UInt32, rowsMax: Int
     ) throws(StorageError) -> (
         lost: [(project: ProjectNumber, ordinal: Ordinal)],

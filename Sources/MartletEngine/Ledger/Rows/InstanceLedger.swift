@@ -1,25 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Instances, their tokens, and numbers that can be used again. Rests on Schema.
+// Instances: the record of an ordinal, the token that leads to it, and ordinals that are free again. Rests on the
+// rows.
 
-public import MartletBase
-public import MartletRows
+package import MartletBase
+package import MartletRows
 
-extension Transaction {
-    public borrowing func locate(
+/// The records of instances, and the tokens that lead to them.
+package struct InstanceLedger: Ledger {
+    package let context: LedgerContext
+
+    package init(_ context: LedgerContext) { self.context = context }
+
+    package func locate(
         _ token: Token
     ) throws(StorageError) -> (project: ProjectNumber, ordinal: Ordinal)? {
         try place(of: token, in: .tokens)
     }
 
     /// REG-4: whose token this was.
-    public borrowing func locateFormer(
+    package func locateFormer(
         _ token: Token
     ) throws(StorageError) -> (project: ProjectNumber, ordinal: Ordinal)? {
         try place(of: token, in: .formerTokens)
     }
 
-    private borrowing func place(
+    private func place(
         of token: Token, in table: Table
     ) throws(StorageError) -> (project: ProjectNumber, ordinal: Ordinal)? {
         guard let found = try raw.get(table, Key(token)) else { return nil }
@@ -28,7 +34,7 @@ extension Transaction {
         return (project, Ordinal(try reader.read(UInt32.self)))
     }
 
-    public borrowing func instance(
+    package func instance(
         _ ordinal: Ordinal, in project: ProjectNumber
     ) throws(StorageError) -> Instance? {
         guard let found = try raw.get(.instances, .ordinal(ordinal, in: project)) else {
@@ -56,7 +62,7 @@ extension Transaction {
             registeredBehind: registeredBehind)
     }
 
-    public borrowing func insert(_ instance: Instance) throws(StorageError) {
+    package func insert(_ instance: Instance) throws(StorageError) {
         var writer = RecordWriter()
         writer.bytes += instance.token.bytes
         writer.bytes += instance.keyDigest.bytes
@@ -72,25 +78,9 @@ extension Transaction {
         try raw.put(.tokens, Key(instance.token), place.bytes)
     }
 
-    /// Token, record, stored messages, watermark; not the sets it is a member of.
-    public borrowing func remove(
-        _ instance: Instance, now: Instant, limits: MailboxLimits
-    ) throws(StorageError) {
-        let key = Key.ordinal(instance.ordinal, in: instance.project)
-        try countLeft(by: instance, now: now, limits: limits)
-        try raw.delete(.tokens, Key(instance.token))
-        for token in instance.formerTokens {
-            try raw.delete(.formerTokens, Key(token))
-        }
-        try raw.delete(.instances, key)
-        try removeMailbox(of: instance.ordinal, in: instance.project)
-        try removeReceiptsTold(by: instance.ordinal, in: instance.project)
-        try removeUpstreamIDs(of: instance.ordinal, in: instance.project)
-    }
-
     /// REG-4: the instance goes by another token from now on; the one before becomes a former one,
     /// and the oldest past `Limits.formerTokensMax` is forgotten.
-    public borrowing func replaceToken(
+    package func replaceToken(
         of ordinal: Ordinal, in project: ProjectNumber, with token: Token
     ) throws(StorageError) {
         guard var instance = try instance(ordinal, in: project) else { return }
@@ -109,64 +99,8 @@ extension Transaction {
         try insert(instance)
     }
 
-    /// The first row whose key is not below `key`, with a cursor that later searches use again. The
-    /// bytes live until the next search in the table.
-    borrowing func seek(_ table: Table, _ key: Key) throws(StorageError) -> Cursor.Entry? {
-        guard let tally else { return try Cursor(raw, table).seek(key) }
-        if let held = tally.cursors[table] { return try held.cursor.seek(key) }
-        let held = HeldCursor(try Cursor(raw, table))
-        tally.cursors[table] = held
-        return try held.cursor.seek(key)
-    }
-
-    /// Puts a row that is its project's last one. Those of the project with the highest number are the
-    /// table's last ones as well.
-    borrowing func putLast(
-        _ table: Table, _ key: Key, _ bytes: [UInt8]
-    ) throws(StorageError) {
-        if mayAppend(table) {
-            if try raw.append(table, key, bytes) { return }
-            tally?.notAppended.insert(table)
-        }
-        try raw.put(table, key, bytes)
-    }
-
-    /// `bytes` must not lie in the map.
-    borrowing func putLast(
-        _ table: Table, _ key: Key, _ bytes: UnsafeRawBufferPointer
-    ) throws(StorageError) {
-        if mayAppend(table) {
-            if try raw.append(table, key, bytes) { return }
-            tally?.notAppended.insert(table)
-        }
-        try raw.put(table, key, bytes)
-    }
-
-    private borrowing func mayAppend(_ table: Table) -> Bool {
-        tally.map { !$0.notAppended.contains(table) } ?? false
-    }
-
-    /// Deletes every row whose key begins with `prefix`.
-    borrowing func deleteAll(_ table: Table, under prefix: Key) throws(StorageError) {
-        for key in try keys(table, under: prefix) { try raw.delete(table, key) }
-    }
-
-    /// Copies of the keys that begin with `prefix`.
-    borrowing func keys(_ table: Table, under prefix: Key) throws(StorageError) -> [Key] {
-        let cursor = try Cursor(raw, table)
-        var found = try cursor.seek(prefix)
-        var keys: [Key] = []
-        while let entry = found, prefix.isPrefix(of: entry.key) {
-            keys.append(Key(bytes: Array(entry.key)))
-            found = try cursor.next()
-        }
-        return keys
-    }
-
-    // MARK: Free numbers
-
     /// A free number to use again, or nil.
-    public borrowing func takeFree(
+    package func takeFree(
         _ kind: FreeNumberKind, in project: ProjectNumber
     ) throws(StorageError) -> UInt32? {
         let prefix = Key.free(kind, in: project)
@@ -184,12 +118,25 @@ extension Transaction {
         return number
     }
 
-    public borrowing func putFree(
+    package func putFree(
         _ number: UInt32, _ kind: FreeNumberKind, in project: ProjectNumber
     ) throws(StorageError) {
         var key = Key.free(kind, in: project)
         key.append(number)
         try raw.put(.free, key, [])
+    }
+
+    /// Who has an ordinal. Reading a mailbox asks that each time: the rest of the record is not looked at.
+    package func holder(
+        of ordinal: Ordinal, in project: ProjectNumber
+    ) throws(StorageError) -> Holder? {
+        guard let found = try raw.get(.instances, .ordinal(ordinal, in: project)) else {
+            return nil
+        }
+        guard found.count >= Limits.tokenRandomBytes + 8 else {
+            throw RecordReader(found, of: .instances).damaged()
+        }
+        return Holder(digestStart: found.loadBigEndian(UInt64.self, at: Limits.tokenRandomBytes))
     }
 }
 

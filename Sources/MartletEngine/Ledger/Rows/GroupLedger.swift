@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Groups by key and by name, and the reverse index from an instance to its groups. Rests on Schema.
+// Device groups: their names, keys and members. Rests on the rows.
 
-public import MartletBase
-public import MartletRows
+package import MartletBase
+package import MartletRows
 
-extension Transaction {
-    public borrowing func group(
+/// The records of device groups.
+package struct GroupLedger: Ledger {
+    package let context: LedgerContext
+
+    package init(_ context: LedgerContext) { self.context = context }
+
+    package func group(
         _ key: GroupKey, in project: ProjectNumber
     ) throws(StorageError) -> Group? {
         guard let found = try raw.get(.groups, .group(key, in: project)) else { return nil }
@@ -22,7 +27,7 @@ extension Transaction {
         return Group(key: key, name: name, members: members)
     }
 
-    public borrowing func group(
+    package func group(
         named name: GroupName, in project: ProjectNumber
     ) throws(StorageError) -> Group? {
         guard let found = try raw.get(.groupNames, .groupName(name.text, in: project)) else {
@@ -32,7 +37,7 @@ extension Transaction {
     }
 
     /// In the order of their names, those after `name`.
-    public borrowing func groups(
+    package func groups(
         in project: ProjectNumber, after name: String, limit: Int
     ) throws(StorageError) -> [Group] {
         let prefix = Key(project)
@@ -50,7 +55,7 @@ extension Transaction {
         return result
     }
 
-    private borrowing func group(
+    private func group(
         named key: UnsafeRawBufferPointer, in project: ProjectNumber
     ) throws(StorageError) -> Group? {
         var reader = RecordReader(key, of: .groupNames)
@@ -59,7 +64,7 @@ extension Transaction {
     }
 
     /// The groups that an instance is a member of.
-    public borrowing func groupKeys(
+    package func groupKeys(
         of ordinal: Ordinal, in project: ProjectNumber
     ) throws(StorageError) -> [GroupKey] {
         let prefix = Key.ordinal(ordinal, in: project)
@@ -75,7 +80,7 @@ extension Transaction {
     }
 
     /// GRP-1: a new group, or the same with other members.
-    public borrowing func put(
+    package func put(
         _ group: Group, in project: ProjectNumber
     ) throws(StorageError) {
         let before = try self.group(group.key, in: project)
@@ -94,7 +99,7 @@ extension Transaction {
         try raw.put(.groups, .group(group.key, in: project), writer.bytes)
     }
 
-    public borrowing func removeGroup(
+    package func remove(
         _ key: GroupKey, in project: ProjectNumber
     ) throws(StorageError) {
         guard let group = try group(key, in: project) else { return }

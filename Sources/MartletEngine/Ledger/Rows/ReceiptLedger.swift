@@ -1,19 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Receipts: of which messages they are wanted, what each instance has told of them, and the events
-// that wait for a sender (RCP-1, RCP-2). Rests on Schema.
+// Receipts (RCP-1, RCP-2): the messages whose senders want them, what instances have told, and the events that wait
+// for senders. Rests on ReportLedger.
 
-public import MartletBase
+package import MartletBase
 import MartletBits
-public import MartletRows
+package import MartletRows
 
-extension Transaction {
+/// The rows of receipts.
+package struct ReceiptLedger: Ledger {
+    package let context: LedgerContext
+    private var reports: ReportLedger { ReportLedger(context) }
+
+    package init(_ context: LedgerContext) { self.context = context }
+
     private static let wishBytes = 16
+
     private static let wisherBytes = 12
 
     /// RCP-1: from now until `expires` receipts of this message are wanted, stored or not. Told again,
     /// these are recipients too; few are remembered until then, whatever becomes of the message.
-    public borrowing func putReceiptsWanted(
+    package func putWanted(
         of sequence: MessageSequence, number: UInt64, expires: Instant, from recipients: Recipients,
         in project: ProjectNumber
     ) throws(StorageError) {
@@ -37,7 +44,7 @@ extension Transaction {
 
     /// Whether an instance is one of the few who got a message of which receipts are wanted; nil: they
     /// were many, or nothing is wanted. The ordinal may have been another's then.
-    borrowing func isWanted(
+    func isWanted(
         from ordinal: Ordinal, of sequence: MessageSequence, in project: ProjectNumber
     ) throws(StorageError) -> Bool? {
         guard let found = try raw.get(.receiptsWanted, .sequence(sequence, in: project)),
@@ -54,7 +61,7 @@ extension Transaction {
         return false
     }
 
-    private borrowing func digestStart(
+    private func digestStart(
         of ordinal: Ordinal, in project: ProjectNumber
     ) throws(StorageError) -> UInt64? {
         guard let instance = try raw.get(.instances, .ordinal(ordinal, in: project)) else {
@@ -67,7 +74,7 @@ extension Transaction {
 
     /// RCP-2: an instance tells something of a message. What is displayed and opened is counted (REP-1).
     /// - Returns: the message's number; nil if nobody wants to know, or it told that before.
-    public borrowing func takeReceipt(
+    package func take(
         _ kind: ReceiptKind, of sequence: MessageSequence, by instance: Instance, now: Instant
     ) throws(StorageError) -> UInt64? {
         let project = instance.project
@@ -80,7 +87,7 @@ extension Transaction {
             }
         var isCounted = false
         if counted != nil {
-            isCounted = try reportRow(of: sequence, in: project) != nil
+            isCounted = try reports.row(of: sequence, in: project) != nil
         }
         guard wish != nil || isCounted else { return nil }
         var expires = now.advanced(bySeconds: Int64(Limits.receiptsWantedSeconds))
@@ -105,7 +112,7 @@ extension Transaction {
         try raw.put(.receiptsTold, key, writer.bytes)
         try raw.put(.due, .due(.receiptsTold, expires, project, key.bytes.dropFirst(4)), [])
         if isCounted, let counted {
-            count(
+            reports.count(
                 counted, of: sequence, accepted: now, for: instance.ordinal, of: instance.app,
                 in: project)
         }
@@ -113,7 +120,7 @@ extension Transaction {
     }
 
     /// What an instance told is forgotten with it.
-    borrowing func removeReceiptsTold(
+    func removeTold(
         by ordinal: Ordinal, in project: ProjectNumber
     ) throws(StorageError) {
         for key in try keys(.receiptsTold, under: .ordinal(ordinal, in: project)) {
@@ -125,15 +132,13 @@ extension Transaction {
         }
     }
 
-    // MARK: Events
-
     /// RCP-1: events in the order of their numbers, those after `number`.
-    public borrowing func receipts(
+    package func records(
         in project: ProjectNumber, after number: UInt64, limit: Int
     ) throws(StorageError) -> [ReceiptRecord] {
         let prefix = Key(project)
         let cursor = try Cursor(raw, .receipts)
-        let start = max(number, try receiptsRow(of: project).taken) + 1
+        let start = max(number, try row(of: project).taken) + 1
         var found = try cursor.seek(.number(start, in: project))
         var records: [ReceiptRecord] = []
         while let entry = found, prefix.isPrefix(of: entry.key), records.count < limit {
@@ -147,10 +152,10 @@ extension Transaction {
     }
 
     /// The events' numbers have no gaps, so the first and the last say how many there are.
-    public borrowing func appendReceipt(
+    package func append(
         _ bytes: [UInt8], in project: ProjectNumber
     ) throws(StorageError) -> UInt64 {
-        var row = try receiptsRow(of: project)
+        var row = try row(of: project)
         row.last += 1
         let number = row.last
         try put(row, of: project)
@@ -163,10 +168,10 @@ extension Transaction {
     /// Events that are deleted when they are taken. More are deleted by the sweep.
     private static let deletedAtOnceMax = 4096
 
-    public borrowing func removeReceipts(
+    package func remove(
         through number: UInt64, in project: ProjectNumber
     ) throws(StorageError) {
-        var row = try receiptsRow(of: project)
+        var row = try row(of: project)
         let taken = min(number, row.last)
         guard taken > row.taken else { return }
         row.taken = taken
@@ -176,12 +181,12 @@ extension Transaction {
 
     /// Deletes events that were taken, and sees to it that the sweep deletes the rest.
     /// - Returns: how many were deleted.
-    borrowing func deleteTaken(
+    func deleteTaken(
         in project: ProjectNumber, rowsMax: Int
     ) throws(StorageError) -> Int {
-        let taken = try receiptsRow(of: project).taken
+        let taken = try row(of: project).taken
         let due = Key.due(.receiptsTaken, Instant(millisecondsSince1970: 0), project)
-        guard let first = try firstReceipt(of: project), first <= taken else {
+        guard let first = try first(of: project), first <= taken else {
             try raw.delete(.due, due)
             return 0
         }
@@ -198,7 +203,7 @@ extension Transaction {
     }
 
     /// The first event that is still there, taken or not.
-    borrowing func firstReceipt(of project: ProjectNumber) throws(StorageError) -> UInt64? {
+    func first(of project: ProjectNumber) throws(StorageError) -> UInt64? {
         let cursor = try Cursor(raw, .receipts)
         guard let found = try cursor.seek(.number(0, in: project)),
             Key(project).isPrefix(of: found.key)
@@ -206,7 +211,7 @@ extension Transaction {
         return found.key.number
     }
 
-    borrowing func receiptsRow(
+    func row(
         of project: ProjectNumber
     ) throws(StorageError) -> (last: UInt64, taken: UInt64) {
         guard let found = try raw.get(.receipts, Key(project)) else { return (0, 0) }
@@ -215,7 +220,7 @@ extension Transaction {
         return (last, try reader.read(UInt64.self))
     }
 
-    private borrowing func put(
+    private func put(
         _ row: (last: UInt64, taken: UInt64), of project: ProjectNumber
     ) throws(StorageError) {
         var writer = RecordWriter()

@@ -1,26 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Messages of devices that wait for a sender, and the IDs by which devices know them (UPS-1). An
-// instance's last IDs are one row: it is short, and read and written with every message of the
-// instance. Rests on Schema.
+// Upstream messages (UPS-1): those that wait for senders, and the message IDs that devices have used. Rests on the
+// rows.
 
-public import MartletBase
-public import MartletRows
+package import MartletBase
+package import MartletRows
 
-/// One message ID of an instance.
-struct UpstreamID {
-    static let bytes = 32
+/// The rows of upstream messages.
+package struct UpstreamLedger: Ledger {
+    package let context: LedgerContext
 
-    var digest: AnswerDigest
-    var until: Instant
-    var number: UInt64
-}
-
-extension Transaction {
-    // MARK: Messages
+    package init(_ context: LedgerContext) { self.context = context }
 
     /// UPS-1: a message of a device that no sender has taken.
-    public borrowing func upstream(
+    package func messages(
         _ number: UInt64, in project: ProjectNumber
     ) throws(StorageError) -> UpstreamRecord? {
         guard let found = try raw.get(.upstream, .number(number, in: project)) else { return nil }
@@ -28,7 +21,7 @@ extension Transaction {
     }
 
     /// In the order of their numbers, those after `number`.
-    public borrowing func upstream(
+    package func messages(
         in project: ProjectNumber, after number: UInt64, limit: Int
     ) throws(StorageError) -> [UpstreamRecord] {
         guard number < .max else { return [] }
@@ -55,22 +48,22 @@ extension Transaction {
         return UpstreamRecord(number: number, expires: expires, bytes: Array(reader.rest()))
     }
 
-    public borrowing func upstreamCount(
+    package func count(
         in project: ProjectNumber
-    ) throws(StorageError) -> UInt64 { try upstreamRow(of: project).count }
+    ) throws(StorageError) -> UInt64 { try row(of: project).count }
 
     /// UPS-1: they ascend from 1 and are never used again.
-    public borrowing func takeUpstreamNumber(
+    package func takeNumber(
         in project: ProjectNumber
     ) throws(StorageError) -> UInt64 {
-        var row = try upstreamRow(of: project)
+        var row = try row(of: project)
         row.last += 1
         try put(row, of: project)
         return row.last
     }
 
     /// Keeps a message until it is removed or expires; its number was just taken.
-    public borrowing func putUpstream(
+    package func put(
         _ record: UpstreamRecord, in project: ProjectNumber
     ) throws(StorageError) {
         var writer = RecordWriter()
@@ -78,13 +71,13 @@ extension Transaction {
         writer.bytes += record.bytes
         try raw.put(.upstream, .number(record.number, in: project), writer.bytes)
         try raw.put(.due, .due(.upstream, record.expires, project, record.number), [])
-        var row = try upstreamRow(of: project)
+        var row = try row(of: project)
         row.count += 1
         try put(row, of: project)
     }
 
     /// - Returns: false if there is none.
-    public borrowing func removeUpstream(
+    package func remove(
         _ number: UInt64, in project: ProjectNumber
     ) throws(StorageError) -> Bool {
         let key = Key.number(number, in: project)
@@ -92,13 +85,13 @@ extension Transaction {
         let expires = try Self.record(number, found).expires
         try raw.delete(.due, .due(.upstream, expires, project, number))
         try raw.delete(.upstream, key)
-        var row = try upstreamRow(of: project)
+        var row = try row(of: project)
         row.count -= 1
         try put(row, of: project)
         return true
     }
 
-    borrowing func upstreamRow(
+    func row(
         of project: ProjectNumber
     ) throws(StorageError) -> (last: UInt64, count: UInt64) {
         guard let found = try raw.get(.upstream, Key(project)) else { return (0, 0) }
@@ -106,7 +99,7 @@ extension Transaction {
         return (try reader.read(UInt64.self), try reader.read(UInt64.self))
     }
 
-    private borrowing func put(
+    private func put(
         _ row: (last: UInt64, count: UInt64), of project: ProjectNumber
     ) throws(StorageError) {
         var writer = RecordWriter()
@@ -115,24 +108,22 @@ extension Transaction {
         try raw.put(.upstream, Key(project), writer.bytes)
     }
 
-    // MARK: Their IDs
-
     /// The number of the message that an instance sent with this ID, if it is still known at `now`.
-    public borrowing func upstreamNumber(
+    package func number(
         ofID id: String, of ordinal: Ordinal, in project: ProjectNumber, now: Instant
     ) throws(StorageError) -> UInt64? {
-        guard let row = try upstreamIDs(of: ordinal, in: project) else { return nil }
+        guard let row = try ids(of: ordinal, in: project) else { return nil }
         let digest = AnswerDigest(of: id)
         return row.ids.last { $0.digest == digest && $0.until > now }?.number
     }
 
     /// Keeps in mind which message an instance sent with this ID, until `until`, or until it has
     /// sent `idsMax` others.
-    public borrowing func putUpstreamNumber(
+    package func putNumber(
         _ number: UInt64, ofID id: String, of ordinal: Ordinal, in project: ProjectNumber,
         now: Instant, until: Instant, idsMax: Int
     ) throws(StorageError) {
-        let row = try upstreamIDs(of: ordinal, in: project)
+        let row = try ids(of: ordinal, in: project)
         let digest = AnswerDigest(of: id)
         var ids = (row?.ids ?? []).filter { $0.until > now && $0.digest != digest }
         ids.append(UpstreamID(digest: digest, until: until, number: number))
@@ -141,25 +132,25 @@ extension Transaction {
     }
 
     /// Forgets what is known no more.
-    borrowing func forgetUpstreamIDs(
+    func forgetIDs(
         of ordinal: Ordinal, in project: ProjectNumber, now: Instant
     ) throws(StorageError) {
-        guard let row = try upstreamIDs(of: ordinal, in: project) else { return }
+        guard let row = try ids(of: ordinal, in: project) else { return }
         let ids = row.ids.filter { $0.until > now }
-        try removeUpstreamIDs(of: ordinal, in: project)
+        try removeIDs(of: ordinal, in: project)
         guard let last = ids.map(\.until).max() else { return }
         try put(ids[...], due: last, of: ordinal, in: project)
     }
 
-    borrowing func removeUpstreamIDs(
+    func removeIDs(
         of ordinal: Ordinal, in project: ProjectNumber
     ) throws(StorageError) {
-        guard let row = try upstreamIDs(of: ordinal, in: project) else { return }
+        guard let row = try ids(of: ordinal, in: project) else { return }
         try raw.delete(.due, .due(.upstreamIDs, row.due, project, UInt64(ordinal.rawValue)))
         try raw.delete(.upstreamIDs, .ordinal(ordinal, in: project))
     }
 
-    private borrowing func upstreamIDs(
+    private func ids(
         of ordinal: Ordinal, in project: ProjectNumber
     ) throws(StorageError) -> (due: Instant, ids: [UpstreamID])? {
         guard let found = try raw.get(.upstreamIDs, .ordinal(ordinal, in: project)) else {
@@ -177,7 +168,7 @@ extension Transaction {
         return (due, ids)
     }
 
-    private borrowing func put(
+    private func put(
         _ ids: ArraySlice<UpstreamID>, due: Instant, of ordinal: Ordinal, in project: ProjectNumber
     ) throws(StorageError) {
         var writer = RecordWriter()
@@ -190,4 +181,13 @@ extension Transaction {
         try raw.put(.upstreamIDs, .ordinal(ordinal, in: project), writer.bytes)
         try raw.put(.due, .due(.upstreamIDs, due, project, UInt64(ordinal.rawValue)), [])
     }
+}
+
+/// One message ID of an instance.
+struct UpstreamID {
+    static let bytes = 32
+
+    var digest: AnswerDigest
+    var until: Instant
+    var number: UInt64
 }

@@ -1,41 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fanouts whose recipients are a blob have no count of who still needs them. They are collected, like
-// garbage: instance after instance is settled and says which fanouts it still needs, until every fanout is
-// needed or every instance was asked. Fanouts that no instance named are deleted, whether they were
-// acknowledged, replaced, discarded or have expired. That begins when as many bytes of blobs have come as were left by the last time, so its cost per fanout is
-// bounded, and at the latest a day after the first; it goes on in small steps. Rests on Schema.
+// Fanouts whose recipients are a blob have no count of the instances that still need them. They are collected, like
+// garbage: instance after instance is settled and names the fanouts that it still needs, until every fanout is needed
+// or every instance was asked. Fanouts that no instance named are deleted, whether they were acknowledged, replaced,
+// discarded or have expired. A collection begins when as many bytes of blobs have come as the last one left. So its
+// cost per fanout is bounded. It begins at the latest a day after the first blob, and goes on in small steps. Rests on
+// Settling.
 
 import MartletBase
-import MartletBits
 import MartletRows
 
-extension Transaction {
+/// Collects the fanouts that no instance needs.
+package struct Collecting: Ledger {
+    package let context: LedgerContext
+    private var messages: MessageLedger { MessageLedger(context) }
+    private var projects: ProjectLedger { ProjectLedger(context) }
+    private var settling: Settling { Settling(context) }
+
+    package init(_ context: LedgerContext) { self.context = context }
+
     private static let restSeconds: Int64 = 86_400
+
     /// Smaller than this no blob counts: its message has other rows.
     private static let blobBytesMin: UInt64 = 1024
+
     private static let freshMin: UInt64 = 64 * blobBytesMin
+
     /// What looking at one instance may cost, in bytes of blobs written before.
     private static let freshPerInstance: UInt64 = 8
+
     /// Instances that are looked at between two looks at the budget.
     private static let batchMax = 256
+
     /// Blobs that are counted at a time, which takes less than a millisecond.
     private static let blobsCounted = 16_384
 
     /// A blob came, or the message of one expired.
-    borrowing func noteBlob(of bytes: Int, in project: ProjectNumber, now: Instant) {
+    func noteBlob(of bytes: Int, in project: ProjectNumber, now: Instant) {
         let before = tally?.blobs[project]?.bytes ?? 0
         tally?.blobs[project] = (before + max(UInt64(bytes), Self.blobBytesMin), now)
     }
 
     /// At the transaction's end.
-    borrowing func writeBlobs() throws(StorageError) {
+    func writeBlobs() throws(StorageError) {
         for (project, blobs) in (tally?.blobs ?? [:]).sorted(by: { $0.key < $1.key }) {
             try note(blobs.bytes, in: project, now: blobs.now)
         }
     }
 
-    private borrowing func note(
+    private func note(
         _ bytes: UInt64, in project: ProjectNumber, now: Instant
     ) throws(StorageError) {
         var row = try collection(of: project) ?? CollectionRow(due: .never)
@@ -44,14 +57,14 @@ extension Transaction {
         if row.phase == .idle {
             due = min(due, now.advanced(bySeconds: Self.restSeconds))
             if due > now, row.fresh >= max(row.live, Self.freshMin) {
-                let instances = try self.project(project)?.instanceCount ?? 0
+                let instances = try projects.project(project)?.instanceCount ?? 0
                 if row.fresh >= instances * Self.freshPerInstance { due = now }
             }
         }
         try put(row, due: due, in: project)
     }
 
-    private borrowing func collection(
+    private func collection(
         of project: ProjectNumber
     ) throws(StorageError) -> CollectionRow? {
         guard let found = try raw.get(.collections, Key(project)) else { return nil }
@@ -59,7 +72,7 @@ extension Transaction {
     }
 
     /// Writes the row, with the one in `due` that belongs to it.
-    private borrowing func put(
+    private func put(
         _ row: CollectionRow, due: Instant, in project: ProjectNumber
     ) throws(StorageError) {
         if due != row.due {
@@ -72,7 +85,7 @@ extension Transaction {
     }
 
     /// A step.
-    borrowing func collect(
+    func collect(
         _ project: ProjectNumber, now: Instant, limits: MailboxLimits, rows: inout Int
     ) throws(StorageError) {
         guard var row = try collection(of: project) else {
@@ -83,7 +96,7 @@ extension Transaction {
         var due = row.due
         switch row.phase {
         case .idle:
-            row.through = try self.project(project)?.lastSequence ?? .none
+            row.through = try projects.project(project)?.lastSequence ?? .none
             row.fresh = 0
             row.position = 0
             let count = try blobCount(through: row.through, in: project)
@@ -101,9 +114,7 @@ extension Transaction {
         try put(row, due: due, in: project)
     }
 
-    // MARK: Marking
-
-    private borrowing func mark(
+    private func mark(
         _ project: ProjectNumber, _ row: inout CollectionRow, now: Instant, limits: MailboxLimits,
         rows: inout Int
     ) throws(StorageError) {
@@ -121,7 +132,7 @@ extension Transaction {
                 var needed: [LogRow] = []
                 var isDone = false
                 if rows > 0 || place == 0 {
-                    isDone = try settle(
+                    isDone = try settling.settle(
                         ordinal, in: project, now: now, limits: limits, rows: &rows
                     ) { needed.append($0) }
                 }
@@ -156,7 +167,7 @@ extension Transaction {
     }
 
     /// How many blobs there are; nil: more than are counted at a time.
-    private borrowing func blobCount(
+    private func blobCount(
         through last: MessageSequence, in project: ProjectNumber
     ) throws(StorageError) -> UInt64? {
         let cursor = try Cursor(raw, .recipients)
@@ -172,7 +183,7 @@ extension Transaction {
         return count
     }
 
-    private borrowing func lastBlob(
+    private func lastBlob(
         of project: ProjectNumber
     ) throws(StorageError) -> MessageSequence? {
         let cursor = try Cursor(raw, .recipients)
@@ -183,7 +194,7 @@ extension Transaction {
     }
 
     /// The next instances whose logs may have entries, and where to go on.
-    private borrowing func instances(
+    private func instances(
         from position: UInt64, lastBlob: MessageSequence, in project: ProjectNumber,
         rows: inout Int
     ) throws(StorageError) -> (ordinals: [Ordinal], next: UInt64?) {
@@ -211,9 +222,7 @@ extension Transaction {
         return (ordinals, nil)
     }
 
-    // MARK: Deleting
-
-    private borrowing func deleteUnmarked(
+    private func deleteUnmarked(
         _ project: ProjectNumber, _ row: inout CollectionRow, rows: inout Int
     ) throws(StorageError) {
         while rows > 0 {
@@ -229,14 +238,14 @@ extension Transaction {
             if try raw.delete(.live, key) {
                 row.left += max(UInt64(bytes), Self.blobBytesMin)
             } else if let found = try raw.get(.messages, key) {
-                try removeMessage(log, try MessageRecord(found), in: project)
+                try messages.removeMessage(log, try MessageRecord(found), in: project)
             }
             row.position = log.sequence.rawValue << 1 | (log.isDiscarded ? 1 : 0) + 1
         }
     }
 
     /// The first blob from a position on: twice the sequence, plus one for those it was discarded for.
-    private borrowing func blob(
+    private func blob(
         from position: UInt64, in project: ProjectNumber
     ) throws(StorageError) -> (LogRow, bytes: Int)? {
         let prefix = Key(project)

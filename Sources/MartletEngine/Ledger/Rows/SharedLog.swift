@@ -6,7 +6,7 @@
 // as far as somebody reads.
 //
 // Only what lies in the recipients' blobs is here. A device that has rows in the inbox, or single
-// acknowledgements, reads its log by itself (`Transaction+Log`), and so does a device whose mailbox the
+// acknowledgements, reads its log by itself (`MailboxLog`), and so does a device whose mailbox the
 // rules have a say in. Rests on Schema.
 
 public import MartletBase

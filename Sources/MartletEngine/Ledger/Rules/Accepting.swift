@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stored messages. A message lies here once. Who it is for lies either in the inbox, a row per
-// recipient, where they are few, or in one immutable blob where they are many. What an instance has
-// acknowledged is in its row of `mailboxes`, and single sequences above. What is stored for an
-// instance is worked out on reading. Rests on Schema.
+// Storing a message for its recipients, and dropping at once the body of the message that it replaces. Rests on
+// MessageLedger, ExpiryLines and Collecting.
 
-public import MartletBase
+package import MartletBase
 import MartletBits
-public import MartletRows
+package import MartletRows
 
-/// From how many recipients on a message gets a blob instead of inbox rows. A row costs about
-/// 0.3 µs and 235 bytes to write; a blob costs every recipient that reconnects a look into it.
-let inboxRecipientsMax = 64
+/// Stores accepted messages.
+package struct Accepting: Ledger {
+    package let context: LedgerContext
+    private var collecting: Collecting { Collecting(context) }
+    private var expiryLines: ExpiryLines { ExpiryLines(context) }
+    private var reports: ReportLedger { ReportLedger(context) }
 
-extension Transaction {
+    package init(_ context: LedgerContext) { self.context = context }
+
     /// Keeps a message for its recipients until it is acknowledged, collapsed, discarded or expires.
-    public borrowing func append(
+    package func append(
         _ message: StoredMessage, recipients: Recipients, in project: ProjectNumber
     ) throws(StorageError) {
         if case .one(let ordinal) = recipients, let variant = message.variants.first,
@@ -27,7 +29,9 @@ extension Transaction {
             max($0, $1.expires)
         }
         var hasReport = false
-        if case .one = recipients { hasReport = takeOpenReport(of: message.sequence, in: project) }
+        if case .one = recipients {
+            hasReport = reports.takeOpen(of: message.sequence, in: project)
+        }
         try append(
             LogRow(message.sequence), accepted: message.accepted, expires: expires,
             recipients: recipients, in: project
@@ -43,7 +47,7 @@ extension Transaction {
     }
 
     /// STO-2: keeps in mind who a message was discarded for, until `expires`.
-    public borrowing func appendDiscarded(
+    package func appendDiscarded(
         _ sequence: MessageSequence, accepted: Instant, expires: Instant, recipients: Recipients,
         in project: ProjectNumber
     ) throws(StorageError) {
@@ -63,7 +67,7 @@ extension Transaction {
         }
     }
 
-    private borrowing func append(
+    private func append(
         _ row: LogRow, accepted: Instant, expires: Instant, recipients: Recipients,
         in project: ProjectNumber,
         _ record: (_ owners: [Ordinal], _ isInLine: Bool, MessageRecord.Flags) -> [UInt8]
@@ -72,7 +76,7 @@ extension Transaction {
         guard recipients.count > 0 else { return }
         var isInLine = false
         if !row.isDiscarded {
-            isInLine = try joinLine(row.sequence, expires: expires, in: project)
+            isInLine = try expiryLines.join(row.sequence, expires: expires, in: project)
         }
         let value = row.isDiscarded ? InboxRow.discarded : InboxRow.message
         switch recipients {
@@ -96,73 +100,65 @@ extension Transaction {
         case .many(let set):
             try putLast(.messages, key, record([], isInLine, .hasBlob))
             try putLast(.recipients, key, set.bytes)
-            noteBlob(of: set.bytes.count, in: project, now: accepted)
+            collecting.noteBlob(of: set.bytes.count, in: project, now: accepted)
         }
         if !isInLine {
             try raw.put(.due, .due(row.dueKind, expires, project, row.sequence.rawValue), [])
         }
     }
 
-    /// Nobody gets the message any more who has not got it: as if it expired now.
-    /// - Returns: false if there is no such message.
-    public borrowing func expire(
-        _ sequence: MessageSequence, in project: ProjectNumber, now: Instant
-    ) throws(StorageError) -> Bool {
-        let key = Key.log(LogRow(sequence), in: project)
-        guard let found = try raw.get(.messages, key) else { return false }
-        let record = try MessageRecord(found)
-        let expires = try record.expires()
-        guard expires > now else { return false }
-        let bytes = try record.dropped(expiring: now)
-        try raw.put(.messages, key, bytes)
-        if !record.isInLine {
-            try raw.delete(.due, .due(.expiry, expires, project, sequence.rawValue))
-        }
-        try raw.put(.due, .due(.expiry, now, project, sequence.rawValue), [])
-        return true
-    }
+    /// How many of the latest rows are looked through for what is replaced.
+    private static let replacedLookback = 32
 
-    /// Deletes an inbox row, and the message if that was its last one.
-    /// - Parameter isTaken: because it was acknowledged.
-    borrowing func removeInboxRow(
-        _ ordinal: Ordinal, _ row: LogRow, in project: ProjectNumber, isTaken: Bool = false
+    /// How many of them were replaced when the instance is settled.
+    private static let replacedMax = 16
+
+    /// COL-1: of what a message for one instance replaces there, the body goes at once.
+    func dropReplaced(
+        by message: StoredMessage, for ordinal: Ordinal, in project: ProjectNumber
     ) throws(StorageError) {
-        try raw.delete(.inbox, .inbox(ordinal, row.sequence, in: project))
-        let key = Key.log(row, in: project)
-        guard let found = try raw.get(.messages, key) else { return }
-        let record = try MessageRecord(found)
-        if record.ownerCount > 1 {
-            try raw.put(.messages, key, try record.bytes(without: ordinal, isTaken: isTaken))
-        } else {
-            try removeMessage(row, record, in: project)
+        let digest: UInt64 =
+            if case .named(let key) = message.variants[0].collapse {
+                CollapseDigest(of: key).rawValue
+            } else { 0 }
+        let (found, replacedCount) = try lookBack(
+            from: message.sequence, for: digest, of: ordinal, in: project)
+        if replacedCount == Self.replacedMax {
+            // Only ever one: the count goes down again when it is done.
+            try raw.put(
+                .due,
+                .due(
+                    .settlement, Instant(millisecondsSince1970: 0), project,
+                    UInt64(ordinal.rawValue)), [])
         }
+        guard let found else { return }
+        let key = Key.log(LogRow(found), in: project)
+        guard let bytes = try raw.get(.messages, key) else { return }
+        try raw.put(.messages, key, try MessageRecord(bytes).dropped(expiring: nil))
+        try raw.put(
+            .inbox, .inbox(ordinal, found, in: project), InboxRow.collapsible(digest) + [1])
     }
 
-    /// Deletes a message's rows but those in the inbox.
-    borrowing func removeMessage(
-        _ row: LogRow, _ record: MessageRecord, in project: ProjectNumber
-    ) throws(StorageError) {
-        let key = Key.log(row, in: project)
-        if !record.isInLine, !record.flags.contains(.isExpired) {
-            try raw.delete(
-                .due, .due(row.dueKind, try record.expires(), project, row.sequence.rawValue))
+    private func lookBack(
+        from sequence: MessageSequence, for digest: UInt64, of ordinal: Ordinal,
+        in project: ProjectNumber
+    ) throws(StorageError) -> (found: MessageSequence?, replacedCount: Int) {
+        let prefix = Key.ordinal(ordinal, in: project)
+        let cursor = try Cursor(raw, .inbox)
+        var row = try cursor.seekLast(below: .inbox(ordinal, sequence, in: project))
+        var found: MessageSequence?
+        var replacedCount = 0
+        var looked = 0
+        while let entry = row, prefix.isPrefix(of: entry.key), looked < Self.replacedLookback {
+            looked += 1
+            if entry.value.count == 9 { replacedCount += 1 }
+            if found == nil, entry.value.count == 8,
+                entry.value.loadLittleEndian(UInt64.self, at: 0) == digest
+            {
+                found = entry.key.instanceSequence
+            }
+            row = try cursor.previous()
         }
-        if record.hasReport {
-            let message = ReportTally.Message(project: project, sequence: row.sequence)
-            tally?.left[message] = ReportRow(of: record, row.sequence)
-        }
-        if record.flags.contains(.hasNumber) {
-            let number = try record.rest(row.sequence).number
-            try raw.delete(.numbers, .number(number, in: project))
-        }
-        if record.flags.contains(.hasBlob) {
-            try raw.delete(.recipients, key)
-            try raw.delete(.live, key)
-        }
-        try raw.delete(.messages, key)
+        return (found, replacedCount)
     }
-}
-
-extension LogRow {
-    var dueKind: DueKind { isDiscarded ? .discarded : .expiry }
 }

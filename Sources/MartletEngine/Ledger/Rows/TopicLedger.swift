@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Topics by name and number, and the reverse index from an instance to its topics. Rests on Schema.
+// Topics: the record of a name, and the topics of an instance. The subscribers of a topic are a set, see
+// SetLedger. Rests on the rows.
 
-public import MartletBase
+package import MartletBase
 import MartletBits
-public import MartletRows
+package import MartletRows
 
-extension Transaction {
-    public borrowing func topic(
+/// The records of topics, and which topics an instance has.
+package struct TopicLedger: Ledger {
+    package let context: LedgerContext
+
+    package init(_ context: LedgerContext) { self.context = context }
+
+    package func topic(
         named name: TopicName, in project: ProjectNumber
     ) throws(StorageError) -> Topic? {
         guard let found = try raw.get(.topicNames, .topicName(name.text, in: project)) else {
@@ -22,7 +28,7 @@ extension Transaction {
             number: number, name: name, subscriberCount: try fields.read(UInt64.self))
     }
 
-    public borrowing func topic(
+    package func topic(
         _ number: TopicNumber, in project: ProjectNumber
     ) throws(StorageError) -> Topic? {
         guard let found = try raw.get(.topics, .topic(number, in: project)) else { return nil }
@@ -35,7 +41,7 @@ extension Transaction {
     }
 
     /// In the order of their names, those after `name`.
-    public borrowing func topics(
+    package func topics(
         in project: ProjectNumber, after name: String, limit: Int
     ) throws(StorageError) -> [Topic] {
         let prefix = Key(project)
@@ -57,7 +63,7 @@ extension Transaction {
         return result
     }
 
-    public borrowing func put(
+    package func put(
         _ topic: Topic, in project: ProjectNumber, isNew: Bool
     ) throws(StorageError) {
         var writer = RecordWriter()
@@ -72,7 +78,7 @@ extension Transaction {
     }
 
     /// The topic has no subscriber any more.
-    public borrowing func remove(
+    package func remove(
         _ topic: Topic, in project: ProjectNumber
     ) throws(StorageError) {
         try raw.delete(.topics, .topic(topic.number, in: project))
@@ -80,7 +86,7 @@ extension Transaction {
     }
 
     /// Sorted.
-    public borrowing func topicNumbers(
+    package func topicNumbers(
         of ordinal: Ordinal, in project: ProjectNumber
     ) throws(StorageError) -> [UInt32] {
         guard let found = try raw.get(.instanceTopics, .ordinal(ordinal, in: project)) else {
@@ -90,7 +96,7 @@ extension Transaction {
     }
 
     /// `numbers` is sorted and distinct.
-    public borrowing func setTopicNumbers(
+    package func setTopicNumbers(
         _ numbers: [UInt32], of ordinal: Ordinal, in project: ProjectNumber
     ) throws(StorageError) {
         let key = Key.ordinal(ordinal, in: project)

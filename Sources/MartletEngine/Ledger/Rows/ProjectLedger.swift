@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Projects, server keys and apps: few, small records. Rests on Schema.
+// Projects, server keys, service account keys and apps: few records, and small ones. A project that changes in a
+// transaction is written once, at the transaction's end. Rests on the rows.
 
-public import MartletBase
-public import MartletRows
+package import MartletBase
+package import MartletRows
 
-extension Transaction {
-    // MARK: Projects
+/// The records of projects, of their keys and of their apps.
+package struct ProjectLedger: Ledger {
+    package let context: LedgerContext
 
-    public borrowing func project(id: String) throws(StorageError) -> Project? {
+    package init(_ context: LedgerContext) { self.context = context }
+
+    package func project(id: String) throws(StorageError) -> Project? {
         // What cannot be an ID may be what cannot be a key.
         guard (1...Limits.projectIDBytesMax).contains(id.utf8.count) else { return nil }
         guard let found = try raw.get(.projectIDs, Key(bytes: Array(id.utf8))) else { return nil }
@@ -16,7 +20,7 @@ extension Transaction {
         return try project(ProjectNumber(try reader.read(UInt32.self)))
     }
 
-    public borrowing func project(_ number: ProjectNumber) throws(StorageError) -> Project? {
+    package func project(_ number: ProjectNumber) throws(StorageError) -> Project? {
         guard let tally else { return try storedProject(number) }
         if let last = tally.lastProject, last.number == number { return last }
         var project = tally.projects[number]
@@ -25,7 +29,7 @@ extension Transaction {
         return project
     }
 
-    private borrowing func storedProject(
+    private func storedProject(
         _ number: ProjectNumber
     ) throws(StorageError) -> Project? {
         guard let found = try raw.get(.projects, Key(number)) else { return nil }
@@ -54,7 +58,7 @@ extension Transaction {
     }
 
     /// In the order of their IDs, those after `id`.
-    public borrowing func projects(
+    package func projects(
         after id: String, limit: Int
     ) throws(StorageError) -> [Project] {
         let cursor = try Cursor(raw, .projectIDs)
@@ -73,7 +77,7 @@ extension Transaction {
     }
 
     /// Stores a new or changed project.
-    public borrowing func put(_ project: Project, isNew: Bool) throws(StorageError) {
+    package func put(_ project: Project, isNew: Bool) throws(StorageError) {
         if let tally {
             tally.setLast(project)
             tally.hasLastChanged = true
@@ -90,11 +94,11 @@ extension Transaction {
     }
 
     /// Projects that changed in the transaction.
-    borrowing func writeProjects() throws(StorageError) {
+    func writeProjects() throws(StorageError) {
         for project in tally?.takeProjects() ?? [] { try write(project) }
     }
 
-    private borrowing func write(_ project: Project) throws(StorageError) {
+    private func write(_ project: Project) throws(StorageError) {
         var writer = RecordWriter()
         writer.append(project.senderID)
         writer.append(project.lastSequence.rawValue)
@@ -112,7 +116,7 @@ extension Transaction {
         try raw.put(.projects, Key(project.number), writer.bytes)
     }
 
-    public borrowing func nextProjectNumber() throws(StorageError) -> ProjectNumber {
+    package func nextProjectNumber() throws(StorageError) -> ProjectNumber {
         guard let found = try raw.get(.meta, Self.nextProjectKey) else { return ProjectNumber(0) }
         var reader = RecordReader(found, of: .meta)
         return ProjectNumber(try reader.read(UInt32.self))
@@ -120,16 +124,14 @@ extension Transaction {
 
     private static var nextProjectKey: Key { Key(bytes: Array("projects".utf8)) }
 
-    // MARK: Keys
-
-    public borrowing func serverKey(id: String) throws(StorageError) -> ServerKey? {
+    package func serverKey(id: String) throws(StorageError) -> ServerKey? {
         guard (1...64).contains(id.utf8.count),
             let found = try raw.get(.keys, Key(bytes: Array(id.utf8)))
         else { return nil }
         return try serverKey(id: id, found)
     }
 
-    public borrowing func serverKeys(
+    package func serverKeys(
         of project: ProjectNumber
     ) throws(StorageError) -> [ServerKey] {
         let cursor = try Cursor(raw, .keys)
@@ -143,7 +145,7 @@ extension Transaction {
         return result
     }
 
-    private borrowing func serverKey(
+    private func serverKey(
         id: String, _ bytes: UnsafeRawBufferPointer
     ) throws(StorageError) -> ServerKey {
         var reader = RecordReader(bytes, of: .keys)
@@ -156,7 +158,7 @@ extension Transaction {
             isRevoked: isRevoked)
     }
 
-    public borrowing func put(_ key: ServerKey) throws(StorageError) {
+    package func put(_ key: ServerKey) throws(StorageError) {
         var writer = RecordWriter()
         writer.append(key.project.rawValue)
         writer.append(UInt32(key.isRevoked ? 1 : 0))
@@ -166,9 +168,7 @@ extension Transaction {
         try raw.put(.keys, Key(bytes: Array(key.id.utf8)), writer.bytes)
     }
 
-    // MARK: Apps
-
-    public borrowing func app(
+    package func app(
         _ number: AppNumber, in project: ProjectNumber
     ) throws(StorageError) -> App? {
         guard let found = try raw.get(.apps, .app(number, in: project)) else { return nil }
@@ -181,7 +181,7 @@ extension Transaction {
             name: String(decoding: reader.rest(), as: UTF8.self))
     }
 
-    public borrowing func app(
+    package func app(
         named name: String, on platform: Platform, in project: ProjectNumber
     ) throws(StorageError) -> App? {
         guard let found = try raw.get(.appNames, .appName(name, platform, in: project)) else {
@@ -191,11 +191,68 @@ extension Transaction {
         return App(number: AppNumber(try reader.read(UInt32.self)), platform: platform, name: name)
     }
 
-    public borrowing func put(_ app: App, in project: ProjectNumber) throws(StorageError) {
+    package func put(_ app: App, in project: ProjectNumber) throws(StorageError) {
         try raw.put(
             .apps, .app(app.number, in: project), [app.platform.rawValue] + Array(app.name.utf8))
         var writer = RecordWriter()
         writer.append(app.number.rawValue)
         try raw.put(.appNames, .appName(app.name, app.platform, in: project), writer.bytes)
+    }
+
+    package func serviceAccountKey(
+        id: String
+    ) throws(StorageError) -> ServiceAccountKey? {
+        // What cannot be an ID may be what cannot be a key.
+        guard (1...Limits.serviceAccountIDBytesMax).contains(id.utf8.count),
+            let found = try raw.get(.serviceAccounts, Key(bytes: Array(id.utf8)))
+        else { return nil }
+        return try serviceAccountKey(id: id, found)
+    }
+
+    package func serviceAccountKeys(
+        of project: ProjectNumber
+    ) throws(StorageError) -> [ServiceAccountKey] {
+        let cursor = try Cursor(raw, .serviceAccounts)
+        var found = try cursor.seek(Key(bytes: [0]))
+        var result: [ServiceAccountKey] = []
+        while let entry = found {
+            let id = String(decoding: entry.key, as: UTF8.self)
+            let key = try serviceAccountKey(id: id, entry.value)
+            if key.project == project { result.append(key) }
+            found = try cursor.next()
+        }
+        return result
+    }
+
+    private func serviceAccountKey(
+        id: String, _ bytes: UnsafeRawBufferPointer
+    ) throws(StorageError) -> ServiceAccountKey {
+        var reader = RecordReader(bytes, of: .serviceAccounts)
+        let project = ProjectNumber(try reader.read(UInt32.self))
+        let isRevoked = try reader.read(UInt32.self) != 0
+        let created = Instant(millisecondsSince1970: try reader.read(Int64.self))
+        return ServiceAccountKey(
+            id: id, project: project, name: try reader.text(), clientEmail: try reader.text(),
+            publicKey: Array(reader.rest()), created: created, isRevoked: isRevoked)
+    }
+
+    package func put(_ key: ServiceAccountKey) throws(StorageError) {
+        var writer = RecordWriter()
+        writer.append(key.project.rawValue)
+        writer.append(UInt32(key.isRevoked ? 1 : 0))
+        writer.append(key.created.millisecondsSince1970)
+        writer.append(text: key.name)
+        writer.append(text: key.clientEmail)
+        writer.bytes += key.publicKey
+        try raw.put(.serviceAccounts, Key(bytes: Array(key.id.utf8)), writer.bytes)
+    }
+
+    /// The last message of a project in this snapshot.
+    package func lastSequence(
+        of project: ProjectNumber
+    ) throws(StorageError) -> MessageSequence {
+        guard let found = try raw.get(.projects, Key(project)) else { return .none }
+        guard found.count >= 16 else { throw RecordReader(found, of: .projects).damaged() }
+        return MessageSequence(found.loadLittleEndian(UInt64.self, at: 8))
     }
 }

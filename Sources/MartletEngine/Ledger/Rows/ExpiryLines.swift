@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A project's expiry line (`ExpiryLineRow`): a message joins it when it is stored, and the sweep goes along it.
-// A message that leaves earlier is not noted: the sweep finds it gone. Rests on Schema.
+// A project's expiry line (`ExpiryLineRow`): a message joins the line when it is stored, and the sweep goes along the
+// line. A message that leaves earlier is not noted: the sweep finds it gone. Rests on DueLedger.
 
 import MartletBase
 import MartletRows
 
-extension Transaction {
+/// The expiry lines of projects.
+package struct ExpiryLines: Ledger {
+    package let context: LedgerContext
+    private var dueRows: DueLedger { DueLedger(context) }
+
+    package init(_ context: LedgerContext) { self.context = context }
+
     /// - Returns: whether the message joins the line; otherwise it needs a row of its own in `due`.
-    borrowing func joinLine(
+    func join(
         _ sequence: MessageSequence, expires: Instant, in project: ProjectNumber
     ) throws(StorageError) -> Bool {
-        var line = try expiryLine(of: project)
+        var line = try line(of: project)
         guard expires >= line.last else { return false }
         line.last = expires
         if line.due == ExpiryLineRow.never {
@@ -24,13 +30,13 @@ extension Transaction {
 
     /// Goes along the lines that are due.
     /// - Parameter expire: sees to a message that has expired; returns whether that is done.
-    borrowing func sweepLines(
+    func sweep(
         now: Instant, rows: inout Int,
         expire: (LogRow, ProjectNumber, inout Int) throws(StorageError) -> Bool
     ) throws(StorageError) {
-        while rows > 0, let due = try nextDue(.expiryLine, through: now) {
+        while rows > 0, let due = try dueRows.next(.expiryLine, through: now) {
             let project = due.project
-            var line = try expiryLine(of: project)
+            var line = try line(of: project)
             var isDone = false
             while rows > 0, !isDone {
                 switch try nextInLine(from: line.first, in: project, rows: &rows) {
@@ -64,7 +70,7 @@ extension Transaction {
     }
 
     /// The first message of a line from `start` on.
-    private borrowing func nextInLine(
+    private func nextInLine(
         from start: MessageSequence, in project: ProjectNumber, rows: inout Int
     ) throws(StorageError) -> LineScan {
         let prefix = Key(project)
@@ -83,9 +89,7 @@ extension Transaction {
         return .none
     }
 
-    // MARK: Rows
-
-    borrowing func expiryLine(of project: ProjectNumber) throws(StorageError) -> ExpiryLineRow {
+    func line(of project: ProjectNumber) throws(StorageError) -> ExpiryLineRow {
         if let line = tally?.lines[project] { return line }
         guard let found = try raw.get(.projects, .expiryLine(of: project)) else {
             return ExpiryLineRow()
@@ -93,7 +97,7 @@ extension Transaction {
         return try ExpiryLineRow(found)
     }
 
-    private borrowing func put(
+    private func put(
         _ line: ExpiryLineRow, in project: ProjectNumber
     ) throws(StorageError) {
         guard let tally else { return try write(line, in: project) }
@@ -101,19 +105,19 @@ extension Transaction {
     }
 
     /// Lines that changed in the transaction.
-    borrowing func writeLines() throws(StorageError) {
+    func write() throws(StorageError) {
         guard let tally else { return }
         for project in tally.lines.keys.sorted() { try write(tally.lines[project]!, in: project) }
         tally.lines.removeAll()
     }
 
-    private borrowing func write(
+    private func write(
         _ line: ExpiryLineRow, in project: ProjectNumber
     ) throws(StorageError) {
         try raw.put(.projects, .expiryLine(of: project), line.bytes)
     }
 
-    private borrowing func setDue(
+    private func setDue(
         _ due: Instant, _ line: inout ExpiryLineRow, in project: ProjectNumber
     ) throws(StorageError) {
         if line.due != ExpiryLineRow.never {

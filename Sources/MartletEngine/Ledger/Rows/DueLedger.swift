@@ -1,23 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is due: the rows of one kind in the order of their times. Rests on Schema.
+// Rows that are due at a time: of each kind, in the order of their times. Rests on the rows.
 
 import MartletBase
 import MartletRows
 
-/// A row of the table `due`.
-struct DueRow {
-    let time: Instant
-    let project: ProjectNumber
-    let id: [UInt8]
+/// Rows of the table `due`.
+package struct DueLedger: Ledger {
+    package let context: LedgerContext
 
-    /// An id of four bytes or eight.
-    var number: UInt64 { id.reduce(0) { $0 << 8 | UInt64($1) } }
-}
+    package init(_ context: LedgerContext) { self.context = context }
 
-extension Transaction {
     /// The first row of a kind, if its time is not after `last`.
-    borrowing func nextDue(
+    func next(
         _ kind: DueKind, through last: Instant
     ) throws(StorageError) -> DueRow? {
         let prefix = Key(bytes: [kind.rawValue])
@@ -35,7 +30,17 @@ extension Transaction {
             id: Array(entry.key.dropFirst(13)))
     }
 
-    borrowing func remove(_ row: DueRow, _ kind: DueKind) throws(StorageError) {
+    func remove(_ row: DueRow, _ kind: DueKind) throws(StorageError) {
         try raw.delete(.due, .due(kind, row.time, row.project, row.id))
     }
+}
+
+/// A row of the table `due`.
+struct DueRow {
+    let time: Instant
+    let project: ProjectNumber
+    let id: [UInt8]
+
+    /// An id of four bytes or eight.
+    var number: UInt64 { id.reduce(0) { $0 << 8 | UInt64($1) } }
 }

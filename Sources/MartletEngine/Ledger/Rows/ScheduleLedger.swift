@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Messages that wait for their time (MSG-10). Rests on DueLedger.
+
+package import MartletBase
+package import MartletRows
+
+/// The rows of scheduled messages.
+package struct ScheduleLedger: Ledger {
+    package let context: LedgerContext
+    private var dueRows: DueLedger { DueLedger(context) }
+
+    package init(_ context: LedgerContext) { self.context = context }
+
+    /// MSG-10: a scheduled message, as it was put.
+    package func message(
+        _ number: UInt64, in project: ProjectNumber
+    ) throws(StorageError) -> ScheduledMessage? {
+        guard let found = try raw.get(.scheduled, .number(number, in: project)) else { return nil }
+        var reader = RecordReader(found, of: .scheduled)
+        let due = Instant(millisecondsSince1970: try reader.read(Int64.self))
+        return ScheduledMessage(
+            project: project, number: number, due: due, bytes: Array(reader.rest()))
+    }
+
+    package func count(
+        in project: ProjectNumber
+    ) throws(StorageError) -> UInt64 {
+        guard let found = try raw.get(.scheduled, Key(project)) else { return 0 }
+        var reader = RecordReader(found, of: .scheduled)
+        return try reader.read(UInt64.self)
+    }
+
+    /// The scheduled message of any project that is due at `now`, and first.
+    package func next(
+        dueAt now: Instant
+    ) throws(StorageError) -> ScheduledMessage? {
+        guard let next = try dueRows.next(.scheduled, through: now) else { return nil }
+        guard let message = try message(next.number, in: next.project) else {
+            throw StorageError(
+                operation: "read due", code: 0,
+                text: "a scheduled message is missing; run 'martlet check'", isFull: false)
+        }
+        return message
+    }
+
+    /// MSG-10: keeps a message until it is removed; its number is new.
+    package func put(_ message: ScheduledMessage) throws(StorageError) {
+        var writer = RecordWriter()
+        writer.append(message.due.millisecondsSince1970)
+        writer.bytes += message.bytes
+        try raw.put(.scheduled, .number(message.number, in: message.project), writer.bytes)
+        try raw.put(.due, .due(.scheduled, message.due, message.project, message.number), [])
+        try putCount(try count(in: message.project) + 1, in: message.project)
+    }
+
+    /// - Returns: false if there is none.
+    package func remove(
+        _ number: UInt64, in project: ProjectNumber
+    ) throws(StorageError) -> Bool {
+        guard let message = try message(number, in: project) else { return false }
+        try raw.delete(.scheduled, .number(number, in: project))
+        try raw.delete(.due, .due(.scheduled, message.due, project, number))
+        try putCount(try count(in: project) - 1, in: project)
+        return true
+    }
+
+    private func putCount(
+        _ count: UInt64, in project: ProjectNumber
+    ) throws(StorageError) {
+        var writer = RecordWriter()
+        writer.append(count)
+        try raw.put(.scheduled, Key(project), writer.bytes)
+    }
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What an absence of an instance discarded (STO-1) is written down before an acknowledgement changes what the absence
+// found stored. Rests on Outcomes and the replay.
+
+import MartletBase
+import MartletRows
+
+/// Ends the absences of instances.
+package struct Absences: Ledger {
+    package let context: LedgerContext
+    private var instances: InstanceLedger { InstanceLedger(context) }
+    private var mailboxes: MailboxLedger { MailboxLedger(context) }
+    private var log: MailboxLog { MailboxLog(context) }
+    private var messages: MessageLedger { MessageLedger(context) }
+    private var outcomes: Outcomes { Outcomes(context) }
+
+    package init(_ context: LedgerContext) { self.context = context }
+
+    /// What an instance's absence discarded is written down (STO-1), before an acknowledgement can change
+    /// what it found stored.
+    func endAbsence(
+        of ordinal: Ordinal, in project: ProjectNumber, through last: MessageSequence,
+        now: Instant, limits: MailboxLimits
+    ) throws(StorageError) {
+        var state = try mailboxes.state(of: ordinal, in: project)
+        state.awayThrough = min(state.awayThrough, last)
+        guard let instance = try instances.instance(ordinal, in: project),
+            let owner = try log.owner(instance, in: project)
+        else { return }
+        try discard(by: state.absence, owner, instance, &state, now: now, limits: limits)
+    }
+
+    /// Writes down what a stretch of an instance's log discarded (STO-1), if it did.
+    func discard(
+        by absence: Absence, _ owner: MailboxOwner, _ instance: Instance,
+        _ state: inout MailboxState, now: Instant, limits: MailboxLimits
+    ) throws(StorageError) {
+        let (ordinal, project) = (instance.ordinal, instance.project)
+        let start = state.logStart
+        guard limits.storedPerInstanceMax > 0, !absence.isEmpty,
+            absence.through.rawValue - min(start, absence.through).rawValue
+                > UInt64(limits.storedPerInstanceMax),
+            try hasPlainEntry(for: owner, behind: max(start, absence.from), absence.through),
+            try mayBeTooMuch(absence, owner, instance, limits)
+        else { return }
+        let taker = Taker(instance)
+        var replay = MailboxReplay(
+            limits: limits, after: start, absence: absence,
+            discarded: state.discardedCount > 0
+                ? (state.discardedCount, state.discardedThrough) : nil,
+            keepsUncounted: false, keepsReplaced: true)
+        var rows: [LoggedRow] = []
+        _ = try log.forEachLoggedRow(
+            for: owner, after: start,
+            rowsMax: Int(clamping: absence.through.rawValue - start.rawValue)
+        ) { row in
+            guard row.entry.sequence <= absence.through else { return }
+            replay.add(row.entry)
+            rows.append(row)
+        }
+        guard let overflow = replay.overflow, overflow.through > state.discardedThrough else {
+            let countMax = rows.count {
+                $0.entry.isPlain && ($0.entry.sequence > absence.from || !$0.entry.isAcknowledged)
+            }
+            settlings?.carried.keep(
+                CarriedCounts.Count(
+                    holder: instance.holder, from: absence.from, through: absence.through,
+                    countMax: countMax), of: taker)
+            return
+        }
+        for row in rows where row.entry.sequence <= overflow.through {
+            try outcomes.countDropped(row, replay, for: taker, now: now)
+        }
+        state.discardedThrough = overflow.through
+        state.discardedCount = overflow.count
+        try raw.put(.mailboxes, .ordinal(ordinal, in: project), MailboxRow.bytes(state))
+        try messages.removeInbox(
+            of: ordinal, in: project, through: overflow.through, isTaken: false)
+        try mailboxes.removeIdleMarks(of: ordinal, in: project, through: state.logStart)
+    }
+
+    /// STO-1: whether the bound of the log is above the limit, or no bound is known. Brings the bound up to
+    /// date.
+    private func mayBeTooMuch(
+        _ absence: Absence, _ owner: MailboxOwner, _ instance: Instance, _ limits: MailboxLimits
+    ) throws(StorageError) -> Bool {
+        let taker = Taker(instance)
+        guard let settlings,
+            var count = settlings.carried.count(taker, instance.holder, before: absence)
+        else { return true }
+        let rowsMax = Int(clamping: absence.through.rawValue - count.through.rawValue)
+        if rowsMax > 0 {
+            _ = try log.forEachLoggedRow(for: owner, after: count.through, rowsMax: rowsMax) {
+                if $0.entry.sequence <= absence.through, $0.entry.isPlain { count.countMax += 1 }
+            }
+        }
+        count.through = absence.through
+        settlings.carried.keep(count, of: taker)
+        return count.countMax > limits.storedPerInstanceMax
+    }
+
+    /// Whether an instance's log has a message there that is not collapsible: mostly there is none, and its
+    /// log, which may be long, need not be read from its start.
+    private func hasPlainEntry(
+        for owner: MailboxOwner, behind start: MessageSequence, _ last: MessageSequence
+    ) throws(StorageError) -> Bool {
+        var (isFound, after) = (false, start)
+        while after < last, !isFound {
+            let scan = try log.forEachLoggedRow(for: owner, after: after, rowsMax: Self.rowsPerLook)
+            {
+                if $0.entry.sequence <= last, $0.entry.isPlain { isFound = true }
+            }
+            guard case .paused(let through) = scan else { break }
+            after = through
+        }
+        return isFound
+    }
+
+    private static var rowsPerLook: Int { 64 }
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// An instance leaves: everything that waits for it goes, and is counted. Rests on Outcomes.
+
+package import MartletBase
+package import MartletRows
+
+/// Removes instances with all that belongs to them.
+package struct Departing: Ledger {
+    package let context: LedgerContext
+    private var log: MailboxLog { MailboxLog(context) }
+    private var mailboxes: MailboxLedger { MailboxLedger(context) }
+    private var messages: MessageLedger { MessageLedger(context) }
+    private var outcomes: Outcomes { Outcomes(context) }
+    private var receipts: ReceiptLedger { ReceiptLedger(context) }
+    private var sets: SetLedger { SetLedger(context) }
+    private var upstream: UpstreamLedger { UpstreamLedger(context) }
+
+    package init(_ context: LedgerContext) { self.context = context }
+
+    /// Token, record, stored messages, watermark; not the sets it is a member of.
+    package func remove(
+        _ instance: Instance, now: Instant, limits: MailboxLimits
+    ) throws(StorageError) {
+        let key = Key.ordinal(instance.ordinal, in: instance.project)
+        try countLeft(by: instance, now: now, limits: limits)
+        try raw.delete(.tokens, Key(instance.token))
+        for token in instance.formerTokens {
+            try raw.delete(.formerTokens, Key(token))
+        }
+        try raw.delete(.instances, key)
+        try removeMailbox(of: instance.ordinal, in: instance.project)
+        try receipts.removeTold(by: instance.ordinal, in: instance.project)
+        try upstream.removeIDs(of: instance.ordinal, in: instance.project)
+    }
+
+    /// Nothing of an instance's mailbox is left: its number may be another's soon.
+    func removeMailbox(
+        of ordinal: Ordinal, in project: ProjectNumber
+    ) throws(StorageError) {
+        let key = Key.ordinal(ordinal, in: project)
+        let seen = try mailboxes.state(of: ordinal, in: project).seen
+        try mailboxes.removeSettlement(of: ordinal, in: project)
+        try raw.delete(.due, .due(.seen, seen, project, UInt64(ordinal.rawValue)))
+        _ = try sets.remove([ordinal.rawValue], from: .inactive, in: project)
+        try messages.removeInbox(
+            of: ordinal, in: project, through: MessageSequence(.max), isTaken: false)
+        try raw.delete(.mailboxes, key)
+        try raw.delete(.connections, key)
+        try deleteAll(.acknowledged, under: key)
+    }
+
+    /// An instance leaves, and everything that waits for it goes.
+    func countLeft(
+        by instance: Instance, now: Instant, limits: MailboxLimits
+    ) throws(StorageError) {
+        guard tally != nil, let owner = try log.owner(instance, in: instance.project) else {
+            return
+        }
+        let state = try mailboxes.state(of: instance.ordinal, in: instance.project)
+        let taker = Taker(instance)
+        let (rows, replay) = try outcomes.read(owner, state, limits: limits)
+        for row in rows where !row.entry.isAcknowledged && row.entry.content != .discarded {
+            guard replay.isStored(row.entry, at: now) else {
+                try outcomes.countDropped(row, replay, for: taker, now: now)
+                continue
+            }
+            outcomes.count(.unregistered, of: row.entry, for: taker)
+        }
+    }
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What has become of an entry of a log (REP-1). An entry leaves the log when the device has taken it, when a rule
+// drops it, when its time is over, or with its instance. Each place where one of these happens asks here for the
+// reason. Rests on ReportLedger and the replay.
+
+import MartletBase
+import MartletBits
+import MartletRows
+
+/// Decides and counts what has become of entries of logs.
+package struct Outcomes: Ledger {
+    package let context: LedgerContext
+    private var log: MailboxLog { MailboxLog(context) }
+    private var reports: ReportLedger { ReportLedger(context) }
+
+    package init(_ context: LedgerContext) { self.context = context }
+
+    func count(
+        _ event: ReportEvent, of entry: LogEntry, for taker: Taker
+    ) {
+        reports.count(
+            event, of: entry.sequence, accepted: entry.accepted, for: taker.ordinal,
+            of: taker.app, in: taker.project)
+    }
+
+    /// What became of an entry that is not stored any more; nil: that was counted, or is not.
+    func outcome(
+        of logged: LoggedRow, _ replay: borrowing MailboxReplay, for owner: Ordinal,
+        in project: ProjectNumber, now: Instant
+    ) throws(StorageError) -> ReportEvent? {
+        let entry = logged.entry
+        guard !entry.isAcknowledged, entry.content != .discarded,
+            let bytes = try raw.get(.messages, .log(logged.row, in: project))
+        else { return nil }
+        let record = try MessageRecord(bytes)
+        // Whoever had not taken it when its time was over was counted then.
+        if record.flags.isSuperset(of: [.hasBlob, .isExpired]) { return nil }
+        if replay.replaced.contains(entry.sequence) { return .collapsed }
+        if replay.isDiscarded(entry) { return .discardedTooMany }
+        if logged.isDirect {
+            let key = Key.inbox(owner, entry.sequence, in: project)
+            if try raw.get(.inbox, key)?.count == 9 { return .collapsed }
+        }
+        guard entry.expires <= now else { return .collapsed }
+        return try ending(of: record, entry.sequence, expires: entry.expires, in: project)
+    }
+
+    /// Why the time of a message is over that expired then for an instance: one that is cancelled
+    /// expires at that instant for all for whom it had not expired before.
+    func ending(
+        of record: MessageRecord, _ sequence: MessageSequence, expires: Instant,
+        in project: ProjectNumber
+    ) throws(StorageError) -> ReportEvent {
+        let message = ReportTally.Message(project: project, sequence: sequence)
+        var isCancelled = tally?.cancelled.contains(message) ?? false
+        if !isCancelled {
+            isCancelled =
+                record.flags.isSuperset(of: .isDropped)
+                && !record.flags.contains(.isExpired)
+        }
+        guard isCancelled else { return .expired }
+        return try expires == record.expires() ? .cancelled : .expired
+    }
+
+    /// Counts an entry that settling finds stored no more.
+    func countDropped(
+        _ logged: LoggedRow, _ replay: borrowing MailboxReplay, for taker: Taker, now: Instant
+    ) throws(StorageError) {
+        guard tally != nil,
+            let event = try outcome(
+                of: logged, replay, for: taker.ordinal, in: taker.project, now: now)
+        else { return }
+        if event == .expired || event == .cancelled,
+            try isClosed(logged.entry.sequence, for: taker.ordinal, in: taker.project)
+        {
+            return
+        }
+        count(event, of: logged.entry, for: taker)
+    }
+
+    func read(
+        _ owner: MailboxOwner, _ state: MailboxState, limits: MailboxLimits
+    ) throws(StorageError) -> (rows: [LoggedRow], replay: MailboxReplay) {
+        var left = Int.max
+        return try read(owner, state, limits: limits, scanned: &left)
+    }
+
+    /// A log, and what the rules say of it.
+    /// - Parameter left: rows that were looked at are taken off.
+    func read(
+        _ owner: MailboxOwner, _ state: MailboxState, limits: MailboxLimits,
+        scanned left: inout Int
+    ) throws(StorageError) -> (rows: [LoggedRow], replay: MailboxReplay) {
+        var replay = MailboxReplay(
+            limits: limits, state: state, keepsUncounted: false, keepsReplaced: true)
+        var rows: [LoggedRow] = []
+        let scan = try log.forEachLoggedRow(for: owner, after: state.logStart, rowsMax: .max) {
+            row in
+            replay.add(row.entry)
+            rows.append(row)
+        }
+        if case .end(let count) = scan { left -= count + 1 }
+        return (rows, replay)
+    }
+
+    /// Whether an instance was looked at when a message's time was over, while others still are.
+    func isClosed(
+        _ sequence: MessageSequence, for ordinal: Ordinal, in project: ProjectNumber
+    ) throws(StorageError) -> Bool {
+        guard let found = try raw.get(.closings, .sequence(sequence, in: project)) else {
+            return false
+        }
+        return ordinal.blockIndex < found.loadLittleEndian(UInt32.self, at: 0)
+    }
+}
+
+/// Whose log it is.
+struct Taker {
+    let ordinal: Ordinal
+    let app: AppNumber
+    let platform: Platform
+    let project: ProjectNumber
+
+    init(_ instance: Instance) {
+        ordinal = instance.ordinal
+        app = instance.app
+        platform = instance.platform
+        project = instance.project
+    }
+
+    /// From a record in `instances`.
+    init(
+        _ record: UnsafeRawBufferPointer, _ ordinal: Ordinal, in project: ProjectNumber
+    ) throws(StorageError) {
+        var reader = RecordReader(record, of: .instances)
+        _ = try reader.bytes(Limits.tokenRandomBytes + 32 + 8)
+        app = AppNumber(try reader.read(UInt32.self))
+        let platform = UInt8(truncatingIfNeeded: try reader.read(UInt32.self))
+        guard let platform = Platform(rawValue: platform) else { throw reader.damaged() }
+        self.platform = platform
+        self.ordinal = ordinal
+        self.project = project
+    }
+}
+
+extension MessageRecord.Variant {
+    var lane: Lane { Lane(priority, isCollapsible: collapse != .none) }
+
+    /// Whether it is between two marks of its lane.
+    func isBetween(
+        _ before: LaneMarks, _ after: LaneMarks, _ sequence: MessageSequence
+    ) -> Bool {
+        sequence > before[lane] && sequence <= after[lane]
+    }
+}

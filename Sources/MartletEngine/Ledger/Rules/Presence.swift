@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// An instance connects: its absence ends. Rests on Absences.
+
+package import MartletBase
+package import MartletRows
+
+/// Applies what loops tell of instances that connect.
+package struct Presence: Ledger {
+    package let context: LedgerContext
+    private var absences: Absences { Absences(context) }
+    private var connections: ConnectionLedger { ConnectionLedger(context) }
+    private var instances: InstanceLedger { InstanceLedger(context) }
+    private var mailboxes: MailboxLedger { MailboxLedger(context) }
+    private var log: MailboxLog { MailboxLog(context) }
+
+    package init(_ context: LedgerContext) { self.context = context }
+
+    /// The instance is connected at `now`: not away (STO-1), and inactive no more (STO-2). A connection
+    /// that is told again, or takes over from another, began when that did.
+    package func connected(
+        _ ordinal: Ordinal, in project: ProjectNumber, _ connection: ConnectionStart, now: Instant,
+        limits: MailboxLimits
+    ) throws(StorageError) {
+        let key = Key.ordinal(ordinal, in: project)
+        guard try raw.get(.instances, key) != nil else { return }
+        try connections.endLost(of: ordinal, in: project, now: now)
+        let known = try mailboxes.connection(key)?.start
+        if known == nil {
+            try absences.endAbsence(
+                of: ordinal, in: project, through: connection.position, now: now, limits: limits)
+        }
+        var state = try mailboxes.state(of: ordinal, in: project)
+        if let held = connection.held, known?.number == connection.number,
+            let instance = try instances.instance(ordinal, in: project),
+            let owner = try log.owner(instance, in: project)
+        {
+            try absences.discard(by: held, owner, instance, &state, now: now, limits: limits)
+        }
+        if known.map({ $0.number < connection.number }) ?? true {
+            let start = ConnectionStart(
+                number: connection.number, position: (known ?? connection).position)
+            try mailboxes.put(ConnectionRow(start: start, run: try mailboxes.run().number), key)
+        }
+        let before = state.seen
+        state.seen = max(before, now)
+        try raw.put(.mailboxes, key, MailboxRow.bytes(state))
+        try mailboxes.setSeen(state.seen, before: before, ordinal, in: project)
+    }
+}
