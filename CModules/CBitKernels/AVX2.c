@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernels for AVX2 with BMI2 and POPCNT (Haswell, Zen and later). Population counts are the
-// nibble table in a shuffle, summed by sad. Rests on BlockTemplate.h.
+// The kernels for AVX2 with BMI2 and POPCNT (Haswell, Zen and later). Population counts use the nibble table in a
+// shuffle, summed by sad. Rests on BlockTemplate.h.
 
 #if defined(__x86_64__)
 #include "CBitKernels.h"
@@ -62,8 +62,8 @@ TARGET __attribute__((always_inline)) static inline uint32_t count_sum(__m256i a
 
 #include "ListTemplate.h"
 
-/// Below this many bits in a block, words that are zero are skipped four at a time and the others
-/// taken bit by bit; above it, every byte goes through the table (3 % of 32,640).
+/// Up to this many bits in a block (3 % of 32,640), zero words are skipped four at a time and the bits of the other
+/// words are taken one by one. With more bits, every byte of a nonzero word goes through the table.
 #define SPARSE_BITS_MAX 1000
 
 TARGET static uint32_t avx2_compress(uint16_t *out, const uint64_t *a) {
@@ -109,7 +109,7 @@ TARGET static uint32_t avx2_select(uint32_t *out, uint32_t capacity, const uint6
         const uint64_t m = mine[w], both = a[w] & m;
         if (both) {
             const uint32_t *from = handles + prefix[w];
-            // Bit i of the extract says whether the i-th bit of `mine` in this word is in both.
+            // Bit i of the extract is set if the i-th bit of `mine` in the word is also set in `a`.
             uint64_t ranks = _pext_u64(both, m);
             while (ranks) {
                 out[n++] = from[_tzcnt_u64(ranks)];

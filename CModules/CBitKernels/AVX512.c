@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernels for AVX-512 with VBMI2 and VPOPCNTDQ (Ice Lake, Zen 4 and later). Every node of the
-// truth table's tree is one ternary logic instruction. Compression goes to a register and is then
-// stored: the memory form is some 25 times slower on Zen 4. Rests on BlockTemplate.h.
+// The kernels for AVX-512 with VBMI2 and VPOPCNTDQ (Ice Lake, Zen 4 and later). Every node of the truth table's
+// tree is one ternary logic instruction. Compression writes a register, and a store follows, because compressing to
+// memory is some 25 times slower on Zen 4. Rests on BlockTemplate.h.
 
 #if defined(__x86_64__)
 #include "CBitKernels.h"
@@ -30,7 +30,7 @@
 #define XOR(a, b) _mm512_xor_si512(a, b)
 #define ZERO _mm512_setzero_si512()
 #define ONES _mm512_set1_epi64(-1)
-// The immediate's bit 4a + 2b + c is the result: (a & b) ^ c, and a ? b : c.
+// Bit 4a + 2b + c of the immediate is the result: (a & b) ^ c, and a ? b : c.
 #define LEAF(a, x, y) _mm512_ternarylogic_epi64(a, x, y, 0x6A)
 #define MUX(s, one, zero) _mm512_ternarylogic_epi64(s, one, zero, 0xCA)
 #define COUNT_ADD(acc, v) _mm512_add_epi64(acc, _mm512_popcnt_epi64(v))
@@ -38,8 +38,8 @@
 
 #include "BlockTemplate.h"
 
-/// Up to this many bits in a block only the words that are not zero are visited, at up to 4 ns a bit
-/// where the bits are random; every word through the compression is 520 ns (Zen 5).
+/// Up to this many bits in a block only nonzero words are visited, at up to 4 ns per bit if the bits are random.
+/// Sending every word through the compression takes 520 ns (Zen 5).
 #define SPARSE_BITS_MAX 200
 
 TARGET static uint32_t avx512_compress(uint16_t *out, const uint64_t *a) {
@@ -77,7 +77,7 @@ TARGET static uint32_t avx512_select(uint32_t *out, uint32_t capacity, const uin
                                      const uint32_t *handles, uint32_t *word) {
     uint32_t n = 0, w = *word;
     while (w < CBK_WORDS && n + 64 <= capacity) {
-        // Which of the eight words from the group's start, at or after w, meet.
+        // Find the words of the group, from w on, in which both sets have common bits.
         const uint32_t group = w & ~7u;
         const __m512i v = group < 504 ? LOAD(a + group) : LOAD_PART(a + group);
         const __m512i m = group < 504 ? LOAD(mine + group) : LOAD_PART(mine + group);
@@ -88,8 +88,9 @@ TARGET static uint32_t avx512_select(uint32_t *out, uint32_t capacity, const uin
             const uint64_t bits = mine[i];
             uint64_t ranks = _pext_u64(a[i] & bits, bits);
             int32_t left = (int32_t)_mm_popcnt_u64(bits);
-            // Sixteen handles a step and mostly one step a word; how many of them are wanted is no
-            // branch. Fewer than 64 can be written behind n, and that much room there is.
+            // A step processes sixteen handles, and most words take one step. No branch depends on the number of
+            // wanted handles. The stores for a word stay within 64 places, and the loop condition guarantees room
+            // for 64.
             for (;;) {
                 const __mmask16 have = (__mmask16)_bzhi_u32(0xFFFF, (uint32_t)left);
                 const __m512i some16 = _mm512_maskz_loadu_epi32(have, from);

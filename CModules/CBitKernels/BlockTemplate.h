@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernels that are the same at every level but for the width of a vector. A level defines
+// The kernels that differ between levels only in the width of a vector. A level defines
 //   FN(name)  TARGET  V  LANES  PART_LANES
 //   LOAD(p) STORE(p, v)  LOAD_PART(p) STORE_PART(p, v)   (of PART_LANES words only)
 //   AND(a, b) OR(a, b) ANDNOT(a, b) = a & ~b  XOR(a, b)  ONES ZERO
 //   LEAF(a, x, y) = (a & x) ^ y       MUX(s, one, zero) = s ? one : zero, bit by bit
 //   COUNT_ADD(acc, v) COUNT_SUM(acc)  (population count, gathered in a V)
-// and includes this file.
+// and includes the template.
 //
-// A block is not a whole number of vectors. The odd words are taken first: a block in LMDB's map lies
-// 16 bytes behind a page's begin, so after its first 6 words (AVX2: 2) every vector is one line of the
-// cache and not half of two (two sets of 10 M: 38 → 31 us).
+// A block is not a whole number of vectors, so the odd words are taken first. A block in LMDB's map begins 16 bytes
+// behind the begin of a page; after the first 6 words (AVX2: 2) every vector is one cache line instead of halves of
+// two (two sets of 10 M: 38 → 31 us).
 //
-// A truth table of k inputs is evaluated by Shannon expansion. For each of the 2^(k-1) assignments
-// of inputs 1...k-1 the table leaves a function of input 0 alone, which is one of 0, a, ~a, 1 and
-// so is (a & x) ^ y with two constant vectors; a tree of multiplexers then selects by the other
-// inputs. Nothing branches per word, any table costs the same, and with ternary logic (AVX-512)
-// the tree of 5 inputs is 31 instructions for 512 bits. Rests on CBitKernels.h.
+// A truth table of k inputs is evaluated by Shannon expansion. For each of the 2^(k-1) assignments of inputs
+// 1...k-1 the table leaves a function of input 0 alone: 0, a, ~a or 1. Each such function is (a & x) ^ y with two
+// constant vectors. A tree of multiplexers then selects by the other inputs. No word causes a branch, any table
+// costs the same, and with ternary logic (AVX-512) the tree of 5 inputs is 31 instructions for 512 bits. Rests on
+// CBitKernels.h.
 
 #define INLINE TARGET __attribute__((always_inline)) static inline
 #define BINARY(name, OP)                                                                          \
@@ -49,7 +49,7 @@ TARGET static uint32_t FN(popcount)(const uint64_t *a) {
     return COUNT_SUM(acc);
 }
 
-/// One vector of the result. `k` is a constant where this is inlined, so the loops unroll.
+/// One vector of the result. `k` is a constant after inlining, so the loops unroll.
 INLINE V FN(truth_step)(const V *in, const V *x, const V *y, const uint32_t k) {
     V node[16];
 #pragma clang loop unroll(full)
@@ -109,7 +109,7 @@ TRUTH(5)
 static uint32_t FN(truth)(uint64_t *dst, const uint64_t *const *inputs, uint32_t k,
                           uint32_t table) {
     if (k == 2 && !dst) {
-        // The counts of two sets that are asked for most need no table.
+        // The most frequent counts of two sets need no table.
         switch (table) {
         case 0x8: return FN(and_popcount)(inputs[0], inputs[1]);
         case 0x2: return FN(andnot_popcount)(inputs[0], inputs[1]);
@@ -127,7 +127,7 @@ static uint32_t FN(truth)(uint64_t *dst, const uint64_t *const *inputs, uint32_t
     }
 }
 
-/// The bits of one word, as positions counted from `base`: for sparse words.
+/// Writes the positions of one word's set bits, counted from `base`; for sparse words.
 INLINE uint16_t *FN(compress_word)(uint16_t *out, uint64_t w, uint32_t base) {
     while (w) {
         *out++ = (uint16_t)(base + (uint32_t)__builtin_ctzll(w));

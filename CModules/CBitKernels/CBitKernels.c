@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Chooses the instruction level, once, before main runs. Rests on the tables of the levels.
+// Chooses the instruction level once, before main runs. Rests on the tables of the levels.
 
 #include "CBitKernels.h"
 #include "Levels.h"

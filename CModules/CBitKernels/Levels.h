@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the files of the instruction levels share. Private to this module. Rests on CBitKernels.h.
+// The declarations that the files of the instruction levels share. Private to the module. Rests on CBitKernels.h.
 
 #ifndef MARTLET_LEVELS_H
 #define MARTLET_LEVELS_H
@@ -24,10 +24,10 @@ size_t scalar_common(const uint32_t *_Nonnull a, size_t a_count, const uint32_t 
 #if defined(__x86_64__)
 extern const cbk_kernels cbk_avx2_kernels;
 extern const cbk_kernels cbk_avx512_kernels;
-/// Positions of the set bits of each byte, 8 bytes an entry; filled before main runs.
+/// The positions of the set bits of each byte, 8 bytes per entry; filled before main runs.
 extern uint64_t cbk_byte_positions[256];
-/// Also of AVX-512: a block has some dozen toggles, which wider vectors do not fill (2 to 5 slots: 1.4
-/// to 1.6 times slower on Zen 4).
+/// The level AVX-512 uses the function too. A block has some dozen toggles, too few to fill wider vectors (2 to 5
+/// slots: 1.4 to 1.6 times slower on Zen 4).
 uint32_t avx2_spans(const void *_Nonnull const *_Nonnull spans, uint32_t k, uint64_t table);
 size_t avx2_common(const uint32_t *_Nonnull a, size_t a_count, const uint32_t *_Nonnull b,
                    size_t b_count);

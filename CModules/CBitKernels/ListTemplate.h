@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Counting what two sorted lists have in common, for the levels whose file includes this. A level
-// defines FN(name), TARGET and LIST_BYTES, the bytes of a vector (16 or 32); the rest is the compiler's
+// Counts the common values of two sorted lists, for the levels whose file includes the template. A level defines
+// FN(name), TARGET and LIST_BYTES, the bytes of a vector (16 or 32); all other operations use the compiler's
 // portable vectors.
 //
-// A vector of each list is compared in all rotations, and the vector whose last element is lower goes
-// on: no branch depends on the elements, and one wait for a load serves a vector of them. (The merge of
-// Merge.c waits for a load at every element: 2 ns.) Rests on CBitKernels.h.
+// A vector of each list is compared in all rotations, and the vector with the lower last element advances. No
+// branch depends on the elements, and one wait for a load serves a whole vector. (The merge of Merge.c waits for a
+// load at every element: 2 ns.) Rests on CBitKernels.h.
 
 typedef uint32_t list_lanes __attribute__((vector_size(LIST_BYTES)));
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Merges sorted lists of ordinals through a truth table. How many of the lists advance in a step is
-// no branch, as it could not be foretold; a sentinel behind every list spares asking for its end.
+// Merges sorted lists of ordinals through a truth table. Which lists advance in a step is computed without a
+// branch, because the branch would be unpredictable. A sentinel behind every list saves a check for the list's end.
+// Rests on CBitKernels.h.
 
 #include "CBitKernels.h"
 

@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Counting over spans of runs (drawn in CBitKernels.h), for the levels whose file includes this. A
-// level defines
+// Counts over spans of runs (drawn in CBitKernels.h), for the levels whose file includes the template. A level
+// defines
 //   FN(name)  TARGET
-//   RUN_BYTES            of a vector, 16 or 32
+//   RUN_BYTES            bytes of a vector, 16 or 32
 //   SUM_PRODUCTS(a, b)   lane by lane a × b of int16, neighbours added to int32
 //   EXCESS(a, b)         lane by lane max(a - b, 0) of uint16
-// The rest is the compiler's portable vectors.
+// All other operations use the compiler's portable vectors.
 //
-// No list is merged, because a merge decides at every element which list goes on: a chain of loads
-// that wait for each other, or a branch that cannot be foretold (2.3 ns an element and list).
-// Instead each toggle is looked at by itself. The result's count is the sum over its own toggles,
-// ends positive, begins negative; and a toggle at x of slot s is one of the result's exactly if the
-// truth table says different things of the state right before and right after it. The state of
-// another slot at x is the parity of its toggles up to x, which is a comparison of x with each of
-// them: a vector of toggles of s against one toggle of the other. Where two slots toggle
-// at the same x the lower slot counts as first, so that the steps of the table add up.
+// The lists of toggles are not merged, because a merge decides at every element which list advances: a chain of
+// dependent loads, or an unpredictable branch (2.3 ns per element and list). Instead, each toggle is examined by
+// itself. The result's count is the sum over the result's toggles, ends positive and begins negative. A toggle at x
+// of slot s is a toggle of the result exactly if the truth table has different values for the states right before
+// and right after x. The state of another slot at x is the parity of its toggles up to x, computed by comparing x
+// with each of these toggles: a vector of toggles of s against one toggle of the other slot. Where two slots toggle
+// at one x, the lower slot counts as first, so that the steps of the table add up.
 //
-// The comparisons are quadratic in the toggles of a block, which is why a block of a span has at most
-// CBK_BLOCK_TOGGLES_MAX. Rests on CBitKernels.h.
+// The number of comparisons is quadratic in the toggles of a block, so a block of a span has at most
+// CBK_BLOCK_TOGGLES_MAX toggles. Rests on CBitKernels.h.
 
 #define RUN_INLINE TARGET __attribute__((always_inline)) static inline
 
@@ -44,7 +43,7 @@ RUN_INLINE run_lanes FN(lane_numbers)(void) {
     return v;
 }
 
-/// Ones in the lanes of ends; begins and ends take turns.
+/// Ones in the lanes of ends; begins and ends alternate.
 RUN_INLINE run_lanes FN(end_lanes)(void) { return -(FN(lane_numbers)() & 1); }
 
 /// Ones in the first `count` lanes.
@@ -70,8 +69,8 @@ TARGET static uint32_t FN(span_count)(const void *span) {
     return FN(sum_of)(sums);
 }
 
-/// Every run of `a` against a vector of runs of `b`: what two runs have in common reaches from the
-/// higher begin to the lower end.
+/// Compares every run of `a` with a vector of runs of `b`. The intersection of two runs reaches from the higher
+/// begin to the lower end.
 TARGET static uint32_t FN(spans_common)(const void *a, const void *b) {
     const uint16_t *a_ends = a, *b_ends = b;
     const uint16_t *a_toggles = a_ends + CBK_SPAN_BLOCKS, *b_toggles = b_ends + CBK_SPAN_BLOCKS;
@@ -88,7 +87,7 @@ TARGET static uint32_t FN(spans_common)(const void *a, const void *b) {
                 const run_lanes y = (run_lanes)((run_pairs){0} + run);
                 const run_lanes low = __builtin_elementwise_min(x, y);
                 const run_lanes high = __builtin_elementwise_max(x, y);
-                // The lower end comes down to where the higher begin is; above it is nothing.
+                // Move the lower end to the half of the higher begin. The other half becomes zero.
                 const run_bits end = (run_bits)((run_pairs)low >> 16);
                 sums += (run_pairs)EXCESS(end, (run_bits)high);
             }
@@ -99,7 +98,7 @@ TARGET static uint32_t FN(spans_common)(const void *a, const void *b) {
     return FN(sum_of)((run_sums)sums);
 }
 
-/// The table's value in every lane. `k` is a constant where this is inlined, so the loops unroll.
+/// The table's value in every lane. `k` is a constant after inlining, so the loops unroll.
 RUN_INLINE run_lanes FN(run_step)(const run_lanes *in, const run_lanes *x, const run_lanes *y,
                                   const uint32_t k) {
     run_lanes node[16];
@@ -114,7 +113,7 @@ RUN_INLINE run_lanes FN(run_step)(const run_lanes *in, const run_lanes *x, const
     return node[0];
 }
 
-/// `k` slots, of which the first five go through the table, and a sixth bounds the result.
+/// Counts `k` slots. The first five go through the table; a sixth bounds the result.
 RUN_INLINE uint32_t FN(spans_of)(const void *const *spans, const uint32_t k, uint32_t table) {
     const uint32_t inputs = k < CBK_TRUTH_INPUTS_MAX ? k : CBK_TRUTH_INPUTS_MAX;
     const run_lanes inside = FN(end_lanes)();
@@ -143,8 +142,8 @@ RUN_INLINE uint32_t FN(spans_of)(const void *const *spans, const uint32_t k, uin
 #pragma clang loop unroll(full)
                 for (uint32_t o = 0; o < k; o++) {
                     if (o == s) continue;
-                    // All toggles of a block are even in number, so those behind x have the parity
-                    // of those up to x.
+                    // A block's number of toggles is even, so the toggles behind x have the parity of the toggles
+                    // up to x.
                     run_lanes state = FN(same)(0);
                     if (o < s)
                         for (uint32_t i = 0; i < count[o]; i++)

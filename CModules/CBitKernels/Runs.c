@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs of one block into a bitmap and out of it, and the check of a span. What is stored may be
-// damaged: no bit past 32,640 is written, and no count taken on trust. Rests on CBitKernels.h.
+// Converts the runs of one block to a bitmap and back, and checks a span. Stored toggles may be damaged: no bit
+// past 32,640 is written, and every count is checked. Rests on CBitKernels.h.
 
 #include "CBitKernels.h"
 #include <string.h>
@@ -16,7 +16,7 @@ int cbk_span_is_sound(const void *span, size_t bytes) {
     for (uint32_t i = 0; i < CBK_SPAN_BLOCKS; i++) {
         uint16_t end;
         memcpy(&end, (const unsigned char *)span + 2 * i, 2);
-        // An end before the begin is a large number.
+        // An end before its begin becomes a large number.
         faults |= ((uint32_t)end - from) > CBK_BLOCK_TOGGLES_MAX;
         faults |= end & 1;
         from = end;
@@ -57,7 +57,7 @@ uint32_t cbk_toggles(uint16_t *out, uint32_t capacity, const uint64_t *words) {
     uint64_t carry = 0;
     for (uint32_t w = 0; w < CBK_WORDS; w++) {
         const uint64_t word = words[w];
-        // Bits that differ from the bit before them.
+        // The bits that differ from the bit below.
         uint64_t changes = word ^ (word << 1 | carry);
         carry = word >> 63;
         while (changes) {

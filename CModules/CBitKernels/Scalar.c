@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernels for any CPU: pairs of words in the compiler's portable vectors, which become SSE2 on
-// x86-64 and NEON on arm64. Also the reference that the other levels are tested against. Rests on
-// BlockTemplate.h.
+// The kernels for any CPU: pairs of words in the compiler's portable vectors, which become SSE2 on x86-64 and NEON
+// on arm64. The tests compare the other levels with these kernels. Rests on BlockTemplate.h.
 
 #include "CBitKernels.h"
 #include "Levels.h"

@@ -6,7 +6,7 @@
 #include <lmdb.h>
 #include <sys/types.h>
 
-// fcntl.h has these under _GNU_SOURCE alone, which a module cannot ask for.
+// fcntl.h declares these functions only under _GNU_SOURCE, which a module cannot define.
 extern int fallocate(int file, int mode, __off_t offset, __off_t length);
 extern int sync_file_range(int file, __off64_t offset, __off64_t length, unsigned int flags);
 enum {

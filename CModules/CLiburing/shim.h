@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// liburing for Swift, plus what Swift's importer cannot see: the memory orderings of the two rings, which
-// liburing spells as macros, and a call of the kernel that C libraries have no function for. No logic;
-// README.md says why each wrapper exists.
+// liburing for Swift, with the parts that Swift's importer cannot see: the memory orderings of the two rings, which
+// liburing defines as macros, and two system calls that C libraries have no functions for. The header contains no
+// logic; README.md gives the reason for each wrapper.
 #pragma once
-#include <features.h>  // first: README.md says why
+#include <features.h>  // first; see README.md
 #include <liburing.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
@@ -26,7 +26,7 @@ static inline uint32_t martlet_load_relaxed_u32(const uint32_t *word) {
     return __atomic_load_n(word, __ATOMIC_RELAXED);
 }
 
-// The kernel's struct sched_attr, of its first size (Source: include/uapi/linux/sched/types.h).
+// The kernel's struct sched_attr in its first size (Source: include/uapi/linux/sched/types.h).
 struct martlet_scheduling {
     uint32_t size, policy;
     uint64_t flags;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A day of the calendar, UTC: what reports over time are told by. Rests on Instant.
-// Source of the conversion: H. Hinnant, "chrono-Compatible Low-Level Date Algorithms".
+// A calendar day in UTC: the unit by which reports over time count. Rests on Instant. Source of the conversion: H.
+// Hinnant, "chrono-Compatible Low-Level Date Algorithms".
 
-/// A day, from midnight to midnight UTC.
+/// A calendar day, from midnight to midnight UTC.
 public struct Day: RawRepresentable, Hashable, Sendable, Comparable {
     /// Days since 1970-01-01.
     public let rawValue: UInt32
@@ -11,27 +11,27 @@ public struct Day: RawRepresentable, Hashable, Sendable, Comparable {
     @inlinable public init(rawValue: UInt32) { self.rawValue = rawValue }
     @inlinable public init(_ rawValue: UInt32) { self.rawValue = rawValue }
 
-    /// The day of an instant. Whatever was before 1970 is the first.
+    /// The day of an instant. An instant before 1970 belongs to the first day, 1970-01-01.
     public init(of instant: Instant) {
         self.init(UInt32(clamping: max(instant.millisecondsSince1970, 0) / Self.milliseconds))
     }
 
     @inlinable public static func < (a: Self, b: Self) -> Bool { a.rawValue < b.rawValue }
 
-    /// So many days before this one, at most back to the first.
+    /// The day `count` days earlier, clamped to 1970-01-01.
     public func before(_ count: UInt32) -> Day { Day(rawValue - min(count, rawValue)) }
 
     private static let milliseconds: Int64 = 86_400 * 1000
-    /// Days of 400 years, after which the calendar repeats itself.
+    /// Days of 400 years: the calendar repeats after them.
     private static let eraDays = 146_097
     /// Days from 0000-03-01 to 1970-01-01.
     private static let epochDays = 719_468
 }
 
 extension Day: CustomStringConvertible {
-    /// `2026-11-21`.
+    /// An ISO 8601 date, such as `2026-11-21`.
     public var description: String {
-        // A year begins with March here, so that the leap day is its last.
+        // The computed year begins in March, so that the leap day is the last day of a year.
         let days = Int(rawValue) + Self.epochDays
         let dayOfEra = days % Self.eraDays
         let yearOfEra =

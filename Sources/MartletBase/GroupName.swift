@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GRP-1: what a group may be called. Validation happens once, where text comes in; past this file a
-// `GroupName` is known to be good. Rests on `Limits`.
+// GRP-1: the rules for a group's name. Input is validated once, at the edge; code behind the edge can rely on a
+// `GroupName`. Rests on `Limits`.
 
-/// A valid name of a group: 1 to 255 bytes of UTF-8 without control characters. Case-sensitive.
+/// A valid group name: 1 to 255 bytes of UTF-8 without control characters. Case-sensitive.
 public struct GroupName: Hashable, Sendable, CustomStringConvertible {
     public let text: String
 
+    /// - Throws: `invalidArgument` for an empty name, a name above 255 bytes, or a control character.
     public init(validating text: some StringProtocol) throws(MartletError) {
         let isAllowed = text.unicodeScalars.allSatisfy {
             $0.properties.generalCategory != .control

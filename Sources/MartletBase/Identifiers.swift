@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The dense numbers behind every name. The outside world speaks of project IDs, tokens and topic
-// names; inside, each is a small integer, so that a set of them is a bitset and a key is a few
-// bytes. Rests on nothing.
+// The dense numbers behind every name. Clients speak of project IDs, tokens and topic names. Inside the broker each
+// name is a small integer, so that a set is a bitset and a key takes a few bytes. Rests on nothing.
 
-/// A project's number inside one broker, dense from 0.
+/// The number of a project inside one broker, dense from 0.
 public struct ProjectNumber: RawRepresentable, Hashable, Sendable, Comparable {
     public let rawValue: UInt32
     @inlinable public init(rawValue: UInt32) { self.rawValue = rawValue }
@@ -12,7 +11,7 @@ public struct ProjectNumber: RawRepresentable, Hashable, Sendable, Comparable {
     @inlinable public static func < (a: Self, b: Self) -> Bool { a.rawValue < b.rawValue }
 }
 
-/// The dense number of an instance inside its project: the unit of every bitset.
+/// The dense number of an instance inside its project. A bit of every bitset stands for one ordinal.
 public struct Ordinal: RawRepresentable, Hashable, Sendable, Comparable {
     public let rawValue: UInt32
     @inlinable public init(rawValue: UInt32) { self.rawValue = rawValue }
@@ -20,7 +19,7 @@ public struct Ordinal: RawRepresentable, Hashable, Sendable, Comparable {
     @inlinable public static func < (a: Self, b: Self) -> Bool { a.rawValue < b.rawValue }
 }
 
-/// A topic's number inside its project, dense from 0.
+/// The number of a topic inside its project, dense from 0.
 public struct TopicNumber: RawRepresentable, Hashable, Sendable, Comparable {
     public let rawValue: UInt32
     @inlinable public init(rawValue: UInt32) { self.rawValue = rawValue }
@@ -28,7 +27,7 @@ public struct TopicNumber: RawRepresentable, Hashable, Sendable, Comparable {
     @inlinable public static func < (a: Self, b: Self) -> Bool { a.rawValue < b.rawValue }
 }
 
-/// An app's number inside its project, dense from 0.
+/// The number of an app inside its project, dense from 0.
 public struct AppNumber: RawRepresentable, Hashable, Sendable, Comparable {
     public let rawValue: UInt32
     @inlinable public init(rawValue: UInt32) { self.rawValue = rawValue }
@@ -36,19 +35,19 @@ public struct AppNumber: RawRepresentable, Hashable, Sendable, Comparable {
     @inlinable public static func < (a: Self, b: Self) -> Bool { a.rawValue < b.rawValue }
 }
 
-/// A message's position in its project's order of acceptance, from 1. It is also the stream ID by
-/// which devices acknowledge, so nothing in a delivered frame differs between recipients.
+/// A message's position in its project's order of acceptance, from 1. Devices acknowledge by the same number (the
+/// stream ID), so a delivered frame is identical for all recipients.
 public struct MessageSequence: RawRepresentable, Hashable, Sendable, Comparable {
     public let rawValue: UInt64
     @inlinable public init(rawValue: UInt64) { self.rawValue = rawValue }
     @inlinable public init(_ rawValue: UInt64) { self.rawValue = rawValue }
     @inlinable public static func < (a: Self, b: Self) -> Bool { a.rawValue < b.rawValue }
-    /// Before the first message.
+    /// The position before the first message.
     @inlinable public static var none: MessageSequence { MessageSequence(0) }
 }
 
-/// A moment on the wall clock, in milliseconds since 1970-01-01T00:00:00Z. Pure modules are given
-/// it; only the edges read a clock.
+/// A wall-clock time in milliseconds since 1970-01-01T00:00:00Z. Pure modules take an instant as a parameter; only
+/// the edges read a clock.
 public struct Instant: RawRepresentable, Hashable, Sendable, Comparable {
     public let rawValue: Int64
     @inlinable public init(rawValue: Int64) { self.rawValue = rawValue }
@@ -61,7 +60,7 @@ public struct Instant: RawRepresentable, Hashable, Sendable, Comparable {
     }
 }
 
-/// The platform of an app, and with it of all its instances.
+/// The platform of an app and of all its instances.
 public enum Platform: UInt8, Sendable, CaseIterable, Hashable {
     case android = 1
     case apple = 2

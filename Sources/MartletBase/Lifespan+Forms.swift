@@ -1,31 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A message's time to live as each platform writes it (TTL-1): a duration for Android, an instant for
-// Apple, a number for the web; and how urgent it is (PRI-1). Rests on MessageTraits.
+// The time to live of a message in the form of each platform (TTL-1): a duration for Android, an instant for Apple,
+// a number for the web. Also the platforms' forms of priority (PRI-1). Rests on MessageTraits.
 
 extension Lifespan {
-    /// Android: seconds, perhaps with a fraction, and `s`, such as `4500s` or `3.5s`; rounded down to
-    /// whole seconds. nil for any other text, and beyond the maximum of 28 days.
+    /// Android: seconds with an optional fraction and the suffix `s`, such as `4500s` or `3.5s`; rounded down to
+    /// whole seconds. nil for any other text and above the maximum of 28 days.
     public init?(androidDuration text: some StringProtocol) {
         guard text.hasSuffix("s") else { return nil }
         let parts = text.dropLast().split(separator: ".", omittingEmptySubsequences: false)
         guard (1...2).contains(parts.count), parts.allSatisfy({ Self.isDigits($0) }) else {
             return nil
         }
-        // The protocol's durations have at most nanoseconds.
+        // A protobuf duration has nanosecond precision: at most 9 digits.
         if parts.count == 2, parts[1].utf8.count > 9 { return nil }
         self.init(wholeSeconds: parts[0])
     }
 
-    /// The web's header `TTL`: a number of seconds. nil for any other text, and beyond the maximum
-    /// of 28 days.
+    /// The web's header `TTL`: a number of seconds. nil for any other text and above the maximum of 28 days.
     public init?(webTTL text: some StringProtocol) {
         guard Self.isDigits(text) else { return nil }
         self.init(wholeSeconds: text)
     }
 
-    /// Apple's `apns-expiration`: seconds since 1970; 0 is now or never. nil for what is before that
-    /// or after the year 9999.
+    /// Apple's `apns-expiration`: seconds since 1970; 0 means now or never. nil for a negative number and for a
+    /// time after the year 9999.
     public init?(unixSeconds seconds: Int64) {
         guard (0...Self.lastUnixSecond).contains(seconds) else { return nil }
         self = seconds == 0 ? .seconds(0) : .until(Instant(millisecondsSince1970: seconds * 1000))
@@ -46,7 +45,7 @@ extension Lifespan {
 }
 
 extension MessagePriority {
-    /// Apple's `apns-priority`: 5 is normal, 10 is high. nil for any other.
+    /// Apple's `apns-priority`: 5 is normal, 10 is high. nil for any other number.
     public init?(apnsPriority number: Int) {
         switch number {
         case 5: self = .normal
@@ -55,8 +54,8 @@ extension MessagePriority {
         }
     }
 
-    /// The web's header `Urgency`: `very-low`, `low` and `normal` are normal, `high` is high. nil for any
-    /// other.
+    /// The web's header `Urgency`: `very-low`, `low` and `normal` are normal, `high` is high. nil for any other
+    /// text.
     public init?(webUrgency text: some StringProtocol) {
         switch text {
         case "very-low", "low", "normal": self = .normal

@@ -1,69 +1,69 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The documented limits of mailboxes, rates and fanouts that a configuration may set (0 turns a limit off).
-// Rests on Limits.
+// The documented limits of mailboxes, rates and fanouts that a configuration may change. 0 turns a limit off. Rests
+// on Limits.
 
-/// What one broker stores for, and sends to, one instance at most, has in progress of a project, and
-/// lets one ask of it.
+/// Configurable limits of one broker: storage and rates per instance, fanouts in progress per project, and
+/// requests.
 public struct MailboxLimits: Sendable, Hashable {
-    /// STO-1: messages that are not collapsible stored per instance; 0: any number.
+    /// STO-1: non-collapsible messages stored per instance; 0: unlimited.
     public var storedPerInstanceMax = Limits.storedPerInstanceMax
-    /// COL-3: collapse keys stored per instance; 0: any number.
+    /// COL-3: collapse keys stored per instance; 0: unlimited.
     public var collapseKeysPerInstanceMax = Limits.collapseKeysPerInstanceMax
-    /// COL-4; 0: no throttle.
+    /// COL-4: collapsible messages that one app on one device receives without a delay; 0: no throttle.
     public var collapsibleBurst = Limits.collapsibleBurst
-    /// COL-4.
+    /// COL-4: seconds after which the throttle allows one further collapsible message.
     public var collapsibleRefillSeconds = Limits.collapsibleRefillSeconds
-    /// STO-2; 0: never inactive.
+    /// STO-2: seconds since the last connection after which an instance is inactive; 0: never.
     public var inactiveSeconds = Limits.inactiveSeconds
-    /// QUO-1; 0: any number.
+    /// QUO-1: messages to one device in a minute; 0: unlimited.
     public var deviceMessagesPerMinute = Limits.deviceMessagesPerMinute
-    /// QUO-1; 0: any number.
+    /// QUO-1: messages to one device in an hour; 0: unlimited.
     public var deviceMessagesPerHour = Limits.deviceMessagesPerHour
-    /// QUO-3; 0: any number.
+    /// QUO-3: connections that a project's senders may open in a minute; 0: unlimited.
     public var senderConnectionsPerMinute = Limits.senderConnectionsPerMinute
-    /// QUO-3; 0: any number.
+    /// QUO-3: connections that a project's senders may have open at a time; 0: unlimited.
     public var senderConnectionsMax = Limits.senderConnectionsMax
-    /// QUO-2; 0: any number.
+    /// QUO-2: messages from one device in a minute; 0: unlimited.
     public var deviceUpstreamPerMinute = Limits.deviceUpstreamPerMinute
-    /// QUO-2: per project; 0: any number.
+    /// QUO-2: messages from all devices of a project in a minute; 0: unlimited.
     public var upstreamPerMinute = Limits.upstreamPerMinute
-    /// UPS-1: per project; 0: any number.
+    /// UPS-1: messages from a project's devices, kept until a sender takes them; 0: unlimited.
     public var upstreamKeptMax = Limits.upstreamKeptMax
-    /// QUO-4; 0: any number.
+    /// QUO-4: changes of a project's subscriptions in a second; 0: unlimited.
     public var topicChangesPerSecond = Limits.topicChangesPerSecond
 
-    /// Tokens among the targets of one message; 0: any number that a frame has room for.
+    /// Tokens among the targets of one multicast message; 0: as many as fit into a frame.
     public var multicastTokensMax = Limits.multicastTokensMax
 
-    /// REP-1: how long a message's report is kept; 0: not at all.
+    /// REP-1: how long a message's report is kept, in seconds; 0: no reports of single messages.
     public var reportSeconds = Limits.reportSeconds
-    /// REP-1: reports of single messages kept per project, the latest ones; 0: any number.
+    /// REP-1: reports of single messages kept per project, newest first; 0: unlimited.
     public var reportsPerProjectMax = Limits.reportsPerProjectMax
-    /// REP-1: how long a day's counts are kept, in days; 0: for ever.
+    /// REP-1: how long a project's daily counts are kept, in days; 0: forever.
     public var reportDaysMax = Limits.reportDaysMax
 
-    /// FAN-1, QUO-5: per project; 0: any number.
+    /// FAN-1, QUO-5: fanouts in progress per project; 0: unlimited.
     public var fanoutsInProgressMax = Limits.fanoutsInProgressMax
-    /// FAN-1: per project; 0: any number.
+    /// FAN-1: deferred messages per project; 0: unlimited.
     public var fanoutsDeferredMax = Limits.fanoutsDeferredMax
-    /// FAN-1: held for the fanouts in progress of one project; 0: any number.
+    /// FAN-1: memory for the fanouts in progress per project, in MiB; 0: unlimited.
     public var fanoutMegabytesPerProjectMax = Limits.fanoutMegabytesPerProjectMax
-    /// FAN-1: held for all fanouts in progress; 0: any number.
+    /// FAN-1: memory for all fanouts in progress, in MiB; 0: unlimited.
     public var fanoutMegabytesMax = Limits.fanoutMegabytesMax
 
-    /// OPS-5: frames that wait to be sent for one project; 0: any number.
+    /// OPS-5: memory for queued frames per project, in MiB; 0: unlimited.
     public var frameMegabytesPerProjectMax = Limits.frameMegabytesPerProjectMax
-    /// OPS-5: frames that wait to be sent; 0: any number.
+    /// OPS-5: memory for all queued frames, in MiB; 0: unlimited.
     public var frameMegabytesMax = Limits.frameMegabytesMax
-    /// OPS-5: what the connections of one project have sent and were not answered; 0: any number.
+    /// OPS-5: unanswered bytes per project, in MiB; 0: unlimited.
     public var requestMegabytesPerProjectMax = Limits.requestMegabytesPerProjectMax
-    /// OPS-5: the same for all; 0: any number.
+    /// OPS-5: unanswered bytes of all connections, in MiB; 0: unlimited.
     public var requestMegabytesMax = Limits.requestMegabytesMax
 
     public init() {}
 
-    /// Nothing is limited.
+    /// Every limit turned off, except that reports keep their default bounds.
     public static var none: MailboxLimits {
         var limits = MailboxLimits()
         limits.storedPerInstanceMax = 0

@@ -1,34 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is told to whoever asked for something that cannot be: one error word of the specification,
-// which field or byte is at fault, and a sentence that says what to do. The words and their numbers
-// are part of the wire protocol, so a number is never reused. Rests on nothing.
+// The refusal of a request: one error word of the specification, the field or byte at fault, and a sentence with
+// the remedy. The words and their numbers are part of the wire protocol, so a number is never reused. Rests on
+// nothing.
 
 /// The error words of the specification and their numbers on the wire.
 public enum ErrorWord: UInt16, Sendable, CaseIterable, Hashable {
-    /// A field is missing, malformed, too large or contradicts another.
+    /// A field is missing, malformed, too large, or contradicts another field.
     case invalidArgument = 1
     /// No valid credential was presented: wrong key, revoked key, unknown token.
     case unauthenticated = 2
-    /// The credential is valid but does not allow this.
+    /// The credential is valid but does not allow the request.
     case permissionDenied = 3
-    /// What was named does not exist.
+    /// The named object does not exist.
     case notFound = 4
-    /// What was to be created exists.
+    /// The object to create already exists.
     case alreadyExists = 5
-    /// The token was valid once and is no longer, or never was.
+    /// The token is not registered, or a newer token replaced it.
     case unregistered = 6
-    /// The token belongs to instances of another sender.
+    /// The token belongs to another project.
     case senderIDMismatch = 7
     /// A quota of one device is used up.
     case quotaExceeded = 8
-    /// A quota or queue of the project or broker is used up; retry after the delay.
+    /// A quota or queue of the project or of the broker is used up; retry after the delay.
     case resourceExhausted = 9
-    /// The instance is subscribed to as many topics as are allowed.
+    /// The instance has reached the limit of subscribed topics.
     case tooManyTopics = 10
-    /// The broker cannot serve this now; retry.
+    /// The broker cannot serve the request now; retry.
     case unavailable = 11
-    /// The broker is at fault.
+    /// A fault of the broker.
     case `internal` = 12
     /// The peer broke the wire protocol; the connection closes.
     case protocolViolation = 13
@@ -37,7 +37,7 @@ public enum ErrorWord: UInt16, Sendable, CaseIterable, Hashable {
     /// The peer was silent for too long (NET-2, NET-3).
     case deadlineExceeded = 15
 
-    /// The word as the specification and the command line spell it.
+    /// The word in the spelling of the specification and the command line.
     public var name: String {
         switch self {
         case .invalidArgument: "INVALID_ARGUMENT"
@@ -59,16 +59,16 @@ public enum ErrorWord: UInt16, Sendable, CaseIterable, Hashable {
     }
 }
 
-/// A refusal: what is wrong, where, and what to do about it.
+/// A refusal: the fault, its place, and the remedy.
 public struct MartletError: Error, Sendable, Hashable, CustomStringConvertible {
     public var word: ErrorWord
-    /// A sentence that says what is wrong and what to do. Never holds a token or a key.
+    /// A sentence that names the fault and the remedy. Never contains a token or a key.
     public var message: String
     /// The field at fault (`"topic"`, `"message.data"`), or empty.
     public var field: String
     /// Byte offset of the fault inside the field's text, for conditions.
     public var byteOffset: UInt32?
-    /// When it makes sense to try again, in milliseconds; nil where retrying cannot help.
+    /// Delay after which a retry makes sense, in milliseconds; nil where a retry cannot help.
     public var retryDelayMilliseconds: UInt32?
 
     public init(

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a message was sent to, how urgent it is, what it replaces, which way a subscription or a membership goes, how
-// awake a device is: numbers that the wire, the store and the engine share. Rests on nothing.
+// The traits of a message (target, priority, collapse key, lifespan), the operations on subscriptions and groups,
+// and the states of a device. The wire, the store and the engine share these numbers. Rests on nothing.
 
-/// The kinds of target a message can have, as SEND and DELIVER number them.
+/// The kinds of target of a message, numbered as in SEND and DELIVER.
 public enum TargetKind: UInt8, Sendable, CaseIterable, Hashable {
     case token = 1
     case topic = 2
@@ -13,54 +13,55 @@ public enum TargetKind: UInt8, Sendable, CaseIterable, Hashable {
     case several = 5
 }
 
-/// How urgent a message is.
+/// The urgency of a message.
 public enum MessagePriority: UInt8, Sendable, CaseIterable, Hashable {
-    /// May wait until the device wakes.
+    /// The message may wait until the device wakes.
     case normal = 1
-    /// At once, even to a dozing device.
+    /// The message is delivered at once, even to a dozing device.
     case high = 2
 }
 
-/// What a change of subscriptions does.
+/// The operation of a topic management request.
 public enum TopicOperation: UInt8, Sendable, CaseIterable, Hashable {
     case subscribe = 1
     case unsubscribe = 2
 }
 
-/// What a change of a group's members does (GRP-2).
+/// The operation of a request that changes a group's members (GRP-2).
 public enum GroupOperation: UInt8, Sendable, CaseIterable, Hashable {
     case add = 1
     case remove = 2
 }
 
-/// How awake a device says it is (PRI-2).
+/// The state that a device reports (PRI-2).
 public enum DeviceState: UInt8, Sendable, CaseIterable, Hashable {
     case active = 1
     case background = 2
-    /// Messages of normal priority wait until it leaves this state (PRI-1).
+    /// Messages of normal priority wait until the device leaves doze (PRI-1).
     case doze = 3
 }
 
-/// What became of a message on the device, as it tells (RCP-2).
+/// The event that a device reports about a message (RCP-2).
 public enum ReceiptKind: UInt8, Sendable, CaseIterable, Hashable {
     case received = 1
-    /// An impression.
+    /// The device showed the message to the user: an impression.
     case displayed = 2
     case opened = 3
 }
 
-/// What a message replaces in a mailbox (COL-1, COL-2).
+/// The collapse key of a message: in a mailbox, a new message replaces the stored message of equal key (COL-1,
+/// COL-2).
 public enum CollapseKey: Sendable, Hashable {
-    /// Not collapsible: nothing, and nothing replaces it.
+    /// Not collapsible: the message neither replaces a stored message nor is replaced.
     case none
-    /// The package name of the app it arrives at.
+    /// The package name of the recipient's app.
     case app
-    /// This key.
+    /// An explicit key.
     case named(String)
 }
 
-/// Messages of one instance that can be held back together: by a doze (normal priority), by the
-/// throttle (collapsible). Within a lane messages are delivered in the order of their sequences.
+/// The messages of one instance that the broker can hold back together. A doze holds back normal priority, the
+/// throttle collapsible messages. Within a lane, messages are delivered in the order of their sequences.
 public struct Lane: RawRepresentable, Sendable, Hashable {
     /// Bit 0: high priority. Bit 1: collapsible.
     public let rawValue: UInt8
@@ -76,7 +77,7 @@ public struct Lane: RawRepresentable, Sendable, Hashable {
     public static let all = (0..<UInt8(count)).map { Lane(rawValue: $0) }
 }
 
-/// A position in the project's order of messages for each lane.
+/// One position in the project's order of messages for each lane.
 public struct LaneMarks: Sendable, Hashable {
     private var marks: SIMD4<UInt64>
 
@@ -91,7 +92,7 @@ public struct LaneMarks: Sendable, Hashable {
     public var highest: MessageSequence { MessageSequence(marks.max()) }
     public var isEven: Bool { marks.min() == marks.max() }
 
-    /// The same, but none behind a message.
+    /// A copy in which no lane is beyond `sequence`.
     public func limited(to sequence: MessageSequence) -> LaneMarks {
         var limited = self
         limited.marks.replace(
@@ -99,13 +100,13 @@ public struct LaneMarks: Sendable, Hashable {
         return limited
     }
 
-    /// Each lane's higher one.
+    /// Raises each lane to the higher of the two positions.
     public mutating func formMaximum(_ other: LaneMarks) {
         marks.replace(with: other.marks, where: other.marks .> marks)
     }
 }
 
-/// Platforms as a set.
+/// A set of platforms.
 public struct PlatformSet: OptionSet, Sendable, Hashable {
     public let rawValue: UInt8
     public init(rawValue: UInt8) { self.rawValue = rawValue }
@@ -116,25 +117,25 @@ public struct PlatformSet: OptionSet, Sendable, Hashable {
     public func contains(_ platform: Platform) -> Bool { contains(PlatformSet(platform)) }
 }
 
-/// How long a message lives (TTL-1).
+/// The time to live of a message (TTL-1).
 public enum Lifespan: Sendable, Hashable {
-    /// From its acceptance on; 0: now or never (TTL-2).
+    /// Seconds from the message's acceptance; 0: now or never (TTL-2).
     case seconds(UInt32)
-    /// Until this instant, at most the maximum from its acceptance on; not later than that: now or
-    /// never.
+    /// Until an instant, but at most `Limits.timeToLiveSecondsMax` after acceptance. An instant not later than the
+    /// acceptance means now or never.
     case until(Instant)
 
     public static let longest = Lifespan.seconds(Limits.timeToLiveSecondsMax)
 }
 
-/// A message as it is to be sent to the instances of some platforms (MSG-5), with everything that
-/// holds for them: their block merged into what is common.
+/// A message as sent to the instances of some platforms (MSG-5): the platforms' block merged into the common
+/// fields.
 public struct OutgoingVariant: Sendable, Hashable {
     public var platforms: PlatformSet
     public var lifespan: Lifespan
     public var priority: MessagePriority
     public var collapse: CollapseKey
-    /// MSG-8: only instances of this app.
+    /// MSG-8: only instances of the app with this package name receive the message.
     public var restrictedPackageName: String?
     /// A valid message in wire form, without platform blocks.
     public var body: [UInt8]
@@ -153,10 +154,10 @@ public struct OutgoingVariant: Sendable, Hashable {
     }
 }
 
-/// FAN-1: what becomes of a message to many when its project has as many in progress as it may.
+/// FAN-1: the treatment of a new fanout when its project has reached the limit of fanouts in progress.
 public enum OverloadPolicy: UInt8, Sendable, CaseIterable, Hashable {
-    /// It waits until others have ended; if too many wait already it is refused.
+    /// The fanout waits until earlier fanouts have ended. If too many wait already, the message is refused.
     case `defer` = 1
-    /// It is refused, with a retry delay.
+    /// The message is refused, with a retry delay.
     case refuse = 2
 }

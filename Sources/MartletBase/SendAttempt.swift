@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GW-8: names an attempt of the gateway to send a message, so that the broker recognises the attempt
-// when the gateway makes it again, also after a restart. Rests on nothing.
+// GW-8: the identity of one attempt of the gateway to send a message. The identity lets the broker recognise a
+// repeated attempt, also after a restart. Rests on nothing.
 
-/// An attempt of the gateway to send a message. The broker keeps its answer under the attempt's place,
-/// and the next attempt at the same place overwrites that answer. So kept answers are never more than
-/// attempts at a time, and nobody has to remove them.
+/// An attempt of the gateway to send a message. The broker keeps the attempt's answer under its `place`, and the
+/// next attempt at that place overwrites the answer. The number of kept answers is therefore bounded by the number
+/// of concurrent attempts, and answers need no removal.
 public struct SendAttempt: Sendable, Hashable {
     public var place: UInt32
-    /// Random: tells the attempt from earlier ones at its place.
+    /// A random number that distinguishes the attempt from earlier attempts at its place.
     public var number: UInt64
 
     public init(place: UInt32, number: UInt64) {

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The opaque values that the outside world holds: registration tokens, and the digests under which
-// secrets are kept. Both are fixed-size values without allocation. Random bytes come from the edge;
-// nothing here makes any. Rests on `Limits`.
+// The opaque values that clients hold: registration tokens and notification keys, and the digests under which
+// secrets are kept. Tokens and digests have a fixed size and need no allocation. The edge supplies random bytes;
+// the code here makes none. Rests on `Limits`.
 
-/// A registration token (REG-1): 24 random bytes, 32 characters of URL-safe base64 in text.
-/// It addresses an instance; knowing it never lets one act as the instance.
+/// A registration token (REG-1): 24 random bytes, written as 32 characters of URL-safe base64. A token addresses an
+/// instance but does not authorise its holder to act as the instance.
 public struct Token: Hashable, Sendable {
     public let words: (UInt64, UInt64, UInt64)
 
     /// Bytes 0–7, 8–15 and 16–23, each little-endian.
     public init(words: (UInt64, UInt64, UInt64)) { self.words = words }
 
-    /// nil unless the text is 32 characters of `[A-Za-z0-9_-]`. Every message to a token asks for this, so
-    /// four characters become three bytes in place, without an array.
+    /// nil unless the text is 32 characters of `[A-Za-z0-9_-]`. Every send to a token parses one, so the code
+    /// converts four characters to three bytes in place, without an array.
     public init?(text: String) {
         guard text.utf8.count * 6 == Limits.tokenRandomBytes * 8 else { return nil }
         let characters = text.utf8.span
         let values = Base64URL.values
         var all: UInt8 = 0
-        /// Four characters are three bytes, the first of them lowest.
+        /// Converts four characters to three bytes, the first byte in the lowest bits.
         func bytes(_ group: Int) -> UInt64 {
             var bits: UInt32 = 0
             for index in group * 4..<group * 4 + 4 {
@@ -40,7 +40,7 @@ public struct Token: Hashable, Sendable {
             ))
     }
 
-    /// - Throws: an error that says what a token looks like.
+    /// - Throws: an error that describes the form of a token.
     public init(validating text: some StringProtocol) throws(MartletError) {
         guard let token = Token(text: String(text)) else {
             throw MartletError(
@@ -50,7 +50,7 @@ public struct Token: Hashable, Sendable {
         self = token
     }
 
-    /// `bytes` has 24 elements.
+    /// - Parameter bytes: 24 elements.
     public init(bytes: [UInt8]) {
         precondition(bytes.count == Limits.tokenRandomBytes, "A token has 24 bytes.")
         func word(_ at: Int) -> UInt64 {
@@ -80,23 +80,23 @@ public struct Token: Hashable, Sendable {
     }
 }
 
-/// A notification key (GRP-1): as many random bytes as a token has, and the same characters in text.
-/// It addresses a group; knowing it lets nobody change the group without being a sender.
+/// A notification key (GRP-1): 24 bytes in the text form of a token. A key addresses a group but does not authorise
+/// its holder to change the group; only senders may do so.
 public struct GroupKey: Hashable, Sendable {
     private let bits: Token
 
-    /// `bytes` has 24 elements.
+    /// - Parameter bytes: 24 elements.
     public init(bytes: [UInt8]) { bits = Token(bytes: bytes) }
 
-    /// GRP-5: a key that can be told from a registration token also when its group has ended, without a
-    /// row for every group that there was. Sixteen bytes are random and eight are a checksum of these
-    /// and the project; whoever makes up a key with the right checksum has the key of no group.
-    /// - Parameter random: `Limits.groupKeyRandomBytes` of them.
+    /// GRP-5: makes a key with a checksum. The checksum tells the key from a registration token even after the
+    /// group has ended, without a row for every former group. Sixteen bytes are random; eight are a checksum of
+    /// these bytes and the project. A forged key with a correct checksum belongs to no group.
+    /// - Parameter random: `Limits.groupKeyRandomBytes` random bytes.
     public init(random: [UInt8], of project: ProjectNumber) {
         self.init(bytes: random + Self.checksum(random, project))
     }
 
-    /// Whether this was made as a key of the project.
+    /// Whether the checksum says that the key was made for the project.
     public func isMade(for project: ProjectNumber) -> Bool {
         let random = Array(bytes.prefix(Limits.groupKeyRandomBytes))
         return bytes.dropFirst(random.count).elementsEqual(Self.checksum(random, project))
@@ -112,7 +112,7 @@ public struct GroupKey: Hashable, Sendable {
         return (0..<8).map { UInt8(truncatingIfNeeded: hash >> (8 * UInt64($0))) }
     }
 
-    /// - Throws: an error that says what a key looks like.
+    /// - Throws: an error that describes the form of a notification key.
     public init(validating text: some StringProtocol) throws(MartletError) {
         guard let bits = Token(text: String(text)) else {
             throw MartletError(
@@ -126,14 +126,14 @@ public struct GroupKey: Hashable, Sendable {
     public var text: String { bits.text }
 }
 
-/// The SHA-256 of a secret: the only form in which one is stored (REG-5).
+/// The SHA-256 of a secret. The broker stores secrets in this form only (REG-5).
 public struct SecretDigest: Sendable {
     private let words: (UInt64, UInt64, UInt64, UInt64)
 
     /// Bytes 0–7, 8–15, 16–23 and 24–31, each little-endian.
     public init(words: (UInt64, UInt64, UInt64, UInt64)) { self.words = words }
 
-    /// `bytes` has 32 elements.
+    /// - Parameter bytes: 32 elements.
     public init(bytes: [UInt8]) {
         precondition(bytes.count == 32, "A SHA-256 digest has 32 bytes.")
         func word(_ at: Int) -> UInt64 {
@@ -151,8 +151,8 @@ public struct SecretDigest: Sendable {
     /// Bytes 0–7 as a big-endian number.
     public var firstWord: UInt64 { words.0.byteSwapped }
 
-    /// Takes the same time wherever the first difference stands, so that an attacker learns nothing
-    /// from the time of a refusal.
+    /// Compares in constant time, independent of the position of the first difference, so that the time of a
+    /// refusal tells an attacker nothing.
     public func matches(_ other: SecretDigest) -> Bool {
         let low = (words.0 ^ other.words.0) | (words.1 ^ other.words.1)
         let high = (words.2 ^ other.words.2) | (words.3 ^ other.words.3)
@@ -183,8 +183,8 @@ public enum Base64URL {
         return String(decoding: out, as: UTF8.self)
     }
 
-    /// nil where a character is outside the alphabet, the length is impossible, or unused bits are
-    /// set (so that every value has exactly one text).
+    /// nil for a character outside the alphabet, an impossible length, or unused bits that are set. The last rule
+    /// gives every value exactly one text.
     public static func decode(_ text: some StringProtocol) -> [UInt8]? {
         var out: [UInt8] = []
         out.reserveCapacity(text.utf8.count * 3 / 4)
@@ -204,10 +204,10 @@ public enum Base64URL {
         return out
     }
 
-    /// The six bits that each character stands for; above 63 outside the alphabet.
+    /// The six bits of each character; 64 for a character outside the alphabet.
     static let values = (0...UInt8.max).map { value(of: $0).map { UInt8($0) } ?? 64 }
 
-    /// The six bits that a character stands for; nil outside the alphabet.
+    /// The six bits of a character; nil outside the alphabet.
     static func value(of character: UInt8) -> UInt32? {
         switch character {
         case UInt8(ascii: "A")...UInt8(ascii: "Z"): UInt32(character) - 65

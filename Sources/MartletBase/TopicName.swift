@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TOP-2: what a topic may be called. Validation happens once, where text comes in; past this file a
-// `TopicName` is known to be good. Rests on `Limits`.
+// TOP-2: the rules for a topic's name. Input is validated once, at the edge; code behind the edge can rely on a
+// `TopicName`. Rests on `Limits`.
 
-/// A valid topic name, without the `/topics/` prefix. Case-sensitive, 1 to 900 bytes of
-/// `[a-zA-Z0-9-_.~%]`.
+/// A valid topic name without the `/topics/` prefix: 1 to 900 bytes of `[a-zA-Z0-9-_.~%]`. Case-sensitive.
 public struct TopicName: Hashable, Sendable, CustomStringConvertible {
     public let text: String
 
-    /// Accepts one optional `/topics/` prefix and removes it.
+    /// Accepts one optional `/topics/` prefix and removes the prefix.
+    ///
+    /// - Throws: `invalidArgument` for an empty name, a name above 900 bytes, or another character.
     public init(validating text: some StringProtocol) throws(MartletError) {
         let prefix = "/topics/"
         let bare = text.hasPrefix(prefix) ? String(text.dropFirst(prefix.count)) : String(text)

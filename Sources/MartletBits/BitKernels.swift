@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The C kernels as Swift sees them: one value per instruction level, each call one indirect jump
-// per block. Rests on CBitKernels, which nothing outside this module needs to import.
+// The C kernels as Swift sees them: one value per instruction level. A call costs one indirect jump per block.
+// Rests on CBitKernels, which no other module needs to import.
 
 internal import CBitKernels
 
@@ -14,7 +14,7 @@ public enum SIMDLevel: Int32, Sendable, CaseIterable, Comparable {
     /// AVX-512 with VBMI2 and VPOPCNTDQ.
     case avx512 = 2
 
-    /// The level in use, chosen when the process started.
+    /// The level that the process chose at its start.
     public static var current: SIMDLevel {
         SIMDLevel(rawValue: cbk_current().pointee.level) ?? .scalar
     }
@@ -22,8 +22,8 @@ public enum SIMDLevel: Int32, Sendable, CaseIterable, Comparable {
     /// The highest level of this CPU.
     public static var best: SIMDLevel { SIMDLevel(rawValue: cbk_best_level()) ?? .scalar }
 
-    /// The level to use when `MARTLET_SIMD` is `environment` and the CPU has levels up to `best`.
-    /// A level that is lacking becomes the best there is; any other word is ignored.
+    /// The level for a value of `MARTLET_SIMD` (`environment`) on a CPU with levels up to `best`. A level that the
+    /// CPU lacks becomes `best`; an unknown word is ignored.
     public static func choose(environment: String?, best: SIMDLevel) -> SIMDLevel {
         SIMDLevel(rawValue: cbk_choose_level(environment, best.rawValue)) ?? .scalar
     }
@@ -31,8 +31,8 @@ public enum SIMDLevel: Int32, Sendable, CaseIterable, Comparable {
     public static func < (a: Self, b: Self) -> Bool { a.rawValue < b.rawValue }
 }
 
-/// The kernels of one level, over blocks of 510 words. `into` may be one of the inputs; pointers
-/// need an alignment of 8 bytes at most.
+/// The kernels of one level, over blocks of 510 words. `into` may be one of the inputs. Pointers need an alignment
+/// of at most 8 bytes.
 package struct BitKernels: @unchecked Sendable {
     let table: UnsafePointer<cbk_kernels>
 
@@ -40,7 +40,7 @@ package struct BitKernels: @unchecked Sendable {
 
     init(table: UnsafePointer<cbk_kernels>) { self.table = table }
 
-    /// Nil if this CPU lacks the level.
+    /// nil if the CPU lacks the level.
     package init?(level: SIMDLevel) {
         guard let table = cbk_table(level.rawValue) else { return nil }
         self.table = table
@@ -54,7 +54,7 @@ package struct BitKernels: @unchecked Sendable {
     package func or(_ a: Words, _ b: Words, into target: UnsafeMutablePointer<UInt64>) {
         cbk_or(table, target, a, b)
     }
-    /// a and not b
+    /// `a & ~b`
     package func andNot(_ a: Words, _ b: Words, into target: UnsafeMutablePointer<UInt64>) {
         cbk_andnot(table, target, a, b)
     }
@@ -67,8 +67,10 @@ package struct BitKernels: @unchecked Sendable {
         Int(cbk_andnot_popcount(table, a, b))
     }
 
-    /// The function of `inputs` (1 to 5) whose value, where input `s` is bit `s` of `i`, is bit `i`
-    /// of `truthTable`. Returns how many bits of the result are set; without `into` only counts.
+    /// Evaluates a boolean function of 1 to 5 inputs. Bit `i` of `truthTable` is the function's value where input
+    /// `s` has the value of bit `s` of `i`.
+    ///
+    /// - Returns: how many bits of the result are set. Without `into` the function only counts.
     package func evaluate(
         truthTable: UInt32, inputs: UnsafeBufferPointer<Words>,
         into target: UnsafeMutablePointer<UInt64>?
@@ -79,11 +81,13 @@ package struct BitKernels: @unchecked Sendable {
         return Int(cbk_truth(table, target, inputs.baseAddress!, UInt32(inputs.count), truthTable))
     }
 
-    /// Stands behind every list that is merged.
+    /// The value that ends every list for `merge`.
     package static let sentinel: UInt32 = 0xFFFF_FFFF
 
-    /// Merges 1 to 5 ascending lists, each followed by `sentinel`, through a truth table; `target`
-    /// has room for one value more than all lists together. Returns how many values match.
+    /// Merges 1 to 5 ascending lists through a truth table. `sentinel` follows each list. `target` has room for one
+    /// value more than all lists together.
+    ///
+    /// - Returns: how many values match.
     package static func merge(
         truthTable: UInt32, lists: UnsafeBufferPointer<UnsafePointer<UInt32>>,
         into target: UnsafeMutablePointer<UInt32>?
@@ -94,13 +98,13 @@ package struct BitKernels: @unchecked Sendable {
         return cbk_merge(target, lists.baseAddress!, UInt32(lists.count), truthTable)
     }
 
-    /// Slots that spans can be counted of: a truth table's, and one that bounds the result.
+    /// Largest number of spans in one count: the inputs of a truth table, and one span that bounds the result.
     package static let spansMax = Int(CBK_SPAN_INPUTS_MAX)
 
-    /// How many members a function of 1 to 6 spans has. Bit `i` of `truthTable` is the value where
-    /// span `s` is bit `s` of `i`; nothing matches outside of all, and of six spans not outside of the
-    /// last.
-    /// - Parameter addresses: of sound spans.
+    /// Counts the members of a boolean function of 1 to 6 spans. Bit `i` of `truthTable` is the function's value
+    /// where span `s` has the value of bit `s` of `i`. Bit 0 must be clear: an ordinal outside all spans never
+    /// matches. With six spans, an ordinal outside the last span never matches either.
+    /// - Parameter addresses: the addresses of sound spans.
     package func countSpans(
         _ addresses: UnsafeBufferPointer<UnsafeRawPointer>, _ truthTable: UInt64
     ) -> Int {
@@ -110,22 +114,22 @@ package struct BitKernels: @unchecked Sendable {
             cbk_spans(table, addresses.baseAddress!, UInt32(addresses.count), truthTable))
     }
 
-    /// How many ordinals two lists have in common: four little-endian bytes each, ascending, without
-    /// repetitions, of any alignment.
+    /// Counts the common ordinals of two lists. A list has four little-endian bytes per ordinal, ascending and
+    /// distinct, at any alignment.
     package func countCommon(_ a: UnsafeRawBufferPointer, _ b: UnsafeRawBufferPointer) -> Int {
         guard let x = a.baseAddress, let y = b.baseAddress else { return 0 }
         return cbk_common(table, x, a.count / 4, y, b.count / 4)
     }
 
-    /// Positions that `compress` may write past the last one.
+    /// Elements that `compress` may write behind the last position.
     package static let compressSlack = Int(CBK_COMPRESS_SLACK)
 
-    /// Positions of the set bits, ascending; `target` has room for them and `compressSlack` more.
+    /// Writes the positions of the set bits, ascending. `target` has room for all of them and `compressSlack` more.
     package func compress(_ a: Words, into target: UnsafeMutablePointer<UInt16>) -> Int {
         Int(cbk_compress(table, target, a))
     }
 
-    /// Handles of the bits set in both `a` and `mine`; see `cbk_kernels.select`.
+    /// Writes the handles of the bits set in both `a` and `mine`; see `cbk_kernels.select`.
     package func select(
         _ a: Words, mine: Words, prefix: UnsafePointer<UInt16>, handles: UnsafePointer<UInt32>,
         into target: UnsafeMutableBufferPointer<UInt32>, word: inout UInt32
@@ -136,12 +140,12 @@ package struct BitKernels: @unchecked Sendable {
     }
 }
 
-/// Sets the bits of positions of two bytes in a block of 512 words.
+/// Sets bits in a block of 512 words; `list` holds positions of two bytes.
 func scatter(_ list: UnsafeBufferPointer<UInt16>, into words: UnsafeMutablePointer<UInt64>) {
     cbk_scatter16(words, list.baseAddress, list.count)
 }
 
-/// Sets the bits of ordinals of four bytes in a block of 512 words.
+/// Sets bits in a block of 512 words; `list` holds ordinals of four bytes.
 func scatterWide(_ list: UnsafeRawBufferPointer, into words: UnsafeMutablePointer<UInt64>) {
     cbk_scatter32(words, list.baseAddress, list.count / 4)
 }
@@ -158,7 +162,7 @@ func clear(runs toggles: UnsafeBufferPointer<UInt16>, in words: UnsafeMutablePoi
     cbk_clear_runs(words, base, toggles.count)
 }
 
-/// The toggles of a block of 510 words; nil if there is no room for all.
+/// Writes the toggles of a block of 510 words; nil if `target` has no room for all of them.
 func toggles(
     of words: UnsafePointer<UInt64>, into target: UnsafeMutableBufferPointer<UInt16>
 ) -> Int? {
@@ -167,22 +171,22 @@ func toggles(
     return count == CBK_TOO_MANY ? nil : Int(count)
 }
 
-/// Clears the bits of positions of two bytes in a block of 512 words.
+/// Clears bits in a block of 512 words; `list` holds positions of two bytes.
 func clear(_ list: UnsafeBufferPointer<UInt16>, in words: UnsafeMutablePointer<UInt64>) {
     cbk_clear16(words, list.baseAddress, list.count)
 }
 
-/// Clears the bits of ordinals of four bytes in a block of 512 words.
+/// Clears bits in a block of 512 words; `list` holds ordinals of four bytes.
 func clearWide(_ list: UnsafeRawBufferPointer, in words: UnsafeMutablePointer<UInt64>) {
     cbk_clear32(words, list.baseAddress, list.count / 4)
 }
 
-/// How many positions of two bytes are set in a block of 512 words.
+/// Counts the positions of two bytes whose bit is set in a block of 512 words.
 func lookUp(_ list: UnsafeBufferPointer<UInt16>, in words: UnsafePointer<UInt64>) -> Int {
     Int(cbk_lookup16(words, list.baseAddress, list.count))
 }
 
-/// How many ordinals of four bytes are set in a block of 512 words.
+/// Counts the ordinals of four bytes whose bit is set in a block of 512 words.
 func lookUpWide(_ list: UnsafeRawBufferPointer, in words: UnsafePointer<UInt64>) -> Int {
     Int(cbk_lookup32(words, list.baseAddress, list.count / 4))
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A working block: 4096 bytes of its own, aligned to a cache line, in which sets are combined. The
-// bits past 32,640 are always zero. Rests on the kernels.
+// A working block: 4096 owned bytes, aligned to a cache line, for combining sets. The bits past 32,640 are always
+// zero. Rests on the kernels.
 
 #if canImport(Glibc)
     internal import Glibc
@@ -11,7 +11,7 @@
     internal import Darwin
 #endif
 
-/// An owned bitmap of one block. New ones are empty.
+/// An owned bitmap of one block. A new buffer is empty.
 public struct BlockBuffer: ~Copyable {
     /// 512 words, of which 510 are used.
     public let words: UnsafeMutablePointer<UInt64>
@@ -28,7 +28,7 @@ public struct BlockBuffer: ~Copyable {
 
     deinit { UnsafeMutableRawPointer(words).deallocate() }
 
-    /// This set, borrowed: valid until the buffer changes or goes.
+    /// The buffer's set, borrowed: valid until the buffer changes or is freed.
     @inlinable public var view: BlockView { .bitmap(UnsafePointer(words)) }
 
     public var count: Int { BitKernels.current.count(words) }
@@ -41,7 +41,9 @@ public struct BlockBuffer: ~Copyable {
 
     // MARK: Changing single bits
 
-    /// Sets a bit; says whether it was clear before.
+    /// Sets a bit.
+    ///
+    /// - Returns: whether the bit was clear before.
     @discardableResult
     @inlinable public mutating func insert(bit: Int) -> Bool {
         precondition(bit >= 0 && bit < BlockGeometry.bitsPerBlock, "A block has 32,640 bits.")
@@ -50,7 +52,9 @@ public struct BlockBuffer: ~Copyable {
         return words[bit &>> 6] & mask == 0
     }
 
-    /// Clears a bit; says whether it was set before.
+    /// Clears a bit.
+    ///
+    /// - Returns: whether the bit was set before.
     @discardableResult
     @inlinable public mutating func remove(bit: Int) -> Bool {
         precondition(bit >= 0 && bit < BlockGeometry.bitsPerBlock, "A block has 32,640 bits.")
@@ -105,7 +109,7 @@ public struct BlockBuffer: ~Copyable {
         case .empty: removeAll()
         case .full: break
         case .list, .wideList:
-            // At most a few hundred survive: keep them aside, then start over.
+            // At most a few hundred bits survive: save them, clear the buffer, and set them again.
             withUnsafeTemporaryAllocation(of: UInt16.self, capacity: view.count) { kept in
                 var count = 0
                 view.forEachBit { bit in
@@ -145,7 +149,8 @@ public struct BlockBuffer: ~Copyable {
         }
     }
 
-    /// Lists come from storage; a position that is never issued must not stay in the last words.
+    /// Clears the bits past 32,640. Lists come from storage, and a damaged list may name positions that are never
+    /// issued.
     private func trim() {
         words[510] = 0
         words[511] = 0

@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One set inside one block, borrowed from wherever it is stored: the map of LMDB, a blob, or a
-// working buffer. Nothing is copied and nothing owned, so a view is valid only as long as the read
-// transaction or buffer it points into. Rests on the kernels.
+// One set inside one block, borrowed from its storage: the map of LMDB, a blob, or a working buffer. A view neither
+// copies nor owns bytes, so it is valid only as long as the read transaction or buffer behind it. Rests on the
+// kernels.
 //
-// Alignment: lists and runs need 2 bytes (also wide lists, which are read unaligned), bitmaps 8.
+// Alignment: lists and runs need 2 bytes, bitmaps 8; wide lists need none, because they are read unaligned.
 
 /// A borrowed view of one set in one block.
 public enum BlockView {
-    /// No bit.
+    /// No bit is set.
     case empty
-    /// All 32,640 bits.
+    /// All 32,640 bits are set.
     case full
-    /// The set bits, ascending and distinct.
+    /// The positions of the set bits, ascending and distinct.
     case list(UnsafeBufferPointer<UInt16>)
-    /// Ordinals of this block as four little-endian bytes each, ascending and distinct; the low 15
-    /// bits are the bit. This is a slice of a small topic's only row.
+    /// Ordinals of the block as four little-endian bytes each, ascending and distinct; the low 15 bits are the
+    /// position. A small topic keeps all its ordinals in one row, and a wide list is a slice of the row.
     case wideList(UnsafeRawBufferPointer)
-    /// Where each run of set bits begins, and the first bit behind it, in turn, strictly ascending; at
-    /// most 32,640, and an even number of them.
+    /// Pairs of toggles: the first bit of a run, and the first bit behind the run. Toggles ascend strictly, are
+    /// even in number, and are at most 32,640.
     case runs(UnsafeBufferPointer<UInt16>)
-    /// 510 words.
+    /// A bitmap of 510 words.
     case bitmap(UnsafePointer<UInt64>)
 
-    /// How many bits are set.
+    /// The number of set bits.
     @inlinable public var count: Int {
         switch self {
         case .empty: 0
@@ -35,13 +35,13 @@ public enum BlockView {
         }
     }
 
-    /// How many bits are set, if that is known without looking at all of them.
+    /// The number of set bits, if known without looking at every word; nil for a bitmap.
     @inlinable public var knownCount: Int? {
         if case .bitmap = self { return nil }
         return count
     }
 
-    /// How many elements a list has; nil for other forms.
+    /// The number of elements of a list or wide list; nil for other forms.
     @inlinable package var listCount: Int? {
         switch self {
         case .list(let list): list.count
@@ -50,7 +50,7 @@ public enum BlockView {
         }
     }
 
-    /// Whether a given bit is set.
+    /// Whether the bit is set.
     @inlinable public func contains(bit: Int) -> Bool {
         switch self {
         case .empty: return false
@@ -67,7 +67,7 @@ public enum BlockView {
             }
             return low < bytes.count / 4 && Self.wideBit(bytes, low) == bit
         case .runs(let toggles):
-            // Up to the bit lies an odd number of toggles.
+            // A bit is set exactly if an odd number of toggles is not above the bit.
             let above = Self.lowerBound(toggles, UInt16(truncatingIfNeeded: bit &+ 1))
             return above & 1 != 0
         case .bitmap(let words):
@@ -75,7 +75,7 @@ public enum BlockView {
         }
     }
 
-    /// Calls `body` with every set bit, ascending.
+    /// Calls `body` with the position of every set bit, ascending.
     @inlinable public func forEachBit(_ body: (Int) -> Void) {
         switch self {
         case .empty: break
@@ -98,8 +98,10 @@ public enum BlockView {
         }
     }
 
-    /// Writes the positions of the set bits, ascending, and returns how many. `target` has room
-    /// for `count` and 32 more, which may be overwritten.
+    /// Writes the positions of the set bits, ascending. `target` has room for `count` positions and 32 more, which
+    /// the call may overwrite.
+    ///
+    /// - Returns: the number of positions.
     public func writePositions(into target: UnsafeMutablePointer<UInt16>) -> Int {
         switch self {
         case .empty: return 0
@@ -127,10 +129,10 @@ public enum BlockView {
         }
     }
 
-    /// Makes `buffer` hold this set.
+    /// Makes `buffer` hold the set.
     @inlinable public func write(into buffer: inout BlockBuffer) { buffer.assign(self) }
 
-    /// How many bits both sets have.
+    /// The number of bits set in both views.
     public func intersectionCount(with other: BlockView) -> Int {
         switch (self, other) {
         case (.empty, _), (_, .empty): return 0
@@ -150,7 +152,7 @@ public enum BlockView {
             }
             return count
         default:
-            // `self` is a list. Merging steps past what a search would have to look for again.
+            // `self` is a list. For a second list, a merge is cheaper than a search per element.
             guard case .bitmap(let words) = other else { return Self.mergedCount(self, other) }
             var count = 0
             forEachBit { count &+= Int(words[$0 &>> 6] &>> UInt64($0 & 63) & 1) }
@@ -175,7 +177,7 @@ public enum BlockView {
         return low
     }
 
-    /// The bits of a run, none of which is past the block's even where what is stored is damaged.
+    /// The bits of a run, clamped to the block's bits because stored toggles may be damaged.
     @inlinable static func run(
         _ toggles: UnsafeBufferPointer<UInt16>, _ index: Int
     ) -> Range<Int> {
@@ -190,13 +192,13 @@ public enum BlockView {
         return count
     }
 
-    /// The bit of a wide list's element.
+    /// The position of a wide list's element.
     @inlinable static func wideBit(_ bytes: UnsafeRawBufferPointer, _ index: Int) -> Int {
         let raw = bytes.loadUnaligned(fromByteOffset: index &* 4, as: UInt32.self)
         return Int(UInt32(littleEndian: raw) & BlockGeometry.bitMask)
     }
 
-    /// Element of a list of either width.
+    /// The position of an element of a list or wide list.
     @inlinable package func listBit(_ index: Int) -> Int {
         switch self {
         case .list(let list): Int(list[index])
@@ -205,7 +207,8 @@ public enum BlockView {
         }
     }
 
-    /// What two runs have in common reaches from the higher begin to the lower end.
+    /// Counts the common bits of two views with runs. The intersection of two runs reaches from the higher begin to
+    /// the lower end.
     private static func commonCount(
         _ a: UnsafeBufferPointer<UInt16>, _ b: UnsafeBufferPointer<UInt16>
     ) -> Int {
@@ -234,7 +237,7 @@ public enum BlockView {
 }
 
 extension BlockView {
-    /// Writes this set as a bitmap to 512 words, of which the last two become zero.
+    /// Writes the set as a bitmap to 512 words, of which the last two become zero.
     package func write(toWords words: UnsafeMutablePointer<UInt64>) {
         switch self {
         case .empty: words.update(repeating: 0, count: 512)
@@ -254,8 +257,10 @@ extension BlockView {
         words[511] = 0
     }
 
-    /// Writes where the runs of set bits begin and end; nil if there is no room for all of them. Finds
-    /// out early where the bits are no runs.
+    /// Writes the toggles of the set's runs. Stops as soon as `target` is full, so the call is cheap for a set
+    /// without runs.
+    ///
+    /// - Returns: the number of toggles; nil if `target` has no room for all of them.
     package func writeToggles(into target: UnsafeMutableBufferPointer<UInt16>) -> Int? {
         switch self {
         case .empty: return 0
@@ -290,7 +295,7 @@ extension BlockView {
         }
     }
 
-    /// Sets or clears the bits of this list in 512 words, of which the last two become zero.
+    /// Sets or clears the list's bits in 512 words, of which the last two become zero.
     package func apply(_ value: Bool, toWords words: UnsafeMutablePointer<UInt64>) {
         switch (self, value) {
         case (.list(let list), true): scatter(list, into: words)
@@ -303,7 +308,7 @@ extension BlockView {
         words[511] = 0
     }
 
-    /// How many elements of this list are set in 512 words.
+    /// Counts the list's elements whose bit is set in 512 words.
     package func membersFound(inWords words: UnsafePointer<UInt64>) -> Int {
         switch self {
         case .list(let list): lookUp(list, in: words)

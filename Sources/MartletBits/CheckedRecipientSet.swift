@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads a recipients blob that nobody has checked: the header at once, and of the rest what leads to an
-// answer when it is asked for. So a look at one block costs the same whatever the blob's size, and no
-// read leaves the bytes. Rests on the layout described in RecipientSet.swift.
+// Reads a recipients blob that may be damaged. The initialiser checks the header; every access checks the parts to
+// be read. So the lookup of one block costs the same for any size of blob, and no read leaves the bytes. Rests on
+// the layout described in RecipientSet.swift.
 
 public import MartletBase
 
-/// The members of a blob that may be damaged, borrowed. Aligned to 8 where it has bitmaps, to 2 otherwise.
+/// The members of a blob that may be damaged, borrowed. The bytes are aligned to 8 if the blob has bitmaps, else to
+/// 2.
 public struct CheckedRecipientSet {
     private let view: RecipientSetView
 
-    /// Nil if the header is not that of a blob of this size.
+    /// nil if the header does not fit a blob of this size.
     public init?(_ bytes: UnsafeRawBufferPointer) {
         typealias Layout = RecipientSetLayout
         guard bytes.count >= Layout.headerBytes else { return nil }
@@ -23,7 +24,7 @@ public struct CheckedRecipientSet {
         self.view = view
     }
 
-    /// Blocks that have members.
+    /// The number of blocks with members.
     public var blockCount: Int { view.blockCount }
 
     public func number(ofBlockAt index: Int) -> UInt32 {
@@ -31,8 +32,8 @@ public struct CheckedRecipientSet {
         return view.field(index, 0)
     }
 
-    /// Nil if its members would lie outside of the blob. That a list is sorted, and has only bits of a
-    /// block, is not looked at.
+    /// The members of the `index`-th block; nil if the entry points outside the blob. The order of a list and the
+    /// range of its bits are not checked.
     public func view(ofBlockAt index: Int) -> BlockView? {
         typealias Layout = RecipientSetLayout
         precondition(index >= 0 && index < blockCount, "The blob has fewer blocks.")
@@ -53,14 +54,14 @@ public struct CheckedRecipientSet {
         return view.block(at: index).view
     }
 
-    /// Nil if the members of the block would lie outside of the blob.
+    /// The members in a block; nil if they would lie outside the blob.
     public func view(ofBlock block: UInt32) -> BlockView? {
         let index = view.index(ofBlockFrom: block)
         guard index < blockCount, view.field(index, 0) == block else { return .empty }
         return view(ofBlockAt: index)
     }
 
-    /// Nil if the members of its block would lie outside of the blob.
+    /// Whether the ordinal is a member; nil if the members of its block would lie outside the blob.
     public func contains(_ ordinal: Ordinal) -> Bool? {
         view(ofBlock: ordinal.blockIndex).map { $0.contains(bit: ordinal.bitIndex) }
     }

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which instances of a project are connected to one loop, and the handle of each one's session.
-// Per block of ordinals there is a bitmap, the rank of every word's first bit, and the handles in
-// the order of the ordinals: the handle of a bit stands at the bit's rank. So meeting a fanout's
-// recipients is an AND of bitmaps, and what survives indexes straight into the sessions' slab: no
-// hashing, no allocation, no reference counting. Rests on the kernels.
+// The instances of a project that are connected to one loop, with the handle of each session. Per block of ordinals
+// there is a bitmap, the rank of every word's first bit, and the handles in the order of the ordinals: the handle
+// of a bit stands at the bit's rank. The intersection with a fanout's recipients is therefore an AND of bitmaps,
+// and the result indexes straight into the slab of sessions: no hashing, no allocation, no reference counting.
+// Rests on the kernels.
 //
 //     block ─► bitmap 510 words │ prefix 510 × UInt16 │ count, capacity ─► handles UInt32[count]
 //
-// Connecting and disconnecting move the handles behind the ordinal (4 bytes each) and adjust the
-// prefixes behind its word: some hundred nanoseconds at ten per cent connected.
+// Connecting and disconnecting move the handles behind the ordinal (4 bytes each) and adjust the prefixes behind
+// its word: some hundred nanoseconds when ten per cent of a block are connected.
 
 public import MartletBase
 
-/// Ordinals with a handle each.
+/// Ordinals, each with a handle.
 public struct ConnectedSet: ~Copyable {
-    /// The connected ordinals of one block. Exists while it has any.
+    /// The connected ordinals of one block. A block exists as long as an ordinal in it is connected.
     @usableFromInline
     struct Block {
-        /// 512 words, of which 510 are used.
+        /// A bitmap of 512 words, of which 510 are used.
         @usableFromInline let words: UnsafeMutablePointer<UInt64>
-        /// Rank of the first bit of each word.
+        /// The rank of the first bit of each word.
         @usableFromInline let prefix: UnsafeMutablePointer<UInt16>
         @usableFromInline var handles: UnsafeMutablePointer<UInt32>
         @usableFromInline var count: Int
@@ -52,10 +52,10 @@ public struct ConnectedSet: ~Copyable {
         }
     }
 
-    /// Index of the block ↦ the block; nil where nobody is connected.
+    /// Blocks by index; nil where no ordinal is connected.
     @usableFromInline var blocks: UnsafeMutablePointer<UnsafeMutablePointer<Block>?>
     @usableFromInline var blocksCapacity: Int
-    /// Connected ordinals.
+    /// The number of connected ordinals.
     public private(set) var count = 0
 
     public init() {
@@ -77,7 +77,9 @@ public struct ConnectedSet: ~Copyable {
 
     // MARK: Changing
 
-    /// Gives an ordinal a handle. Returns the one it had, which is thereby replaced.
+    /// Gives an ordinal a handle.
+    ///
+    /// - Returns: the handle that the ordinal had before, now replaced; nil if the ordinal was not connected.
     @discardableResult
     public mutating func insert(_ ordinal: Ordinal, handle: UInt32) -> UInt32? {
         precondition(ordinal.isUsable, "The last 128 ordinals of a block are never issued.")
@@ -109,7 +111,9 @@ public struct ConnectedSet: ~Copyable {
         return nil
     }
 
-    /// Takes an ordinal out. Returns the handle it had.
+    /// Removes an ordinal.
+    ///
+    /// - Returns: the handle of the ordinal; nil if the ordinal was not connected.
     @discardableResult
     public mutating func remove(_ ordinal: Ordinal) -> UInt32? {
         let index = Int(ordinal.blockIndex)
@@ -131,7 +135,7 @@ public struct ConnectedSet: ~Copyable {
         block.pointee.words[bit >> 6] &= ~(1 << UInt64(bit & 63))
         let prefix = block.pointee.prefix
         for word in (bit >> 6) + 1..<512 { prefix[word] &-= 1 }
-        // A quarter full: halve, so that growing and shrinking do not alternate.
+        // Halve the capacity only below a quarter, so that growing and shrinking do not alternate.
         if block.pointee.capacity > 32, block.pointee.count * 4 < block.pointee.capacity {
             Self.resizeHandles(&block.pointee, to: block.pointee.capacity / 2)
         }
@@ -160,14 +164,14 @@ public struct ConnectedSet: ~Copyable {
         return .bitmap(UnsafePointer(block.pointee.words))
     }
 
-    /// How many ordinals of one block are connected.
+    /// The number of connected ordinals in one block.
     @inlinable public func count(inBlock index: UInt32) -> Int {
         guard Int(index) < blocksCapacity, let block = blocks[Int(index)] else { return 0 }
         return block.pointee.count
     }
 
-    /// Calls `body` with the handle of every connected ordinal of `view`, in the order of the
-    /// ordinals. `body` must not change this set.
+    /// Calls `body` with the handle of every connected ordinal of `view`, in the order of the ordinals. `body` must
+    /// not change the set.
     @inlinable
     public func forEachHandle(
         in index: UInt32, intersecting view: BlockView, _ body: (UInt32) -> Void
@@ -181,13 +185,12 @@ public struct ConnectedSet: ~Copyable {
         }
     }
 
-    /// The handles of connected ordinals of `view`, in the order of the ordinals, as many as there is
-    /// room for.
+    /// Writes the handles of connected ordinals of `view`, in the order of the ordinals, until `found` is full.
     /// - Parameters:
-    ///   - step: 0 to begin with; where to go on with the next call; `.max` at the end. It stays valid
-    ///     whatever changes in this set: nobody who is there all the time is left out or comes twice.
-    ///   - found: room for `handlesPerStepMin` at least.
-    /// - Returns: how many were written.
+    ///   - step: 0 for the first call; the call leaves the value for the next call, `.max` at the end. A step stays
+    ///     valid when the set changes: an ordinal that is connected throughout is neither skipped nor repeated.
+    ///   - found: room for at least `handlesPerStepMin` handles.
+    /// - Returns: the number of handles written.
     @inlinable
     public func handles(
         in index: UInt32, intersecting view: BlockView, from step: inout UInt32,
@@ -228,10 +231,10 @@ public struct ConnectedSet: ~Copyable {
         return count
     }
 
-    /// Handles that are asked for at a time: enough that calls do not matter, and the most for which
-    /// the standard library takes the stack and not the heap (1024 bytes).
+    /// Handles per call: enough to make the cost of a call negligible, and the largest buffer (1024 bytes) that the
+    /// standard library puts on the stack instead of the heap.
     @inlinable public static var handlesPerStep: Int { 256 }
-    /// The least that can be asked for: those of one word.
+    /// The smallest buffer for a call, in handles: the bits of one word.
     @inlinable public static var handlesPerStepMin: Int { 64 }
 
     @usableFromInline
@@ -246,7 +249,8 @@ public struct ConnectedSet: ~Copyable {
         return count
     }
 
-    /// What is connected of a run stands together in `handles`. A step is the bit to go on with.
+    /// Writes the handles of connected ordinals in runs; the handles of one run are adjacent in `handles`. `step`
+    /// is the bit for the next call.
     @usableFromInline
     static func select(
         _ toggles: UnsafeBufferPointer<UInt16>, _ block: UnsafeMutablePointer<Block>,

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sorted lists of small numbers as the store keeps them: `UInt16` positions of a sparse block,
-// `UInt32` ordinals of a small topic, `UInt32` topic numbers of one instance; little-endian and
-// without gaps. A changed list is always a new run of bytes, because what is read lies in the map
-// of LMDB and must not be written. Many values go in or out in one merge. Rests on nothing.
+// Sorted lists of small numbers in the form of the store: `UInt16` positions of a sparse block, `UInt32` ordinals
+// of a small topic, `UInt32` topic numbers of one instance. The numbers are little-endian and without gaps. A
+// changed list is always a new run of bytes, because the bytes read lie in LMDB's map and must not be written. Many
+// values are inserted or removed in one merge. Rests on nothing.
 
 /// Operations on sorted, distinct numbers in raw bytes of any alignment.
 public enum PackedList {
-    /// Elements in `bytes`.
+    /// The number of elements in `bytes`.
     @inlinable
     public static func count<T: FixedWidthInteger & UnsignedInteger>(
         _ bytes: UnsafeRawBufferPointer, of type: T.Type
@@ -58,8 +58,10 @@ public enum PackedList {
 
     // MARK: Into a buffer
 
-    /// Writes the list with `values` (sorted; repetitions and ones already there count once) merged
-    /// in. `target` has room for both. Returns the bytes written.
+    /// Writes the list with `values` merged in. `values` is sorted; repeated and present values count once.
+    /// `target` has room for the list and all values.
+    ///
+    /// - Returns: the number of bytes written.
     @inlinable
     public static func inserting<T: FixedWidthInteger & UnsignedInteger>(
         _ bytes: UnsafeRawBufferPointer, sorted values: UnsafeBufferPointer<T>,
@@ -90,8 +92,10 @@ public enum PackedList {
         return written
     }
 
-    /// Writes the list without `values` (sorted; ones that are not there are ignored). `target` has
-    /// room for the list. Returns the bytes written.
+    /// Writes the list without `values`. `values` is sorted; absent values are ignored. `target` has room for the
+    /// list.
+    ///
+    /// - Returns: the number of bytes written.
     @inlinable
     public static func removing<T: FixedWidthInteger & UnsignedInteger>(
         _ bytes: UnsafeRawBufferPointer, sorted values: UnsafeBufferPointer<T>,

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Recipients made of ordinals, and of other recipients. Rests on `RecipientSetBuilder`.
+// Recipient sets made from ordinals and from other recipient sets. Rests on `RecipientSetBuilder`.
 
 public import MartletBase
 
 extension RecipientSet {
-    /// - Parameter ordinals: in any order, as often as they come.
+    /// The set of the given ordinals.
+    ///
+    /// - Parameter ordinals: in any order; repetitions are allowed.
     public static func of(_ ordinals: [Ordinal]) -> RecipientSet {
         var rest = ordinals.sorted()[...]
         var builder = RecipientSetBuilder()
@@ -22,8 +24,7 @@ extension RecipientSet {
         return builder.finish()
     }
 
-    /// The instances that are in any of the sets. A set that has all of them comes back as it is if it
-    /// is the only one with members.
+    /// The instances in any of the sets. If a single set has members, the result is that set, not a copy.
     public static func union(of sets: [RecipientSet]) -> RecipientSet {
         let sets = sets.filter { $0.count > 0 }
         guard sets.count > 1 else { return sets.first ?? .none }
@@ -59,12 +60,12 @@ extension RecipientSet {
         }
     }
 
-    /// The instances that are in both sets.
+    /// The instances in both sets.
     public func intersection(_ other: RecipientSet) -> RecipientSet {
         filtered(by: other) { $0.formIntersection($1) }
     }
 
-    /// The instances that are not in `other`.
+    /// The instances of the set without those in `other`.
     public func subtracting(_ other: RecipientSet) -> RecipientSet {
         filtered(by: other) { $0.subtract($1) }
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The recipients of one fanout, as one immutable run of bytes: what is written to the store once
-// and read by every reconnecting device. A directory says where each block's members are, so that
-// asking for one ordinal touches the directory and one block. Rests on `BlockView`.
+// The recipients of one fanout, as one immutable run of bytes: written to the store once and read by every
+// reconnecting device. A directory gives the place of each block's members, so a lookup of one ordinal touches the
+// directory and one block. Rests on `BlockView`.
 //
 //     offset  size  header (32 bytes)
 //          0     4  magic "MRS1"
@@ -18,23 +18,24 @@
 //                   members, in the order of the directory
 //                   list: 2 bytes each, ascending, padded with zeros to a multiple of 8
 //                   bitmap: 4080 bytes
-//                   runs: 2 bytes, the number of toggles, even; 2 bytes each, where a run begins and the
-//                   first bit behind it, in turn, ascending; padded with zeros to a multiple of 8
+//                   runs: 2 bytes, the number of toggles, even; then 2 bytes for each toggle (the first bit
+//                         of a run, and the first bit behind the run, in turn), ascending; padded with zeros
+//                         to a multiple of 8
 //
-// All numbers are little-endian. Up to 500 members are a list: a quarter of a bitmap's bytes. Up to 15 runs
-// have a form of their own, because a stored fanout to instances that registered together is then 8 to 64
-// bytes a block instead of 4080. With more runs a bitmap is faster: every turn of a fanout meets its recipients
-// with the connected instances by AND, and asks for single bits of them.
+// All numbers are little-endian. Up to 500 members are a list: at most a quarter of a bitmap's bytes. Up to 15 runs
+// have a form of their own, because a stored fanout to instances that registered together then takes 8 to 64 bytes
+// a block instead of 4080. With more runs a bitmap is faster: every turn of a fanout intersects its recipients with
+// the connected instances by AND, and looks up single bits.
 
 /// The bytes of a recipients blob, owned.
 public final class RecipientSet: @unchecked Sendable {
-    /// Never written after `init`, which is why this may be shared between threads.
+    /// Never written after `init`, so threads may share the object.
     private let storage: UnsafeMutableRawBufferPointer
 
-    /// Takes over bytes that were allocated with `UnsafeMutableRawBufferPointer.allocate`.
+    /// Takes over bytes allocated with `UnsafeMutableRawBufferPointer.allocate`.
     init(adopting storage: UnsafeMutableRawBufferPointer) { self.storage = storage }
 
-    /// Copies a blob; nil if it is malformed.
+    /// Copies a blob; nil if the blob is malformed.
     public convenience init?(copying bytes: UnsafeRawBufferPointer) {
         let copy = UnsafeMutableRawBufferPointer.allocate(byteCount: bytes.count, alignment: 64)
         copy.copyMemory(from: bytes)
@@ -44,10 +45,10 @@ public final class RecipientSet: @unchecked Sendable {
 
     deinit { storage.deallocate() }
 
-    /// The blob, for writing it to the store. Valid as long as this object.
+    /// The blob, for writing to the store. Valid as long as the object lives.
     public var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(storage) }
 
-    /// Members of the blob. Valid as long as this object.
+    /// The members of the blob. Valid as long as the object lives.
     public var view: RecipientSetView { RecipientSetView(trusted: bytes) }
 
     public var count: UInt64 { view.count }
@@ -56,7 +57,7 @@ public final class RecipientSet: @unchecked Sendable {
     public static let none: RecipientSet = RecipientSetBuilder().finish()
 }
 
-/// The layout's numbers.
+/// The constants of the layout.
 enum RecipientSetLayout {
     /// "MRS1", little-endian.
     static let magic: UInt32 = 0x3153_524D
@@ -68,7 +69,7 @@ enum RecipientSetLayout {
     static let formRuns: UInt32 = 3
     static let togglesMax = 30
 
-    /// The toggles of a block with runs; nil if they are not all inside the bytes, and ascending.
+    /// The toggles of a block with runs; nil unless all toggles lie inside the bytes and ascend.
     static func toggles(
         in bytes: UnsafeRawBufferPointer, at offset: Int
     ) -> UnsafeBufferPointer<UInt16>? {

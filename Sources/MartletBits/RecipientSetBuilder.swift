@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writes a recipients blob block by block, in ascending order, as the evaluator yields them. Rests
-// on the layout described in RecipientSet.swift.
+// Writes a recipients blob block by block, in ascending order, as the evaluator yields them. Rests on the layout
+// described in RecipientSet.swift.
 
-/// Gathers blocks and makes a `RecipientSet` of them.
+/// Collects blocks and makes a `RecipientSet`.
 public struct RecipientSetBuilder: ~Copyable {
     private var directory: [(block: UInt32, count: UInt32, offset: UInt32, form: UInt32)] = []
-    /// Payloads so far, in chunks, so that nothing is copied when there are more; offsets count from
-    /// the first byte of all until `finish` knows the directory's size.
+    /// Payloads so far, in chunks, so that a growing payload is never copied. Offsets count from the first payload
+    /// byte until `finish` knows the size of the directory.
     private var chunks: [(memory: UnsafeMutableRawBufferPointer, used: Int)]
     private var payloadBytes = 0
     private static let firstChunkBytes = 16 * 1024
     private static let chunkBytes = 256 * 1024
-    /// Members so far.
+    /// The number of members so far.
     public private(set) var count: UInt64 = 0
     private let positions: UnsafeMutablePointer<UInt16>
 
@@ -26,8 +26,9 @@ public struct RecipientSetBuilder: ~Copyable {
         positions.deallocate()
     }
 
-    /// Adds a block. Blocks come in ascending order; one without members is left out.
-    /// - Parameter count: the view's count, which the caller knows already.
+    /// Adds a block. Blocks come in ascending order; a block without members is left out.
+    ///
+    /// - Parameter count: the number of members in `view`, which the caller already knows.
     public mutating func append(block: UInt32, view: BlockView, count members: Int) {
         guard members > 0 else { return }
         precondition(
@@ -67,9 +68,11 @@ public struct RecipientSetBuilder: ~Copyable {
         directory.append((block, UInt32(members), offset, RecipientSetLayout.formBitmap))
     }
 
-    /// - Returns: false if another form has fewer bytes, or runs would be slower.
+    /// Adds the block as runs.
+    ///
+    /// - Returns: false if another form has fewer bytes, or if the block has more runs than the form allows.
     private mutating func appendRuns(of view: BlockView, count members: Int) -> Bool {
-        // A list of four is as short as one run.
+        // A list of four members takes 8 bytes, as many as one run.
         guard members > 4 else { return false }
         return withUnsafeTemporaryAllocation(
             of: UInt16.self, capacity: RecipientSetLayout.togglesMax
@@ -85,7 +88,7 @@ public struct RecipientSetBuilder: ~Copyable {
         }
     }
 
-    /// The blob of all blocks appended.
+    /// The blob of all added blocks.
     public consuming func finish() -> RecipientSet {
         typealias Layout = RecipientSetLayout
         let head = Layout.headerBytes + directory.count * Layout.entryBytes
@@ -115,7 +118,7 @@ public struct RecipientSetBuilder: ~Copyable {
         return RecipientSet(adopting: bytes)
     }
 
-    /// Room for `bytes` more at the end of the payload, at most a bitmap's.
+    /// Reserves room at the end of the payload for `bytes` more, at most the bytes of a bitmap.
     private mutating func reserve(_ bytes: Int) -> UnsafeMutableRawPointer {
         var last = chunks.count - 1
         if chunks[last].used + bytes > chunks[last].memory.count {

@@ -1,28 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads a recipients blob where it lies, in the map of LMDB or on the heap. The bytes are checked
-// once, when a view is made; past that no read can leave them. Rests on the layout described in
-// RecipientSet.swift.
+// Reads a recipients blob in place, in the map of LMDB or on the heap. The bytes are checked once, when the view is
+// made; after the check no read can leave them. Rests on the layout described in RecipientSet.swift.
 
 public import MartletBase
 
 /// The members of a recipients blob, borrowed.
 public struct RecipientSetView {
     public let bytes: UnsafeRawBufferPointer
-    /// Blocks that have members.
+    /// The number of blocks with members.
     public let blockCount: Int
 
-    /// For bytes that `RecipientSetBuilder` wrote and nobody else could change. Aligned to 8 where
-    /// they have bitmaps, to 2 otherwise.
+    /// Reads bytes that `RecipientSetBuilder` wrote and that no other code could change. The bytes are aligned to 8
+    /// if the blob has bitmaps, else to 2.
     public init(trusted bytes: UnsafeRawBufferPointer) {
         self.bytes = bytes
         blockCount = Int(
             UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: 4, as: UInt32.self)))
     }
 
-    /// Nil unless `bytes` are a whole blob, aligned to 8: magic, sizes, ascending blocks, every
-    /// block's members inside the bytes and as many in all as the header says. That a list is
-    /// sorted is not looked at; an unsorted one answers wrongly but reads nothing outside.
+    /// nil unless `bytes` are a whole blob, aligned to 8: magic, sizes, ascending blocks, every block's members
+    /// inside the bytes, and as many members as the header states. The order of a list is not checked: an unsorted
+    /// list gives wrong answers, but no access outside the bytes.
     public init?(validating bytes: UnsafeRawBufferPointer) {
         typealias Layout = RecipientSetLayout
         guard let base = bytes.baseAddress, bytes.count >= Layout.headerBytes,
@@ -76,18 +75,18 @@ public struct RecipientSetView {
         blockCount = blocks
     }
 
-    /// Whether an ordinal is a member of a blob that may be damaged; nil if it is. Looks at the header
-    /// and at what leads to this ordinal, not at everything, and reads nothing outside.
+    /// Whether an ordinal is a member of a blob that may be damaged; nil if the blob is. Checks only the header and
+    /// the entries that lead to the ordinal, and reads nothing outside `bytes`.
     public static func contains(_ ordinal: Ordinal, in bytes: UnsafeRawBufferPointer) -> Bool? {
         CheckedRecipientSet(bytes)?.contains(ordinal)
     }
 
-    /// Members of all blocks.
+    /// The number of members in all blocks.
     public var count: UInt64 {
         UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: 8, as: UInt64.self))
     }
 
-    /// The members of the `index`-th block that has any.
+    /// The members of the `index`-th block of the directory.
     public func block(at index: Int) -> (block: UInt32, view: BlockView, count: Int) {
         precondition(index >= 0 && index < blockCount, "The blob has fewer blocks.")
         let (block, count) = (field(index, 0), Int(field(index, 4)))
@@ -106,9 +105,9 @@ public struct RecipientSetView {
         }
     }
 
-    /// Index of the first block that is not below `block`; `blockCount` if all are.
+    /// Index of the first block that is not below `block`; `blockCount` if all blocks are below.
     public func index(ofBlockFrom block: UInt32) -> Int {
-        // Large sets have a member in every block, so block b is mostly the b-th.
+        // A large set has members in nearly every block, so block b is mostly the b-th entry.
         let guess = Int(block)
         if guess < blockCount, field(guess, 0) == block { return guess }
         var low = 0

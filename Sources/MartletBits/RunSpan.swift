@@ -1,39 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The runs of sixteen neighbouring blocks in one piece of bytes: the form of sets whose members lie
-// together, such as everybody, the instances of an app, or those who came in one campaign. A member
-// costs nothing, a run four bytes, and a block of a large set is one of a few hundred bytes for
-// half a million instances; so walking such a set reads next to nothing, and counts are arithmetic.
+// The runs of sixteen neighbouring blocks in one piece of bytes: the form of sets whose members lie together, such
+// as all instances, the instances of an app, or the instances that registered in one campaign. A run takes four
+// bytes, independent of its length. Half a million instances of a large set take a few hundred bytes, so walking
+// such a set reads little, and counting is arithmetic.
 //
 //     offset  size  content
-//          0    32  for each of 16 blocks, how many toggles there are in it and in those before it
-//         32     2  each toggle, block by block: where a run begins, and the first bit behind it, in
-//                   turn, ascending; a run ends where its block does
+//          0    32  for each of the 16 blocks, the number of toggles in the block and in earlier blocks
+//         32     2  for each toggle, block by block: the first bit of a run, and the first bit behind
+//                   the run, in turn, ascending; a run ends at the end of its block at the latest
 //         end   31  zero: vectors of toggles are read whole
 //
-// The length is odd, which tells a span from every other form. Rests on the kernels.
+// The odd length distinguishes a span from every other form. Rests on the kernels.
 
 internal import CBitKernels
 
-/// The members of one set in 16 blocks, borrowed: valid as long as what it points into.
+/// The members of one set in 16 blocks, borrowed: valid as long as the bytes behind the span.
 public struct RunSpan {
     @usableFromInline let base: UnsafeRawPointer
 
-    /// Blocks of a span. The first one's number is a multiple of this.
+    /// Blocks of a span. The number of the first block is a multiple of `blockCount`.
     public static let blockCount = 16
-    /// Toggles of a span: with 1.6 KB a row of the store needs no page of its own.
+    /// Toggles of a span. At this bound a row takes 1.6 KB, so the row needs no overflow page in the store.
     public static let togglesMax = 768
-    /// Toggles of one block. The kernels compare every toggle with every other.
+    /// Toggles of one block. Bounded because the kernels compare every toggle with every other toggle.
     public static let togglesPerBlockMax = Int(CBK_BLOCK_TOGGLES_MAX)
     static let headBytes = 2 * blockCount
     static let slackBytes = Int(CBK_SPAN_SLACK)
     public static let bytesMax = headBytes + 2 * togglesMax + slackBytes
 
-    /// The number of the first block of the span that a block is in.
+    /// The number of the first block in the span that contains `block`.
     @inlinable public static func start(ofBlock block: UInt32) -> UInt32 { block & ~15 }
 
-    /// Nil unless the bytes are a span, aligned to 2, none of whose parts lies outside of them. That
-    /// toggles ascend is not looked at.
+    /// nil unless the bytes are a span, aligned to 2, whose parts all lie inside the bytes. The order of the
+    /// toggles is not checked.
     public init?(checking bytes: UnsafeRawBufferPointer) {
         guard let base = bytes.baseAddress, cbk_span_is_sound(base, bytes.count) != 0 else {
             return nil
@@ -41,19 +41,19 @@ public struct RunSpan {
         self.base = base
     }
 
-    /// For the bytes of a builder.
+    /// Reads the bytes that a builder wrote.
     init(trusted base: UnsafeRawPointer) { self.base = base }
 
     /// The span without members.
     public static var empty: RunSpan { RunSpan(trusted: cbk_empty_span_address()) }
 
-    /// For the kernels.
+    /// The address of the bytes, for the kernels.
     @inlinable public var address: UnsafeRawPointer { base }
 
-    /// Toggles of all blocks: two a run.
+    /// The number of toggles in all blocks: two per run.
     public var toggleCount: Int { end(15) }
 
-    /// Members of all blocks.
+    /// The number of members in all blocks.
     public var count: Int {
         withUnsafePointer(to: base) {
             BitKernels.current.countSpans(UnsafeBufferPointer(start: $0, count: 1), 0b10)
@@ -75,7 +75,7 @@ public struct RunSpan {
         return .runs(UnsafeBufferPointer(start: toggles, count: count))
     }
 
-    /// Whether the toggles of one of the blocks ascend, none past the block's end.
+    /// Whether the toggles of a block ascend and stay within the block's 32,640 bits.
     public func isAscending(inBlockAt index: Int) -> Bool {
         precondition(index >= 0 && index < 16, "A span has 16 blocks.")
         let toggles = (base + 32).assumingMemoryBound(to: UInt16.self)
@@ -92,12 +92,12 @@ public struct RunSpan {
     }
 }
 
-/// Puts a span together, block by block.
+/// Builds a span block by block.
 public struct RunSpanBuilder: ~Copyable {
     private let storage: UnsafeMutableRawBufferPointer
     private var blocks = 0
     public private(set) var toggleCount = 0
-    /// Members so far.
+    /// The number of members so far.
     public private(set) var count = 0
 
     public init() {
@@ -107,8 +107,9 @@ public struct RunSpanBuilder: ~Copyable {
 
     deinit { storage.deallocate() }
 
-    /// Adds the next block. False if it has more runs than a span can hold, or the span would have;
-    /// then the builder is of no more use.
+    /// Adds the next block.
+    ///
+    /// - Returns: false if the block has more runs than a block or the span may hold. The builder is then unusable.
     public mutating func append(_ view: BlockView) -> Bool {
         precondition(blocks < RunSpan.blockCount, "A span has 16 blocks.")
         let room = min(RunSpan.togglesPerBlockMax, RunSpan.togglesMax - toggleCount)
@@ -118,8 +119,9 @@ public struct RunSpanBuilder: ~Copyable {
         return true
     }
 
-    /// Adds the next block with bits added to it or taken out of it. False as for `append`.
+    /// Adds the next block after adding bits to the view or removing bits from the view.
     /// - Parameter bits: ascending and distinct.
+    /// - Returns: false if the block has more runs than a block or the span may hold. The builder is then unusable.
     public mutating func append(
         _ view: BlockView, changing bits: UnsafeBufferPointer<UInt16>, adding: Bool
     ) -> Bool {
@@ -138,12 +140,12 @@ public struct RunSpanBuilder: ~Copyable {
         return true
     }
 
-    /// The bytes of a span, and the span. The blocks that were not appended have no members. Valid as
-    /// long as the builder, and until something is appended.
+    /// The bytes of a span, and the span. Blocks that were not added have no members. Valid as long as the builder
+    /// lives, and until the next `append`.
     public mutating func span() -> (bytes: UnsafeRawBufferPointer, span: RunSpan) {
         while blocks < RunSpan.blockCount { _ = append(.empty) }
         let used = RunSpan.headBytes + 2 * toggleCount + RunSpan.slackBytes
-        // What a refused block left behind the last toggle.
+        // Clear the toggles that a refused block may have left behind the last toggle.
         storage[(used - RunSpan.slackBytes)..<used].initializeMemory(as: UInt8.self, repeating: 0)
         return (
             UnsafeRawBufferPointer(rebasing: storage[..<used]),
@@ -166,12 +168,13 @@ public struct RunSpanBuilder: ~Copyable {
     }
 }
 
-/// Single bits into runs and out of them.
+/// Adds single bits to runs, and removes single bits from runs.
 enum RunMerge {
-    /// Writes the toggles of a set with bits added or removed. Nil if there is no room.
+    /// Writes the toggles of a set with bits added or removed.
     /// - Parameters:
     ///   - toggles: strictly ascending.
     ///   - bits: strictly ascending.
+    /// - Returns: the number of toggles; nil if `target` has no room for all of them.
     static func change(
         _ toggles: UnsafeBufferPointer<UInt16>, _ bits: UnsafeBufferPointer<UInt16>, adding: Bool,
         into target: UnsafeMutableBufferPointer<UInt16>
@@ -179,7 +182,7 @@ enum RunMerge {
         let nothing = Int.max
         var (at, bit, written) = (0, 0, 0)
         var (isOld, isChanged, isMember) = (false, false, false)
-        // Where the run of bits that is walked through ends; else where the next one begins.
+        // While `isChanged`: the end of the current run of `bits`. Otherwise: the begin of the next run.
         var next = bits.isEmpty ? nothing : Int(bits[0])
         while true {
             let old = at < toggles.count ? Int(toggles[at]) : nothing

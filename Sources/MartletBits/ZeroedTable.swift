@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tables that are as long as there may ever be connections, and take memory only as far as there have
-// been any. The system gives out pages of zeros when they are first written, so a table whose entries
-// may begin as zeros is allocated in its full length and never moves: whoever reads it needs no bound
-// and no indirection. Rests on the C library.
+// Tables as long as the largest possible number of connections, whose memory grows only with the entries in use.
+// The system hands out pages of zeros at their first write. A table whose entries may begin as zeros is therefore
+// allocated in full length and never moves: readers need neither a bounds check nor an indirection. Rests on the C
+// library.
 
 internal import Glibc
 
-/// The owner of one table. Entries are zeros until they are written, and must be valid so; what they own
-/// is their user's to free.
+/// The owner of one table. Entries are zeros until written, and all zeros must be a valid entry. Memory that an
+/// entry owns is freed by the user of the table.
 public struct ZeroedTable<Entry>: ~Copyable {
     public let base: UnsafeMutablePointer<Entry>
     private let memory: UnsafeMutableRawPointer
 
-    /// Bytes of a cache line: no entry whose size divides it lies across two.
+    /// Bytes of a cache line. The table is aligned to a line, so no entry whose size divides 64 crosses a line.
     private static var lineBytes: Int { 64 }
 
     public init(capacity: Int) {

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which topics an application has asked for (DEV-2): what it gives back to the client at its next start,
-// so that the broker hears of it again, and what of that the broker has not heard yet. Pure.
+// The application's wishes about topics (DEV-2). The application hands its wishes back at the next start, so the
+// broker hears of them again; `TopicWishes` knows the wishes that the broker has not heard yet. Pure.
 
 import MartletBase
 
-/// Everything that an application asked for about topics and that is still to hold. Keep it with the
-/// credentials.
+/// The application's wishes about topics that still hold. An application keeps them with the credentials.
 public struct AskedTopics: Sendable, Hashable, Codable {
-    /// To be subscribed to. Sorted.
+    /// Topics to be subscribed to, sorted.
     public var subscriptions: [String]
-    /// To be unsubscribed from, where the broker has not answered yet. Sorted.
+    /// Topics to be unsubscribed from, sorted. A topic leaves the list when the broker answers.
     public var unsubscriptions: [String]
 
     public init(subscriptions: [String] = [], unsubscriptions: [String] = []) {
@@ -19,17 +18,17 @@ public struct AskedTopics: Sendable, Hashable, Codable {
     }
 }
 
-/// DEV-2: what was asked for in an earlier run, and will not be: trying again cannot help.
+/// DEV-2: a wish of an earlier run that the broker refuses for good. Another attempt cannot help.
 public struct TopicRefusal: Sendable, Hashable {
     public var topic: String
     public var operation: TopicOperation
     public var error: MartletError
 }
 
-/// Each topic's last wish. One that was asked for in an earlier run is said once more, unless it is
-/// asked for anew before that.
+/// The latest wish about each topic. A wish of an earlier run is sent to the broker once more, unless the
+/// application replaces the wish before.
 package struct TopicWishes: Sendable {
-    /// Tells a wish from a later one about the same topic.
+    /// A wish about a topic. The number tells wishes about one topic apart.
     package struct Wish: Sendable, Hashable {
         package var topic: String
         package var operation: TopicOperation
@@ -38,7 +37,7 @@ package struct TopicWishes: Sendable {
 
     private var wishes: [String: Wish] = [:]
     private var wishesEver: UInt64 = 0
-    /// Of an earlier run, and not said yet.
+    /// Topics with a wish of an earlier run that the broker has not settled.
     private var unsaid: Set<String> = []
 
     package init(_ asked: AskedTopics = AskedTopics()) {
@@ -55,7 +54,7 @@ package struct TopicWishes: Sendable {
             subscriptions: topics(.subscribe), unsubscriptions: topics(.unsubscribe))
     }
 
-    /// Whoever asks says it to the broker too.
+    /// Records a wish. The caller also sends the wish to the broker.
     package mutating func ask(_ operation: TopicOperation, _ topic: String) -> Wish {
         wishesEver += 1
         let wish = Wish(topic: topic, operation: operation, number: wishesEver)
@@ -64,39 +63,39 @@ package struct TopicWishes: Sendable {
         return wish
     }
 
-    /// What holds about a topic.
+    /// The latest wish about a topic.
     package func last(about topic: String) -> Wish? { wishes[topic] }
 
-    /// It was not asked for after all: what held before holds again, and is said once more.
+    /// Withdraws a wish that could not be saved. The earlier wish holds again and is sent once more.
     package mutating func takeBack(_ wish: Wish, for earlier: Wish?) {
         guard isLast(wish) else { return }
         wishes[wish.topic] = earlier
         if earlier != nil { unsaid.insert(wish.topic) }
     }
 
-    /// Whether nobody has asked for something about the topic since.
+    /// True if the wish is still the latest about its topic.
     package func isLast(_ wish: Wish) -> Bool { wishes[wish.topic] == wish }
 
-    /// The broker has done it. A subscription is to last.
+    /// Records that the broker fulfilled a wish. A subscription stays a wish for later runs.
     package mutating func done(_ wish: Wish) {
         guard isLast(wish) else { return }
         unsaid.remove(wish.topic)
         if wish.operation == .unsubscribe { wishes[wish.topic] = nil }
     }
 
-    /// It will not be done, now or later.
+    /// Drops a wish that the broker refuses for good.
     package mutating func forget(_ wish: Wish) {
         guard isLast(wish) else { return }
         unsaid.remove(wish.topic)
         wishes[wish.topic] = nil
     }
 
-    /// It is left to the next run.
+    /// Leaves a wish to the next run.
     package mutating func giveUp(_ wish: Wish) {
         if isLast(wish) { unsaid.remove(wish.topic) }
     }
 
-    /// What to say next: as much of one operation as fits into a request, and one at least.
+    /// The wishes to send next: wishes of one operation up to `bytesMax` bytes, but at least one wish.
     package func next(bytesMax: Int) -> [Wish] {
         var next: [Wish] = []
         var bytes = 0

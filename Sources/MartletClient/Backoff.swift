@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How long to wait before the next attempt: exponential with full jitter, so that devices that lost
-// the same broker at the same instant do not come back at the same instant. Pure: the random
-// generator is given.
+// Pauses between attempts: exponential with full jitter, so devices that lost the same broker at the same instant
+// return at different instants. Pure: the caller passes the random generator.
 // Source: Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015 (full jitter).
 
-/// The pauses between attempts: a random part of base, 2 × base, 4 × base, … up to the cap.
+/// Pauses between attempts. A pause is a random part of base, 2 × base, 4 × base, … up to the cap.
 public struct Backoff: Sendable, Hashable {
-    /// The longest first pause.
+    /// Longest first pause.
     public var base: Duration
-    /// The longest of all pauses.
+    /// Longest pause of all.
     public var cap: Duration
     /// Failed attempts since the last success.
     public private(set) var attempts = 0
@@ -20,14 +19,13 @@ public struct Backoff: Sendable, Hashable {
         self.cap = cap
     }
 
-    /// What the next pause is at most, without a wish of the broker.
+    /// Longest value of the next pause, without a delay from the broker.
     public var longestNext: Duration {
-        // 2^20 × base is past any sensible cap; the exponent stays small enough not to overflow.
+        // 2^20 × base exceeds any sensible cap, and the small exponent cannot overflow.
         min(cap, base * (1 << min(attempts, 20)))
     }
 
-    /// The pause before the next attempt. A delay that the broker asked for is kept to, and the
-    /// random part comes on top of it.
+    /// The pause before the next attempt. A delay from the broker counts in full, and the random part is added.
     public mutating func next(
         notBefore delayMilliseconds: UInt32? = nil, using random: inout some RandomNumberGenerator
     ) -> Duration {
@@ -36,7 +34,7 @@ public struct Backoff: Sendable, Hashable {
         return pause + .milliseconds(Int64(delayMilliseconds ?? 0))
     }
 
-    /// The last attempt succeeded; the next failure starts from the base again.
+    /// Call after a successful attempt. The next failure starts from the base again.
     public mutating func succeeded() { attempts = 0 }
 
     /// A random part of a duration, in whole microseconds.

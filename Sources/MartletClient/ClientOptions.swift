@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How senders and administrators connect. They are few and somebody waits for their answers, so a
-// connection that died is noticed sooner than a device's.
+// Connection options of senders and administrators. Senders and administrators are few, and callers wait for their
+// answers. So the heartbeat is shorter than a device's, and the client notices a dead connection sooner.
 
 import MartletBase
 import MartletWire
 public import NIOCore
 import NIOPosix
 
-/// How senders and administrators connect.
+/// Connection options of a sender or administrator.
 public struct ClientOptions: Sendable {
-    /// The pauses between attempts to connect.
+    /// Pauses between attempts to connect.
     public var backoff = Backoff()
-    /// Attempts to connect before a request fails.
+    /// Attempts to connect that fail in a row before the waiting requests fail.
     public var attemptsMax = 5
-    /// How long a connection may be silent before it is pinged; it is given up after twice that.
+    /// Longest silence of a connection before the client sends a PING. After a second interval without an answer,
+    /// the client closes the connection.
     public var heartbeat: Duration = .seconds(20)
     public var eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton
 

@@ -1,50 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One connection: HELLO out, WELCOME in, then frames both ways, PING answered, heartbeat kept. It
-// decides nothing: whoever owns the connection is told of its opening, frames and end, on its event
-// loop. It reads only when asked to go on, which is how a slow application slows the broker down.
+// A connection: sends HELLO, expects WELCOME, passes frames both ways, answers PING and keeps the heartbeat. The
+// handler makes no decisions; its owner hears of the opening, of frames and of the end on the event loop. The
+// handler reads only while not paused, so a slow application slows the broker down.
 
 import MartletBase
 import MartletWire
 import NIOCore
 
-/// Who owns a connection. All calls come on its event loop.
+/// The owner of a connection. All calls come on the connection's event loop.
 protocol ConnectionOwner: AnyObject, Sendable {
     func connectionOpened(_ link: Link)
     func connectionReceived(_ frame: BrokerFrame, connection: UInt64)
-    /// Exactly once for each connection, opened or not.
+    /// Called exactly once for each connection, opened or not.
     func connectionClosed(_ error: MartletError, connection: UInt64)
-    /// DEV-5: for the heartbeat of later connections.
+    /// DEV-5: called when the heartbeat has learned; later connections should use the pace.
     func connectionLearned(_ pace: HeartbeatPace, connection: UInt64)
 }
 
 extension ConnectionOwner {
-    /// Only devices learn: whoever waits for an answer wants to know soon whether one comes.
+    /// Default without effect, because only devices learn. Other owners wait for answers and want to notice a loss
+    /// soon.
     func connectionLearned(_ pace: HeartbeatPace, connection: UInt64) {}
 }
 
 /// An open connection.
 struct Link: Sendable {
-    /// Its number among its owner's connections.
+    /// Number of the connection among its owner's connections.
     let connection: UInt64
     let welcome: Welcome
     let channel: any Channel
     let handler: NIOLoopBound<any BrokerLine>
 
-    /// Ends it, from any thread.
+    /// Closes the connection, from any thread.
     func abandon() {
         channel.eventLoop.execute { handler.value.close() }
     }
 }
 
-/// What an owner does with its way to the broker. On its event loop.
+/// An owner's line to the broker. All calls come on the event loop.
 protocol BrokerLine: AnyObject {
-    /// Sends a frame, unless the broker would not take it.
+    /// Sends a frame.
+    /// - Throws: `INVALID_ARGUMENT` if the frame is longer than the broker accepts, `UNAVAILABLE` if the connection
+    ///   is lost.
     func send(_ frame: ClientFrame) throws
-    /// Reads no further for now.
+    /// Stops reading until `resume`.
     func pause()
     func resume()
-    /// What was sent before leaves first.
+    /// Closes the line after the sent frames have left.
     func close()
 }
 
@@ -57,7 +60,7 @@ final class ConnectionHandler: ChannelInboundHandler, BrokerLine {
         case opening
         /// WELCOME came. Can transition to: closed.
         case open
-        /// The end was told, or is about to be. Final.
+        /// The owner was told about the end, or is about to be. Final.
         case closed
     }
 
@@ -67,19 +70,19 @@ final class ConnectionHandler: ChannelInboundHandler, BrokerLine {
     private weak var owner: (any ConnectionOwner)?
     private var state = State.opening
     private var splitter = FrameSplitter(frameBytesMax: Limits.brokerFrameBytesMax)
-    /// From WELCOME on.
+    /// Nil before WELCOME.
     private var heartbeat: Heartbeat?
     private var timer: Scheduled<Void>?
-    /// When the heartbeat asked to be looked at.
+    /// Instant for which the heartbeat's timer is set.
     private var beat: Duration?
     private var context: ChannelHandlerContext?
     private var frameBytesMax = Limits.deviceFrameBytesMax
     private var willFlush = false
-    /// Why it ends, where that is known before the socket closes.
+    /// Reason of the end, if known before the socket closes.
     private var reason: MartletError?
-    /// The last CHANNEL named an app: what comes is the owner's alone.
+    /// True if the last CHANNEL named an app, so that frames go to the owner only.
     private var isForApp = false
-    /// Whether the next bytes wait until the owner wants them.
+    /// True if the next bytes wait until the owner calls `resume`.
     private(set) var isPaused = false
 
     init(
@@ -91,7 +94,7 @@ final class ConnectionHandler: ChannelInboundHandler, BrokerLine {
         self.owner = owner
     }
 
-    // MARK: What the owner asks for
+    // MARK: Calls of the owner
 
     func send(_ frame: ClientFrame) throws(MartletError) {
         guard let context, state != .closed else { throw Self.lost }
@@ -110,7 +113,7 @@ final class ConnectionHandler: ChannelInboundHandler, BrokerLine {
         beatSooner()
     }
 
-    /// Everything that is sent in one round of the event loop leaves in one system call.
+    /// Flushes once in a round of the event loop, so all frames of the round leave in one system call.
     private func flushSoon(_ context: ChannelHandlerContext) {
         guard !willFlush else { return }
         willFlush = true
@@ -137,7 +140,7 @@ final class ConnectionHandler: ChannelInboundHandler, BrokerLine {
         context?.close(promise: nil)
     }
 
-    // MARK: What the channel tells
+    // MARK: Calls of the channel
 
     func handlerAdded(context: ChannelHandlerContext) { self.context = context }
     func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
@@ -239,8 +242,8 @@ final class ConnectionHandler: ChannelInboundHandler, BrokerLine {
         .nanoseconds(Int64(clamping: NIODeadline.now().uptimeNanoseconds))
     }
 
-    /// Looks at the heartbeat when it asks for that. Frames that come meanwhile only put that off,
-    /// so the timer is left as it is for them.
+    /// Sets the timer for the instant that the heartbeat asks for. Received frames only defer that instant, so they
+    /// leave the timer unchanged.
     private func beatSoon() {
         guard let due = heartbeat?.due else { return }
         beat = due
@@ -258,7 +261,7 @@ final class ConnectionHandler: ChannelInboundHandler, BrokerLine {
         }
     }
 
-    /// A request, or the answer to a ping, may want it looked at earlier than it asked for.
+    /// Moves the timer if the heartbeat's instant is now earlier, as after a request or the answer to a PING.
     private func beatSooner() {
         if let due = heartbeat?.due, let beat, due < beat { beatSoon() }
     }
@@ -268,7 +271,7 @@ final class ConnectionHandler: ChannelInboundHandler, BrokerLine {
         owner?.connectionLearned(heartbeat.pace, connection: connection)
     }
 
-    /// One timer at a time: the handshake's, then the heartbeat's.
+    /// Replaces the timer. There is one timer at a time: first for the handshake, then for the heartbeat.
     private func schedule(
         after delay: Duration, _ action: @escaping @Sendable (ConnectionHandler) -> Void
     ) {

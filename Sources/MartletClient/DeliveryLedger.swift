@@ -1,38 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a device has been given, what its application has taken, and what of that the broker knows
-// (DEV-3, TTL-4). Delivery is at least once, so a message may come again on a later connection; the
-// application sees it once. Stream IDs need not rise: what a doze or a throttle held back comes later.
-// So a duplicate is told by the set of IDs that were taken:
+// The messages that a device has received, that its application has taken, and that the broker knows to be taken
+// (DEV-3, TTL-4). Delivery is at least once, so a message may come again on a later connection; the application
+// sees the message once. Stream IDs need not rise, because messages held back by a doze or a throttle come later.
+// So the ledger detects a duplicate with the set of taken IDs:
 //
-//     outstanding   given to the application, not taken yet
-//     unconfirmed   taken; the broker has not said that its acknowledgement is on disk: HELLO's list
-//     confirmed     everything up to here; such an ID is remembered no more
+//     outstanding   given to the application, not yet taken
+//     unconfirmed   taken, but the broker has not confirmed the acknowledgement; HELLO has the list
+//     confirmed     all IDs up to a mark; the ledger does not remember them one by one
 //
-// An acknowledgement is cumulative for what came in the order of stream IDs and single for the rest: to
-// the broker a cumulative one says nothing about what it delivers late. Pure.
+// An acknowledgement is cumulative up to the first outstanding message. Messages above, and messages that came
+// late, are acknowledged singly: to the broker, a cumulative acknowledgement does not cover messages delivered
+// late. Pure.
 
 import MartletBase
 
 package struct DeliveryLedger: Sendable {
-    /// Single stream IDs in one acknowledgement: far below what a frame holds.
+    /// Single stream IDs in one acknowledgement: far fewer than a frame can hold.
     package static let singlesMax = 1000
 
     private struct Entry {
         var streamID: UInt64
-        /// Whether it came on this connection, and then whether after a higher one.
+        /// `isHere`: the message came on this connection. `isLate`: it came after a message with a higher stream
+        /// ID.
         var isHere = true
         var isLate: Bool
     }
 
-    /// Given and not taken, ascending.
+    /// Messages given to the application and not yet taken, ascending.
     private var outstanding: [Entry] = []
-    /// Taken and not confirmed, ascending.
+    /// Messages taken and not confirmed, ascending.
     package private(set) var unconfirmed: [UInt64]
     private var confirmedThrough: UInt64 = 0
-    /// Highest on this connection.
+    /// Highest stream ID received on this connection.
     private var deliveredThrough: UInt64 = 0
-    /// To be acknowledged, ascending: what came in order, and what came late.
+    /// Stream IDs to acknowledge, ascending: `unsent` came in order, `unsentLate` came late.
     private var unsent: [UInt64] = []
     private var unsentLate: [UInt64] = []
 
@@ -40,10 +42,10 @@ package struct DeliveryLedger: Sendable {
         self.unconfirmed = Array(Set(unconfirmed)).sorted().suffix(Limits.unconfirmedStreamIDsMax)
     }
 
-    /// Messages taken, or seen again after they were, since the last acknowledgement.
+    /// Messages to acknowledge: taken, or received again after being taken, since the last acknowledgement.
     package var unsentCount: Int { unsent.count + unsentLate.count }
 
-    /// A connection opened; HELLO carried what is unconfirmed.
+    /// Call when a connection has opened. HELLO has already told the unconfirmed IDs.
     package mutating func connected(acknowledgedThrough: UInt64) {
         deliveredThrough = 0
         unsent = []
@@ -53,14 +55,14 @@ package struct DeliveryLedger: Sendable {
         confirm(through: acknowledgedThrough)
     }
 
-    /// The broker will not deliver anything up to here again.
+    /// Forgets the IDs up to `through`, because the broker will not deliver their messages again.
     package mutating func confirm(through: UInt64) {
         confirmedThrough = max(confirmedThrough, through)
         unconfirmed.removeFirst(Self.place(after: confirmedThrough, in: unconfirmed))
     }
 
-    /// A stored message, or the notice that some were discarded, came. Says whether it is new to the
-    /// application.
+    /// Records the arrival of a stored message, or of the notice of discarded messages.
+    /// - Returns: true if the message is new to the application.
     package mutating func deliver(_ streamID: UInt64) -> Bool {
         let isLate = streamID < deliveredThrough
         deliveredThrough = max(deliveredThrough, streamID)
@@ -78,19 +80,19 @@ package struct DeliveryLedger: Sendable {
         return true
     }
 
-    /// The application has taken a message.
+    /// Records that the application has taken a message.
     package mutating func take(_ streamID: UInt64) {
         let index = place(of: streamID)
         guard index < outstanding.count, outstanding[index].streamID == streamID else { return }
         let entry = outstanding.remove(at: index)
         Self.insert(streamID, into: &unconfirmed)
         if unconfirmed.count > Limits.unconfirmedStreamIDsMax { unconfirmed.removeFirst() }
-        // What did not come on this connection cannot be acknowledged on it: it will come, or HELLO
-        // tells it next time.
+        // A message of an earlier connection cannot be acknowledged on this connection. Either the broker delivers
+        // the message again, or the next HELLO has its ID.
         if entry.isHere { acknowledgeSoon(streamID, isLate: entry.isLate) }
     }
 
-    /// What could be acknowledged now, if anything.
+    /// The acknowledgement that can be sent now; nil if there is no message to acknowledge.
     package var acknowledgement: (through: UInt64, single: [UInt64])? {
         guard unsentCount > 0 else { return nil }
         let held = outstanding.first { $0.isHere }?.streamID ?? .max
@@ -99,7 +101,7 @@ package struct DeliveryLedger: Sendable {
         return (together > 0 ? unsent[together - 1] : 0, Array(single))
     }
 
-    /// The acknowledgement went out.
+    /// Records that the acknowledgement was sent.
     package mutating func acknowledged(through: UInt64, single: [UInt64]) {
         let single = Set(single)
         unsent.removeAll { $0 <= through || single.contains($0) }
@@ -116,7 +118,8 @@ package struct DeliveryLedger: Sendable {
 
     // MARK: Ascending lists
 
-    /// Where an outstanding stream ID is or would be. IDs mostly rise, so it is nearly always an end.
+    /// Index of an outstanding stream ID, or the index at which to insert. IDs mostly rise, so the index is mostly
+    /// an end.
     private func place(of streamID: UInt64) -> Int {
         if let last = outstanding.last, last.streamID < streamID { return outstanding.count }
         var (low, high) = (0, outstanding.count)

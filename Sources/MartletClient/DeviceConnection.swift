@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One connection for several apps of a device (NET-4), as a phone's push service has: each app is a
-// `MartletDevice` that is attached to it on a channel, and everything that a device does it does
-// there. The connection opens with the first app that wants it, and closes with the last that leaves;
-// when it is lost, the apps attach again as any device connects again. Rests on ConnectionHandler.
+// A connection that several apps of a device share (NET-4), as in a phone's push service. Each app is a
+// `MartletDevice` on a channel of the connection, with all abilities of a device. The connection opens for the
+// first app and closes after the last app. After a loss, the apps attach again as any device connects again. Rests
+// on `ConnectionHandler`.
 
 public import MartletBase
 import MartletWire
@@ -12,15 +12,15 @@ public import NIOPosix
 
 /// A connection that several `MartletDevice`s share.
 ///
-/// An application that does not take its messages does not hold up the others: past its bound it is
-/// detached, and attached again when it takes them.
+/// An application that takes no messages does not delay the other apps: past a bound the connection detaches the
+/// app, and the device attaches again when its application takes messages.
 public actor DeviceConnection {
     private enum State {
-        /// No app wants it. Can transition to: opening.
+        /// No app wants the connection. Can transition to: opening.
         case idle
-        /// Can transition to: open, idle.
+        /// HELLO is out or about to be. Can transition to: open, idle.
         case opening
-        /// Can transition to: idle.
+        /// The connection is open. Can transition to: idle.
         case open(Link)
     }
 
@@ -28,7 +28,7 @@ public actor DeviceConnection {
     nonisolated let port: Int
     nonisolated let eventLoop: any EventLoop
     private nonisolated let executor: any SerialExecutor
-    /// The executor is kept by this actor, so it outlives every use of the reference.
+    /// The actor keeps the executor, so the executor outlives every use of the reference.
     public nonisolated var unownedExecutor: UnownedSerialExecutor {
         unsafe executor.asUnownedSerialExecutor()
     }
@@ -36,16 +36,16 @@ public actor DeviceConnection {
     private var dialer: Dialer
     private var state = State.idle
     private var connections: UInt64 = 0
-    /// Apps that wait for the connection, in their order.
+    /// Apps that wait for the connection, in order of arrival.
     private var waiting: [AppLine] = []
     private var apps: [UInt8: AppLine] = [:]
-    /// The channels of the last frame that came, and that was sent.
+    /// `heard` is the channel of the last received frame, `told` the channel of the last sent frame.
     private var heard: UInt8 = 0
     private var told: UInt8 = 0
 
     /// - Parameters:
-    ///   - heartbeat: DEV-5, for all apps of the connection.
-    ///   - eventLoopGroup: all apps run on one of its event loops.
+    ///   - heartbeat: DEV-5, bounds of the heartbeat for all apps of the connection.
+    ///   - eventLoopGroup: the connection and all its apps run on one event loop of the group.
     public init(
         host: String, port: Int = Limits.defaultPort,
         heartbeat: HeartbeatOptions = HeartbeatOptions(),
@@ -64,14 +64,14 @@ public actor DeviceConnection {
         if case .open(let link) = state { link.abandon() }
     }
 
-    /// Apps that are attached, or about to be; at most 64.
+    /// Apps that are attached or wait to be attached. The connection attaches at most 64.
     public var appCount: Int { apps.count + waiting.count }
 
     var heartbeat: Duration { dialer.settings.pace.interval }
 
     // MARK: Apps
 
-    /// Begins to attach an app; its owner hears how it goes.
+    /// Begins to attach an app. The owner is told about the outcome.
     func attach(_ hello: Hello, connection: UInt64, owner: any ConnectionOwner) {
         let app = AppLine(hello: hello, connection: connection, owner: owner, shared: self)
         switch state {
@@ -102,7 +102,7 @@ public actor DeviceConnection {
         }
     }
 
-    /// A frame of an app.
+    /// Sends a frame of an app, after a CHANNEL if another channel was selected.
     func send(_ frame: ClientFrame, on channel: UInt8) throws {
         guard case .open(let link) = state, channel != 0 else { throw ConnectionHandler.lost }
         if channel != told {
@@ -112,7 +112,7 @@ public actor DeviceConnection {
         try link.handler.value.send(frame)
     }
 
-    /// Nothing more comes for an app.
+    /// Ends an app after DETACHED, and closes the connection after the last app.
     private func ended(_ app: AppLine) {
         apps[app.channel] = nil
         app.end(nil)
@@ -171,16 +171,16 @@ extension DeviceConnection: ConnectionOwner {
     }
 }
 
-/// One app's way to the broker: a channel. Lives on the connection's event loop.
+/// An app's line to the broker: a channel of a shared connection. Lives on the connection's event loop.
 final class AppLine: BrokerLine {
     private enum State {
-        /// HELLO is out or about to be. Can transition to: open, leaving, ended.
+        /// HELLO is out or about to be. Can transition to: open, ended.
         case opening
-        /// Can transition to: leaving, ended.
+        /// WELCOME came. Can transition to: leaving, ended.
         case open
-        /// It leaves; what still comes is dropped. Can transition to: ended.
+        /// DETACH is out; frames that still come are dropped. Can transition to: ended.
         case leaving
-        /// Its owner was told. Final.
+        /// The owner was told about the end. Final.
         case ended
     }
 
@@ -190,13 +190,14 @@ final class AppLine: BrokerLine {
     private weak var shared: DeviceConnection?
     var channel: UInt8 = 0
     private var state = State.opening
-    /// Why it ends, where that is known before it does.
+    /// Reason of the end, if known before DETACHED or the loss.
     private var reason: MartletError?
     private var isPaused = false
-    /// Messages that came since it was paused.
+    /// Messages received since `pause`.
     private var excess = 0
 
-    /// The others of the connection are not to wait for one whose application takes nothing.
+    /// Messages that a paused app may still receive before it is detached. The other apps of the connection must
+    /// not wait for an application that takes no messages.
     static let excessMax = 100
 
     init(
@@ -208,7 +209,7 @@ final class AppLine: BrokerLine {
         self.shared = shared
     }
 
-    // MARK: What the owner asks for
+    // MARK: Calls of the owner
 
     func send(_ frame: ClientFrame) throws {
         guard state == .open, let shared else { throw ConnectionHandler.lost }
@@ -229,7 +230,7 @@ final class AppLine: BrokerLine {
         state = .leaving
     }
 
-    // MARK: What the connection tells
+    // MARK: Calls of the connection
 
     func received(_ frame: BrokerFrame, on link: Link) {
         if case .error(let error) = frame, error.correlation == 0 {

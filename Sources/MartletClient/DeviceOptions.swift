@@ -1,46 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a device connects, keeps its connection, buffers and acknowledges. Every queue of the device
-// has its bound here.
+// Options of a device: connecting, heartbeat, buffering and acknowledging. The bounds of the device's queues are
+// here.
 
 public import NIOCore
 import NIOPosix
 
-/// How a device connects, buffers and acknowledges.
+/// Options of a device: connecting, heartbeat, buffering and acknowledging.
 public struct DeviceOptions: Sendable {
-    /// DEV-1: the pauses between attempts to connect.
+    /// DEV-1: pauses between attempts to connect.
     public var backoff = Backoff()
-    /// DEV-5: how long a connection may be silent before it is pinged.
+    /// DEV-5: bounds on the silence before the device sends a PING.
     public var heartbeat = HeartbeatOptions()
-    /// Messages that wait for the application; past it the socket is not read. What one read
-    /// brings, at most 64 KiB, comes on top of it.
+    /// Messages that may wait for the application. At this bound the device stops reading the socket. The messages
+    /// of the last read, at most 64 KiB, can exceed the bound.
     public var bufferedMessagesMax = 100
-    /// DEV-3: taken messages that one acknowledgement waits for. Receiving one costs a broker two
-    /// thirds of a delivery, and one for ten messages a tenth of that. A connection that is lost makes
-    /// no difference to the application: HELLO tells what was taken.
+    /// DEV-3: messages taken by the application that share an acknowledgement. Receiving an acknowledgement costs a
+    /// broker two thirds of a delivery; an acknowledgement for ten messages costs a tenth of that per message. A
+    /// lost connection makes no difference to the application, because HELLO tells the broker about the taken
+    /// messages.
     public var acknowledgedTogetherMax = 10
-    /// DEV-3: how long the first of them waits at most; zero acknowledges every message at once. In a
-    /// second a phone's radio has not gone back to sleep, so waiting wakes nothing. What waits goes
-    /// earlier with a request, and when the device is closed.
+    /// DEV-3: longest delay of an acknowledgement after the application has taken a message. Zero acknowledges
+    /// every message at once. A phone's radio is still awake after a second, so the delayed acknowledgement does
+    /// not wake the radio. A request or the closing of the device sends a waiting acknowledgement earlier.
     public var acknowledgementDelay: Duration = .seconds(1)
-    /// DEV-2: attempts of `subscribe` and `unsubscribe` before the error is reported.
+    /// DEV-2: attempts of `subscribe` and `unsubscribe` before the call throws the error.
     public var attemptsMax = 5
     public var eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton
 
     public init() {}
 }
 
-/// DEV-5: the bounds of a heartbeat that adapts itself: it grows while connections survive silences
-/// of its length, and shrinks when one is found dead. Less than it where the broker bears less
-/// silence.
+/// DEV-5: bounds of the adaptive heartbeat. The heartbeat interval grows while connections survive silences of its
+/// length, and shrinks when a connection is found dead. If the broker allows only a shorter silence, the interval
+/// is shorter.
 public struct HeartbeatOptions: Sendable, Hashable {
-    /// What a heartbeat shrinks to at most.
+    /// Shortest interval that the heartbeat shrinks to.
     public var shortest: Duration = .seconds(30)
-    /// What it grows to at most. Push services ask networks to keep a connection for 30 minutes.
+    /// Longest interval that the heartbeat grows to. Push services ask networks to keep a silent connection for 30
+    /// minutes.
     public var longest: Duration = .seconds(28 * 60)
-    /// What it is until something is learned.
+    /// First interval, before the heartbeat has learned from a connection.
     public var first: Duration = .seconds(4 * 60)
-    /// How long an answer may take; a connection without one by then is dead.
+    /// Longest time to wait for an answer to a PING. The connection counts as dead after that.
     public var answerTimeout: Duration = .seconds(30)
 
     public init() {}

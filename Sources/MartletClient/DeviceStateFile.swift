@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A device's state in a file: one line of JSON, written whole or not at all, readable by its owner
-// alone, because it holds the device key. Rests on POSIX files.
+// A device's state in a file: one line of JSON. A save writes the whole file or leaves the old file. Only the
+// file's owner can read the file, because the file has the device key. Rests on POSIX files.
 
 #if canImport(Darwin)
     import Darwin
@@ -16,7 +16,7 @@ public import MartletBase
 
 /// Keeps a device's state in a file. Two devices must not use one file at a time.
 public struct DeviceStateFile: DeviceStateStore {
-    /// A state has at most 1024 stream IDs, and topics of at most 900 bytes each.
+    /// Longest file that `load` accepts. A state has at most 1024 stream IDs, and topics of at most 900 bytes each.
     private static let bytesMax = 16 << 20
 
     public let path: String

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where a device keeps what the next run needs. An application that has a place for its state
-// supplies that; for the others there is `DeviceStateFile`.
+// The store of the state that the next run of a device needs. An application with its own storage implements the
+// protocol; other applications use `DeviceStateFile`.
 
-/// A place for one device's state. Its functions are called on a thread that may wait, one at a
-/// time.
+/// A store for the state of one device. The device calls the functions one at a time, on a thread that may block.
 public protocol DeviceStateStore: Sendable {
-    /// What was saved last; nil where nothing was.
+    /// Returns the last saved state; nil if the store has no state.
     func load() throws -> StoredDevice?
 
-    /// Returns when it is kept, in place of what was kept before; or throws, and that is still
+    /// Replaces the saved state, and returns when the new state is kept. After an error the old state must still be
     /// there.
     func save(_ device: StoredDevice) throws
 
-    /// The device is not registered any more: `load` returns nil until the next `save`.
+    /// Removes the state, because the device is no longer registered. `load` then returns nil until the next
+    /// `save`.
     func remove() throws
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a device comes to its broker: over a connection of its own, or as one of several apps on a
-// shared one. Rests on Dialer and DeviceConnection.
+// The two ways of a device to the broker: a connection of its own, or a channel of a shared connection. Rests on
+// `Dialer` and `DeviceConnection`.
 
 import MartletBase
 import MartletWire
@@ -29,7 +29,7 @@ enum DeviceWay: Sendable {
         if case .shared = self { true } else { false }
     }
 
-    // On the event loop.
+    // The members below run on the event loop.
 
     var heartbeat: Duration {
         switch self {
@@ -48,7 +48,8 @@ enum DeviceWay: Sendable {
         }
     }
 
-    /// A shared connection learns for all.
+    /// Stores a learned pace for the next connection. No effect on a shared connection, because the connection
+    /// learns for all apps.
     mutating func learn(_ pace: HeartbeatPace) {
         guard case .own(var dialer) = self else { return }
         dialer.settings.pace = pace

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Opens connections. All of a client's connections live on one event loop, the one its owner runs
-// on; many clients share the process's event loops.
+// Opens connections. All connections of a client live on the event loop of their owner. Many clients share the
+// event loops of the process.
 
 import MartletBase
 import MartletWire
 import NIOCore
 import NIOPosix
 
-/// What holds for every connection of a client.
+/// Settings for every connection of a client.
 struct ConnectionSettings: Sendable {
     var connectTimeout: Duration = .seconds(10)
     var handshakeTimeout: Duration = .seconds(10)
-    /// How long a connection may be silent before it is pinged.
+    /// Silence of a connection before a PING.
     var pace: HeartbeatPace
-    /// How long the answer to a ping may take.
+    /// Longest time to wait for the answer to a PING.
     var answerTimeout: Duration
 
-    /// A silent connection is pinged after an interval and given up after another.
+    /// Pings a silent connection after `heartbeat` and gives the connection up after another `heartbeat`.
     init(heartbeat: Duration) {
         pace = HeartbeatPace(always: heartbeat)
         answerTimeout = heartbeat
@@ -35,14 +35,14 @@ struct Dialer: Sendable {
     let eventLoop: any EventLoop
     var settings: ConnectionSettings
 
-    /// Begins to open a connection; its owner hears how it goes.
+    /// Begins to open a connection. The owner is told about the outcome.
     func open(_ hello: Hello, connection: UInt64, owner: any ConnectionOwner) {
         let settings = self.settings
         let target = "\(host):\(port)"
         ClientBootstrap(group: eventLoop)
             .connectTimeout(TimeAmount(settings.connectTimeout))
             .channelOption(.autoRead, value: false)
-            // One chunk a read: what comes past the bound of a client's queue is at most that.
+            // A read takes one chunk, so a client's queue exceeds its bound by one chunk at most.
             .channelOption(.maxMessagesPerRead, value: 1)
             .channelOption(.socketOption(.tcp_nodelay), value: 1)
             .channelInitializer { channel in
@@ -63,7 +63,7 @@ struct Dialer: Sendable {
             }
     }
 
-    /// In words: the error of the last address tried, without the types around it.
+    /// Describes the error of the last address tried, without the surrounding error types.
     private static func reason(_ error: any Error) -> String {
         guard let error = error as? NIOConnectionError else { return "\(error)" }
         if let single = error.connectionErrors.last { return "\(single.error)" }
@@ -73,8 +73,8 @@ struct Dialer: Sendable {
 }
 
 extension MartletError {
-    /// Whether a connection refused with this may be tried again. Credentials do not become valid by
-    /// waiting, and who was replaced would only replace the other in turn.
+    /// True if a connection refused with this error must not be tried again. Waiting does not make credentials
+    /// valid, and a replaced connection would only replace the other connection in turn.
     var isFinal: Bool {
         switch word {
         case .unavailable, .resourceExhausted, .quotaExceeded, .internal, .deadlineExceeded,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// First in, first out, without moving the rest at every step. Pure.
+// A first-in, first-out queue. Most removals do not move the remaining events. Pure.
 
-/// Events that wait for the application.
+/// Events on their way to the application.
 struct EventQueue: Sendable {
     private var events: [DeviceEvent] = []
     private var head = 0

@@ -1,36 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a project's senders are told one by one, each until it is taken: receipts, and messages of
-// devices. On a connection of its own: while nobody takes what comes it is not read, and that must
-// hold up no answer of the sender's. It runs on its connection's event loop and has no task of its
-// own. What is fed, and how it is acknowledged, is its source's to know.
+// A feed brings a project's receipts, or the messages of a project's devices, to a sender, each until the
+// application has taken it. A feed needs a connection of its own: while the application takes no elements, the feed
+// does not read the socket, and the sender's answers must not wait for the application. A feed runs on the
+// connection's event loop and has no task. The feed's source knows the elements and their acknowledgements.
 
 import MartletBase
 import MartletWire
 import NIOCore
 
-/// What a feed brings. Pure.
+/// Source of a feed: knows the elements and their acknowledgements. Pure.
 protocol FeedSource: Sendable {
     associatedtype Element: Sendable
 
-    /// Elements that wait to be taken; past it the socket is not read.
+    /// Elements that may wait for the application. At this bound the feed stops reading the socket.
     static var bufferedMax: Int { get }
-    /// The one request of a connection.
+    /// The only request of a connection.
     static func listen(correlation: UInt32) -> ClientFrame
-    /// A connection begins.
+    /// Called when a connection has opened.
     mutating func connected()
     mutating func receive(_ frame: BrokerFrame) -> FeedArrival<Element>
-    /// The application has taken this element.
-    /// - Returns: what the broker is told, where the connection allows.
+    /// Called when the application has taken an element.
+    /// - Returns: the acknowledgement for the broker; nil if the connection does not allow an acknowledgement.
     mutating func take(_ number: UInt64) -> ClientFrame?
-    /// The connection is lost.
-    /// - Returns: what waits on, of what waits.
+    /// Called when the connection is lost.
+    /// - Returns: the elements of `waiting` that continue to wait for the application.
     mutating func lost(_ waiting: [Element]) -> [Element]
 }
 
 enum FeedArrival<Element: Sendable>: Sendable {
     case element(Element)
-    /// What the broker has not heard of came again.
+    /// No element for the application, but an acknowledgement for the broker, as for a repeated element.
     case acknowledge(ClientFrame)
     case nothing
 }
@@ -40,20 +40,20 @@ actor Feed<Source: FeedSource> {
     private typealias Taker = CheckedContinuation<Element?, any Error>
 
     private enum State {
-        /// Nobody has asked yet. Can transition to: opening.
+        /// No element has been asked for. Can transition to: opening.
         case idle
         /// A pause before the next attempt. Can transition to: opening.
         case waiting(Scheduled<Void>)
-        /// Can transition to: open, waiting, ended.
+        /// HELLO is out or about to be. Can transition to: open, waiting, ended.
         case opening
-        /// Can transition to: waiting, ended.
+        /// The connection is open. Can transition to: waiting, ended.
         case open(Link)
-        /// Refused for good. Final.
+        /// The broker refused for good. Final.
         case ended(MartletError)
     }
 
     private nonisolated let executor: any SerialExecutor
-    /// The executor is kept by this actor, so it outlives every use of the reference.
+    /// The actor keeps the executor, so the executor outlives every use of the reference.
     nonisolated var unownedExecutor: UnownedSerialExecutor {
         unsafe executor.asUnownedSerialExecutor()
     }
@@ -79,14 +79,14 @@ actor Feed<Source: FeedSource> {
 
     deinit {
         switch state {
-        // The acknowledgement of the last element may still be on its way out.
+        // The last element's acknowledgement may still wait for a flush, and `abandon` flushes first.
         case .open(let link): link.abandon()
         case .waiting(let timer): timer.cancel()
         case .idle, .opening, .ended: break
         }
     }
 
-    /// - Parameter taken: the element before.
+    /// - Parameter taken: number of the previous element, if the application has taken the element.
     func next(after taken: UInt64?) async throws -> Element? {
         if let taken { take(taken) }
         if case .idle = state { open() }

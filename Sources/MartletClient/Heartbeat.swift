@@ -1,70 +1,70 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NET-2, DEV-5: when to ping and when to give a connection up. Pure: it is told what happens and
-// when, and asked what to do; times are durations since any instant that does not change.
+// NET-2, DEV-5: decides when to ping and when to give a connection up. Pure: the caller passes events and times.
+// Times are durations since any fixed instant.
 //
-// Three things make a ping due:
+// Three conditions make a PING due:
 //
-//   nothing came for an interval      the broker, or the way to it, may be gone
-//   nothing left for almost as long   the broker closes a connection that it hears nothing from
-//     as the broker bears
-//   a request is unanswered           whoever waits should not wait for the interval's end
+//     no frame came for an interval          the broker, or the path to the broker, may be gone
+//     no frame left for almost as long       the broker closes a connection from which no frames come
+//       as the broker allows
+//     a request is unanswered                its caller should not wait for the end of the interval
 //
-// Any frame that comes answers a ping and begins the interval anew, so a busy connection is never
-// pinged. How long an interval is, `HeartbeatPace` learns from silences that a connection survived
-// and from those that it did not.
+// Any received frame answers a PING and restarts the interval, so a busy connection is never pinged.
+// `HeartbeatPace` learns the length of the interval from silences that a connection survived and from silences that
+// a connection did not survive.
 
 package struct Heartbeat: Sendable {
     package enum Decision: Sendable, Hashable {
         case nothing
         case ping
-        /// Nothing has come since the last ping.
+        /// No frame has come since the last PING.
         case giveUp
     }
 
     private struct Ping {
         var time: Duration
-        /// How long neither side had said anything.
+        /// How long both sides had been silent before the PING.
         var silence: Duration
     }
 
-    /// What is learned outlives the connection.
+    /// The learned pace, which outlives the connection.
     package private(set) var pace: HeartbeatPace
     private let answerTimeout: Duration
-    /// The longest time without a frame to the broker.
+    /// Longest time without a frame to the broker.
     private let sendingInterval: Duration
     private var lastSent: Duration
     private var lastReceived: Duration
-    /// When the first request since the last frame that came was sent.
+    /// Instant of the first request since the last received frame.
     private var asked: Duration?
     private var unanswered: Ping?
 
     /// - Parameters:
-    ///   - idleSeconds: how long the broker bears silence.
-    ///   - now: when the connection was opened.
+    ///   - idleSeconds: the longest silence that the broker allows, in seconds.
+    ///   - now: instant at which the connection opened.
     package init(
         pace: HeartbeatPace, answerTimeout: Duration, idleSeconds: UInt32, at now: Duration
     ) {
         self.pace = pace
         self.answerTimeout = answerTimeout
-        // Two minutes for a timer that is late and a network that is slow: 28 of 30 minutes.
+        // Two minutes allow for a late timer and a slow network: 28 of 30 minutes.
         let idle = Duration.seconds(Int64(idleSeconds))
         sendingInterval = max(.milliseconds(10), idle - min(.seconds(120), idle / 2))
         lastSent = now
         lastReceived = now
     }
 
-    /// How long nothing comes until a ping is due.
+    /// Silence of the broker after which a PING is due.
     package var interval: Duration { min(pace.interval, sendingInterval) }
 
-    /// A frame left.
-    /// - Parameter isRequest: whether the broker answers it.
+    /// Call when a frame has been sent.
+    /// - Parameter isRequest: true if the broker answers the frame.
     package mutating func sent(at now: Duration, isRequest: Bool) {
         lastSent = now
         if isRequest && asked == nil { asked = now }
     }
 
-    /// A frame came.
+    /// Call when a frame has been received.
     package mutating func received(at now: Duration) {
         if let ping = unanswered {
             pace.survived(ping.silence)
@@ -74,7 +74,7 @@ package struct Heartbeat: Sendable {
         lastReceived = now
     }
 
-    /// When to ask next; earlier where there is no such frame as was expected.
+    /// Instant at which to call `tick`, if no event comes before.
     package var due: Duration {
         if let unanswered { return unanswered.time + answerTimeout }
         let due = min(lastReceived + interval, lastSent + sendingInterval)
@@ -82,14 +82,14 @@ package struct Heartbeat: Sendable {
         return min(due, asked + answerTimeout)
     }
 
-    /// This side reads again. Until now silence proved nothing: what came lies in the socket.
+    /// Call when this side reads again. Earlier silence proves nothing, because frames may wait in the socket.
     package mutating func resumed(at now: Duration) {
         unanswered = nil
         asked = nil
         lastReceived = now
     }
 
-    /// What to do now.
+    /// Decides the action at the instant `now`.
     package mutating func tick(at now: Duration, isReading: Bool) -> Decision {
         guard isReading else {
             resumed(at: now)

@@ -1,31 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DEV-5: how long a connection may be silent, as learned from the networks that a device is in.
-// Pure.
+// DEV-5: the silence that a device allows on a connection, learned from the device's networks. Pure.
 //
-// Between a device and its broker there are NAT tables and firewalls that forget a silent
-// connection after minutes, and do not say so. A ping that comes too late finds the connection
-// dead, and all that time nothing could come; one that comes too early wakes a radio for nothing.
-// So the interval
+// Between a device and its broker there are NAT tables and firewalls that forget a silent connection after minutes
+// and give no notice. A late PING finds the connection dead, and no message could come in the meantime. An early
+// PING wakes a radio without need. So the interval
 //
-//   grows to one and a half times of a silence that the connection survived,
-//   halves when a connection is found dead, for each such find is minutes without messages,
-//   and then stays below the silence that was deadly, until 32 shorter ones were survived: a phone
-//   that has come into another network may grow again, one that has not is cut off once in hours.
+//     grows to one and a half times a silence that the connection survived;
+//     halves when a connection is found dead, because each dead connection costs minutes without messages;
+//     then stays below the deadly silence until 32 shorter silences were survived. So the interval of a phone in
+//       a new network can grow again, and a phone in an unchanged network is cut off only once in hours.
 //
-// From 4 minutes it takes five survived silences, 53 minutes together, to 28 minutes.
+// From 4 minutes the interval grows to 28 minutes after five survived silences, 53 minutes in total.
 
 package struct HeartbeatPace: Sendable, Hashable {
-    /// Survived silences after which a longer one is tried again.
+    /// Survived silences after which the pace tries a longer silence again.
     package static let trialAfter = 32
 
     private let shortest: Duration
     private let longest: Duration
-    /// How long a connection may be silent until it is pinged.
+    /// Silence of a connection before a PING.
     package private(set) var interval: Duration
-    /// A silence that a connection has died of.
+    /// Silence after which a connection was found dead.
     private var deadly: Duration?
-    /// Silences survived since then that would make it longer than that.
+    /// Silences survived since `deadly` was set that would let the interval grow to `deadly` or longer.
     private var survivals = 0
 
     package init(_ options: HeartbeatOptions) {
@@ -39,14 +37,14 @@ package struct HeartbeatPace: Sendable, Hashable {
         interval = options.first
     }
 
-    /// The same interval always.
+    /// Makes a pace with a constant interval.
     package init(always interval: Duration) {
         shortest = interval
         longest = interval
         self.interval = interval
     }
 
-    /// A ping was answered, and neither side had said anything for so long before it.
+    /// Records an answered PING. `silence` is the time for which both sides had been silent before the PING.
     package mutating func survived(_ silence: Duration) {
         let longer = min(longest, silence * 3 / 2)
         guard longer > interval else { return }
@@ -59,7 +57,7 @@ package struct HeartbeatPace: Sendable, Hashable {
         interval = longer
     }
 
-    /// A connection was found dead after a silence of this length.
+    /// Records that a connection was found dead after `silence`.
     package mutating func died(after silence: Duration) {
         deadly = silence
         survivals = 0

@@ -1,33 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an application on a device gets, and the credentials it gets it with.
+// Messages and other events for an application on a device, and the device's credentials.
 
 public import MartletBase
 public import MartletWire
 
 /// A message as the application sees it.
 public struct IncomingMessage: Sendable, Hashable {
-    /// `projects/PROJECT/messages/NUMBER`, as the sender was told.
+    /// Message ID as the sender knows it: `projects/PROJECT/messages/NUMBER`.
     public var messageID: String
-    /// Its place in the project's order.
+    /// Stream ID without bit 63. For a stored message: the place in the project's order.
     public var streamID: UInt64
-    /// Whether the broker keeps it until it is acknowledged.
+    /// True if the broker keeps the message until the device acknowledges.
     public var isStored: Bool
-    /// `/topics/NAME`, or the sender ID in decimal.
+    /// `/topics/NAME` for a message to a topic, the notification key for a message from a member of a group, else
+    /// the sender ID in decimal.
     public var from: String
     public var targetKind: TargetKind
     public var priority: MessagePriority
-    /// When the broker accepted it.
+    /// Instant at which the broker accepted the message.
     public var accepted: Instant
-    /// When it ceases to be of interest.
+    /// Instant at which the message's time to live ends.
     public var expires: Instant
-    /// RCP-1: the sender wants to know what becomes of it: see `MartletDevice.displayed(_:)`.
+    /// RCP-1: true if the sender asked for receipts; see `MartletDevice.displayed(_:)`.
     public var wantsReceipts: Bool
     public var notification: Message.Notification?
     public var data: [Message.DataEntry]
-    /// MSG-5: what the sender said for this platform only and is no text, such as `icon` or `link`.
+    /// MSG-5: the platform's options that are not texts, such as `icon` or `link`.
     public var options: [Message.DataEntry]
-    /// MSG-5: what the sender said for Apple's platforms only; see `apns`.
+    /// MSG-5: contents for Apple's platforms only; see `apns`.
     public var applePayload: Message.ApplePayload
 
     init(_ deliver: Deliver, projectID: String) throws(WireError) {
@@ -47,14 +48,14 @@ public struct IncomingMessage: Sendable, Hashable {
         applePayload = message.applePayload
     }
 
-    /// The value of a data key.
+    /// The value of a data key; nil if the key is absent.
     public subscript(key: String) -> String? {
         data.first { $0.key == key }?.value
     }
 
-    /// MSG-5: the dictionary that an Apple application expects: `aps` with what it shows, and the data
-    /// and the sender's custom keys beside it. A custom value that is not JSON is left out; the broker
-    /// accepts none.
+    /// MSG-5: the dictionary that an Apple application expects: `aps` with the notification, and beside `aps` the
+    /// data and the sender's custom keys. A custom value that is not JSON is left out; the broker accepts only JSON
+    /// there.
     public var apns: JSONValue {
         var aps: [String: JSONValue] = [:]
         var alert: [String: JSONValue] = [:]
@@ -86,20 +87,20 @@ public struct IncomingMessage: Sendable, Hashable {
     }
 }
 
-/// STO-1, STO-2: stored messages were discarded, because too many were stored or the device had not
-/// connected for too long. An application that keeps in step with a server asks that server anew.
+/// STO-1, STO-2: the broker discarded stored messages, because too many were stored or because the device had not
+/// connected for too long. An application that keeps in step with a server should ask the server anew.
 public struct DeletedMessages: Sendable, Hashable {
     public var count: UInt64
-    /// That of the last message discarded.
+    /// Stream ID of the last discarded message.
     public var streamID: UInt64
 }
 
-/// What comes to an application by itself.
+/// An event for the application.
 public enum DeviceEvent: Sendable, Hashable {
     case message(IncomingMessage)
     case deleted(DeletedMessages)
 
-    /// The stream ID to acknowledge; nil if there is none.
+    /// Stream ID to acknowledge; nil if the event needs no acknowledgement.
     var acknowledgedID: UInt64? {
         switch self {
         case .message(let message): message.isStored ? message.streamID : nil
@@ -108,12 +109,12 @@ public enum DeviceEvent: Sendable, Hashable {
     }
 }
 
-/// What addresses an instance and what proves that one is it. Keep the key secret.
+/// Credentials of an instance. The token addresses the instance, and the secret device key proves its identity.
 public struct DeviceCredentials: Sendable, Hashable, Codable, CustomStringConvertible {
     public var projectID: String
-    /// Addresses the instance. May be told to senders.
+    /// Addresses the instance. Senders may know the token.
     public var token: String
-    /// Proves to be the instance. Never leaves the device.
+    /// Proves the instance's identity. The key goes only to the broker.
     public var deviceKey: String
 
     public init(projectID: String, token: String, deviceKey: String) {
@@ -122,6 +123,6 @@ public struct DeviceCredentials: Sendable, Hashable, Codable, CustomStringConver
         self.deviceKey = deviceKey
     }
 
-    /// Names the project only: descriptions end up in logs.
+    /// A text with the project ID only, because descriptions end up in logs.
     public var description: String { "DeviceCredentials(project \(projectID))" }
 }

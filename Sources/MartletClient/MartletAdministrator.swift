@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Projects and server keys, for whoever holds the administrator key. Rests on `RequestClient`.
+// Management of projects and keys with the administrator key. Rests on `RequestClient`.
 
 public import MartletBase
 public import MartletWire
 
-/// An administrator, of one project or of none.
+/// An administrator of one project or of no project.
 public final class MartletAdministrator: Sendable {
-    /// The project it named, or empty.
+    /// The project named at the connection; empty for none.
     public let projectID: String
     private let client: RequestClient
 
-    /// Makes an administrator that connects with its first request.
+    /// Makes an administrator. The first request opens the connection.
     public init(
         host: String, port: Int = Limits.defaultPort, administratorKey: String,
         projectID: String = "", options: ClientOptions = ClientOptions()
@@ -22,17 +22,19 @@ public final class MartletAdministrator: Sendable {
             hello: .administrator(administratorKey: administratorKey, projectID: projectID))
     }
 
-    /// What a sender of the named project may do, on the same connection.
+    /// A sender of the named project on the administrator's connection.
     public var sender: MartletSender { MartletSender(projectID: projectID, client: client) }
 
-    /// Connects if it is not connected, and tells what the broker said.
+    /// Connects unless the connection is open.
+    /// - Returns: the broker's WELCOME.
     @discardableResult
     public func connect() async throws -> Welcome { try await client.connect() }
 
-    /// Closes for good. Requests that wait for an answer fail.
+    /// Closes the connection for good. Requests that wait for an answer fail.
     public func close() async { await client.close() }
 
-    /// Makes a project. 0 topics per condition is the default, 5.
+    /// Creates a project.
+    /// - Parameter conditionTopicsMax: CON-3, topics that a condition may name; 0 is the default, 5.
     public func createProject(
         _ projectID: String, conditionTopicsMax: UInt8 = 0
     ) async throws -> ProjectRecord {
@@ -46,7 +48,8 @@ public final class MartletAdministrator: Sendable {
         return result.project
     }
 
-    /// Changes what a project may have of the broker; nil leaves it as it is.
+    /// Changes a project's weight, overload policy and limit of topics in a condition; nil leaves a setting
+    /// unchanged.
     @discardableResult
     public func changeProject(
         _ projectID: String, weight: UInt32? = nil, overload: OverloadPolicy? = nil,
@@ -62,7 +65,8 @@ public final class MartletAdministrator: Sendable {
         return result.project
     }
 
-    /// FAN-8: a page of the messages on their way to many instances, of one project or of all.
+    /// FAN-8: a page of the fanouts in progress and the deferred messages, of one project or, with an empty ID, of
+    /// all.
     public func fanouts(
         ofProject projectID: String = "", cursor: String = "", limit: UInt16 = 1000
     ) async throws -> FanoutPage {
@@ -75,7 +79,7 @@ public final class MartletAdministrator: Sendable {
         return page
     }
 
-    /// What the broker does at this moment.
+    /// The present state of the broker.
     public func status() async throws -> StatusResult {
         let answer = try await client.request { correlation in
             .status(StatusRequest(correlation: correlation))
@@ -84,7 +88,7 @@ public final class MartletAdministrator: Sendable {
         return result
     }
 
-    /// A page of the projects, after an ID.
+    /// A page of the projects in order of ID, after the ID `after`.
     public func projects(after: String = "", limit: UInt16 = 1000) async throws -> ProjectPage {
         let answer = try await client.request { correlation in
             .listProjects(ListProjectsRequest(correlation: correlation, after: after, limit: limit))
@@ -93,7 +97,7 @@ public final class MartletAdministrator: Sendable {
         return page
     }
 
-    /// Makes a server key. The key is told this once.
+    /// Creates a server key. The broker tells the key's text only once.
     public func createKey(
         name: String, inProject projectID: String
     ) async throws -> (keyID: String, serverKey: String) {
@@ -105,7 +109,7 @@ public final class MartletAdministrator: Sendable {
         return (result.keyID, result.serverKey)
     }
 
-    /// Makes a server key invalid.
+    /// Revokes a server key.
     public func revokeKey(_ keyID: String, inProject projectID: String) async throws {
         let answer = try await client.request { correlation in
             .revokeKey(
@@ -114,7 +118,7 @@ public final class MartletAdministrator: Sendable {
         guard case .done = answer else { throw unexpected(answer) }
     }
 
-    /// The server keys of a project, without their secrets.
+    /// The server keys of a project, without the secrets.
     public func keys(inProject projectID: String) async throws -> [KeyPage.Entry] {
         let answer = try await client.request { correlation in
             .listKeys(ListKeysRequest(correlation: correlation, projectID: projectID))
@@ -123,8 +127,8 @@ public final class MartletAdministrator: Sendable {
         return page.keys
     }
 
-    /// Makes a service-account key known by its public half.
-    /// - Parameter publicKey: an RSA SubjectPublicKeyInfo, in DER.
+    /// Registers the public half of a service-account key.
+    /// - Parameter publicKey: an RSA SubjectPublicKeyInfo in DER.
     public func createServiceAccount(
         keyID: String, name: String, clientEmail: String, publicKey: [UInt8],
         inProject projectID: String
@@ -138,7 +142,7 @@ public final class MartletAdministrator: Sendable {
         guard case .done = answer else { throw unexpected(answer) }
     }
 
-    /// Makes a service-account key invalid, and every access token minted from it.
+    /// Revokes a service-account key, with every access token minted from the key.
     public func revokeServiceAccount(
         _ keyID: String, inProject projectID: String
     ) async throws {

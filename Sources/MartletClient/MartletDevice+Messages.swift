@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From the socket to the application, and the acknowledgement back. Rests on `DeliveryLedger`, which
-// knows what is new and what may be acknowledged.
+// Messages from the socket to the application, and acknowledgements back. Rests on `DeliveryLedger`, which knows
+// the new messages and the possible acknowledgements.
 
 import MartletBase
 import MartletWire
 import NIOCore
 
 extension MartletDevice {
-    /// DEV-3: the messages, until the device is closed; it throws where trying again cannot help, such
-    /// as UNREGISTERED. Connects when iterated over. Meant for one iterator at a time; several share the
-    /// messages among them. Who wants to know that messages were discarded iterates over `events`
-    /// instead: this sequence takes such notices and says nothing of them.
+    /// DEV-3: the messages, until the device is closed. Iterating connects the device. Meant for a single iterator
+    /// at a time; several iterators share the messages among them. Notices of discarded messages are taken and
+    /// dropped; `events` has the notices too. The sequence throws an error that another attempt cannot change, such
+    /// as UNREGISTERED.
     public nonisolated var messages: Messages { Messages(device: self) }
 
-    /// DEV-3: the messages, and between them, in their place, that stored messages were discarded. As
-    /// `messages` in everything else.
+    /// DEV-3: the messages, and in their place the notices of discarded stored messages. Ends and throws like
+    /// `messages`.
     public nonisolated var events: Events { Events(device: self) }
 
     public struct Events: AsyncSequence, Sendable {
@@ -32,7 +32,7 @@ extension MartletDevice {
 
             init(device: MartletDevice) { self.device = device }
 
-            /// Says that the event before was taken, and waits for the next.
+            /// Marks the previous event as taken, and waits for the next event.
             public mutating func next() async throws -> DeviceEvent? {
                 let taken = last
                 last = nil
@@ -55,7 +55,7 @@ extension MartletDevice {
 
             init(device: MartletDevice) { events = Events.Iterator(device: device) }
 
-            /// Says that the message before was taken, and waits for the next.
+            /// Marks the previous message as taken, and waits for the next message.
             public mutating func next() async throws -> IncomingMessage? {
                 while let event = try await events.next() {
                     if case .message(let message) = event { return message }
@@ -65,11 +65,11 @@ extension MartletDevice {
         }
     }
 
-    /// Says that the application has taken a message, where it does not ask for the next one. The
-    /// broker hears of it as the options say.
+    /// Marks a message as taken without asking for the next message. `DeviceOptions` tells when the acknowledgement
+    /// leaves.
     public func acknowledge(_ message: IncomingMessage) { acknowledge(.message(message)) }
 
-    /// Says that the application has taken note that messages were discarded.
+    /// Marks a notice of discarded messages as taken.
     public func acknowledge(_ deleted: DeletedMessages) { acknowledge(.deleted(deleted)) }
 
     private func acknowledge(_ event: DeviceEvent) {
@@ -117,7 +117,8 @@ extension MartletDevice {
             return
         }
         guard let message = try? IncomingMessage(deliver, projectID: credentials.projectID) else {
-            // Nobody can read it, now or later: it must not come again on every connection.
+            // No later attempt can decode the message, so the device acknowledges the message to end its
+            // redelivery.
             ledger.take(deliver.streamID)
             acknowledge(ifDue: true)
             return
@@ -137,7 +138,8 @@ extension MartletDevice {
     private func hand(_ event: DeviceEvent, on link: Link) {
         if takers.isEmpty {
             waiting.append(event)
-            // The answer to a request may be behind these messages: read on until it has come.
+            // The answer to a request may follow these messages in the socket, so the device reads until the answer
+            // has come.
             if isFull && requests.count == 0 {
                 link.handler.value.pause()
             }
@@ -146,7 +148,7 @@ extension MartletDevice {
         }
     }
 
-    /// Whether no more messages are wanted for now.
+    /// True if the buffer has as many events as allowed.
     var isFull: Bool { waiting.count >= options.bufferedMessagesMax }
 
     func readOnIfWanted() {
@@ -159,8 +161,8 @@ extension MartletDevice {
 
     // MARK: Acknowledging
 
-    /// Sends the acknowledgement that is due, or makes sure that it will be in time. Not `ifDue`: what
-    /// there is goes now, because something else does.
+    /// Sends the acknowledgement if it is due, and else starts the timer for it. With `ifDue` false the
+    /// acknowledgement leaves at once, because another frame leaves too.
     func acknowledge(ifDue: Bool) {
         guard case .open(let link) = state, ledger.unsentCount > 0 else { return }
         if ifDue && ledger.unsentCount < options.acknowledgedTogetherMax
@@ -185,7 +187,7 @@ extension MartletDevice {
             guard (try? link.handler.value.send(.acknowledge(frame))) != nil else { return }
             ledger.acknowledged(through: through, single: single)
         }
-        // The connection may be lost before that arrives.
+        // The connection may be lost before the acknowledgement arrives.
         saveSoon()
     }
 }

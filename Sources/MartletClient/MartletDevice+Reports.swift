@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a device tells of itself and of the messages it got: how awake it is (PRI-2), and receipts
-// (RCP-2). Both outlive a connection. Rests on `ReceiptQueue`.
+// Reports of a device: its state (PRI-2), and receipts for messages (RCP-2). Both outlive a connection. Rests on
+// `ReceiptQueue`.
 
 public import MartletBase
 import MartletWire
 import NIOCore
 
 extension MartletDevice {
-    /// PRI-2: tells the broker how awake the device is, now and on every later connection. In `doze` only
-    /// messages of high priority come; the others come when it is left.
+    /// PRI-2: tells the broker the device's state, now and on every later connection. In `doze` only messages of
+    /// high priority come; the other messages come when the device leaves `doze`.
     public func report(_ state: DeviceState) {
         guard state != deviceState else { return }
         deviceState = state
         if case .open(let link) = self.state { tell(state, on: link) }
     }
 
-    /// RCP-2: the application has shown the message. Told to the broker, which counts it (REP-1) and tells
-    /// the sender if that asked for it: now or when there is a connection again, until it is answered; at
-    /// most 1000 receipts wait. Of one that was now or never it is told only if the sender asked for it.
+    /// RCP-2: reports that the application has shown the message. The broker counts the report (REP-1) and tells
+    /// the sender, if the sender asked for receipts. The device repeats the report on later connections until the
+    /// broker answers; at most 1000 receipts wait. For a message that was now or never, the device reports only if
+    /// the sender asked for receipts.
     public func displayed(_ message: IncomingMessage) { report(.displayed, of: message) }
 
-    /// RCP-2: somebody has opened the message. As `displayed(_:)`.
+    /// RCP-2: reports that the user has opened the message. Waits and repeats like `displayed(_:)`.
     public func opened(_ message: IncomingMessage) { report(.opened, of: message) }
 
     private func report(_ kind: ReceiptKind, of message: IncomingMessage) {
@@ -33,7 +34,8 @@ extension MartletDevice {
     }
 
     func tell(_ state: DeviceState, on link: Link) {
-        // What was taken before is not said again for what comes after.
+        // Messages taken so far are acknowledged before the state changes, so the acknowledgement cannot concern
+        // messages that come after the change.
         acknowledge(ifDue: false)
         try? link.handler.value.send(.deviceState(DeviceStateReport(state: state)))
     }
@@ -51,7 +53,7 @@ extension MartletDevice {
         receiptsTold[correlation] = receipt
     }
 
-    /// What may go better later is said again on the next connection.
+    /// Removes an answered receipt. After an error with a retry delay the receipt stays, for the next connection.
     func answered(_ receipt: PendingReceipt, by frame: BrokerFrame) {
         if case .error(let refusal) = frame, refusal.error.retryDelayMilliseconds != nil { return }
         receipts.remove(receipt)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a device asks of the broker: registration, another token, and its end (DEV-1); and how any request
+// A device's requests for registration, another token and unregistration (DEV-1), and the way in which any request
 // of a device is sent and answered.
 
 public import MartletBase
@@ -9,7 +9,8 @@ import NIOCore
 import NIOPosix
 
 extension MartletDevice {
-    /// DEV-1: registers a new instance. Keep what it returns; the key is told this once.
+    /// DEV-1: registers a new instance. The application must keep the credentials, because the broker tells the
+    /// device key only once.
     public static func register(
         host: String, port: Int = Limits.defaultPort, projectID: String, appName: String,
         platform: Platform, options: DeviceOptions = DeviceOptions()
@@ -19,7 +20,7 @@ extension MartletDevice {
         let dialer = Dialer(
             host: host, port: port, eventLoop: eventLoop,
             settings: ConnectionSettings(options.heartbeat))
-        // A connection does not hold its owner; the pending promise does.
+        // A connection does not keep its owner alive, so the pending promise does.
         registration.promise.futureResult.whenComplete { _ in withExtendedLifetime(registration) {}
         }
         dialer.open(
@@ -30,7 +31,7 @@ extension MartletDevice {
             projectID: projectID, token: welcome.token, deviceKey: welcome.deviceKey)
     }
 
-    /// TOP-9: a page of this instance's topics, after a name.
+    /// TOP-9: a page of this instance's topics, in order of name, after the name `after`.
     public func topics(after: String = "", limit: UInt16 = 1000) async throws -> TopicPage {
         let answer = try await request { correlation in
             .listInstanceTopics(
@@ -41,8 +42,8 @@ extension MartletDevice {
         return page
     }
 
-    /// REG-3: gives the token up. Nothing comes any more, and the sequence of messages ends. A
-    /// store is empty then.
+    /// REG-3: unregisters the instance. No messages come afterwards, the sequence of messages ends, and the store
+    /// is emptied.
     public func unregister() async throws {
         let answer = try await request { correlation in
             .unregister(UnregisterRequest(correlation: correlation))
@@ -52,16 +53,16 @@ extension MartletDevice {
         try await forgetState()
     }
 
-    /// REG-4: gives this instance another token, and returns it. The old one is not registered any
-    /// more. Subscriptions and stored messages stay. If the connection is lost before the answer,
-    /// the next one says whether it was done; if it was not, it is asked for again, `attemptsMax`
-    /// times, later each time. A store has the new token when this returns; whoever has none keeps
-    /// `credentials` anew.
+    /// REG-4: replaces the instance's token. The old token is no longer registered; subscriptions and stored
+    /// messages stay. If the connection is lost before the answer, the next connection tells whether the broker
+    /// replaced the token. If not, the device asks again, up to `attemptsMax` times with growing pauses. The store
+    /// has the new token when the call returns; an application without a store must keep `credentials` anew.
+    /// - Returns: the new token.
     @discardableResult
     public func rotateToken() async throws -> String {
         let old = credentials.token
         var backoff = options.backoff
-        // WELCOME tells of a token that its own answer did not.
+        // WELCOME can bring a token whose ROTATED was lost.
         while credentials.token == old {
             do {
                 _ = try await link()
@@ -86,9 +87,9 @@ extension MartletDevice {
         guard case .rotated = answer else { throw unexpected(answer) }
     }
 
-    /// DEV-1: the registration token, and every other one that this instance is given from now on:
-    /// for those parts of an application that tell its server where to send. Each call makes a
-    /// sequence of its own; it ends with the device.
+    /// DEV-1: the present registration token, and every later token of the instance. Useful for the part of an
+    /// application that tells the app server where to send. Each call makes a new sequence, which ends with the
+    /// device.
     public func registrationTokens() -> AsyncStream<String> {
         let (stream, listener) = AsyncStream.makeStream(
             of: String.self, bufferingPolicy: .bufferingNewest(1))
@@ -115,7 +116,7 @@ extension MartletDevice {
         let correlation = nextCorrelation()
         return try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { (answer: Answer) in
-                // Leaves in the same packet.
+                // The waiting acknowledgement leaves in the packet of the request.
                 acknowledge(ifDue: false)
                 do {
                     try link.handler.value.send(make(correlation))
@@ -134,7 +135,7 @@ extension MartletDevice {
         requests.remove(correlation)?.resume(throwing: CancellationError())
     }
 
-    /// The open connection, or the next one.
+    /// Returns the open connection, or waits for the next connection.
     func link() async throws -> Link {
         start()
         switch state {
@@ -161,7 +162,8 @@ extension MartletDevice {
 
     func received(answer frame: BrokerFrame, on link: Link) {
         guard let correlation = frame.correlation else { return }
-        // Known before whoever asked for it is: HELLO needs it, whoever does.
+        // The token is replaced before the caller resumes, and also for a cancelled caller, because the next HELLO
+        // needs the new token.
         if case .rotated(let rotated) = frame { replaceToken(rotated.token) }
         if let receipt = receiptsTold.removeValue(forKey: correlation) {
             return answered(receipt, by: frame)
@@ -178,7 +180,7 @@ extension MartletDevice {
         }
     }
 
-    /// One that neither a caller nor what the device says by itself waits for.
+    /// Returns a correlation that neither a caller nor the device itself waits for.
     func nextCorrelation() -> UInt32 {
         var correlation = requests.nextCorrelation()
         while receiptsTold[correlation] != nil || topicsTold?.correlation == correlation {
@@ -188,7 +190,7 @@ extension MartletDevice {
     }
 }
 
-/// Waits for the WELCOME of a new device, then closes.
+/// Waits for the WELCOME of a new device, then closes the connection.
 private final class Registration: ConnectionOwner {
     let promise: EventLoopPromise<Welcome>
 
@@ -202,7 +204,7 @@ private final class Registration: ConnectionOwner {
     func connectionReceived(_ frame: BrokerFrame, connection: UInt64) {}
 
     func connectionClosed(_ error: MartletError, connection: UInt64) {
-        // Does nothing where WELCOME came before.
+        // No effect if WELCOME came before.
         promise.fail(error)
     }
 }

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a device keeps between two runs of its application (DEV-1, DEV-2, TTL-4): who it is, the
-// topics it was asked for, and what it has taken. A change that the broker is to be told of is kept
-// before that; the rest is kept soon. Files are slow, so they are written on a thread of NIO's
-// pool, one write at a time, and each takes along every change until it begins.
+// The state that a device keeps between two runs of its application (DEV-1, DEV-2, TTL-4): credentials, wishes
+// about topics, and the taken messages. A change that the broker will be told about is saved before the broker is
+// told; other changes are saved soon. Files are slow, so a thread of NIO's pool writes them. At most one write runs
+// at a time, and a write includes all changes until it begins.
 
 public import MartletBase
 import NIOCore
 import NIOPosix
 
 extension MartletDevice {
-    /// DEV-1, DEV-2: the device that `store` keeps, or a new one, registered and kept there. The
-    /// store is written whenever the token, the topics that were asked for or the messages that
-    /// were taken change. A device that ends with UNREGISTERED is not one any more: remove it from
-    /// the store, and open anew.
-    /// - Throws: `INVALID_ARGUMENT` where the store has a device of another project, app or platform.
+    /// DEV-1, DEV-2: opens the device that `store` keeps, or registers a new device and saves it. The device writes
+    /// the store whenever the token, the wishes about topics or the taken messages change. After an end with
+    /// UNREGISTERED the device no longer exists: remove the state from the store, and open again.
+    /// - Throws: `INVALID_ARGUMENT` if the store has a device of another project, app or platform.
     public static func open(
         host: String, port: Int = Limits.defaultPort, projectID: String, appName: String,
         platform: Platform, store: any DeviceStateStore, deviceState: DeviceState = .active,
@@ -28,8 +27,8 @@ extension MartletDevice {
             options: options)
     }
 
-    /// `open(host:port:projectID:appName:platform:store:deviceState:options:)` for one of several
-    /// apps on a connection. It is registered over one of its own.
+    /// Opens a device on a shared connection. Registration of a new device uses a separate connection. See
+    /// `open(host:port:projectID:appName:platform:store:deviceState:options:)` for the store.
     public static func open(
         on connection: DeviceConnection, projectID: String, appName: String, platform: Platform,
         store: any DeviceStateStore, deviceState: DeviceState = .active,
@@ -67,10 +66,10 @@ extension MartletDevice {
         return new
     }
 
-    /// Returns when the store has what holds now, messages taken until now included; at once where
-    /// there is no store. An application need not call it: a message that it has taken is kept when
-    /// the broker is told so. It may, to be sure that what it took does not come twice if it is
-    /// killed.
+    /// Saves the present state, including all messages taken so far, and returns when the store has it. Returns at
+    /// once without a store. Usually an application need not call `save()`, because the device saves a taken
+    /// message when it tells the broker. A call before the application may be killed prevents repeated delivery of
+    /// taken messages.
     public func save() async throws {
         guard keeper != nil else { return }
         let save: Task<Void, any Error>
@@ -87,13 +86,13 @@ extension MartletDevice {
         try await save.value
     }
 
-    /// Says nothing if that fails: whatever is asked for next says it.
+    /// Saves without reporting errors. The next call of `save()` reports a lasting error.
     func saveSoon() {
         guard keeper != nil, nextSave == nil else { return }
         Task { try? await self.save() }
     }
 
-    /// The device is registered no more.
+    /// Removes the state from the store after the device has been unregistered.
     func forgetState() async throws {
         guard let store = keeper?.store else { return }
         keeper = nil
@@ -117,7 +116,7 @@ extension MartletDevice {
     }
 }
 
-/// Where a device's state is kept, and what is there.
+/// The store of a device's state, and the state that the store has.
 struct StateKeeper: Sendable {
     let store: any DeviceStateStore
     var stored: StoredDevice

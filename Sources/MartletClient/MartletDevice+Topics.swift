@@ -1,37 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DEV-2: a device subscribes and unsubscribes itself, tries again where that can help, and says at its
-// start what was asked for in earlier runs. Subscribing twice is one subscription, so these are repeated
-// after a loss, unlike a SEND. Rests on `TopicWishes`, which knows who asked last.
+// DEV-2: a device subscribes and unsubscribes itself, repeats a failed request where repeating can help, and tells
+// the broker at start about the wishes of earlier runs. Subscribing twice gives one subscription, so these requests
+// are repeated after a loss, unlike a SEND. Rests on `TopicWishes`, which knows the latest wish about each topic.
 
 import MartletBase
 import MartletWire
 import NIOCore
 
 extension MartletDevice {
-    /// Refusals that wait for one listener; the oldest are forgotten first.
+    /// Refusals that may wait for a listener. At the bound the oldest refusal is dropped.
     private static var refusalsMax: Int { 100 }
 
-    /// DEV-2: subscribes this instance, once its store knows that it was asked for. After a loss or
-    /// a quota refusal it is tried again, later each time and not before the broker wishes,
-    /// `attemptsMax` times; then the last error is thrown. Until it is refused for good
-    /// (INVALID_ARGUMENT, TOO_MANY_TOPICS) it stays in `askedTopics`.
+    /// DEV-2: subscribes this instance, after the store has the wish. After a loss or a quota refusal the device
+    /// repeats the request, up to `attemptsMax` attempts, with growing pauses and not before the delay that the
+    /// broker asks for. The wish stays in `askedTopics` until the broker refuses for good (INVALID_ARGUMENT,
+    /// TOO_MANY_TOPICS).
+    /// - Throws: the error of the last attempt.
     public func subscribe(toTopic topic: String) async throws {
         try await change(.subscribe, topic)
     }
 
-    /// DEV-2: unsubscribes this instance. As `subscribe(toTopic:)`; of two calls for one topic the later
-    /// one holds, and the earlier is not tried again.
+    /// DEV-2: unsubscribes this instance, with the attempts and errors of `subscribe(toTopic:)`. The later of two
+    /// calls for a topic wins, and the earlier call is not repeated.
     public func unsubscribe(fromTopic topic: String) async throws {
         try await change(.unsubscribe, topic)
     }
 
-    /// DEV-2: what the application has asked for and is to hold; for `init` of the next run, where
-    /// no store keeps it.
+    /// DEV-2: wishes of the application that still hold, for `init` of the next run. A store keeps the wishes by
+    /// itself.
     public var askedTopics: AskedTopics { topics.asked }
 
-    /// DEV-2: everything of an earlier run that the broker refuses for good from now on. Each call makes a
-    /// sequence of its own; it ends with the device. Refusals in this run are thrown to whoever asked.
+    /// DEV-2: wishes of an earlier run that the broker refuses for good after the call. Each call makes a new
+    /// sequence, which ends with the device. Refusals of wishes from this run are thrown to the caller.
     public func topicRefusals() -> AsyncStream<TopicRefusal> {
         let (stream, listener) = AsyncStream.makeStream(
             of: TopicRefusal.self, bufferingPolicy: .bufferingNewest(Self.refusalsMax))
@@ -50,7 +51,7 @@ extension MartletDevice {
 
     private func removeRefusalListener(_ number: UInt64) { refusalListeners[number] = nil }
 
-    // MARK: What is asked for now
+    // MARK: Wishes of this run
 
     private func change(_ operation: TopicOperation, _ topic: String) async throws {
         let name = try TopicName(validating: topic).text
@@ -76,7 +77,7 @@ extension MartletDevice {
             } catch let error as MartletError {
                 if case .ended = state { throw error }
                 if error.isFinal {
-                    // Under another token it may well be possible.
+                    // UNREGISTERED does not forget the wish, because a device with another token may succeed.
                     if error.word != .unregistered { topics.forget(wish) }
                     throw error
                 }
@@ -102,13 +103,13 @@ extension MartletDevice {
         MartletError(word, "The broker refused to \(operation) this device.", field: "topic")
     }
 
-    // MARK: What was asked for in earlier runs
+    // MARK: Wishes of earlier runs
 
-    /// Says the next part of it, unless one is out or waits for its time. Goes on until the broker has
-    /// answered everything, over as many connections as that takes.
+    /// Sends the next part of the unsaid wishes, unless a part is unanswered or a pause runs. The parts continue
+    /// over as many connections as the broker needs to answer all wishes.
     func ensureTopics(on link: Link) {
         guard topicsTold == nil, topicTimer == nil else { return }
-        // Beside the names there are a type, a correlation and a count.
+        // 16 bytes cover the type, the correlation and the count.
         let wishes = topics.next(bytesMax: Int(clamping: link.welcome.frameBytesMax) - 16)
         guard let operation = wishes.first?.operation else { return }
         let correlation = nextCorrelation()
@@ -149,12 +150,12 @@ extension MartletDevice {
         }
     }
 
-    /// - Returns: why some of it is to be said again; nil if nothing is.
+    /// - Returns: the error after which some wishes must be repeated; nil if all are settled.
     private func settle(_ wishes: [TopicWishes.Wish], _ result: TopicResult) -> MartletError? {
         var failures: [Int: ErrorWord] = [:]
         for failure in result.failures { failures[Int(failure.index)] = failure.word }
         var last: MartletError?
-        // What was asked for anew meanwhile is said by whoever asked.
+        // A wish that the application has replaced meanwhile is settled by the newer call.
         for (index, wish) in wishes.enumerated() where topics.isLast(wish) {
             guard let word = failures[index] else {
                 topics.done(wish)

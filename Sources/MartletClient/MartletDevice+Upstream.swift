@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DEV-4: a device's own messages, to the senders of its project or to a group of its. Each waits
-// here until the broker has answered, over as many connections as that takes, and is sent again
-// under the same message ID, so that the broker takes it once.
+// DEV-4: messages of a device to the senders of its project, or to a group of the device. A message waits here
+// until the broker has answered, over as many connections as necessary. Repeated sends have an equal message ID, so
+// the broker takes the message once.
 
 import MartletBase
 public import MartletWire
 import NIOCore
 
-/// Who a device sends to.
+/// Receiver of a device's message.
 public enum UpstreamTarget: Sendable, Hashable {
     /// One sender of the project (UPS-1).
     case project
-    /// The other members of a group that the device is a member of, by its notification key
-    /// (GRP-7).
+    /// The other members of a group with the device as a member, by the group's notification key (GRP-7).
     case group(String)
 }
 
 extension MartletDevice {
-    /// DEV-4: sends a message; returns when it is on disk at the broker, or on its way if
-    /// `timeToLiveSeconds` is 0. While there is no connection, and after a quota refusal, it waits
-    /// for its time to live, and is sent when it can be. A message for now or never does not wait.
+    /// DEV-4: sends a message. Returns when the message is on disk at the broker, or is on its way if
+    /// `timeToLiveSeconds` is 0. Without a connection and after a quota refusal, the message waits up to its time
+    /// to live. A message that is now or never does not wait.
     ///
     /// - Parameters:
-    ///   - message: data alone.
-    ///   - messageID: 1 to 128 bytes; the receiver is told it, and a message that is sent again
-    ///     with the same one is taken once. nil: random.
-    ///   - timeToLiveSeconds: at most 28 days, which nil is. Counted from this call.
-    /// - Throws: RESOURCE_EXHAUSTED while 20 messages wait; DEADLINE_EXCEEDED if its time to live
-    ///   has passed, when the broker may have it or not; NOT_FOUND for a message for now or never
-    ///   that no sender can take; what the broker refuses for good.
+    ///   - message: a message with data alone.
+    ///   - messageID: 1 to 128 bytes, told to the receiver. The broker takes a message once per ID. nil: a random
+    ///     ID.
+    ///   - timeToLiveSeconds: at most 28 days, counted from the call; nil is 28 days.
+    /// - Throws: RESOURCE_EXHAUSTED while 20 messages wait; DEADLINE_EXCEEDED after the time to live, when the
+    ///   broker may or may not have the message; UNAVAILABLE for a now-or-never message without a connection;
+    ///   NOT_FOUND for a now-or-never message that no sender can take; any error with which the broker refuses for
+    ///   good.
     public func sendUpstream(
         _ message: Message, to target: UpstreamTarget = .project, messageID: String? = nil,
         timeToLiveSeconds: UInt32? = nil
@@ -53,7 +53,7 @@ extension MartletDevice {
             group: target.group, messageID: messageID ?? randomMessageID(), body: body,
             deadline: .now() + .seconds(Int64(seconds)))
         guard seconds > 0 else { return try await sendNowOrNever(upstream) }
-        // Cancelled when the deadline has passed.
+        // The deadline cancels the task.
         let sending = Task { try await send(upstream) }
         let expiry = eventLoop.scheduleTask(deadline: upstream.deadline) { sending.cancel() }
         defer { expiry.cancel() }
@@ -80,7 +80,7 @@ extension MartletDevice {
         try await sendOnce(upstream, timeToLiveSeconds: 0)
     }
 
-    /// Until it is answered for good.
+    /// Repeats the request until the broker accepts, or refuses for good.
     private func send(_ upstream: OutgoingUpstream) async throws {
         var backoff = options.backoff
         while true {
@@ -120,7 +120,7 @@ private struct OutgoingUpstream: Sendable {
     var body: [UInt8]
     var deadline: NIODeadline
 
-    /// Of its time to live; one at least, for none is now or never.
+    /// Remaining seconds of the time to live, at least 1, because 0 would mean now or never.
     var secondsLeft: UInt32 {
         let left = (deadline - .now()).nanoseconds
         return UInt32(clamping: max(1, (left + 999_999_999) / 1_000_000_000))

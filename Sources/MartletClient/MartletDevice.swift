@@ -1,34 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One instance's connection to its broker: it stays connected, gives the application its messages one
-// by one, each once, and acknowledges what the application has taken (DEV-1…DEV-3). The iterator's
-// next call says that the message before was taken. While the application does not take, the socket is
-// not read, and the broker keeps what is stored.
+// One instance's connection to its broker. The device stays connected, gives each message to the application once,
+// and acknowledges the messages that the application has taken (DEV-1…DEV-3). A call of the iterator's `next` marks
+// the previous message as taken. While the application takes no messages, the device does not read the socket, and
+// the broker keeps the stored messages.
 //
-// It runs on its connection's event loop and has no task of its own but while its state is written,
-// and at most three timers; a process can hold thousands. `MartletDevice+Messages.swift` and
-// `+Requests.swift` are the two directions, `+State.swift` is what outlives the process.
+// The actor runs on the connection's event loop. It has at most three timers, and a task only while its state is
+// written, so a process can hold thousands of devices. `MartletDevice+Messages.swift` and `+Requests.swift` are the
+// two directions; `+State.swift` is the state that outlives the process.
 
 public import MartletBase
 import MartletWire
 import NIOCore
 import Synchronization
 
-/// A device of a project: it stays connected, and gives the application each message once.
+/// A device of a project. The device stays connected and gives each message to the application once.
 ///
-/// `open(host:port:projectID:appName:platform:store:deviceState:options:)` registers it, or takes up
-/// the one that a `DeviceStateStore` has. Iterating over `messages` or `events` connects; a message
-/// is acknowledged when the application asks for the next one. `registrationTokens()` tells under
-/// which token senders reach it, now and later.
+/// `open(host:port:projectID:appName:platform:store:deviceState:options:)` registers a new device, or takes over
+/// the device that a `DeviceStateStore` keeps. Iterating over `messages` or `events` connects the device. A message
+/// is acknowledged when the application asks for the next message. `registrationTokens()` gives the present and
+/// every later token under which senders reach the device.
 public actor MartletDevice {
     enum State {
-        /// Not asked to connect yet. Can transition to: opening, ended.
+        /// The device has not been asked to connect. Can transition to: opening, ended.
         case idle
         /// A pause before the next attempt. Can transition to: opening, ended.
         case waiting(Scheduled<Void>)
         /// HELLO is out or about to be. Can transition to: open, waiting, ended.
         case opening
-        /// Can transition to: waiting, ended.
+        /// The connection is open. Can transition to: waiting, ended.
         case open(Link)
         /// Closed, unregistered, or refused for good. Final.
         case ended(MartletError?)
@@ -38,11 +38,11 @@ public actor MartletDevice {
     typealias Answer = CheckedContinuation<BrokerFrame, any Error>
 
     private nonisolated let known: Mutex<DeviceCredentials>
-    /// The token changes with `rotateToken()`.
+    /// Project ID, token and device key. `rotateToken()` changes the token.
     public nonisolated var credentials: DeviceCredentials { known.withLock { $0 } }
     nonisolated let eventLoop: any EventLoop
     private nonisolated let executor: any SerialExecutor
-    /// The executor is kept by this actor, so it outlives every use of the reference.
+    /// The actor keeps the executor, so the executor outlives every use of the reference.
     public nonisolated var unownedExecutor: UnownedSerialExecutor {
         unsafe executor.asUnownedSerialExecutor()
     }
@@ -53,55 +53,56 @@ public actor MartletDevice {
     private var backoff: Backoff
     private var openedAt = NIODeadline.uptimeNanoseconds(0)
     private var connections: UInt64 = 0
-    /// Set by DRAINING: the longest pause before the next connection.
+    /// Longest pause before the next connection, as DRAINING told.
     var drainDelay: Duration?
     var state = State.idle
 
-    // The way of messages.
+    // State of the way of messages.
     var ledger: DeliveryLedger
     var waiting = EventQueue()
-    /// One of several apps that is not attached, because its application takes nothing.
+    /// True if the device shares a connection and stays detached because its application takes no messages.
     private var isHeldOff = false
     var takers: [(number: UInt64, taker: Taker)] = []
     var acknowledgementTimer: Scheduled<Void>?
 
-    // The way of requests.
+    // State of the way of requests.
     var requests = RequestTable<Answer>()
     var receipts = ReceiptQueue()
-    /// Receipts that this connection's broker has been told, by their correlation. Nobody waits for
-    /// them, so reading does not go on for their sake.
+    /// Receipts sent on this connection, by correlation. No caller waits for their answers, so a full buffer may
+    /// stop the reading before the answers come.
     var receiptsTold: [UInt32: PendingReceipt] = [:]
-    /// DEV-2: what the application asked for about topics.
+    /// DEV-2: the application's wishes about topics.
     var topics: TopicWishes
-    /// What this connection's broker has been told of what was asked for in earlier runs; as receipts.
+    /// Wishes of earlier runs that the device has sent on this connection. No caller waits for the answer.
     var topicsTold: (correlation: UInt32, wishes: [TopicWishes.Wish])?
     var topicTimer: Scheduled<Void>?
     var topicBackoff: Backoff
     var refusalListeners: [UInt64: AsyncStream<TopicRefusal>.Continuation] = [:]
-    /// Who listens for tokens.
+    /// Streams of `registrationTokens()`.
     var tokenListeners: [UInt64: AsyncStream<String>.Continuation] = [:]
     private var helloState: DeviceState
-    /// PRI-2: what the broker is told on every connection.
+    /// PRI-2: the device state that the broker learns on every connection.
     public internal(set) var deviceState: DeviceState
-    /// DEV-4: messages of the application that wait for the broker's answer.
+    /// DEV-4: the application's messages that wait for the broker's answer.
     package internal(set) var upstreamCount = 0
-    // What outlives the process.
+    // State that outlives the process.
     var keeper: StateKeeper?
-    /// The write that has begun last, and one that will take along what changes until it begins.
+    /// The write that began last, and the next write, which includes all changes until it begins.
     var lastSave: Task<Void, any Error>?
     var nextSave: Task<Void, any Error>?
 
     var openWaiters: [(number: UInt64, waiter: CheckedContinuation<Link, any Error>)] = []
 
-    /// Numbers those who wait, so that one can be cancelled.
+    /// Count of waiters so far; numbers a waiter for cancellation.
     var waitersEver: UInt64 = 0
 
+    /// Makes a device. The application keeps the device's state.
     /// - Parameters:
-    ///   - unconfirmed: what `unconfirmed` was when the application last kept it, so that no message
-    ///     comes twice after a lost acknowledgement; empty if it did not.
-    ///   - deviceState: how awake the device is when it connects.
-    ///   - askedTopics: what `askedTopics` was when the application last kept it (DEV-2). The broker is
-    ///     told it when the device has connected.
+    ///   - unconfirmed: the value of `unconfirmed` that the application kept last, so that no message comes twice
+    ///     after a lost acknowledgement; empty if the application kept no value.
+    ///   - deviceState: state of the device when it connects.
+    ///   - askedTopics: the value of `askedTopics` that the application kept last (DEV-2). The device tells the
+    ///     broker about the topics after connecting.
     public init(
         host: String, port: Int = Limits.defaultPort, credentials: DeviceCredentials,
         unconfirmed: [UInt64] = [], deviceState: DeviceState = .active,
@@ -113,8 +114,9 @@ public actor MartletDevice {
             keeper: nil, options: options)
     }
 
-    /// A device that is one of several on a connection: `init(host:port:credentials:unconfirmed:
-    /// deviceState:askedTopics:options:)` in everything else. The heartbeat is the connection's.
+    /// Makes a device on a shared connection. The application keeps the device's state, and the connection has the
+    /// heartbeat for all its devices. See
+    /// `init(host:port:credentials:unconfirmed:deviceState:askedTopics:options:)` for the parameters.
     public init(
         on connection: DeviceConnection, credentials: DeviceCredentials,
         unconfirmed: [UInt64] = [], deviceState: DeviceState = .active,
@@ -125,7 +127,7 @@ public actor MartletDevice {
             deviceState: deviceState, askedTopics: askedTopics, keeper: nil, options: options)
     }
 
-    /// A device that a store keeps, as one of several on a connection.
+    /// Makes a device on a shared connection, with its state in a store.
     public init(
         on connection: DeviceConnection, stored: StoredDevice, store: any DeviceStateStore,
         deviceState: DeviceState = .active, options: DeviceOptions = DeviceOptions()
@@ -135,8 +137,9 @@ public actor MartletDevice {
             options: options)
     }
 
-    /// A device that a store keeps: `stored` is what it has, and it is written when that changes.
-    /// `open(host:port:projectID:appName:platform:store:deviceState:options:)` does all of it.
+    /// Makes a device with its state in a store: `stored` is the store's present content, and the device writes the
+    /// store at every change. `open(host:port:projectID:appName:platform:store:deviceState:options:)` also loads or
+    /// registers.
     public init(
         host: String, port: Int = Limits.defaultPort, stored: StoredDevice,
         store: any DeviceStateStore, deviceState: DeviceState = .active,
@@ -188,25 +191,26 @@ public actor MartletDevice {
         }
     }
 
-    /// TTL-4: the stream IDs of messages that the application has taken and of which the broker has not
-    /// said that it will not deliver them again; at most 1024, the oldest are forgotten first. Worth
-    /// keeping where the application keeps its own state: a message whose ID is lost may come twice.
+    /// TTL-4: stream IDs of the messages that the application has taken and that the broker may deliver again. At
+    /// most 1024; the lowest are forgotten first. An application that keeps its own state should keep them, because
+    /// a message with a forgotten ID may come twice.
     public var unconfirmed: [UInt64] { ledger.unconfirmed }
 
-    /// Messages and other events that have come and wait for the application.
+    /// Messages and other events that wait for the application.
     public var bufferedMessages: Int { waiting.count }
 
-    /// Connects and stays connected until `close()`. Returns when connected for the first time;
-    /// throws where trying again cannot help. Iterating over `messages` connects too.
+    /// Connects, and stays connected until `close()`. Returns after the first connection. Iterating over `messages`
+    /// also connects.
+    /// - Throws: the error of a refusal that another attempt cannot change.
     public func connect() async throws { _ = try await link() }
 
-    /// DEV-5: how long the connection may be silent before it is pinged, as learned until now; less
-    /// where the broker bears less silence.
+    /// DEV-5: silence before the device sends a PING, as learned so far. If the broker allows only a shorter
+    /// silence, the device pings earlier.
     public var heartbeat: Duration { way.heartbeat }
 
-    /// Sends what is to be acknowledged, disconnects, and ends the sequence of messages. Returns
-    /// when what there is to keep is kept; an application that must know whether it is calls
-    /// `save()` then.
+    /// Sends the waiting acknowledgements, disconnects, and ends the sequence of messages. Returns after the state
+    /// has been written to the store. Errors of the store are dropped; an application that must know them calls
+    /// `save()` afterwards.
     public func close() async {
         end(nil)
         try? await save()
@@ -221,7 +225,7 @@ public actor MartletDevice {
 
     func open() {
         if case .ended = state { return }
-        // The others of its connection would have to wait for its application.
+        // A device with a full buffer would stop the reading for all devices of the shared connection.
         isHeldOff = way.isShared && isFull && openWaiters.isEmpty
         guard !isHeldOff else { return wait(options.backoff.cap) }
         connections += 1
@@ -236,14 +240,14 @@ public actor MartletDevice {
             connection: connections, owner: self)
     }
 
-    /// The application takes messages again, or wants something.
+    /// Attaches a held-off device again, after its application has taken messages or made a request.
     func openIfHeldOff() {
         guard isHeldOff, case .waiting(let timer) = state else { return }
         timer.cancel()
         open()
     }
 
-    /// DEV-1: HELLO has the new one from now on, and whoever listens is told.
+    /// DEV-1: the next HELLO has the new token, and the streams of `registrationTokens()` get the token.
     func replaceToken(_ token: String) {
         guard token != credentials.token else { return }
         known.withLock { $0.token = token }
@@ -258,8 +262,8 @@ public actor MartletDevice {
             })
     }
 
-    /// A connection shorter than the longest pause does not count as a success: a broker that lets
-    /// in and drops at once is not asked ever faster.
+    /// A connection that was shorter than the longest pause does not count as a success. Otherwise a broker that
+    /// accepts and at once drops connections would be asked ever faster.
     private func pauseAfter(_ error: MartletError, wasOpen: Bool) -> Duration {
         if wasOpen && NIODeadline.now() - openedAt > TimeAmount(options.backoff.cap) {
             backoff.succeeded()
@@ -323,9 +327,9 @@ extension MartletDevice: ConnectionOwner {
         state = .open(link)
         openedAt = .now()
         ledger.connected(acknowledgedThrough: link.welcome.acknowledgedThrough)
-        // REG-4: another token was given, and its answer lost on the way.
+        // REG-4: the broker rotated the token, and the answer was lost with the earlier connection.
         if !link.welcome.token.isEmpty { replaceToken(link.welcome.token) }
-        // HELLO said what it was when the connection was dialed.
+        // HELLO told the device state at the time of dialing.
         if deviceState != helloState { tell(deviceState, on: link) }
         for receipt in receipts.all { send(receipt, on: link) }
         ensureTopics(on: link)

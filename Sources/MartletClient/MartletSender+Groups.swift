@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Groups of instances that are sent to by one key: `MessageTarget.group` (GRP-1 to GRP-5). Rests on
+// Groups of instances, addressed by a notification key with `MessageTarget.group` (GRP-1 to GRP-5). Rests on
 // `MartletSender`.
 
 import MartletBase
 import MartletWire
 
 extension MartletSender {
-    /// GRP-1: makes a group of 1 to 20 instances; its name is unique in the project.
+    /// GRP-1: creates a group of 1 to 20 instances. The name is unique in the project.
     public func createGroup(named name: String, tokens: [String]) async throws -> GroupResult {
         let answer = try await client.request { correlation in
             .createGroup(CreateGroupRequest(correlation: correlation, name: name, tokens: tokens))
@@ -15,7 +15,7 @@ extension MartletSender {
         return try group(answer)
     }
 
-    /// GRP-2: adds instances; one that is a member stays one.
+    /// GRP-2: adds instances to a group. An instance that is already a member stays a member.
     @discardableResult
     public func addToGroup(
         named name: String, key: String, tokens: [String]
@@ -23,7 +23,7 @@ extension MartletSender {
         try await change(.add, name, key, tokens)
     }
 
-    /// GRP-2: the reverse. A group ends with its last member (GRP-4).
+    /// GRP-2: removes instances from a group. A group ends with its last member (GRP-4).
     @discardableResult
     public func removeFromGroup(
         named name: String, key: String, tokens: [String]
@@ -43,7 +43,7 @@ extension MartletSender {
         return try group(answer)
     }
 
-    /// GRP-3: a group by its name.
+    /// GRP-3: looks up a group by name.
     public func group(named name: String) async throws -> GroupResult {
         let answer = try await client.request { correlation in
             .findGroup(FindGroupRequest(correlation: correlation, name: name))
@@ -51,7 +51,7 @@ extension MartletSender {
         return try group(answer)
     }
 
-    /// A page of the project's groups, after a name.
+    /// A page of the project's groups in order of name, after the name `after`.
     public func groups(after: String = "", limit: UInt16 = 1000) async throws -> GroupPage {
         let answer = try await client.request { correlation in
             .listGroups(ListGroupsRequest(correlation: correlation, after: after, limit: limit))

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What became of messages that were sent, and who has not got one (REP-1, REP-2). Rests on
-// `MartletSender`.
+// Reports on sent messages, and the instances that have not got a message (REP-1, REP-2). Rests on `MartletSender`.
 
 import MartletBase
 import MartletWire
 
 extension MartletSender {
-    /// REP-1: what became of a message so far, exactly: `counts.targeted` is what all outcomes and
-    /// `counts.pending` add up to. NOT_FOUND if no report of it is kept.
+    /// REP-1: the exact counts of a message so far. `counts.targeted` is the sum of all outcomes and
+    /// `counts.pending`.
     ///
-    /// - Parameter messageID: as `SendResult` has it, or its number alone.
+    /// - Parameter messageID: the ID from `SendResult`, or only the number.
+    /// - Throws: `NOT_FOUND` if the broker keeps no report on the message.
     public func report(of messageID: String) async throws -> DeliveryReport {
         let number = try MessageID.number(messageID, projectID: projectID)
         let answer = try await client.request { correlation in
@@ -23,11 +23,11 @@ extension MartletSender {
             unsettledCount: result.unsettledCount)
     }
 
-    /// REP-1: a page of what became of the project's messages, day by day, and for each day app by app;
-    /// the cursor is from the page before. What is all zero is left out.
+    /// REP-1: a page of the counts of the project's messages, by day and app. `cursor` is from the previous page.
+    /// Entries with only zeros are left out.
     ///
-    /// - Parameter days: UTC, at most 3660. Outcomes count for the day on which the message was accepted;
-    ///   what was sent, displayed and opened for the day on which that happened.
+    /// - Parameter days: at most 3660 days in UTC. Outcomes count for the day on which the message was accepted;
+    ///   `sent`, `displayed` and `opened` count for the day on which the event happened.
     public func reports(
         days: ClosedRange<Day>, cursor: String = "", limit: UInt16 = 1000
     ) async throws -> DayPage {
@@ -41,11 +41,12 @@ extension MartletSender {
         return page
     }
 
-    /// REP-2: a page of the tokens of those that a message was for and that have not got it, for whatever
-    /// reason; the cursor is from the page before, the total is not counted. Those that have left are not
-    /// among them. `OutgoingMessage.notReceived` sends to these.
+    /// REP-2: a page of the tokens of instances that a message was for and that have not got the message, for
+    /// whatever reason. Unregistered instances are left out. `cursor` is from the previous page, and the page's
+    /// total is 0, because the broker does not count the list. `OutgoingMessage.notReceived` limits a send to these
+    /// instances.
     ///
-    /// - Parameter messageID: as `SendResult` has it, or its number alone.
+    /// - Parameter messageID: the ID from `SendResult`, or only the number.
     public func notReceived(
         _ messageID: String, cursor: String = "", limit: UInt16 = 1000
     ) async throws -> TokenPage {

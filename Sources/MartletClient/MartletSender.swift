@@ -1,38 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An app server's side of Martlet: send, change subscriptions, ask. Every call may be made from any
-// task, as many at a time as one likes; refusals are thrown as `MartletError`. Rests on
-// `RequestClient`.
+// An app server's client: sends messages, changes subscriptions and asks questions. Calls may come from any task,
+// any number at a time. A refusal is thrown as `MartletError`. Rests on `RequestClient`.
 
 import MartletBase
 import MartletWire
 
-/// MSG-6: what the broker said to a message that it accepted.
+/// MSG-6: the broker's answer to an accepted message.
 public struct SendResult: Sendable, Hashable {
-    /// `projects/PROJECT/messages/NUMBER`; nil if the message was only validated.
+    /// Message ID: `projects/PROJECT/messages/NUMBER`; nil if the message was only validated.
     public var messageID: String?
-    /// The stream ID under which devices get it; 0 if the message was only validated.
+    /// Number in the message ID; 0 if the message was only validated.
     public var messageNumber: UInt64
-    /// Instances that it was accepted for; 0 for a message that is scheduled, or deferred.
+    /// Instances that the message was accepted for; 0 for a scheduled or deferred message.
     public var recipients: UInt64
-    /// QUO-1: instances that are not among them, because their device had too many messages.
+    /// QUO-1: instances left out of `recipients` because their device had too many messages.
     public var rateLimited: UInt64
-    /// STO-2: those of the recipients for which it was discarded at once, because they have not
-    /// connected for more than 30 days.
+    /// STO-2: recipients for which the broker discarded the message at once, because they have not connected for
+    /// more than 30 days.
     public var inactive: UInt64
-    /// FAN-1: its place among the project's messages that wait until others have ended; nil: it does
-    /// not.
+    /// FAN-1: place among the project's deferred messages; nil if the message is not deferred.
     public var deferredPlace: UInt64?
-    /// GRP-5: what became of a group's members, or of the tokens among several targets; nil for any
-    /// other target.
+    /// GRP-5: results for a group's members, or for the tokens among several targets; nil for any other target.
     public var tokens: TokenResults?
 }
 
-/// MSG-10: what became of a message that was cancelled.
+/// MSG-10: the broker's answer to a cancellation.
 public struct CancelResult: Sendable, Hashable {
-    /// Nobody had been sent it yet.
+    /// True if the message had not been sent to any recipient.
     public var wasScheduled: Bool
-    /// Instances that have it already.
+    /// Instances that had got the message before the cancellation.
     public var delivered: UInt64
 }
 
@@ -46,7 +43,7 @@ public final class MartletSender: Sendable {
         self.client = client
     }
 
-    /// Makes a sender that connects with its first request.
+    /// Makes a sender. The first request opens the connection.
     public convenience init(
         host: String, port: Int = Limits.defaultPort, projectID: String, serverKey: String,
         options: ClientOptions = ClientOptions()
@@ -58,7 +55,7 @@ public final class MartletSender: Sendable {
                 hello: .sender(projectID: projectID, serverKey: serverKey)))
     }
 
-    /// Makes a sender and connects it, so that a wrong key is known at once.
+    /// Makes a sender and connects at once, so that a wrong key is reported at once.
     public static func connect(
         host: String, port: Int = Limits.defaultPort, projectID: String, serverKey: String,
         options: ClientOptions = ClientOptions()
@@ -69,22 +66,24 @@ public final class MartletSender: Sendable {
         return sender
     }
 
-    /// Connects if it is not connected, and tells what the broker said.
+    /// Connects unless the connection is open.
+    /// - Returns: the broker's WELCOME.
     @discardableResult
     public func connect() async throws -> Welcome { try await client.connect() }
 
-    /// Closes for good. Requests that wait for an answer fail.
+    /// Closes the connection for good. Requests that wait for an answer fail.
     public func close() async { await client.close() }
 
     // MARK: Messages
 
-    /// Sends a message. When this returns, the message is on disk. After an UNAVAILABLE whether it is,
-    /// is unknown: with an idempotency key it may be sent again without harm.
+    /// Sends a message. When the call returns, the message is on disk, unless its time to live is 0. After
+    /// UNAVAILABLE the message may or may not be on disk; with an idempotency key a repeated send does no harm.
     @discardableResult
     public func send(_ outgoing: OutgoingMessage) async throws -> SendResult {
         try await send(encoded: try outgoing.message.encoded(), as: outgoing)
     }
 
+    /// Sends a message with the most common options. See `send(_:)` with an `OutgoingMessage`.
     @discardableResult
     public func send(
         _ message: Message, to target: MessageTarget, timeToLiveSeconds: UInt32? = nil,
@@ -96,20 +95,20 @@ public final class MartletSender: Sendable {
                 validateOnly: validateOnly))
     }
 
-    /// One message to the instances that any of the targets means, each once. A token that is not good
-    /// does not refuse the message: it is in the result's `tokens`.
+    /// Sends a message to the union of the targets; each instance gets the message once. A bad token does not
+    /// refuse the message: the result's `tokens` has the failure.
     ///
-    /// - Parameter targets: at most 10,000 tokens and 100 topics, conditions and groups.
+    /// - Parameter targets: at most 10,000 tokens, and at most 100 topics, conditions and groups.
     @discardableResult
     public func send(_ message: Message, toAll targets: [MessageTarget]) async throws -> SendResult
     {
         try await send(OutgoingMessage(to: .several(targets), message))
     }
 
-    /// MSG-10: whoever has not got the message does not get it. NOT_FOUND if there is no such message,
-    /// or nothing of it is left to cancel.
+    /// MSG-10: withholds a message from every recipient that has not got the message yet.
     ///
-    /// - Parameter messageID: as `SendResult` has it, or its number alone.
+    /// - Parameter messageID: the ID from `SendResult`, or only the number.
+    /// - Throws: `NOT_FOUND` if there is no such message, or no part of the message is left to cancel.
     @discardableResult
     public func cancel(_ messageID: String) async throws -> CancelResult {
         let number = try MessageID.number(messageID, projectID: projectID)
@@ -120,21 +119,20 @@ public final class MartletSender: Sendable {
         return CancelResult(wasScheduled: cancelled.wasScheduled, delivered: cancelled.delivered)
     }
 
-    /// RCP-1: what became of messages that were sent with `wantsReceipts`, from the oldest that no sender
-    /// has taken. A receipt is taken when the next one is asked for; what is not taken comes again.
-    /// Each iteration has a connection of its own and connects again after a loss; it throws where trying
-    /// again cannot help. Two that iterate at a time both get everything.
+    /// RCP-1: receipts of the messages sent with `wantsReceipts`, from the oldest receipt that no sender has taken.
+    /// Asking for the next receipt marks the previous receipt as taken; receipts not taken come again. Each
+    /// iteration has its own connection and connects again after a loss. Two iterations at a time both get all
+    /// receipts. An iteration throws an error that another attempt cannot change.
     public var receipts: Receipts { Receipts(projectID: projectID, client: client) }
 
-    /// UPS-1: what devices of the project send, from the oldest that no sender has taken. The
-    /// broker gives each to one sender at a time. A message is taken when the next one is asked
-    /// for; what is not taken when the connection ends, or within 60 seconds, goes to another
-    /// sender or comes again. Each iteration has a connection of its own and connects again after a
-    /// loss; it gives nothing twice of what it remembers, the last 1000 numbers. It throws where
-    /// trying again cannot help.
+    /// UPS-1: messages of the project's devices, from the oldest message that no sender has taken. The broker gives
+    /// a message to one sender at a time. Asking for the next message marks the previous message as taken. A
+    /// message that is not taken when the connection ends, or within 60 seconds, goes to another sender or comes
+    /// again. Each iteration has its own connection, connects again after a loss, and remembers at least the last
+    /// 1000 numbers to drop repeated messages. An iteration throws an error that another attempt cannot change.
     public var upstreamMessages: UpstreamMessages { UpstreamMessages(client: client) }
 
-    /// Sends a message that is encoded already, as one does who sends the same one often.
+    /// Sends an encoded message. Useful for sending equal bytes often.
     @discardableResult
     public func send(
         encoded message: [UInt8], to target: MessageTarget, timeToLiveSeconds: UInt32? = nil,
@@ -147,7 +145,7 @@ public final class MartletSender: Sendable {
                 validateOnly: validateOnly))
     }
 
-    /// Sends the bytes as the options say, whose own message does not count.
+    /// Sends the bytes with the options of `options`, whose own message is ignored.
     @discardableResult
     public func send(
         encoded message: [UInt8], as options: OutgoingMessage
@@ -182,12 +180,12 @@ public final class MartletSender: Sendable {
 
     // MARK: Topics
 
-    /// TOP-4: subscribes up to 1000 instances. Refused tokens are in the result, by their index.
+    /// TOP-4: subscribes up to 1000 instances. The result has the refused tokens by index.
     public func subscribe(_ tokens: [String], toTopic topic: String) async throws -> TopicResult {
         try await change(.subscribe, tokens, topic)
     }
 
-    /// TOP-4: unsubscribes up to 1000 instances.
+    /// TOP-4: unsubscribes up to 1000 instances. The result has the refused tokens by index.
     public func unsubscribe(
         _ tokens: [String], fromTopic topic: String
     ) async throws -> TopicResult {
@@ -206,10 +204,10 @@ public final class MartletSender: Sendable {
         return result
     }
 
-    /// REG-3: unregisters an instance. What is stored for it goes, it leaves every topic and group, and
+    /// REG-3: unregisters an instance. The instance loses its stored messages, leaves every topic and group, and
     /// its connection ends.
-    /// - Throws: `NOT_FOUND` for a token that is not registered in the project, `INVALID_ARGUMENT` for
-    ///   a text that is no token.
+    /// - Throws: `NOT_FOUND` for a token that is not registered in the project, `INVALID_ARGUMENT` for a text that
+    ///   is not a token.
     public func unregister(_ token: String) async throws {
         let answer = try await client.request { correlation in
             .unregisterToken(UnregisterTokenRequest(correlation: correlation, token: token))
@@ -219,8 +217,8 @@ public final class MartletSender: Sendable {
 
     // MARK: Questions
 
-    /// FAN-8: a page of the project's messages on their way to many instances, and behind them of those
-    /// that wait; the cursor is from the page before.
+    /// FAN-8: a page of the project's fanouts in progress, followed by the deferred messages. `cursor` is from the
+    /// previous page.
     public func fanouts(cursor: String = "", limit: UInt16 = 1000) async throws -> FanoutPage {
         let answer = try await client.request { correlation in
             .listFanouts(
@@ -231,7 +229,7 @@ public final class MartletSender: Sendable {
         return page
     }
 
-    /// CON-8: how many instances a condition reaches.
+    /// CON-8: counts of the instances that a condition reaches.
     public func audience(of condition: String) async throws -> AudienceResult {
         let answer = try await client.request { correlation in
             .condition(
@@ -241,7 +239,7 @@ public final class MartletSender: Sendable {
         return result
     }
 
-    /// CON-9: how a condition is understood.
+    /// CON-9: how the broker understands and evaluates a condition.
     public func explain(_ condition: String) async throws -> Explanation {
         let answer = try await client.request { correlation in
             .condition(
@@ -251,7 +249,7 @@ public final class MartletSender: Sendable {
         return result
     }
 
-    /// QUO-3, QUO-4: what is left of each of the project's quotas that is not turned off.
+    /// QUO-3, QUO-4: the remaining amounts of the project's quotas, without quotas that are turned off.
     public func quotas() async throws -> [QuotaList.Entry] {
         let answer = try await client.request { correlation in
             .quotas(QuotasRequest(correlation: correlation))
@@ -260,7 +258,7 @@ public final class MartletSender: Sendable {
         return list.quotas
     }
 
-    /// TOP-9: a page of the project's topics, after a name.
+    /// TOP-9: a page of the project's topics in order of name, after the name `after`.
     public func topics(after: String = "", limit: UInt16 = 1000) async throws -> TopicPage {
         let answer = try await client.request { correlation in
             .listTopics(ListTopicsRequest(correlation: correlation, after: after, limit: limit))
@@ -269,7 +267,7 @@ public final class MartletSender: Sendable {
         return page
     }
 
-    /// TOP-9: a page of a topic's subscribers; the cursor is from the page before.
+    /// TOP-9: a page of the tokens of a topic's subscribers. `cursor` is from the previous page.
     public func subscribers(
         ofTopic topic: String, cursor: String = "", limit: UInt16 = 1000
     ) async throws -> TokenPage {
@@ -282,7 +280,7 @@ public final class MartletSender: Sendable {
         return page
     }
 
-    /// CON-8: a page of the tokens that a condition selects; the cursor is from the page before.
+    /// CON-8: a page of the tokens that a condition selects. `cursor` is from the previous page.
     public func tokens(
         matching condition: String, cursor: String = "", limit: UInt16 = 1000
     ) async throws -> TokenPage {
@@ -295,7 +293,7 @@ public final class MartletSender: Sendable {
         return page
     }
 
-    /// TOP-9: a page of the topics of one instance.
+    /// TOP-9: a page of the topics of an instance in order of name, after the name `after`.
     public func topics(
         ofToken token: String, after: String = "", limit: UInt16 = 1000
     ) async throws -> TopicPage {
@@ -309,7 +307,7 @@ public final class MartletSender: Sendable {
     }
 }
 
-/// An answer that does not belong to the request it names.
+/// The error for an answer of a frame type that does not fit the request.
 func unexpected(_ frame: BrokerFrame) -> MartletError {
     MartletError(.protocolViolation, "The broker answered with an unexpected \(frame.type).")
 }

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The receipts of a project, one by one, each until it is taken (RCP-1). Acknowledged is up to which
-// event ID all are. Rests on Feed.
+// The receipts of a project, each until a sender has taken the receipt (RCP-1). An acknowledgement covers all
+// receipts up to an event ID. Rests on `Feed`.
 
 public import MartletBase
 import MartletWire
 
-/// RCP-2: what became of a message on a device.
+/// RCP-2: a device's report about a message.
 public struct Receipt: Sendable, Hashable {
-    /// `projects/PROJECT/messages/NUMBER`.
+    /// Message ID: `projects/PROJECT/messages/NUMBER`.
     public var messageID: String
-    /// The instance that tells.
+    /// Token of the reporting instance.
     public var token: String
     public var kind: ReceiptKind
-    /// When the broker got it.
+    /// Instant at which the broker got the receipt.
     public var instant: Instant
-    /// Its place among the project's receipts; they rise.
+    /// Place among the project's receipts. Event IDs rise.
     public var eventID: UInt64
 }
 
 extension MartletSender {
-    /// See `receipts`.
+    /// The sequence of `MartletSender.receipts`.
     public struct Receipts: AsyncSequence, Sendable {
         public typealias Element = Receipt
         public typealias Failure = any Error
@@ -38,7 +38,7 @@ extension MartletSender {
 
             init(feed: Feed<ReceiptSource>) { self.feed = feed }
 
-            /// Says that the receipt before was taken, and waits for the next. nil when the task is
+            /// Marks the previous receipt as taken, and waits for the next receipt. Returns nil if the task is
             /// cancelled.
             public mutating func next() async throws -> Receipt? {
                 let taken = last
@@ -47,7 +47,7 @@ extension MartletSender {
                 return last
             }
 
-            /// Says that the last receipt was taken, where no other is asked for.
+            /// Marks the last receipt as taken without asking for the next receipt.
             public mutating func take() async {
                 guard let taken = last else { return }
                 last = nil
@@ -62,10 +62,10 @@ struct ReceiptSource: FeedSource {
     static let bufferedMax = 256
 
     private let projectID: String
-    /// Highest that came: what comes again after a loss is known by it.
+    /// Highest event ID received. A repeated receipt has no higher event ID.
     private var receivedThrough: UInt64 = 0
     private var takenThrough: UInt64 = 0
-    /// Highest that came on this connection: it can be told of no more than that.
+    /// Highest event ID received on this connection. An acknowledgement on this connection reaches no higher.
     private var hereThrough: UInt64 = 0
 
     init(projectID: String) { self.projectID = projectID }
@@ -80,7 +80,7 @@ struct ReceiptSource: FeedSource {
         guard case .receiptEvent(let event) = frame else { return .nothing }
         hereThrough = event.eventID
         guard event.eventID > receivedThrough else {
-            // It was taken on a connection that was lost, or since: the broker has not heard of that.
+            // The receipt was taken, but the broker has not heard of the acknowledgement.
             let again = event.eventID == takenThrough ? acknowledgement : nil
             return again.map { .acknowledge($0) } ?? .nothing
         }
@@ -102,6 +102,6 @@ struct ReceiptSource: FeedSource {
         return .receiptAcknowledge(ReceiptAcknowledge(through: takenThrough))
     }
 
-    /// What came is known by its number, and waits on.
+    /// All waiting receipts stay, because `receivedThrough` detects their repetition.
     func lost(_ waiting: [Receipt]) -> [Receipt] { waiting }
 }

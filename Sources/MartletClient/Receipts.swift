@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Receipts that the broker does not have yet (RCP-2). Each is said again on every connection until it
-// is answered. Pure.
+// Receipts that the broker has not answered (RCP-2). The device sends each receipt on every connection until the
+// broker answers. Pure.
 
 import MartletBase
 
-/// What became of one message.
+/// A receipt for one message.
 package struct PendingReceipt: Sendable, Hashable {
     package var kind: ReceiptKind
-    /// As in DELIVER, bit 63 included.
+    /// Stream ID from DELIVER, including bit 63.
     package var streamID: UInt64
 
     package init(kind: ReceiptKind, streamID: UInt64) {
@@ -17,9 +17,10 @@ package struct PendingReceipt: Sendable, Hashable {
     }
 }
 
-/// In the order in which they came; each is there once.
+/// Unanswered receipts in order of arrival, without duplicates.
 package struct ReceiptQueue: Sendable {
-    /// Past this the oldest are forgotten: a device that is offline goes on showing messages.
+    /// Most receipts in the queue. At the bound the oldest receipt is dropped, because an offline device goes on
+    /// showing messages.
     package static let max = 1000
 
     private var receipts: [PendingReceipt] = []
@@ -27,7 +28,8 @@ package struct ReceiptQueue: Sendable {
 
     package var all: [PendingReceipt] { receipts }
 
-    /// Whether it was not waiting already.
+    /// Adds a receipt.
+    /// - Returns: false if the receipt was already waiting.
     package mutating func add(_ receipt: PendingReceipt) -> Bool {
         guard !receipts.contains(receipt) else { return false }
         receipts.append(receipt)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The connection of a sender or administrator: many requests outstanding at once, told apart by
-// their correlation. It connects when somebody asks for something, and again after a loss. What was
-// outstanding then fails with UNAVAILABLE and is never sent again by itself: a SEND may have taken
-// effect. Runs on its event loop, so frames need no lock.
+// The connection of a sender or administrator. Many requests may be outstanding at once; their correlations tell
+// them apart. The client connects for the first request, and again for the first request after a loss. Requests
+// that are outstanding at a loss fail with UNAVAILABLE. The client never repeats them by itself, because a SEND may
+// have taken effect. The actor runs on its event loop, so frames need no lock.
 
 import MartletBase
 import MartletWire
@@ -13,21 +13,21 @@ actor RequestClient {
     typealias Answer = CheckedContinuation<BrokerFrame, any Error>
 
     private enum State {
-        /// No connection and nobody wants one. Can transition to: waiting, opening, closed.
+        /// No connection, and no request waits for a connection. Can transition to: waiting, opening, closed.
         case idle
         /// A pause before the next attempt. Can transition to: opening, closed.
         case waiting(Scheduled<Void>)
-        /// Can transition to: open, waiting, idle, closed.
+        /// HELLO is out or about to be. Can transition to: open, waiting, idle, closed.
         case opening
-        /// Can transition to: idle, closed.
+        /// The connection is open. Can transition to: idle, closed.
         case open(Link)
-        /// Final.
+        /// Closed by the owner. Final.
         case closed
     }
 
     nonisolated let eventLoop: any EventLoop
     private nonisolated let executor: any SerialExecutor
-    /// The executor is kept by this actor, so it outlives every use of the reference.
+    /// The actor keeps the executor, so the executor outlives every use of the reference.
     nonisolated var unownedExecutor: UnownedSerialExecutor {
         unsafe executor.asUnownedSerialExecutor()
     }
@@ -40,7 +40,7 @@ actor RequestClient {
     private var state = State.idle
     private var connections: UInt64 = 0
     private var requests = RequestTable<Answer>()
-    /// Links that drain: their answers are still to come.
+    /// Links after DRAINING. Answers may still arrive on them.
     private var draining: [UInt64: Link] = [:]
     private var drainDelay: Duration?
     private var openWaiters: [CheckedContinuation<Link, any Error>] = []
@@ -61,11 +61,12 @@ actor RequestClient {
         for link in draining.values { link.channel.close(promise: nil) }
     }
 
-    /// Opens the connection if there is none, and tells what the broker said.
+    /// Opens the connection unless it is open.
+    /// - Returns: the broker's WELCOME.
     func connect() async throws -> Welcome { try await link().welcome }
 
-    /// Sends a request and waits for its answer. Waits first while as many are outstanding as one
-    /// connection may have.
+    /// Sends a request and waits for the answer. If the connection already has the allowed number of outstanding
+    /// requests, the call first waits for one of them to end.
     func request(_ make: @Sendable (UInt32) -> ClientFrame) async throws -> BrokerFrame {
         await takeSlot()
         defer { giveSlot() }
@@ -85,7 +86,7 @@ actor RequestClient {
         }
     }
 
-    /// Closes for good.
+    /// Closes the client for good.
     func close() {
         if case .waiting(let timer) = state { timer.cancel() }
         var links = Array(draining.values)
@@ -129,7 +130,7 @@ actor RequestClient {
         return try await withCheckedThrowingContinuation { openWaiters.append($0) }
     }
 
-    /// The first attempt after a success is at once; others wait.
+    /// Begins an attempt: at once after a success, else after a pause.
     private func begin() {
         if let delay = drainDelay {
             drainDelay = nil

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which requests wait for an answer. A correlation belongs to one request at a time, whatever
-// connection it went out on; when a connection is lost, exactly its requests fail. Pure.
+// The requests that wait for an answer. A correlation belongs to at most one request at a time, over all
+// connections. The loss of a connection fails exactly the requests of the connection. Pure.
 
 package struct RequestTable<Waiter> {
-    /// NET-3: the broker reads no further past this many on one connection.
+    /// NET-3: the broker stops reading a connection with more outstanding requests.
     package static var outstandingMax: Int { 1024 }
 
     private struct Entry {
@@ -19,7 +19,7 @@ package struct RequestTable<Waiter> {
 
     package var count: Int { entries.count }
 
-    /// A correlation that no outstanding request has. Never 0.
+    /// Returns a correlation without an outstanding request. Never 0.
     package mutating func nextCorrelation() -> UInt32 {
         repeat { last &+= 1 } while last == 0 || entries[last] != nil
         return last
@@ -31,12 +31,12 @@ package struct RequestTable<Waiter> {
         entries[correlation] = Entry(connection: connection, waiter: waiter)
     }
 
-    /// Who waits for this answer; nil if nobody does any longer.
+    /// Removes the waiter for an answer; nil if the request no longer waits.
     package mutating func remove(_ correlation: UInt32) -> Waiter? {
         entries.removeValue(forKey: correlation)?.waiter
     }
 
-    /// Everybody who waits for an answer on a connection that is gone.
+    /// Removes the waiters of a lost connection, in the order of their correlations.
     package mutating func removeAll(ofConnection connection: UInt64) -> [Waiter] {
         let lost = entries.filter { $0.value.connection == connection }
         for correlation in lost.keys { entries.removeValue(forKey: correlation) }

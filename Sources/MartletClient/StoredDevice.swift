@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a device keeps between two runs of its application, and its form as JSON. An application
-// that keeps its own state puts this beside it (`DeviceStateStore`); `DeviceStateFile` keeps it
-// alone. Pure.
+// The state of a device between two runs of the application, and the state's JSON form. An application with storage
+// of its own keeps the state there (`DeviceStateStore`); `DeviceStateFile` keeps the state in a file. Pure.
 
 import MartletBase
 import MartletWire
 
-/// Everything that the next run of an application needs to be the same device.
+/// The state with which the next run of an application continues as the same device.
 public struct StoredDevice: Sendable, Hashable {
-    /// Who it is. The key is secret.
+    /// Project ID, token and device key. The key is secret.
     public var credentials: DeviceCredentials
     /// The app's package name or bundle ID.
     public var appName: String
     public var platform: Platform
-    /// TTL-4: stream IDs of messages that were taken and that may come again.
+    /// TTL-4: stream IDs of messages that the application has taken and that the broker may deliver again.
     public var unconfirmed: [UInt64]
-    /// DEV-2: what the application asked for about topics.
+    /// DEV-2: the application's wishes about topics.
     public var topics: AskedTopics
 
     public init(
@@ -30,7 +29,8 @@ public struct StoredDevice: Sendable, Hashable {
         self.topics = topics
     }
 
-    /// - Returns: nil where the text is not what `json` makes. Topics may be missing.
+    /// Reads the text of `json`. `unconfirmed` and `topics` may be missing.
+    /// - Returns: nil if the text has another form.
     public init?(json text: String) {
         guard let json = try? JSONValue(parsing: text),
             let projectID = json["project"]?.string, let token = json["token"]?.string,
@@ -54,7 +54,7 @@ public struct StoredDevice: Sendable, Hashable {
                 subscriptions: topics("subscriptions"), unsubscriptions: topics("unsubscriptions")))
     }
 
-    /// One line. It holds the device key.
+    /// The state as JSON on one line. The text contains the device key.
     public var json: String {
         func texts(_ texts: [String]) -> JSONValue { .array(texts.map { .string($0) }) }
         return JSONValue.object([
@@ -71,7 +71,7 @@ public struct StoredDevice: Sendable, Hashable {
 }
 
 extension JSONValue {
-    /// A list's; none for anything else.
+    /// The elements of an array; empty for other values.
     fileprivate var elements: [JSONValue] {
         if case .array(let elements) = self { elements } else { [] }
     }

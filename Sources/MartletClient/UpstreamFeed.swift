@@ -1,34 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The messages of a project's devices, one by one, each until it is taken (UPS-1). What was taken is
-// acknowledged by its number, so it does not matter in which order; what the broker has not heard of on
-// a connection that was lost comes again, here or to another sender, and is known by its number. Rests
-// on Feed.
+// Messages of a project's devices, each until a sender has taken the message (UPS-1). Acknowledgements are single,
+// by number, so their order does not matter. If the broker has not heard of an acknowledgement on a lost
+// connection, the message comes again, here or to another sender; the feed recognises the number. Rests on `Feed`.
 
 public import MartletBase
 public import MartletWire
 
-/// UPS-1: what a device sent to its project.
+/// UPS-1: a message of a device to its project.
 public struct UpstreamMessage: Sendable, Hashable {
-    /// Its place among the messages of the project's devices. Whatever comes twice has the same.
+    /// Place among the messages of the project's devices. A repeated delivery has an equal number.
     public var number: UInt64
-    /// The instance that sent it, by the last token that is known.
+    /// Last known token of the sending instance.
     public var token: String
     /// The device's application: a package name or bundle ID.
     public var appName: String
-    /// The device's own.
+    /// ID that the device chose.
     public var messageID: String
     public var accepted: Instant
-    /// The same as `accepted` if it was for now or never.
+    /// Instant at which the time to live ends; equal to `accepted` for a message that is now or never.
     public var expires: Instant
     public var data: [Message.DataEntry]
 
-    /// The value of a data key.
+    /// The value of a data key; nil if the key is absent.
     public subscript(key: String) -> String? { data.first { $0.key == key }?.value }
 }
 
 extension MartletSender {
-    /// See `upstreamMessages`.
+    /// The sequence of `MartletSender.upstreamMessages`.
     public struct UpstreamMessages: AsyncSequence, Sendable {
         public typealias Element = UpstreamMessage
         public typealias Failure = any Error
@@ -45,7 +44,7 @@ extension MartletSender {
 
             init(feed: Feed<UpstreamSource>) { self.feed = feed }
 
-            /// Says that the message before was taken, and waits for the next. nil when the task is
+            /// Marks the previous message as taken, and waits for the next message. Returns nil if the task is
             /// cancelled.
             public mutating func next() async throws -> UpstreamMessage? {
                 let taken = last
@@ -54,7 +53,7 @@ extension MartletSender {
                 return last
             }
 
-            /// Says that the last message was taken, where no other is asked for.
+            /// Marks the last message as taken without asking for the next message.
             public mutating func take() async {
                 guard let taken = last else { return }
                 last = nil
@@ -64,22 +63,23 @@ extension MartletSender {
     }
 }
 
-/// Which messages came, and what became of them here. Pure.
+/// Received messages: outstanding or taken. Pure.
 package struct UpstreamLedger: Sendable {
-    /// Numbers that were taken and are remembered, for they may come once more: some windows.
+    /// Least count of taken numbers that the ledger remembers, because their messages may come again. 1000 numbers
+    /// are several windows.
     package static let takenMax = 1000
 
-    /// Came, and were not taken yet.
+    /// Numbers of messages received and not yet taken.
     private var outstanding: Set<UInt64> = []
     private var taken: Set<UInt64> = []
-    /// The same in their order.
+    /// The taken numbers in the order of taking.
     private var order: [UInt64] = []
 
     package enum Arrival: Sendable {
         case new
-        /// It waits here, or the application has it.
+        /// The message waits here, or the application has it.
         case outstanding
-        /// The broker has not heard that it was taken.
+        /// The application took the message, but the broker has not heard of the acknowledgement.
         case taken
     }
 
@@ -90,7 +90,7 @@ package struct UpstreamLedger: Sendable {
         return outstanding.insert(number).inserted ? .new : .outstanding
     }
 
-    /// It was given back before the application had it.
+    /// Forgets a message that the feed gave back before the application had it.
     package mutating func forget(_ number: UInt64) { outstanding.remove(number) }
 
     package mutating func take(_ number: UInt64) {
@@ -105,11 +105,11 @@ package struct UpstreamLedger: Sendable {
 
 /// Messages of devices, acknowledged one by one. Pure.
 struct UpstreamSource: FeedSource {
-    /// The broker sends no more than a window that is not acknowledged.
+    /// The broker sends at most one window of unacknowledged messages.
     static let bufferedMax = Limits.upstreamWindow
 
     private var ledger = UpstreamLedger()
-    /// Came on this connection, and was not acknowledged on it.
+    /// Numbers received on this connection and not acknowledged there.
     private var here: Set<UInt64> = []
 
     static func listen(correlation: UInt32) -> ClientFrame {
@@ -127,7 +127,7 @@ struct UpstreamSource: FeedSource {
         case .taken: return acknowledgement(of: delivery.number)
         }
         guard let content = try? Message(decoding: delivery.message, unknownTags: .skip) else {
-            // Nobody can read it, now or later: it must not come again and again.
+            // No later attempt can decode the message, so the feed acknowledges the message to end its redelivery.
             ledger.take(delivery.number)
             return acknowledgement(of: delivery.number)
         }
@@ -144,7 +144,8 @@ struct UpstreamSource: FeedSource {
         return frame
     }
 
-    /// What came on another connection comes again on this one, or went to another sender.
+    /// Acknowledges a message of this connection. A message of an earlier connection comes again here or went to
+    /// another sender.
     private mutating func acknowledgement(
         of number: UInt64
     ) -> FeedArrival<UpstreamMessage> {
@@ -152,7 +153,7 @@ struct UpstreamSource: FeedSource {
         return .acknowledge(.upstreamAcknowledge(UpstreamAcknowledge(numbers: [number])))
     }
 
-    /// Another sender may have them by now.
+    /// Drops all waiting messages, because another sender may have them by now.
     mutating func lost(_ waiting: [UpstreamMessage]) -> [UpstreamMessage] {
         for message in waiting { ledger.forget(message.number) }
         here = []

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `martlet`: the broker, a device, and every task of an administrator as commands. This file is the
-// list of them and what holds for all: exit codes, environment, logging. Rests on ArgumentParser.
+// `martlet`: the broker, a device, and every task of an administrator as commands. This file lists the commands, and
+// holds the common parts: exit codes, environment, logging. Rests on ArgumentParser.
 
 import ArgumentParser
 import Logging
@@ -44,7 +44,7 @@ struct RootCommand: AsyncParsableCommand {
 }
 
 extension RootCommand {
-    /// What `serve` and `gateway` are told elsewhere comes in front of what was typed.
+    /// Puts the settings of file and environment for `serve` and `gateway` in front of the typed arguments.
     static func main() async {
         do {
             await main(try Settings.expanded(Array(CommandLine.arguments.dropFirst())))
@@ -55,7 +55,7 @@ extension RootCommand {
     }
 }
 
-/// A command whose errors are told in one way: on standard error, with exit code 1.
+/// A command that reports errors in the common way: on standard error, with exit code 1.
 protocol ReportingCommand: AsyncParsableCommand {
     var output: OutputOptions { get }
     func perform() async throws
@@ -76,14 +76,14 @@ extension ReportingCommand {
     }
 }
 
-/// How results are printed.
+/// The option for the form of results.
 struct OutputOptions: ParsableArguments {
     @Flag(help: "Print JSON instead of text for people.")
     var json = false
 }
 
 extension Logger {
-    /// To standard error, so that standard output holds results alone.
+    /// A logger to standard error, because standard output holds only results.
     static func standardError(_ level: Logger.Level) -> Logger {
         var logger = Logger(label: "martlet") { label in
             StreamLogHandler.standardError(label: label)

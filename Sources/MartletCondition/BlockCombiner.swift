@@ -1,34 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The part of the evaluator that does not depend on the source: which slots are read at all, which
-// of them bound the result, and which of the ways of combining is taken. Rests on `TableCombiner`,
-// `BytecodeCombiner` and `ListMerger`.
+// The part of the evaluator that is independent of the source. Decides which slots are read at all, which slots
+// bound the result, and how a block is combined. Rests on `TableCombiner`, `BytecodeCombiner` and `ListMerger`.
 
 public import MartletBits
 
-/// Combines one condition's sets, a block at a time. A class, because inlinable code of the
-/// evaluator must not see how its storage is destroyed; it is called once per block.
+/// Combines the sets of one condition, a block at a time. A class, because the evaluator's inlinable code must not
+/// see how the storage is destroyed. The evaluator calls the combiner once per block.
 @usableFromInline
 final class BlockCombiner {
-    /// Slots that make a difference.
+    /// Slots that make a difference to the result.
     @usableFromInline let active: UnsafeMutablePointer<Int>
     @usableFromInline let activeCount: Int
-    /// Slots outside of which nothing can match.
+    /// Slots that bound the result: outside of a driver's set nothing can match.
     @usableFromInline let drivers: UnsafeMutablePointer<Int>
     @usableFromInline let driverCount: Int
-    /// For at most five topics, the universe included; made with the first block that is combined.
+    /// The table of a condition of at most five topics.
     private let table: TruthTable?
+    // Made with the first block that is combined.
     private var tableCombiner: TableCombiner?
-    /// For more.
+    /// The code of a condition of more than five topics.
     private let bytecode: BytecodeCombiner?
-    /// For at most five topics, while all slots asked so far are lists.
+    /// The merger of a condition of at most five topics, while every slot asked so far has a list.
     private var merger: ListMerger?
-    /// The table over the active slots; 0 if nothing can match, or if there are too many topics.
+    /// The table over the active slots; 0 if nothing can match or if the condition has too many topics.
     private let spanBits: UInt64
     /// Whether spans of runs are counted as a whole.
     @usableFromInline let isCountingSpans: Bool
     private let kernels = BitKernels.current
-    /// Whether all slots are lists, and the merger has them.
+    /// Whether every active slot has a list and the merger holds them all.
     @usableFromInline private(set) var isMerging = false
 
     @usableFromInline
@@ -64,7 +64,7 @@ final class BlockCombiner {
         drivers.deallocate()
     }
 
-    /// The whole list of the next active slot, in order and without a gap.
+    /// Hands over the whole list of the next active slot. Slots come in order and without a gap.
     @usableFromInline
     func give(_ list: UnsafeRawBufferPointer) {
         guard spanBits != 0, activeCount <= TruthTable.slotsMax else { return }
@@ -80,15 +80,14 @@ final class BlockCombiner {
     @usableFromInline
     func countMerged(from block: Int) -> UInt64 { merger!.count(from: block) }
 
-    /// Members of the result in one span; `spans` has the address of one per active slot.
+    /// Counts the result's members in one span. `spans` has the address of one span per active slot.
     @usableFromInline
     func countSpans(_ spans: UnsafePointer<UnsafeRawPointer>) -> Int {
         kernels.countSpans(
             UnsafeBufferPointer(start: spans, count: activeCount), spanBits)
     }
 
-    /// The result for one block; `views` has one set per slot. Without `isWriting` only the count
-    /// is good.
+    /// The result for one block. `views` has one set per slot. Without `isWriting` only the count is valid.
     @usableFromInline
     func combine(
         _ views: UnsafePointer<BlockView>, isWriting: Bool

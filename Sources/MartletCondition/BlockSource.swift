@@ -1,32 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the evaluator reads sets from. The store implements this over cursors of LMDB, tests over
-// arrays. A call for every set and block costs several times what the step itself does, so a source
-// hands out as many blocks at once as the evaluator expects to use. Rests on `BlockView`.
+// The evaluator's source of sets. The store implements the protocol over LMDB cursors, tests over arrays. A call
+// per set and block would cost several times as much as combining the block, so a source returns as many blocks at
+// once as the evaluator expects to use. Rests on `BlockView`.
 
 public import MartletBits
 
-/// One cursor per slot, over the blocks of the slot's set.
+/// One cursor per slot over the blocks of the slot's set.
 public protocol BlockSource: ~Copyable {
-    /// The first block not below `block` in which the slot's set has members, and the members; nil
-    /// at the end. The view is valid until the source's read transaction ends. For each slot
-    /// `block` never decreases from call to call.
+    /// The first block not below `block` in which the slot's set has members, with the members; nil at the end. The
+    /// view is valid until the source's read transaction ends. For each slot, `block` never decreases from call to
+    /// call.
     mutating func nextBlock(slot: Int, from block: UInt32) -> (block: UInt32, view: BlockView)?
 
-    /// The first blocks not below `block`, ascending, at most as many as `target` has places;
-    /// returns how many, and 0 only at the end. `block` is above every block handed out before. Runs
-    /// come as whole spans, of which the first may begin below `block`.
+    /// Writes the first blocks not below `block`, ascending, at most as many as `target` has places. `block` is
+    /// above every block returned before. Runs come as whole spans, and the first span may begin below `block`.
+    ///
+    /// - Returns: the number of blocks; 0 only at the end.
     mutating func readBlocks(
         slot: Int, from block: UInt32, into target: UnsafeMutableBufferPointer<SourceBlock>
     ) -> Int
 
-    /// All members of the slot's set, if they lie together as one sorted list of ordinals, four
-    /// little-endian bytes each. Asked before the slot's first block.
+    /// All members of the slot's set as one sorted list of ordinals, four little-endian bytes each; nil if the
+    /// source stores the set in another form. The evaluator asks before it reads the slot's first block.
     func wholeList(slot: Int) -> UnsafeRawBufferPointer?
 }
 
 extension BlockSource where Self: ~Copyable {
-    /// One block a call.
+    /// Returns one block per call.
     @inlinable
     public mutating func readBlocks(
         slot: Int, from block: UInt32, into target: UnsafeMutableBufferPointer<SourceBlock>
@@ -40,11 +41,11 @@ extension BlockSource where Self: ~Copyable {
     public func wholeList(slot: Int) -> UnsafeRawBufferPointer? { nil }
 }
 
-/// One block of a set, or a span of blocks, as a source hands it out.
+/// One block of a set, or a span of blocks, as a source returns it.
 public struct SourceBlock {
-    /// The members, if this is no span.
+    /// The members of the block; empty if the value is a span.
     public let view: BlockView
-    /// The first block.
+    /// The number of the block, or of a span's first block.
     public let block: UInt32
     public let span: RunSpan?
 
@@ -61,7 +62,7 @@ public struct SourceBlock {
         self.span = span
     }
 
-    /// The last block.
+    /// The number of the block, or of a span's last block.
     @inlinable public var last: UInt32 { span == nil ? block : block &+ 15 }
 
     /// The members in one of the blocks.
@@ -70,12 +71,12 @@ public struct SourceBlock {
     }
 }
 
-/// Members of the result in one block.
+/// The members of the result in one block.
 public struct EvaluatedBlock {
     public let block: UInt32
     /// Valid until the evaluator's next step.
     public let view: BlockView
-    /// Members; never 0.
+    /// The number of members; never 0.
     public let count: Int
 
     @inlinable public init(block: UInt32, view: BlockView, count: Int) {

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Combines the sets of one block by bytecode: conditions of more than five topics. A register is a
-// view; where an operand is the answer already (or with an empty set, and with a full one) the
-// register points to the operand and nothing is read. Lists stay lists as long as they are short;
-// runs become bitmaps first. Rests on `Program` and `BlockBuffer`.
+// Combines the sets of one block by bytecode, for conditions of more than five topics. A register is a view. If an
+// operand already is the result (for example because the other operand is full or empty), the register points to
+// the operand and no word is read. Short lists stay lists; runs become bitmaps first. Rests on `Program` and
+// `BlockBuffer`.
 
 internal import MartletBits
 
-/// Runs one program, block by block.
+/// Runs one program block by block.
 final class BytecodeCombiner {
     private let program: Program
     private let registers: UnsafeMutablePointer<BlockView>
-    /// Memory behind each register, and one buffer more: an instruction writes to the spare buffer,
-    /// because its target may be one of its operands, and then the two change places.
+    /// Memory behind each register, and one spare buffer. An instruction writes to the spare buffer, because its
+    /// target may be one of its operands; afterwards the spare buffer and the target's buffer change places.
     private let buffers: UnsafeMutablePointer<BlockBuffer>
     private let bufferCount: Int
-    /// The slots' sets without runs, and memory for those that had them, made when first needed.
+    /// The slots' sets, with bitmaps in place of runs.
     private let slots: UnsafeMutablePointer<BlockView>
+    // Memory for the bitmaps of sets with runs, allocated when first needed.
     private let slotBuffers: UnsafeMutablePointer<UnsafeMutablePointer<UInt64>?>
     private let slotCount: Int
     private let kernels = BitKernels.current
@@ -80,23 +81,23 @@ final class BytecodeCombiner {
         return .bitmap(UnsafePointer(words))
     }
 
-    /// Where the memory of a result is.
+    /// Where the memory of a result lies.
     private enum Origin {
-        /// It has none.
+        /// The result needs no memory.
         case nothing
         /// The result is the left operand.
         case left
         /// The result is the right operand.
         case right
-        /// It was written to the spare buffer.
+        /// The result is in the spare buffer.
         case spare
     }
 
     private typealias Result = (view: BlockView, origin: Origin)
 
-    /// Keeps the invariant that a register's view lies in the memory of a slot or in the buffer of
-    /// that register: the result's buffer becomes the target's. The target's former buffer is free,
-    /// as the target was or was one of the operands, which nobody reads again.
+    /// Keeps the invariant that a register's view lies in the memory of a slot or in the register's own buffer: the
+    /// result's buffer becomes the target's buffer. The former buffer of the target is free, because the target was
+    /// unused or was an operand, which no later instruction reads.
     private func own(_ origin: Origin, of instruction: Program.Instruction, _ spare: Int) {
         let buffer: Int
         switch (origin, instruction.left, instruction.right) {
@@ -173,11 +174,11 @@ final class BytecodeCombiner {
 
     // MARK: Lists
 
-    /// The elements of a list that are (or are not) in another set.
+    /// The elements of a list that are in another set (`keeping`), or that are not.
     private func filter(
         _ list: BlockView, by other: BlockView, keeping: Bool, _ spare: Int
     ) -> Result {
-        // A list has at most 32,640 elements, but only short ones fit a register as a list.
+        // A list has at most 32,640 elements, but only a short list fits into a register.
         guard list.count <= Self.listRoom else {
             buffers[spare].assign(list)
             if keeping {
@@ -233,6 +234,7 @@ final class BytecodeCombiner {
         return (.list(UnsafeBufferPointer(start: start, count: count)), .spare)
     }
 
-    /// Positions that fit a buffer's 4096 bytes, one place being written past the last kept.
+    /// Positions that fit into a buffer of 4096 bytes. One place is spare, because a write may follow the last kept
+    /// position.
     private static let listRoom = 2040
 }

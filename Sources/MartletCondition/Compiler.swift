@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tree to bytecode. Every node becomes an operand and a flag saying that the complement is meant:
+// Compiles a tree to bytecode. Every node becomes an operand and a flag for its complement:
 //
 //      a &  b =  (a and b)          a |  b =   (a or b)
 //      a & ~b =  (a andNot b)       a | ~b = ~ (b andNot a)
 //     ~a &  b =  (b andNot a)      ~a |  b = ~ (a andNot b)
 //     ~a & ~b = ~(a or b)          ~a | ~b = ~ (a and b)
 //
-// A complement left at the root is taken from the universe. Of two operands the one that needs more
-// registers is computed first, so that n terms need at most log2(n) + 1 registers however they are
-// nested. Rests on `SyntaxTree` and `Program`.
+// A complement that remains at the root is taken from the universe. The operand that needs more registers is
+// computed first, so n terms need at most log2(n) + 1 registers at any nesting. Rests on `SyntaxTree` and
+// `Program`.
 
 /// Compiles trees.
 enum Compiler {
-    /// An operand, and whether its complement is meant.
+    /// An operand, with a flag for its complement.
     private struct Value {
         var operand: Program.Operand
         var isComplement: Bool
@@ -56,7 +56,7 @@ enum Compiler {
             value.isComplement.toggle()
             return value
         }
-        /// `a & b`, whatever is complemented.
+        /// `a & b` for operands with or without complement.
         func and(_ a: Value, _ b: Value) -> Value {
             switch (a.isComplement, b.isComplement) {
             case (false, false): emit(.and, a, b)
@@ -66,7 +66,7 @@ enum Compiler {
             }
         }
 
-        // Depth first over an explicit stack; a node is visited again when its operands are done.
+        // Depth first over an explicit stack. A node with unfinished operands stays on the stack.
         var stack = [tree.rootIndex]
         while let index = stack.last {
             switch tree.nodes[index].kind {
@@ -109,7 +109,7 @@ enum Compiler {
             necessarySlots: root.necessary.sorted())
     }
 
-    /// Registers each node needs, by Sethi and Ullman's rule.
+    /// The registers that each node needs, by the rule of Sethi and Ullman.
     private static func registerNeeds(_ tree: SyntaxTree) -> [Int] {
         tree.fold(
             topic: { _ in 0 }, not: { $0 },

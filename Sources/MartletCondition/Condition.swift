@@ -1,28 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A condition, ready to be evaluated: `'A' in topics && ('B' in topics || 'C' in topics)`. Parsing
-// and compiling happen once, in `init`; everything after is reading. Rests on Parser, TruthTable
-// and Compiler.
+// A condition, ready for evaluation: `'A' in topics && ('B' in topics || 'C' in topics)`. `init` parses and
+// compiles once; later uses only read. Rests on Parser, TruthTable and Compiler.
 
 public import MartletBase
 
-/// A parsed and compiled condition. Two conditions are equal if their texts are.
+/// A parsed and compiled condition. Two conditions are equal if their texts are equal.
 public struct Condition: Sendable, Hashable {
-    /// The text as it was given; the normal form for part of another condition.
+    /// The given text; for a part of another condition, the normal form.
     public let text: String
     public let syntaxTree: SyntaxTree
-    /// The value for every combination of topics, if there are at most five.
+    /// The value for every combination of topics; nil for more than five topics.
     public let truthTable: TruthTable?
+    /// The compiled code of the condition.
     public let program: Program
 
     /// - Parameter topicsMax: distinct topics allowed, at most 64.
+    /// - Throws: `invalidArgument` with the byte at fault.
     public init(
         parsing text: String, topicsMax: Int = Limits.conditionTopicsMax
     ) throws(MartletError) {
         try self.init(bytes: [UInt8](text.utf8), text: text, topicsMax: topicsMax)
     }
 
-    /// The same for bytes from the outside, which need not be UTF-8.
+    /// Parses bytes from a client, which need not be UTF-8.
+    ///
+    /// - Parameter topicsMax: distinct topics allowed, at most 64.
+    /// - Throws: `invalidArgument` with the byte at fault.
     public init(
         parsing bytes: some Sequence<UInt8>, topicsMax: Int = Limits.conditionTopicsMax
     ) throws(MartletError) {
@@ -31,7 +35,7 @@ public struct Condition: Sendable, Hashable {
 
     private init(bytes: [UInt8], text: String?, topicsMax: Int) throws(MartletError) {
         let tree = try Parser.parse(bytes, topicsMax: topicsMax)
-        // What the parser accepts is ASCII.
+        // The parser accepts ASCII only, so decoding cannot fail.
         self.init(tree: tree, text: text ?? String(decoding: bytes, as: UTF8.self))
     }
 
@@ -42,7 +46,7 @@ public struct Condition: Sendable, Hashable {
         program = Compiler.compile(tree)
     }
 
-    /// The condition that is one topic.
+    /// The condition of a single topic.
     public init(topic: TopicName) {
         let text = "'\(topic)' in topics"
         let range = 0..<text.utf8.count
@@ -51,23 +55,23 @@ public struct Condition: Sendable, Hashable {
         self.init(tree: SyntaxTree(nodes: [node], topics: [topic]), text: text)
     }
 
-    /// The part of this condition under one node of its tree.
+    /// The part of the condition under one node of its tree.
     public func part(at nodeIndex: Int) -> Condition {
         let tree = syntaxTree.subtree(at: nodeIndex)
         return Condition(tree: tree, text: tree.description)
     }
 
-    /// Distinct topics in the order of their first mention; a slot is an index into this.
+    /// Distinct topics in the order of their first mention; a slot is an index into the array.
     public var topics: [TopicName] { syntaxTree.topics }
 
-    /// Whether an instance without any subscription matches: then the universe of all registered
-    /// instances is read too, as the slot `universeSlot`.
+    /// Whether an instance without any subscription matches. If so, the evaluator also reads the universe of all
+    /// registered instances, as the slot `universeSlot`.
     public var selectsWithoutTopics: Bool { program.usesUniverse }
 
     /// The slot of the universe.
     public var universeSlot: Int { topics.count }
 
-    /// Slots that are read: the topics, and the universe if need be.
+    /// Number of slots: the topics, and the universe if the condition reads it.
     public var slotCount: Int { topics.count + (selectsWithoutTopics ? 1 : 0) }
 
     public static func == (a: Self, b: Self) -> Bool { a.text == b.text }

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Walks the sets of a condition block by block and yields what matches. Blocks in which nothing can
-// match are never combined: if there are slots outside of which nothing matches, their cursors
-// chase each other to the next block that all of them have (so a conjunction with one small topic
-// reads a few blocks of the large one); otherwise the lowest block of any cursor is next. Slots
-// that make no difference are never read. A condition over lists alone is not walked by blocks:
-// `ListMerger` has its whole answer at once. Counting, sixteen blocks are one step where all sets that
-// have members there have them as runs: the count is arithmetic on where runs begin and end, and no
-// block is looked at. Rests on `BlockSource` and the combiners.
+// Walks the sets of a condition block by block and yields the matches. Blocks without a possible match are never
+// combined. If some slots bound the result (nothing outside their sets matches), their cursors chase each other to
+// the next block that all of these sets have: a conjunction with one small topic reads a few blocks of the large
+// one. Otherwise the next block is the lowest block of any cursor. Slots without influence on the result are never
+// read. A condition over lists alone is not walked by blocks, because `ListMerger` computes the whole answer at
+// once. For counting, sixteen blocks are one step if all sets with members there have them as runs: the count is
+// arithmetic on the toggles, and no block is combined. Rests on `BlockSource` and the combiners.
 //
-// A slot reads ahead into its window: twice as many blocks as it used of the window before, so a
-// slot that is walked soon reads 64 at a time and one that is skipped through reads one.
+// A slot reads ahead into its window. A new window has twice as many places as the slot used of the previous
+// window: a slot that is walked soon reads 64 blocks at a time, and a slot that is skipped through reads two.
 //
-// This file is the part that knows the source's type; it is inlinable, costs some nanoseconds per
-// slot and block, and leaves all work on words to the combiners.
+// The file holds the part of the evaluator that knows the source's type. The code is inlinable, costs some
+// nanoseconds per slot and block, and leaves all work on words to the combiners.
 
 public import MartletBits
 
@@ -21,16 +20,16 @@ public import MartletBits
 public struct ConditionEvaluator<Source: BlockSource & ~Copyable>: ~Copyable {
     @usableFromInline var source: Source
     @usableFromInline let combiner: BlockCombiner
-    /// Where each slot's cursor stands: -1 before the first block, `Int.max` past the last.
+    /// The block of each slot's cursor: -1 before the first block, `Int.max` past the last.
     @usableFromInline let heads: UnsafeMutablePointer<Int>
     @usableFromInline let windows: UnsafeMutablePointer<SlotWindow>
-    /// The blocks of each slot's window, `SlotWindow.capacity` places a slot.
+    /// The blocks of each slot's window, `SlotWindow.capacity` places per slot.
     @usableFromInline let ahead: UnsafeMutablePointer<SourceBlock>
-    /// What the combiner gets: each slot's set in the current block.
+    /// The combiner's input for one block: the set of each slot.
     @usableFromInline let views: UnsafeMutablePointer<BlockView>
-    /// What it gets instead: each active slot's span.
+    /// The combiner's input for one span: the span of each active slot.
     @usableFromInline let spans: UnsafeMutablePointer<UnsafeRawPointer>
-    /// No result lies below this block that has not been yielded.
+    /// The evaluator has yielded or skipped all results below this block.
     @usableFromInline var from = 0
 
     @inlinable
@@ -60,8 +59,7 @@ public struct ConditionEvaluator<Source: BlockSource & ~Copyable>: ~Copyable {
         spans.deallocate()
     }
 
-    /// Goes on at `block` or the first after it that has a result; blocks already passed do not
-    /// come back.
+    /// Continues at `block`, or at the first later block with a result. The evaluator never goes back.
     @inlinable
     public mutating func skip(to block: UInt32) { from = max(from, Int(block)) }
 
@@ -83,7 +81,7 @@ public struct ConditionEvaluator<Source: BlockSource & ~Copyable>: ~Copyable {
         return nil
     }
 
-    /// Members in all blocks not yet yielded.
+    /// The number of members in all blocks not yet yielded.
     @inlinable
     public mutating func count() -> UInt64 {
         var total: UInt64 = 0
@@ -103,8 +101,8 @@ public struct ConditionEvaluator<Source: BlockSource & ~Copyable>: ~Copyable {
         return total
     }
 
-    /// Members of the result in the span that begins at `block`; nil if a slot has other members there
-    /// than runs. Then only its cursor has moved to `block`.
+    /// Counts the result's members in the span that begins at `block`; nil if a slot has members there in another
+    /// form than runs. In that case only cursors have moved, to `block`.
     @inlinable
     mutating func countSpan(_ block: Int) -> Int? {
         let end = block &+ RunSpan.blockCount
@@ -156,7 +154,7 @@ public struct ConditionEvaluator<Source: BlockSource & ~Copyable>: ~Copyable {
         return block
     }
 
-    /// Fills `views`.
+    /// Fills `views` with the sets of one block.
     @inlinable
     mutating func fill(_ block: Int) {
         for index in 0..<combiner.activeCount {
@@ -171,8 +169,8 @@ public struct ConditionEvaluator<Source: BlockSource & ~Copyable>: ~Copyable {
         }
     }
 
-    /// Moves a slot's cursor to the first block not below `block`. In a span that is `block`, as a slot
-    /// may have members in any of its blocks.
+    /// Moves a slot's cursor to the first block not below `block`. Inside a span the cursor stands on `block`
+    /// itself, because any block of the span may have members.
     @inlinable
     mutating func seek(_ slot: Int, _ block: Int) {
         let blocks = ahead + slot &* SlotWindow.capacity
@@ -208,14 +206,15 @@ public struct ConditionEvaluator<Source: BlockSource & ~Copyable>: ~Copyable {
     }
 }
 
-/// Which of the blocks read ahead a slot's cursor stands on.
+/// A slot's window: the blocks read ahead, and the cursor's place among them.
 @usableFromInline
 struct SlotWindow {
     @usableFromInline static let capacity = 64
     @usableFromInline var at = 0
-    /// Blocks in the window.
+    /// The number of blocks in the window.
     @usableFromInline var count = 0
-    /// Blocks of the window that the cursor has stood on. The first window is of four.
+    /// The number of blocks in the window on which the cursor has stood. The initial 2 makes the first window four
+    /// blocks long.
     @usableFromInline var used = 2
 
     @inlinable init() {}

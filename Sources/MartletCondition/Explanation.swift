@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CON-9: what a condition means, in a form for people: the tree with the cardinality of every
-// sub-expression, the bytecode, and what is probably not meant. Every sub-expression is evaluated
-// by itself, over a source that the caller opens for it. Rests on the evaluator.
+// CON-9: explains a condition to people: the tree with the cardinality of every sub-expression, the bytecode, and
+// probable mistakes. Every sub-expression is evaluated by itself, over a source that the caller opens. Rests on the
+// evaluator.
 
 public import MartletBase
 
-/// A condition taken apart.
+/// The explanation of one condition.
 public struct Explanation: Sendable, Hashable {
-    /// One sub-expression; the parts are in the order of a tree printed from its root.
+    /// One sub-expression. Parts are in the order of a tree printed from its root.
     public struct Part: Sendable, Hashable {
         /// The sub-expression in normal form.
         public var text: String
-        /// Its bytes in the condition's text.
+        /// The bytes of the sub-expression in the condition's text.
         public var byteRange: Range<Int>
-        /// How deep it stands below the root.
+        /// The depth below the root.
         public var depth: Int
-        /// The operator (`&&`, `||`, `!`), or the term itself.
+        /// The operator (`&&`, `||`, `!`), or the whole term for a topic.
         public var label: String
-        /// Instances it selects.
+        /// The number of instances that the sub-expression selects.
         public var count: UInt64
     }
 
-    /// Something that is legal but probably not meant.
+    /// A construct that is legal but probably a mistake.
     public struct Lint: Sendable, Hashable {
         public enum Kind: String, Sendable, Hashable {
             /// `&&` and `||` side by side without parentheses.
             case mixedOperators
-            /// A topic that nobody is subscribed to.
+            /// A topic without subscribers.
             case unknownTopic
-            /// Every instance matches, whatever it is subscribed to.
+            /// Every instance matches, with any subscriptions.
             case alwaysTrue
             /// No instance can match.
             case alwaysEmpty
@@ -39,22 +39,23 @@ public struct Explanation: Sendable, Hashable {
         public var message: String
     }
 
-    /// The condition in normal form, with all parentheses that say how it is read.
+    /// The condition in normal form, with parentheses that show the order of evaluation.
     public let normalForm: String
     public let parts: [Part]
-    /// One instruction a line.
+    /// The instructions, one per element.
     public let bytecode: [String]
-    /// Slots by number, the universe last if it is read.
+    /// The names of the slots; the universe is last, if the condition reads it.
     public let slots: [String]
     public let lints: [Lint]
 
-    /// Instances the whole condition selects.
+    /// The number of instances that the whole condition selects.
     public var count: UInt64 { parts.first?.count ?? 0 }
 
     /// Evaluates every sub-expression of `condition`.
+    ///
     /// - Parameters:
-    ///   - isKnown: whether anybody is subscribed to a topic.
-    ///   - count: instances that a sub-expression selects.
+    ///   - isKnown: whether a topic has subscribers.
+    ///   - count: returns how many instances a sub-expression selects.
     public init<Failure: Error>(
         of condition: Condition, isKnown: (TopicName) throws(Failure) -> Bool,
         count: (Condition) throws(Failure) -> UInt64
@@ -67,7 +68,7 @@ public struct Explanation: Sendable, Hashable {
             condition.topics.map(\.text) + (condition.selectsWithoutTopics ? ["(universe)"] : [])
 
         var parts: [Part] = []
-        // The same sub-expression written twice is counted once.
+        // Count equal sub-expressions once.
         var counts: [String: UInt64] = [:]
         var stack = [(index: tree.rootIndex, depth: 0)]
         while let (index, depth) = stack.popLast() {
@@ -122,7 +123,11 @@ public struct Explanation: Sendable, Hashable {
         self.lints = lints.sorted { $0.byteOffset < $1.byteOffset }
     }
 
-    /// The same, counting with the evaluator over a source opened for each sub-expression.
+    /// Evaluates every sub-expression of `condition` over a source of its own.
+    ///
+    /// - Parameters:
+    ///   - isKnown: whether a topic has subscribers.
+    ///   - source: opens the source for one sub-expression.
     public init<Source: BlockSource & ~Copyable, Failure: Error>(
         of condition: Condition, isKnown: (TopicName) throws(Failure) -> Bool,
         source: (Condition) throws(Failure) -> Source
@@ -137,7 +142,7 @@ public struct Explanation: Sendable, Hashable {
 
     // MARK: Lint
 
-    /// Operators that are read left to right where most languages would read `&&` first.
+    /// Operators that the parser reads left to right although most languages would read `&&` first.
     private static func mixedOperators(_ tree: SyntaxTree, _ texts: [String]) -> [Lint] {
         var lints: [Lint] = []
         for node in tree.nodes {
@@ -162,7 +167,7 @@ public struct Explanation: Sendable, Hashable {
         return lints
     }
 
-    /// Advice quotes so much of a condition that one recognises it, and not all of it each time.
+    /// A lint quotes at most this many characters: enough to recognise the condition, without a copy in every lint.
     private static let quotedCharactersMax = 120
 
     private static func shortened(_ text: String) -> String {
@@ -174,9 +179,9 @@ public struct Explanation: Sendable, Hashable {
         return UInt32(clamping: node?.byteRange.lowerBound ?? 0)
     }
 
-    /// Whether the condition is always true or always false. Exact for at most five topics. For
-    /// more, every node is looked at with what is known of its operands, and `x && !x` is seen
-    /// where both sides are written alike.
+    /// Whether the condition is always true or always false; nil if neither is known. Exact for at most five
+    /// topics. For more topics the value of every node follows from its operands, and `x && !x` is recognised only
+    /// if both sides have equal normal forms.
     private static func constant(_ tree: SyntaxTree) -> Bool? {
         if let table = TruthTable(tree) {
             return table.isAlwaysTrue ? true : table.isAlwaysEmpty ? false : nil
@@ -222,7 +227,7 @@ public struct Explanation: Sendable, Hashable {
 }
 
 extension Explanation: CustomStringConvertible {
-    /// The tree with its counts, the bytecode and the lint, for a terminal.
+    /// The tree with its counts, the bytecode and the lints, for a terminal.
     public var description: String {
         var lines = [normalForm, ""]
         let width = parts.map { String($0.count).utf8.count }.max() ?? 1

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Cuts the bytes of a condition into tokens. It works on bytes and not on characters: offsets in
-// errors are bytes, and a text that is not UTF-8 is refused like any other wrong byte. Nearly all
-// mistakes that people make in conditions are seen here, so most of the advice is here too. Rests
-// on `TopicName` for the alphabet of names.
+// Cuts the bytes of a condition into tokens. The lexer works on bytes instead of characters, because offsets in
+// errors are bytes, and a text that is not UTF-8 is refused like any other wrong byte. The lexer detects nearly all
+// mistakes that people make in conditions, so most of the advice is here. Rests on `TopicName` for the alphabet of
+// names.
 
 internal import MartletBase
 
@@ -21,7 +21,7 @@ struct Token: Equatable {
         case not
         case open
         case close
-        /// Past the last byte.
+        /// The end of the text.
         case end
     }
     var kind: Kind
@@ -36,7 +36,7 @@ struct Lexer {
 
     init(_ bytes: [UInt8]) { self.bytes = bytes }
 
-    /// The next token; `.end` for ever at the end.
+    /// The next token; `.end` at the end, however often called.
     mutating func next() throws(MartletError) -> Token {
         while at < bytes.count, Self.isBlank(bytes[at]) { at += 1 }
         guard at < bytes.count else {
@@ -134,7 +134,7 @@ struct Lexer {
         byte == 0x20 || byte == 0x09 || byte == 0x0D || byte == 0x0A
     }
 
-    /// Bytes of bare words, so that an unquoted topic name is one fault and not many.
+    /// The bytes of bare words: the alphabet of topic names, so that an unquoted name is a single fault.
     static func isWordByte(_ byte: UInt8) -> Bool { TopicName.isAllowed(byte) }
 
     // MARK: Faults

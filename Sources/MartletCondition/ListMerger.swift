@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The whole answer of a condition all of whose sets are short lists of ordinals: one merge over all
-// blocks. Such lists have a few elements a block, and going block by block would cost more than the
-// elements do. The number that one or two lists have is arithmetic on what they have in common, which
-// needs no merge. Rests on `TruthTable` and the kernels.
+// Computes the whole answer of a condition over short lists of ordinals, in one merge over all blocks. The lists
+// have few elements per block, so walking block by block would cost more than the elements. The count for one or
+// two lists is arithmetic on their lengths and on the number of common ordinals, without a merge. Rests on
+// `TruthTable` and the kernels.
 
 internal import MartletBits
 
 /// Merges lists through a truth table of at most five inputs.
 final class ListMerger {
     private let bits: UInt64
-    /// As they were given, each valid as long as the source's transaction.
+    /// The given lists, each valid as long as the source's transaction.
     private var lists: [UnsafeRawBufferPointer] = []
     private var elements = 0
-    /// Matching ordinals, once they have been asked for; the number of those that matched.
+    /// Matching ordinals, once computed; `resultCount` is their number.
     private var result: UnsafeMutablePointer<UInt32>?
     private var resultCount = 0
-    /// Results that have been yielded or skipped.
+    /// The number of results that were yielded or skipped.
     private var passed = 0
 
-    /// - Parameter bits: the table over the slots whose lists will be given, in that order.
+    /// - Parameter bits: the table over the slots, in the order in which their lists will be given.
     init(_ bits: UInt64) { self.bits = bits }
 
     deinit { result?.deallocate() }
@@ -31,14 +31,14 @@ final class ListMerger {
         elements += list.count / 4
     }
 
-    /// Results from `block` on, none of which has been yielded.
+    /// The number of results from `block` on; none was yielded before.
     func count(from block: Int) -> UInt64 {
         if result == nil, block == 0 { return UInt64(countAll()) }
         skip(to: block)
         return UInt64(resultCount - passed)
     }
 
-    /// The first block not below `block` that has results.
+    /// The first block with results that is not below `block`.
     func next(from block: Int) -> EvaluatedBlock? {
         skip(to: block)
         guard let result, passed < resultCount else { return nil }

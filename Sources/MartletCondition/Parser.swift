@@ -1,26 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tokens to tree, by the rule of the specification: parentheses first, then strictly left to
-// right, `&&` and `||` alike; `!` binds to what follows it. With one precedence there is nothing to
-// climb: at every depth of parentheses the parser keeps what stands to the left and the operator
-// waiting for its right side. The depths are an array, not the call stack, so that no text can
-// exhaust it. (Source: Firebase Cloud Messaging documentation, "Send messages to topics": "FCM first
-// evaluates any conditions in parentheses, and then evaluates the expression from left to right".)
-// Rests on `Lexer`.
+// Parses tokens to a tree, by the rule of the specification: parentheses first, then strictly left to right, with
+// one precedence for `&&` and `||`; `!` binds to the next operand. One precedence needs no precedence climbing: at
+// every depth of parentheses the parser keeps the left operand and the operator that waits for its right operand.
+// The depths are an array instead of the call stack, so that no text can exhaust the stack. (Source: Firebase Cloud
+// Messaging documentation, "Send messages to topics": "FCM first evaluates any conditions in parentheses, and then
+// evaluates the expression from left to right".) Rests on `Lexer`.
 
 internal import MartletBase
 
 /// Parses one condition.
 struct Parser {
-    /// What one pair of parentheses, or the whole text, holds so far.
+    /// The state of one pair of parentheses, or of the whole text.
     private struct Level {
-        /// Offset of the `(`; 0 for the whole text.
+        /// The offset of the `(`; 0 for the whole text.
         var start: Int
-        /// What stands to the left, once there is something.
+        /// The left operand, once parsed.
         var left: Int?
-        /// The operator that waits for its right side.
+        /// The operator that waits for its right operand.
         var waiting: Token?
-        /// The `!` that wait for what they bind to, outermost first.
+        /// The `!` tokens that wait for their operand, outermost first.
         var nots: [Token] = []
     }
 
@@ -30,7 +29,7 @@ struct Parser {
     private var topics: [TopicName] = []
     private var slots: [ArraySlice<UInt8>: Int] = [:]
     private var levels = [Level(start: 0)]
-    /// Open parentheses and waiting `!` together.
+    /// The number of open parentheses and waiting `!` together.
     private var depth = 0
 
     private init(_ bytes: [UInt8], topicsMax: Int) {
@@ -38,7 +37,9 @@ struct Parser {
         self.topicsMax = topicsMax
     }
 
-    /// The tree of a condition's bytes.
+    /// Parses a condition's bytes.
+    ///
+    /// - Throws: `invalidArgument` with the byte at fault.
     static func parse(_ bytes: [UInt8], topicsMax: Int) throws(MartletError) -> SyntaxTree {
         guard bytes.count <= Limits.conditionBytesMax else {
             throw Lexer.fault(
@@ -61,7 +62,7 @@ struct Parser {
         }
     }
 
-    /// Whether a term, `!` or `(` must come next, and not an operator, `)` or the end.
+    /// Whether the next token must be a term, `!` or `(`; otherwise an operator, `)` or the end must follow.
     private var wantsOperand: Bool {
         levels[levels.count - 1].left == nil || levels[levels.count - 1].waiting != nil
     }
@@ -99,7 +100,7 @@ struct Parser {
         }
     }
 
-    /// `in topics` after a name.
+    /// Parses `in topics` after a name.
     private mutating func term(_ token: Token, _ name: Range<Int>) throws(MartletError) {
         let keyword = try lexer.next()
         guard keyword.kind == .keywordIn else {
@@ -138,7 +139,7 @@ struct Parser {
         return topics.count - 1
     }
 
-    /// An operand is whole: the waiting `!` take it, then the waiting operator.
+    /// Applies the waiting `!` tokens and then the waiting operator to a complete operand.
     private mutating func complete(_ operand: Int) {
         let level = levels.count - 1
         var operand = operand
@@ -166,7 +167,9 @@ struct Parser {
 
     // MARK: Where an operand has ended
 
-    /// True at the end of the condition.
+    /// Parses the token after an operand.
+    ///
+    /// - Returns: true at the end of the condition.
     private mutating func afterOperand() throws(MartletError) -> Bool {
         let token = try lexer.next()
         switch token.kind {
@@ -203,7 +206,7 @@ struct Parser {
         depth += 1
     }
 
-    /// The last operator read that has nothing to its right.
+    /// The last operator without an operand to its right.
     private var danglingOperator: Token? {
         levels[levels.count - 1].nots.last ?? levels[levels.count - 1].waiting
     }

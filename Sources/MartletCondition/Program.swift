@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The bytecode of a condition: three-address instructions over sets. There is no instruction for
-// `!`. The compiler carries complements along and De Morgan's laws turn every operator into `and`,
-// `or` or `andNot`, none of which makes something out of nothing; so all sets stay as small as
-// their operands, empty blocks stay empty, and at most once, at the very end, something is taken
-// from the universe. Rests on nothing.
+// The bytecode of a condition: three-address instructions over sets. The code has no instruction for `!`. The
+// compiler carries complements along, and De Morgan's laws turn every operator into `and`, `or` or `andNot`. None
+// of the three operations creates members, so sets stay as small as their operands and empty blocks stay empty. At
+// most once, at the very end, a set is subtracted from the universe. Rests on nothing.
 
-/// Compiled code of one condition.
+/// The compiled code of one condition.
 public struct Program: Sendable, Hashable {
-    /// Where an operand comes from.
+    /// The source of an operand.
     public enum Operand: Sendable, Hashable, CustomStringConvertible {
-        /// The set of a slot: a topic, or the universe behind the last topic.
+        /// The set of a slot. Slots are the topics in order, and then the universe.
         case slot(Int)
         /// The result of an earlier instruction.
         case register(Int)
@@ -24,11 +23,11 @@ public struct Program: Sendable, Hashable {
     }
 
     public enum Operation: UInt8, Sendable, Hashable {
-        /// In both.
+        /// The members of both operands.
         case and
-        /// In one or both.
+        /// The members of either operand.
         case or
-        /// In the left, not in the right.
+        /// The members of the left operand that the right operand lacks.
         case andNot
     }
 
@@ -36,7 +35,7 @@ public struct Program: Sendable, Hashable {
         public var operation: Operation
         public var left: Operand
         public var right: Operand
-        /// Register written; may be one of the operands.
+        /// The register that receives the result; may be one of the operands.
         public var target: Int
 
         public var description: String {
@@ -51,21 +50,20 @@ public struct Program: Sendable, Hashable {
     }
 
     public let instructions: [Instruction]
-    /// What the condition selects, after all instructions.
+    /// The operand that holds the condition's members after all instructions.
     public let result: Operand
-    /// Topics; the universe is the slot of this number.
+    /// The number of topics, and the slot of the universe.
     public let topicCount: Int
-    /// Registers used.
+    /// The number of registers.
     public let registerCount: Int
-    /// Whether the universe is read, which is so exactly if an instance without any subscription
-    /// matches.
+    /// Whether the program reads the universe: exactly if an instance without any subscription matches.
     public let usesUniverse: Bool
-    /// Slots outside of which nothing can match, found by looking at the operators only.
+    /// Slots outside of which nothing can match, derived from the operators alone.
     public let necessarySlots: [Int]
 }
 
 extension Program: CustomStringConvertible {
-    /// One instruction a line.
+    /// The instructions as text, one per line.
     public var description: String {
         (instructions.map(\.description) + ["return \(result)"]).joined(separator: "\n")
     }

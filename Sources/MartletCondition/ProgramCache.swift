@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CON-7: equal conditions share a compiled program. A sender repeats a handful of texts, so a small
-// table keyed by the text, with the least recently used one leaving at the bound, spares nearly all
-// parsing. Refused texts are not kept: they would let anybody empty the cache. Rests on `Condition`.
+// CON-7: equal conditions share a compiled program. A sender repeats a handful of texts, so a small table keyed by
+// the text saves nearly all parsing. At the bound, the least recently used entry leaves. Refused texts are not
+// cached, because any client could displace the useful entries with faulty texts. Rests on `Condition`.
 
 public import MartletBase
 
-/// Compiled conditions by text and limit, bounded.
+/// A bounded cache of compiled conditions, keyed by text and limit of topics.
 public struct ProgramCache: Sendable {
-    /// Conditions kept by default. At 4 KiB of text and a few times that for tree and code, the
-    /// worst case is some 30 MB; ordinary conditions are a hundredth of it.
+    /// Default capacity. A text has at most 4 KiB, and its tree and code take a few times as much, so the worst
+    /// case is some 30 MB; ordinary conditions take a hundredth of that.
     public static let capacityDefault = 1024
 
     private struct Key: Hashable {
-        /// Bytes and not characters: strings of different bytes can be equal (the Kelvin sign and
-        /// the letter K), and only one of the two is a condition.
+        /// Bytes instead of characters: strings of different bytes can compare equal (the Kelvin sign and the
+        /// letter K), and only one of these two is a valid condition.
         var text: [UInt8]
         var topicsMax: Int
     }
 
-    /// Entries form a ring in order of use; index 0 is its fixed point, with the most recently used
-    /// entry after it and the least recently used before it.
+    /// Entries form a ring in order of use. Index 0 is the ring's fixed point: the most recently used entry
+    /// follows, and the least recently used entry precedes.
     private struct Entry {
         var key: Key
         var condition: Condition?
@@ -31,8 +31,9 @@ public struct ProgramCache: Sendable {
     public let capacity: Int
     private var entries: [Entry]
     private var indices: [Key: Int] = [:]
-    /// Lookups answered from the cache, and all others.
+    /// Lookups that the cache answered.
     public private(set) var hitCount: UInt64 = 0
+    /// Lookups that the cache could not answer.
     public private(set) var missCount: UInt64 = 0
 
     public init(capacity: Int = ProgramCache.capacityDefault) {
@@ -42,14 +43,16 @@ public struct ProgramCache: Sendable {
         entries = [Entry(key: fixedPoint, condition: nil, next: 0, previous: 0)]
     }
 
-    /// Conditions kept.
+    /// The number of cached conditions.
     public var count: Int { indices.count }
 
     /// The condition of a text, compiled now or earlier.
+    ///
+    /// - Throws: `invalidArgument` with the byte at fault.
     public mutating func condition(
         parsing text: String, topicsMax: Int = Limits.conditionTopicsMax
     ) throws(MartletError) -> Condition {
-        // A text over the limit is never a key: hashing it would cost more than refusing it.
+        // A text over the limit is never a key, because hashing the text would cost more than refusing it.
         guard text.utf8.count <= Limits.conditionBytesMax else {
             return try Condition(parsing: text, topicsMax: topicsMax)
         }

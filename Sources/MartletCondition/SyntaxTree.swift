@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a condition says. The nodes lie in one array, operands before what uses them and the root
-// last, so that everything computed over a tree is a loop from front to back and no text, however
-// deep, can exhaust the stack. Rests on `TopicName`.
+// The syntax tree of a condition. The nodes lie in one array, operands before their operators and the root last. A
+// computation over a tree is therefore a loop from front to back, and no text, however deep, can exhaust the stack.
+// Rests on `TopicName`.
 
 public import MartletBase
 
 /// A parsed condition: nodes in an array, the root last.
 public struct SyntaxTree: Sendable, Hashable {
-    /// What a node is; operands are indices of earlier nodes.
+    /// The kind of a node. Operands are indices of earlier nodes.
     public enum Kind: Sendable, Hashable {
         /// `'NAME' in topics`; the slot is an index into the condition's topics.
         case topic(slot: Int)
@@ -19,19 +19,19 @@ public struct SyntaxTree: Sendable, Hashable {
 
     public struct Node: Sendable, Hashable {
         public var kind: Kind
-        /// The node's bytes in the text, with its parentheses if it has any.
+        /// The node's bytes in the text, with its parentheses if the text has any.
         public var byteRange: Range<Int>
-        /// Whether the text has parentheses around this node.
+        /// Whether the text has parentheses around the node.
         public var isParenthesized: Bool
-        /// The bytes of the operator; of the whole term for a topic.
+        /// The bytes of the operator; for a topic, the bytes of the whole term.
         public var operatorRange: Range<Int>
     }
 
     public private(set) var nodes: [Node]
-    /// Distinct topics in the order of their first mention; a slot is an index into this.
+    /// Distinct topics in the order of their first mention; a slot is an index into the array.
     public let topics: [TopicName]
 
-    /// A tree has at least one node; each node's operands come before it.
+    /// Makes a tree of at least one node. The operands of each node precede the node.
     init(nodes: [Node], topics: [TopicName]) {
         precondition(!nodes.isEmpty, "A condition has at least one term.")
         self.nodes = nodes
@@ -41,12 +41,12 @@ public struct SyntaxTree: Sendable, Hashable {
     public var rootIndex: Int { nodes.count - 1 }
     public var root: Node { nodes[rootIndex] }
 
-    /// Nodes that are not terms: how much the tree computes.
+    /// The number of operator nodes: the amount of computation in the tree.
     public var operatorCount: Int {
         nodes.reduce(into: 0) { if case .topic = $1.kind {} else { $0 += 1 } }
     }
 
-    /// A value for every node, from the values of its operands.
+    /// Computes a value for every node from the values of its operands.
     func fold<Value>(
         topic: (Int) -> Value, not: (Value) -> Value, and: (Value, Value) -> Value,
         or: (Value, Value) -> Value
@@ -64,16 +64,15 @@ public struct SyntaxTree: Sendable, Hashable {
         return values
     }
 
-    /// Whether an instance subscribed to exactly the topics for which `isSubscribed` is true
-    /// matches.
+    /// Whether the condition matches an instance that is subscribed to exactly the topics for which `isSubscribed`
+    /// is true.
     public func matches(_ isSubscribed: (_ slot: Int) -> Bool) -> Bool {
         fold(topic: isSubscribed, not: { !$0 }, and: { $0 && $1 }, or: { $0 || $1 })[rootIndex]
     }
 
-    /// The tree under one node, as a tree of its own with its own slots. Byte ranges stay those of
-    /// the whole text.
+    /// The tree under one node, as a separate tree with new slots. Byte ranges still refer to the whole text.
     public func subtree(at index: Int) -> SyntaxTree {
-        // Marks what is reachable, from the back: operands always lie before their operator.
+        // Mark reachable nodes from the back: operands always precede their operator.
         var isUsed = [Bool](repeating: false, count: index + 1)
         isUsed[index] = true
         for at in stride(from: index, through: 0, by: -1) where isUsed[at] {
@@ -110,10 +109,10 @@ public struct SyntaxTree: Sendable, Hashable {
 }
 
 extension SyntaxTree: CustomStringConvertible {
-    /// The condition in normal form: one blank around operators, and parentheses around every
-    /// operand that has an operator of its own, so that nobody need know the order of evaluation.
-    /// A chain of one and the same operator stays a chain. Parsing it gives the same selection,
-    /// if the added parentheses leave it within the limits of length and depth.
+    /// The condition in normal form: one blank around operators, and parentheses around every operand with an
+    /// operator of its own, so that a reader need not know the order of evaluation. A chain of one operator stays a
+    /// chain. The normal form parses to the same selection, unless the added parentheses exceed the limits of
+    /// length or depth.
     public var description: String { descriptions[rootIndex] }
 
     /// The normal form of every node.

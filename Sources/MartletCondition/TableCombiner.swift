@@ -1,53 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Combines the sets of one block by truth table: conditions of at most five topics, which with the
-// universe makes six inputs. What is done goes by the containers, not by the bits:
+// Combines the sets of one block by truth table, for conditions of at most five topics; with the universe a table
+// has up to six inputs. The containers of the sets, not their bits, decide the method:
 //
-// 1. A slot that is empty or full in this block is a constant; the table folds and the slot is gone,
-//    and with it every slot that no longer makes a difference. There are at most 3^6 foldings, each
-//    computed when first met.
-// 2. Nothing left: the block is empty or full. One slot left, taken as it is: its view is the
-//    answer and no word is read or written.
-// 3. A list outside of which nothing can match: its elements are looked up in the other sets.
-// 4. Few elements, all in lists: they are merged.
-// 5. A list whose elements all match, or none of them, whatever else they are in: the table is taken
-//    without it, and the elements are set or cleared in the result afterwards. Counting, the last
-//    of these lists is only looked up.
-// 6. Otherwise lists and runs become bitmaps and the fused kernel reads every word once. (Counting,
-//    the evaluator has done with runs alone before any block comes here.)
+// 1. A slot that is empty or full in the block is a constant. Folding the table removes the slot, and with it
+//    every slot without further influence. There are at most 3^6 foldings, each computed when first met.
+// 2. No slot left: the block is empty or full. One slot left, in positive form: the slot's view is the answer,
+//    and no word is read or written.
+// 3. A list outside of which nothing can match: look up the list's elements in the other sets.
+// 4. Only lists with few elements: merge the lists.
+// 5. A list whose elements all match, or all fail, independent of the other sets: evaluate the table without the
+//    list, and set or clear the elements in the result afterwards. For counting, the last such list is only
+//    looked up.
+// 6. Otherwise convert lists and runs to bitmaps and read every word once in the fused kernel. (For counting, the
+//    evaluator has handled blocks of runs alone before.)
 //
 // Rests on `TruthTable` and the kernels.
 
 internal import MartletBits
 
-/// Evaluates one truth table, block by block.
+/// Evaluates one truth table block by block.
 final class TableCombiner {
-    /// The table, with the universe as its last slot if it is read.
+    /// The table, with the universe as the last slot if the condition reads it.
     private let table: TruthTable
-    /// Foldings met so far, by the base-3 number of the slots' states.
+    /// The foldings met so far, indexed by the base-3 number of the slots' states.
     private let foldings: UnsafeMutablePointer<Folding>
     private let foldingCount: Int
-    /// One buffer per input for scattered lists, and one for the result; made when first needed.
+    /// One buffer per input for scattered lists, and one for the result; allocated when first needed.
     private let buffers: UnsafeMutablePointer<UnsafeMutablePointer<UInt64>?>
     private let list: UnsafeMutablePointer<UInt16>
-    /// Room for the inputs of the current block, for their words, and for the lists set aside. All
-    /// memory is allocated once and reached through constants: mutable properties behind a class
-    /// would be guarded at every access.
+    /// Room for the inputs of the current block, for their words, and for the lists set aside. All memory is
+    /// allocated once and reached through constants, because Swift guards every access to a mutable property of a
+    /// class.
     private let inputs: UnsafeMutablePointer<BlockView>
     private let inputWords: UnsafeMutablePointer<UnsafePointer<UInt64>>
     private let aside: UnsafeMutablePointer<Aside>
     private let kernels = BitKernels.current
 
-    /// What remains of the table when the constant slots are known.
+    /// The rest of the table after the constant slots are fixed.
     private struct Folding {
-        /// Table over the live slots, in ascending order.
+        /// The table over the live slots, in ascending order.
         var bits: UInt64 = 0
-        /// Slots that still make a difference.
+        /// A bit mask of the slots that still make a difference.
         var live: UInt8 = 0
         var isKnown = false
     }
 
-    /// A list whose elements all match, or none of them.
+    /// A list whose elements all match, or all fail.
     private struct Aside {
         var list: BlockView
         var isMatching: Bool
@@ -55,7 +54,8 @@ final class TableCombiner {
 
     private static let inputsMax = 6
     private static let resultBuffer = 6
-    /// Elements that are looked up or merged one by one; one more is written than is kept.
+    /// Largest number of elements that are looked up or merged one by one. The buffer has one place more, because a
+    /// write may follow the last kept element.
     private static let listMax = max(Tuning.lookupsMax, Tuning.mergedElementsMax)
 
     init(_ table: TruthTable) {
@@ -83,7 +83,7 @@ final class TableCombiner {
         aside.deallocate()
     }
 
-    /// The result for one block. Without `isWriting` the view is meaningless; only the count is.
+    /// The result for one block. Without `isWriting` only the count is valid.
     func combine(
         _ views: UnsafePointer<BlockView>, isWriting: Bool
     ) -> (view: BlockView, count: Int) {
@@ -121,7 +121,7 @@ final class TableCombiner {
     private func fold(_ views: UnsafePointer<BlockView>) -> Folding {
         var folded = table
         var live: UInt8 = 0
-        // From the last slot, so that the numbers of those not yet looked at stay.
+        // From the last slot, so that the numbers of the earlier slots stay.
         for slot in stride(from: table.slotCount - 1, through: 0, by: -1) {
             switch views[slot] {
             case .empty: folded = folded.fixing(slot, to: false)
@@ -129,7 +129,7 @@ final class TableCombiner {
             default: live |= 1 << UInt8(slot)
             }
         }
-        // Slots that make no difference any more; again from the last.
+        // Remove slots without further influence, again from the last.
         let slots = (0..<table.slotCount).filter { live >> UInt8($0) & 1 != 0 }
         for index in stride(from: slots.count - 1, through: 0, by: -1)
         where !folded.depends(on: index) {
@@ -144,7 +144,7 @@ final class TableCombiner {
     private func combine(
         _ inputCount: Int, _ bits: UInt64, isWriting: Bool
     ) -> (view: BlockView, count: Int) {
-        // The shortest list outside of which nothing can match, and how long all lists are.
+        // Find the shortest list outside of which nothing can match, and the total length of all lists.
         var driver = -1
         var driverMembers = Int.max
         var elements = 0
@@ -168,7 +168,7 @@ final class TableCombiner {
         return setAside(inputCount, bits, isWriting: isWriting)
     }
 
-    /// Looks the elements of one list up in all other sets.
+    /// Looks up the elements of one list in all other sets.
     private func filter(
         _ inputs: UnsafeBufferPointer<BlockView>, _ bits: UInt64, _ driver: Int
     ) -> (view: BlockView, count: Int) {
@@ -192,7 +192,7 @@ final class TableCombiner {
                         }
                         isMember = at[index] & 1 != 0
                     } else {
-                        // Both lists ascend, so each is walked once.
+                        // Both lists ascend, so one walk over each suffices.
                         let other = inputs[index]
                         let end = other.listCount ?? 0
                         while at[index] < end, other.listBit(at[index]) < bit { at[index] &+= 1 }
@@ -233,7 +233,8 @@ final class TableCombiner {
         }
     }
 
-    /// Takes out the lists whose elements' fate is known, evaluates the rest, and puts them in.
+    /// Removes the lists whose elements all match or all fail, evaluates the remaining inputs, and applies the
+    /// lists to the result.
     private func setAside(
         _ inputCount: Int, _ bits: UInt64, isWriting: Bool
     ) -> (view: BlockView, count: Int) {
@@ -259,7 +260,7 @@ final class TableCombiner {
             result[510] = 0
             result[511] = 0
         }
-        // The first set aside has the last word.
+        // The list set aside first is applied last, because its verdict holds regardless of the later ones.
         for index in stride(from: asideCount &- 1, through: 0, by: -1) {
             let (list, isMatching) = (aside[index].list, aside[index].isMatching)
             if index == 0, !isWriting {
@@ -272,7 +273,7 @@ final class TableCombiner {
         return (bitmap(result, count), count)
     }
 
-    /// The fused kernel over bitmaps.
+    /// Runs the fused kernel over bitmaps.
     private func evaluate(
         _ inputCount: Int, _ bits: UInt64, isWriting: Bool
     ) -> (view: BlockView, count: Int) {
@@ -293,7 +294,7 @@ final class TableCombiner {
                 inputs: UnsafeBufferPointer(start: inputWords, count: inputCount), into: target)
             return (bitmap(target, count), count)
         }
-        // The sixth input is the universe: nothing outside of it matches.
+        // The sixth input is the universe: outside of the universe nothing matches.
         let universe = inputWords[TruthTable.slotsMax]
         let result = target!
         _ = kernels.evaluate(

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any condition over at most five topics is one number of 32 bits: bit `i` says whether an instance
-// matches that is subscribed to exactly the topics whose slots are the set bits of `i`. Equal
-// conditions have equal numbers, and what is always true or always empty is seen at once. The
-// evaluator folds tables of up to six inputs (five topics and the universe), which is why the
-// arithmetic is on 64 bits. Rests on `SyntaxTree`.
+// Any condition over at most five topics is a number of 32 bits: bit `i` says whether the condition matches an
+// instance that is subscribed to exactly the topics whose slots are the set bits of `i`. Equal conditions have
+// equal numbers, and a condition that is always true or always empty is recognised at once. The evaluator folds
+// tables of up to six inputs (five topics and the universe), so the arithmetic uses 64 bits. Rests on `SyntaxTree`.
 
 /// The value of a condition for every combination of subscriptions.
 public struct TruthTable: Sendable, Hashable, CustomStringConvertible {
-    /// Inputs that the public table can have: 2^5 = 32 bits.
+    /// Largest number of inputs of the public table: 2^5 = 32 bits.
     public static let slotsMax = 5
 
-    /// Inputs: 0 to 6.
+    /// The number of inputs: 0 to 6.
     let slotCount: Int
-    /// 2^slotCount bits; the ones above are zero.
+    /// 2^slotCount bits; all higher bits are zero.
     let wideBits: UInt64
 
     init(slotCount: Int, wideBits: UInt64) {
@@ -21,7 +20,7 @@ public struct TruthTable: Sendable, Hashable, CustomStringConvertible {
         self.wideBits = wideBits & Self.mask(slotCount)
     }
 
-    /// Nil if the tree has more than five topics.
+    /// nil if the tree has more than five topics.
     public init?(_ tree: SyntaxTree) {
         let slots = tree.topics.count
         guard slots <= Self.slotsMax else { return nil }
@@ -30,7 +29,7 @@ public struct TruthTable: Sendable, Hashable, CustomStringConvertible {
         self.init(slotCount: slots, wideBits: values[tree.rootIndex])
     }
 
-    /// Bit `i` is the value where slot `s` is bit `s` of `i`.
+    /// Bit `i` is the value where slot `s` has the value of bit `s` of `i`.
     public var bits: UInt32 { UInt32(truncatingIfNeeded: wideBits) }
 
     /// Whether every instance matches.
@@ -45,21 +44,21 @@ public struct TruthTable: Sendable, Hashable, CustomStringConvertible {
     /// Whether only instances in the slot's set can match.
     public func isNecessary(_ slot: Int) -> Bool { wideBits & ~Self.pattern(slot) == 0 }
 
-    /// Whether the slot's set makes any difference.
+    /// Whether the slot's set influences the result.
     public func depends(on slot: Int) -> Bool {
         fixing(slot, to: false).wideBits != fixing(slot, to: true).wideBits
     }
 
-    /// The table with a slot's value known; the slots above move down by one.
+    /// The table with a slot's value fixed. The slots above move down by one.
     func fixing(_ slot: Int, to value: Bool) -> TruthTable {
         TruthTable(
             slotCount: slotCount - 1, wideBits: Self.fixing(wideBits, slot, to: value))
     }
 
-    /// The same on the bits alone, without a loop over them.
+    /// Fixes a slot's value in the bits of a table, without a loop over single bits.
     static func fixing(_ bits: UInt64, _ slot: Int, to value: Bool) -> UInt64 {
-        // Halves of 2^slot bits alternate; keep the ones of `value`, then close the gaps, which
-        // double in width from step to step.
+        // Groups of 2^slot bits alternate between both values of the slot. Keep the groups of `value`, then close
+        // the gaps, whose width doubles from step to step.
         var result = (value ? bits &>> (1 &<< UInt64(slot)) : bits) & ~pattern(slot)
         var level = slot
         while level < slotsMax {
@@ -69,7 +68,7 @@ public struct TruthTable: Sendable, Hashable, CustomStringConvertible {
         return result
     }
 
-    /// The table over some of the slots, where the others make no difference. Ascending.
+    /// The table over some of the slots, ascending. The removed slots make no difference.
     func keeping(_ slots: [Int]) -> TruthTable {
         var result = self
         for slot in (0..<slotCount).reversed() where !slots.contains(slot) {
@@ -78,7 +77,7 @@ public struct TruthTable: Sendable, Hashable, CustomStringConvertible {
         return result
     }
 
-    /// The table with the universe as one more slot, the last: what matches is also in it.
+    /// The table with the universe as an additional last slot: only members of the universe match.
     func withinUniverse() -> TruthTable {
         TruthTable(slotCount: slotCount + 1, wideBits: wideBits << UInt64(1 << slotCount))
     }
@@ -88,8 +87,8 @@ public struct TruthTable: Sendable, Hashable, CustomStringConvertible {
         slotCount >= 6 ? ~0 : (1 << UInt64(1 << slotCount)) - 1
     }
 
-    /// The table of a slot by itself. A switch, as a stored array would be asked for through a
-    /// once-token in the middle of an evaluation.
+    /// The table of a single slot. A switch, because access to a static array would check an initialisation token
+    /// in the middle of an evaluation.
     static func pattern(_ slot: Int) -> UInt64 {
         switch slot {
         case 0: 0xAAAA_AAAA_AAAA_AAAA
@@ -101,7 +100,7 @@ public struct TruthTable: Sendable, Hashable, CustomStringConvertible {
         }
     }
 
-    /// The bits, the combination of all topics first.
+    /// The bits; the combination of all topics comes first.
     public var description: String {
         let digits = String(wideBits, radix: 2)
         return "0b" + String(repeating: "0", count: (1 << slotCount) - digits.count) + digits

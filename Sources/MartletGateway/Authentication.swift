@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who calls (REG-5, GW-5): what `Authorization` presents, checked against a snapshot of the store on
-// every call. Rests on Broker.
+// The caller behind a request (REG-5, GW-5): the gateway checks the credential in `Authorization` against a snapshot
+// of the store on every call. Rests on Broker.
 
 import Martlet
 
 extension Gateway {
-    /// The caller that a call's `Authorization` proves.
-    /// - Parameter allowsKey: `key=SERVER_KEY` is taken as well.
-    /// - Throws: UNAUTHENTICATED.
+    /// Finds the caller by the credential in `Authorization`.
+    /// - Parameter allowsKey: whether `key=SERVER_KEY` is accepted too.
+    /// - Throws: UNAUTHENTICATED for a missing or refused credential; other errors of the broker pass on.
     func authenticate(_ call: GatewayCall, allowsKey: Bool) throws(GatewayError) -> Caller {
         guard let header = call.header("authorization") else {
             throw GatewayError(.unauthenticated, GatewayError.noCredential)

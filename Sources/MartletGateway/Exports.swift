@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `import MartletGateway` brings the broker along.
+// `import MartletGateway` imports the broker as well.
 
 @_exported public import Martlet

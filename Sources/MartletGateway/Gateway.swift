@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The gateway without HTTP: a call comes in, the route that fits is found, the caller is
-// authenticated, and every refusal becomes an answer in the form of its area. Rests on Broker.
+// The gateway without HTTP. `Gateway` finds the first route that fits a call, authenticates the caller, and turns
+// every refusal into an answer in the form of the route's area. Rests on Broker.
 
 import Logging
 public import Martlet
@@ -14,10 +14,10 @@ public final class Gateway: Sendable {
     let metrics: GatewayMetrics
     let retries: RetryTable
     let refusedLogins: RefusedLogins
-    /// Tests ask it before anything else is done for a caller.
+    /// A hook for tests: called before a route's handler. The gateway refuses the call with the returned error.
     private let fault: (@Sendable (GatewayCall) -> GatewayError?)?
     private let requestsInProgress = Atomic<Int>(0)
-    /// Where it is served; 0: it is not.
+    /// Port of the listening socket; 0 before the server listens.
     let port = Atomic<Int>(0)
 
     public convenience init(_ broker: Broker, _ configuration: GatewayConfiguration = .init()) {
@@ -37,19 +37,19 @@ public final class Gateway: Sendable {
         metrics = GatewayMetrics(other: configuration.metrics)
     }
 
-    /// By the wall clock, since 1970.
+    /// Wall-clock time of the broker, in seconds since 1970.
     var nowSeconds: Double {
         Double(broker.now.millisecondsSince1970) / 1000
     }
 
-    /// Tells the metrics what the broker does now. `/metrics` does so itself; who reports metrics in
-    /// another way calls this from time to time.
+    /// Records the broker's present figures in the metrics. `/metrics` does so at each request; with another metrics
+    /// backend, call this method from time to time.
     public func recordMetrics() {
         metrics.record(
             broker.statistics, requestsInProgress: requestsInProgress.load(ordering: .relaxed))
     }
 
-    /// Answers one call. Never fails: what goes wrong is in the answer.
+    /// Answers one call. Never fails: a failure becomes an answer with an error status.
     public func answer(_ call: GatewayCall) async -> GatewayAnswer {
         let began = ContinuousClock.now
         let (route, answer) = await route(call)
@@ -72,7 +72,7 @@ public final class Gateway: Sendable {
                 methods.append(route.method.rawValue)
                 continue
             }
-            // Who looks after a full gateway must see it.
+            // Routes for `.anyone` answer in a full gateway too, because an operator must see the overload.
             guard count <= configuration.requestsMax || route.access == .anyone else {
                 return (route, route.refusal(Self.full))
             }
@@ -118,7 +118,8 @@ public final class Gateway: Sendable {
 }
 
 extension GatewayCall {
-    /// The caller of a route that asks for one.
+    /// The caller of a route with authentication.
+    /// - Throws: UNAUTHENTICATED for a call without a caller.
     var identified: Caller {
         get throws(GatewayError) {
             guard let caller else {

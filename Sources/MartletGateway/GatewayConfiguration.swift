@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a gateway is set up. Everything has a default. Rests on Limits.
+// Settings of a gateway; every setting has a default. Rests on Limits.
 
 public import CoreMetrics
 public import Logging
@@ -8,7 +8,7 @@ public import Martlet
 
 /// The settings of one gateway.
 public struct GatewayConfiguration: Sendable {
-    /// PEM files of a certificate chain and its key.
+    /// Paths of PEM files: a certificate chain and its private key.
     public struct Certificate: Sendable, Hashable {
         public var chain: String
         public var key: String
@@ -19,35 +19,37 @@ public struct GatewayConfiguration: Sendable {
         }
     }
 
-    /// Where callers connect; port 0 lets the system choose.
+    /// Address for callers; with port 0 the system chooses a port.
     public var address = BrokerConfiguration.Address(
         host: "127.0.0.1", port: UInt16(Limits.httpPort))
-    /// With one: TLS, HTTP/2 and HTTP/1.1. Without: plain HTTP/1.1.
+    /// The server's certificate. With a certificate the server speaks TLS, HTTP/2 and HTTP/1.1; without, plain
+    /// HTTP/1.1.
     public var certificate: Certificate?
-    /// Plain HTTP is served to other machines too. Whoever is between reads every credential.
+    /// Allows plain HTTP on addresses that other machines reach. Any machine on the path can then read every
+    /// credential.
     public var allowsPlainElsewhere = false
-    /// What assertions may be addressed to beside the well-known address and the one that the gateway
-    /// listens at: how SDKs reach `/token` through a proxy, or on an address that means every one.
+    /// Further audiences for assertions, beside the well-known address and the listening address. Needed where SDKs
+    /// reach `/token` through a proxy, or where the gateway listens on a wildcard address.
     public var tokenURLs: [String] = []
-    /// REG-5: 1 to 86,400.
+    /// REG-5: life of a new access token, from 1 to 86,400 seconds.
     public var accessTokenSeconds = Limits.accessTokenSecondsDefault
-    /// GW-8: a send whose connection or stream ended before its answer was written whole, and that is
-    /// repeated within so many seconds, as SDKs do, is answered the same and not sent again. 0: every
-    /// send is sent.
+    /// GW-8: seconds for which the gateway recognises a repeated send. SDKs repeat a send if the connection or stream
+    /// ended before the answer was written whole. The repetition gets the first send's answer and sends no second
+    /// message. With 0, every send is a new message.
     public var retrySeconds = Limits.retryWindowSecondsDefault
-    /// The longest body of a request.
+    /// Longest body of a request, in bytes.
     public var bodyBytesMax = Limits.httpBodyBytesMax
-    /// Bodies of all requests that have not been answered.
+    /// Memory for the bodies of all unanswered requests, in MiB.
     public var bodyMegabytesMax = Limits.httpBodyMegabytesMax
-    /// Requests that are being answered at a time.
+    /// Requests in progress at a time; further requests are refused with UNAVAILABLE.
     public var requestsMax = Limits.httpRequestsMax
-    /// Connections at a time; more wait to be accepted.
+    /// Open connections at a time; further connections wait to be accepted.
     public var connectionsMax = Limits.httpConnectionsMax
-    /// A connection that was silent for so long is closed.
+    /// Seconds of silence after which a connection is closed.
     public var idleSeconds = Limits.httpIdleSeconds
-    /// A request must have come whole after so long, and its answer must have been read.
+    /// Seconds for a request to arrive whole, and again for the answer to be read.
     public var requestSeconds = Limits.httpRequestSeconds
-    /// Who else gets the metrics; nil: `/metrics` alone.
+    /// A second receiver of the metrics; nil: only `/metrics` shows the metrics.
     public var metrics: (any MetricsFactory)?
     public var logger = Logger(label: "martlet.gateway")
 

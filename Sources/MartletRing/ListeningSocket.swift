@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A TCP socket that listens. Opened with ordinary calls, since this happens once: every loop opens
-// its own on the same port (SO_REUSEPORT) and the kernel spreads connections over them. Options set
-// here are inherited by accepted sockets, so none costs a call per connection. Rests on RingError.
+// A listening TCP socket, opened with ordinary system calls because opening is rare. Every loop opens its own
+// socket on the same port (SO_REUSEPORT), and the kernel spreads connections over the sockets. Accepted sockets
+// inherit the options set here, so no option costs a call per connection. Rests on RingError.
 
 internal import Glibc
 
@@ -10,12 +10,13 @@ struct ListeningSocket: ~Copyable {
     let descriptor: Int32
     let port: UInt16
 
-    /// Connections that wait for accept; the kernel clamps it to net.core.somaxconn (4096).
+    /// Connections that may wait for accept. The kernel clamps the number to net.core.somaxconn (4096).
     static let backlog: Int32 = 4096
 
-    /// Refuses a port that anybody has. SO_REUSEPORT, which a broker's own loops need, would share it
-    /// with another broker of the same user, and each would get half of the connections. The kernel
-    /// takes a ring's sockets down some time after the ring: a broker that just ended is waited for.
+    /// Throws if the port is in use. The check is needed because SO_REUSEPORT, which the loops of one broker need,
+    /// would share the port with another broker of the same user, and each broker would get half of the
+    /// connections. The kernel closes a ring's sockets some time after the ring, so the check waits up to a second
+    /// for a broker that just ended.
     static func requireFree(address: String, port: UInt16) throws(RingError) {
         var attemptsLeft = 50
         while true {
@@ -65,13 +66,14 @@ struct ListeningSocket: ~Copyable {
                 == 0
         }
         guard set(SOL_SOCKET, SO_REUSEADDR, 1), set(SOL_SOCKET, SO_REUSEPORT, 1),
-            // Frames are gathered before they are sent: waiting for more only delays them.
+            // The loop gathers frames before it sends them, so the kernel's waiting for more would only delay
+            // frames.
             set(Int32(IPPROTO_TCP), TCP_NODELAY, 1)
         else { throw fail("setsockopt") }
         if let sendBytes {
             guard set(SOL_SOCKET, SO_SNDBUF, Int32(sendBytes)) else { throw fail("setsockopt") }
         }
-        // So that :: and 0.0.0.0 can both be listened on, each by its own socket.
+        // With V6ONLY, :: and 0.0.0.0 can be listened on at the same time, each by its own socket.
         if storage.family == AF_INET6 {
             guard set(Int32(IPPROTO_IPV6), IPV6_V6ONLY, 1) else {
                 throw fail("setsockopt")
@@ -87,7 +89,7 @@ struct ListeningSocket: ~Copyable {
         self.port = storage.port
     }
 
-    /// Hands the descriptor over to the caller, who closes it.
+    /// Hands over the descriptor; the caller must close it.
     consuming func take() -> Int32 {
         let descriptor = descriptor
         discard self
@@ -96,8 +98,8 @@ struct ListeningSocket: ~Copyable {
 
     deinit { Glibc.close(descriptor) }
 
-    /// Closes a descriptor that was taken. An accept which the ring has not let go of yet keeps the
-    /// socket; it listens no more, and its port is free, at once all the same.
+    /// Closes a descriptor that was taken. An accept still in the ring keeps the socket alive, but `shutdown` ends
+    /// listening and frees the port at once.
     static func close(_ descriptor: Int32) {
         Glibc.shutdown(descriptor, Int32(SHUT_RDWR))
         Glibc.close(descriptor)
@@ -136,7 +138,7 @@ struct SocketAddress {
         }
     }
 
-    /// The port, in both families at the same place.
+    /// The port; IPv4 and IPv6 addresses store the port at the same offset.
     var port: UInt16 {
         withUnsafeBytes(of: storage) {
             UInt16(bigEndian: $0.load(fromByteOffset: 2, as: UInt16.self))

@@ -1,36 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What comes back with a completion: 64 bits which name the operation and whom it was for.
+// The 64 bits of user data that a completion returns: the operation and its connection.
 //
 //     63      56 55                      32 31                           0
 //     | op code | generation (24 bits)     | index                        |
 //
-// The generation makes a completion of an earlier occupant of the index recognisable. Two operations
-// use the lower 56 bits for other things; they say so below. Rests on Transport.
+// The generation exposes completions of an earlier occupant of the index. `accept`, `message` and `messageFailed`
+// use the lower 56 bits in another way; their cases describe how. Rests on Transport.
 
 /// The operations of a ring.
 enum Operation: UInt8 {
-    /// Multishot accept; index = listener.
+    /// Multishot accept; index = number of the listener.
     case accept = 1
     /// Multishot receive of a connection.
     case receive
-    /// The one send of a connection.
+    /// The only send of a connection in flight.
     case send
-    /// Shutdown of a connection, first step of closing on older kernels.
+    /// Shutdown of a connection: the first step of closing if `isShutdownNeeded`.
     case shutdown
-    /// Shutdown of the sending half.
+    /// Shutdown of a connection's sending half.
     case endSending
     /// Close of a connection's direct descriptor.
     case close
-    /// Cancel of another operation; only failures complete, and they mean that it has ended already.
+    /// Cancel of another operation. Only a failed cancel completes; failure means that the operation has already
+    /// ended.
     case cancel
-    /// The pause of accepting is over.
+    /// The timeout that ends a pause of accepting.
     case acceptRetry
     /// Read of the waker's eventfd.
     case waker
-    /// A message from another ring. Index = upper half of its value, `result` = lower half.
+    /// A message from another ring. Index = upper half of the message's value, `result` = lower half.
     case message
-    /// A message to another ring failed (success does not complete). Generation = eventfd of the
+    /// A failed message to another ring (a successful message does not complete). Generation = eventfd of the
     /// target, index = lower half of the value.
     case messageFailed
 
@@ -58,6 +59,6 @@ struct Completion {
         UInt32(truncatingIfNeeded: userData >> 32) & ConnectionSlot.generationMask
     }
     @inline(__always) var index: UInt32 { UInt32(truncatingIfNeeded: userData) }
-    /// 0, or the error.
+    /// The errno of a failed operation; otherwise 0.
     @inline(__always) var errno: Int32 { result < 0 ? -result : 0 }
 }

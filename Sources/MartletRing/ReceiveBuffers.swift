@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The memory into which the kernel receives: equal buffers in one mapping, and a ring through which
-// they are handed to the kernel. The kernel takes one only when bytes have come, so idle connections
-// hold none. Buffer number and address are tied for ever; returning one writes 14 bytes and a tail.
+// The memory into which the kernel receives: equal buffers in one mapping, and a ring that hands the buffers to the
+// kernel. The kernel takes a buffer only when bytes have arrived, so idle connections hold none. The number and the
+// address of a buffer belong together permanently; returning a buffer writes 14 bytes and a tail.
 //
-// The ring's tail lies over the last two bytes of its first entry (Source: io_uring.h,
-// `struct io_uring_buf_ring`), so entries are written field by field. Rests on Ring.
+// The ring's tail overlaps the last two bytes of the first entry (Source: io_uring.h, `struct io_uring_buf_ring`),
+// so entries are written field by field. Rests on Ring.
 
 internal import CLiburing
 internal import Glibc
@@ -54,14 +54,14 @@ struct ReceiveBuffers: ~Copyable {
         munmap(memory, count * bufferBytes)
     }
 
-    /// The bytes that the kernel put into a buffer.
+    /// The bytes that the kernel wrote into a buffer.
     @inline(__always)
     func bytes(of number: UInt16, count: Int) -> UnsafeRawBufferPointer {
         precondition(Int(number) < self.count && count <= bufferBytes, "not one of our buffers")
         return UnsafeRawBufferPointer(start: memory + Int(number) * bufferBytes, count: count)
     }
 
-    /// Hands a buffer to the kernel again.
+    /// Returns a buffer to the kernel.
     @inline(__always)
     mutating func giveBack(_ number: UInt16) {
         let entry = entries + (Int(tailLocal) & (count - 1))
@@ -72,10 +72,10 @@ struct ReceiveBuffers: ~Copyable {
         martlet_store_release_u16(tail, tailLocal)
     }
 
-    /// Gives the pages back to the system; the kernel fills the buffers as before. No buffer may hold
-    /// bytes that were not looked at.
+    /// Returns the pages to the system. The kernel can still fill the buffers afterwards. No buffer may hold unread
+    /// bytes.
     func releasePages() {
-        // A refusal costs only the memory.
+        // A failure only leaves the pages allocated.
         _ = madvise(memory, count * bufferBytes, MADV_DONTNEED)
     }
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Asking the kernel at start whether it can do what the transport is built on, so that a missing
-// piece is one sentence then and not a strange error later. Rests on CLiburing.
+// Checks at start whether the kernel has the features that the transport needs. A missing feature is then reported
+// in one sentence, instead of a strange error later. Rests on CLiburing.
 
 internal import CLiburing
 
 extension Ring {
-    /// Throws what the kernel lacks. Setup with DEFER_TASKRUN has succeeded, which is Linux 6.1 and
-    /// brings multishot receive (6.0), provided buffer rings (5.19) and multishot accept (5.19) with
-    /// it; this looks at what a vendor's kernel or a restriction may still have left out.
+    /// Throws `kernelTooOld` for a missing feature. Setup with DEFER_TASKRUN has succeeded, so the kernel is Linux
+    /// 6.1 or newer and has multishot receive (6.0), provided buffer rings (5.19) and multishot accept (5.19). The
+    /// function checks for features that a vendor's kernel or a restriction may still lack.
     static func requireFeatures(_ control: UnsafeMutablePointer<io_uring>) throws(RingError) {
         let features: [(bit: UInt32, name: String)] = [
             (IORING_FEAT_NODROP, "completions kept on overflow (NODROP)"),

@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The owner of one io_uring: the two shared rings and the system call between them. liburing maps
-// and registers; submission and completion go through the mapped words directly, which costs 1 ns an
-// operation. Flags of the ring, and why:
+// The owner of one io_uring: the two shared rings and the system call between them. liburing maps and registers;
+// submission and completion access the mapped words directly, at 1 ns per operation. The ring's flags:
 //
-// - SINGLE_ISSUER, DEFER_TASKRUN: one thread uses it, and completions are worked off when that
-//   thread asks, not when an interrupt strikes. Hence completions appear only inside `enter`, and
-//   the ring must be created on the thread that uses it. (COOP_TASKRUN is implied.)
-// - TASKRUN_FLAG: the kernel says in shared memory that work waits, so polling costs no call.
+// - SINGLE_ISSUER, DEFER_TASKRUN: one thread uses the ring, and the kernel processes completions when that thread
+//   enters, instead of in an interrupt. Completions therefore appear only inside `enter`, and the ring must be
+//   created on the thread that uses the ring. (COOP_TASKRUN is implied.)
+// - TASKRUN_FLAG: the kernel announces waiting work in shared memory, so polling costs no call.
 // - SUBMIT_ALL: an operation that fails at once does not hold back the rest of the batch.
-// - CQSIZE, CLAMP: a completion ring of our own size.
+// - CQSIZE, CLAMP: the completion ring has a configured size.
 //
-// When the completion ring is full the kernel keeps completions in its own memory (NODROP) and moves
-// them over at the next `enter` with GETEVENTS, which is every one that follows an empty ring. Rests
-// on CLiburing.
+// When the completion ring is full, the kernel keeps completions in its own memory (NODROP). The next `enter` with
+// GETEVENTS moves them to the ring; every `enter` after an empty ring uses GETEVENTS. Rests on CLiburing.
 
 internal import CLiburing
 internal import Glibc
@@ -38,9 +36,9 @@ struct Ring: ~Copyable {
     private let completionMask: UInt32
     private var completionHeadLocal: UInt32
 
-    /// IORING_FEAT_* of the kernel.
+    /// The kernel's IORING_FEAT_* bits.
     let features: UInt32
-    /// The ring's own descriptor, to which other rings send messages.
+    /// The ring's own descriptor: the target of messages from other rings.
     var descriptor: Int32 { control.pointee.ring_fd }
     var submissionCapacity: Int { Int(submissionMask) + 1 }
 
@@ -64,7 +62,7 @@ struct Ring: ~Copyable {
             control.deallocate()
             throw error
         }
-        // Saves the look-up of the descriptor at each call. A refusal costs only that.
+        // Registration saves looking up the descriptor at each call. A failure costs only the saving.
         let isRegistered = io_uring_register_ring_fd(control) == 1
 
         self.control = control
@@ -100,20 +98,20 @@ struct Ring: ~Copyable {
         waitTime.deallocate()
     }
 
-    /// Lets a registration use liburing's handle.
+    /// Gives a registration access to liburing's handle.
     borrowing func withControl<R>(_ body: (UnsafeMutablePointer<io_uring>) -> R) -> R {
         body(control)
     }
 
     // MARK: Submission
 
-    /// Operations that the kernel has not taken yet.
+    /// The number of operations that the kernel has not taken yet.
     private var queuedCount: UInt32 {
         submissionTailLocal &- martlet_load_relaxed_u32(submissionHead)
     }
 
-    /// The next free entry; the caller fills it before the next call. If the ring is full it is
-    /// submitted, so this always succeeds.
+    /// The next free entry; the caller fills the entry before the next call. A full ring is submitted first, so the
+    /// call always succeeds.
     @inline(__always)
     mutating func nextSubmission() -> UnsafeMutablePointer<io_uring_sqe> {
         if queuedCount > submissionMask { submitAll(but: submissionMask) }
@@ -122,16 +120,16 @@ struct Ring: ~Copyable {
         return entry
     }
 
-    /// An entry's place in the ring: no two operations of one place are queued together, so it can
-    /// index memory that must live until submission.
+    /// An entry's index in the ring. Two queued operations never share an index, so the index can address memory
+    /// that must live until submission.
     @inline(__always)
     func place(of entry: UnsafeMutablePointer<io_uring_sqe>) -> Int { entry - submissions }
 
     /// Submits until at most `rest` operations are queued.
     @inline(never)
     private mutating func submitAll(but rest: UInt32) {
-        // Out of memory is the only reason for the kernel not to take all operations. To lose one
-        // would leave a connection hanging for ever, so the bound is patience: 10 s.
+        // The kernel leaves operations behind only when memory is short. A lost operation would leave its
+        // connection hanging forever, so the loop retries for 10 s.
         for _ in 0..<10_000 {
             martlet_store_release_u32(submissionTail, submissionTailLocal)
             let result = io_uring_enter2(
@@ -145,7 +143,7 @@ struct Ring: ~Copyable {
         fatalError("The kernel has taken no operation for 10 s: it is out of memory.")
     }
 
-    /// Submits what is queued and waits for a completion or the timeout (nil: for ever, 0: not).
+    /// Submits the queued operations and waits for a completion or the timeout (nil: no timeout, 0: no waiting).
     mutating func enter(timeoutMicroseconds: Int?) throws(RingError) {
         let queued = queuedCount
         if timeoutMicroseconds == 0, queued == 0, !isWorkWaiting { return }
@@ -166,21 +164,22 @@ struct Ring: ~Copyable {
             enterDescriptor, queued, timeoutMicroseconds == 0 ? 0 : 1, flags,
             argument?.assumingMemoryBound(to: sigset_t.self), argumentBytes)
         switch -result {
-        // All is well, time is over, a signal came, or the kernel has no memory right now.
+        // Success, timeout, a signal, or a kernel that has no memory at the moment.
         case ...0, ETIME, EINTR, EAGAIN, EBUSY: break
         case let errno: throw RingError.entering(errno: errno)
         }
-        // What the caller lent to the operations until now (vectors, headers) it will use again.
+        // After the call the caller reuses the memory of queued operations (vectors, headers), so none may stay
+        // queued.
         if queuedCount > 0 { submitAll(but: 0) }
     }
 
-    /// Whether the kernel holds completions which only a call brings into the ring.
+    /// Whether the kernel holds completions that reach the ring only through a call.
     private var isWorkWaiting: Bool {
         let flags = martlet_load_relaxed_u32(submissionFlags)
         return flags & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW) != 0
     }
 
-    /// Whether the kernel has told of everything that it has done.
+    /// Whether the loop has taken every completion that the kernel has announced.
     var hasToldAll: Bool {
         martlet_load_acquire_u32(completionTail) == completionHeadLocal
             && martlet_load_relaxed_u32(submissionFlags) & IORING_SQ_CQ_OVERFLOW == 0
@@ -188,7 +187,7 @@ struct Ring: ~Copyable {
 
     // MARK: Completion
 
-    /// Takes the next completion out of the ring.
+    /// Takes the next completion from the ring; nil if the ring is empty.
     @inline(__always)
     mutating func nextCompletion() -> Completion? {
         guard martlet_load_acquire_u32(completionTail) != completionHeadLocal else { return nil }

@@ -1,36 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Why a ring or a listener could not be had, in words that say what to change: these sentences are
-// what an operator reads when the broker does not start, most often inside a container. The mapping
-// from the kernel's numbers is pure, so that it is tested without such a kernel. Rests on nothing.
+// The reasons why a ring or a listener could not be created, each as a sentence with a remedy. An operator reads
+// the sentence when the broker does not start, most often in a container. The mapping from errno values is pure, so
+// tests need no such kernel. Rests on nothing.
 
 internal import Glibc
 
-/// What the kernel refused, with what explains it.
+/// A failure of the kernel's interface, with its explanation.
 public enum RingError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The kernel lacks what this transport is built on.
+    /// The kernel lacks a feature that the transport needs.
     case kernelTooOld(missing: String)
-    /// io_uring is switched off or filtered away.
+    /// io_uring is switched off or filtered by a seccomp profile.
     case denied(errno: Int32)
-    /// The kernel could not get memory.
+    /// The kernel had no memory for the operation.
     case outOfMemory(operation: String)
-    /// A limit of open descriptors was reached.
+    /// The limit of open descriptors is reached.
     case descriptorsExhausted(operation: String)
-    /// Another process listens there.
+    /// Another process listens on the address and port.
     case addressInUse(address: String, port: UInt16)
-    /// No interface of this machine has the address.
+    /// No interface of the machine has the address.
     case addressUnavailable(address: String, port: UInt16)
-    /// The process may not take the port.
+    /// The process lacks the permission to bind the port.
     case portDenied(address: String, port: UInt16)
-    /// The text is not an IP address.
+    /// The text is not a numeric IP address.
     case badAddress(String)
     /// The configuration contradicts itself or the kernel's bounds.
     case badConfiguration(String)
-    /// The ring was used by a thread other than the one that created it.
+    /// A thread used the ring of another thread.
     case wrongThread
-    /// The kernel had no memory to keep completions and lost some: the ring's state is unknown.
+    /// The kernel had no memory to keep completions and lost some. The state of the ring is unknown.
     case completionsLost
-    /// Anything else.
+    /// Any other failure of a system call.
     case system(operation: String, errno: Int32)
 
     public var description: String {
@@ -82,7 +82,7 @@ public enum RingError: Error, Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// What an error of creating or registering with a ring means.
+    /// The error for an errno of creating a ring or registering with a ring.
     public static func setup(_ operation: String, errno: Int32) -> RingError {
         switch errno {
         case EPERM, EACCES: .denied(errno: errno)
@@ -94,7 +94,7 @@ public enum RingError: Error, Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// What an error of entering a ring means.
+    /// The error for an errno of entering a ring.
     public static func entering(errno: Int32) -> RingError {
         switch errno {
         case EEXIST: .wrongThread
@@ -104,7 +104,7 @@ public enum RingError: Error, Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// What an error of opening a listening socket means.
+    /// The error for an errno of opening a listening socket.
     public static func listening(
         _ operation: String, errno: Int32, address: String, port: UInt16
     ) -> RingError {

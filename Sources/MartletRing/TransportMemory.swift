@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The memory of a transport that the kernel or every operation touches: allocated once, at fixed
-// addresses. Behind pointers rather than arrays so that no access counts references or checks for
-// exclusivity. Rests on ConnectionSlot.
+// The transport's memory that the kernel or every operation touches, allocated once at fixed addresses. Pointers
+// instead of arrays, because access then neither counts references nor checks for exclusivity. Rests on
+// ConnectionSlot.
 
 internal import CLiburing
 internal import Glibc
 
 struct TransportMemory: ~Copyable {
-    /// One slot for each direct descriptor. Pages of zeros come from the system when they are written.
+    /// One slot per direct descriptor. The system provides zeroed pages at the first write.
     let slots: UnsafeMutablePointer<ConnectionSlot>
-    /// One header for each place in the submission ring; the kernel reads it at submission.
+    /// One header per place in the submission ring. The kernel reads the header at submission.
     let messageHeaders: UnsafeMutableBufferPointer<msghdr>
-    /// Where the ring reads the waker's eventfd to.
+    /// The memory into which the ring reads the waker's eventfd.
     let wakeValue: UnsafeMutablePointer<UInt64>
-    /// How long accepting rests.
+    /// The duration of a pause of accepting.
     let acceptRetryTime: UnsafeMutablePointer<__kernel_timespec>
 
     init(connectionsMax: Int, submissionEntries: Int) {

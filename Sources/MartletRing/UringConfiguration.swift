@@ -1,40 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The sizes of one ring. Each is a bound with known behaviour at the bound: a full submission ring
-// is submitted, a full completion ring overflows into kernel memory, empty receive buffers pause
-// the receives that need one, a full connection table pauses accepting. Rests on nothing.
+// The sizes of one ring. At each bound the behaviour is known: a full submission ring is submitted, a full
+// completion ring overflows into kernel memory, empty receive buffers pause the receives that need one, and a full
+// connection table pauses accepting. Rests on nothing.
 
 /// The sizes of one `UringTransport`.
 public struct UringConfiguration: Sendable, Hashable {
-    /// Connections at once. Each costs 16 bytes of table until it is used. The kernel allows no more
-    /// than RLIMIT_NOFILE for each ring: more is clamped, see `UringTransport.connectionsMax`.
+    /// Concurrent connections. An unused connection costs 16 bytes of tables. The kernel allows at most
+    /// RLIMIT_NOFILE connections per ring; `UringTransport.connectionsMax` is the number after clamping.
     public var connectionsMax = 65_536
-    /// Operations between two system calls; a power of two. The kernel holds a request of 256 bytes
-    /// for each until the whole batch is submitted: 512 of them and the entries, 64 bytes each, stay in
-    /// a core's second cache and are used again by the next batch, 4096 do not. Measured with one
-    /// frame to each of 10,000 connections: 4096 cost 1.2 times as much, 128 and 256 slightly more
-    /// than 512. A batch takes about 2 ms, which is also what a first reply may wait for.
+    /// Operations between two system calls; a power of two. The kernel holds a request of 256 bytes for each
+    /// operation until the whole batch is submitted. 512 requests and their entries of 64 bytes stay in a core's
+    /// second-level cache and are reused by the next batch; 4096 do not. Measured with one frame to each of 10,000
+    /// connections: 4096 entries cost 1.2 times as much as 512, and 128 or 256 entries cost slightly more than 512.
+    /// A batch takes about 2 ms, the longest delay of a first reply.
     public var submissionEntries = 512
-    /// Completions that wait for the loop; a power of two. Many times the submissions, since a turn
-    /// may submit several batches before it looks, and multishot receives complete without one; past
-    /// it the kernel allocates. 16 bytes each.
+    /// Completions that wait for the loop; a power of two, 16 bytes each. Many times `submissionEntries`, because a
+    /// turn may submit several batches before it reads completions, and multishot receives complete without a
+    /// submission. Past the bound the kernel allocates memory.
     public var completionEntries = 16_384
-    /// Bytes of one receive buffer. A device's frames are tens of bytes; a sender's burst comes in
-    /// several buffers. All buffers together are what a loop's memory begins with.
+    /// Size of one receive buffer, in bytes. A device's frame has tens of bytes; a sender's burst takes several
+    /// buffers. All buffers together are the base of a loop's memory.
     public var receiveBufferBytes = 2048
-    /// Receive buffers shared by all connections; a power of two up to 32,768. They are taken only
-    /// when bytes come and are free again after the event, so 1024 serve any number of connections.
+    /// Receive buffers shared by all connections; a power of two up to 32,768. A buffer is taken only when bytes
+    /// arrive and is free after the event, so 1024 buffers serve any number of connections.
     public var receiveBufferCount = 1024
-    /// SO_SNDBUF of accepted sockets, nil for the kernel's own tuning (up to 4 MiB for a peer that
-    /// does not read). A bound makes the kernel memory of slow peers predictable.
+    /// SO_SNDBUF of accepted sockets, in bytes; nil for the kernel's own tuning (up to 4 MiB for a peer that does
+    /// not read). A bound makes the kernel memory of slow peers predictable.
     public var socketSendBytes: Int? = nil
-    /// How long accepting rests after the kernel ran out of descriptors or memory: long enough not
-    /// to spin, short beside a client's own retry.
+    /// Pause of accepting after the kernel ran out of descriptors or memory, in milliseconds: long enough to avoid
+    /// spinning, and short relative to a client's own retry.
     public var acceptRetryMilliseconds = 100
 
     public init() {}
 
-    /// What is wrong with the sizes, as a sentence, or nil.
+    /// A sentence that describes a fault in the sizes, or nil.
     package var fault: String? {
         func isPowerOfTwo(_ value: Int) -> Bool { value > 0 && value & (value - 1) == 0 }
         if connectionsMax < 1 { return "connectionsMax must be at least 1." }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What completions mean: at most one event each, and the next step of whatever goes on by itself
-// (arming a receive again, closing once quiet, reading the waker again). Rests on Ring and
+// Handles completions. A completion causes at most one event, and the next step of any process that continues by
+// itself: arming a receive again, closing a quiet connection, reading the waker again. Rests on Ring and
 // ConnectionSlot.
 
 internal import CLiburing
 internal import Glibc
 
 extension UringTransport {
-    /// The slot that a completion is for, or nil if its occupant has gone.
+    /// The slot of a completion, or nil if the completion belongs to an earlier occupant.
     @inline(__always)
     private func slot(of completion: Completion) -> UnsafeMutablePointer<ConnectionSlot>? {
         guard Int(completion.index) < connectionsMax else { return nil }
@@ -55,15 +55,16 @@ extension UringTransport {
         }
         switch completion.result {
         case 1...:
-            // The kernel also ends a multishot when the completion ring is full.
+            // The kernel also ends a multishot receive when the completion ring is full.
             if isLast { armReceiveIfWanted(connection, slot) }
             return .received(
                 connection,
                 buffers.bytes(
                     of: UInt16(truncatingIfNeeded: heldBuffer), count: Int(completion.result)))
         case -ENOBUFS, -ECANCELED, -EINTR, -EAGAIN:
-            // Buffers had run out: all are back when the loop has seen every event, which is before
-            // this reaches the kernel. Or a pause ended it, and perhaps a resume has come since.
+            // Either the buffers ran out: all buffers are returned once the loop has handled every event, and the
+            // new receive reaches the kernel only after that. Or `pauseReceive` ended the receive, and
+            // `resumeReceive` may have followed.
             armReceiveIfWanted(connection, slot)
             return nil
         default:
@@ -88,11 +89,11 @@ extension UringTransport {
             connection, byteCount: Int(max(completion.result, 0)), errno: completion.errno)
     }
 
-    /// After a failed send: makes sure that receiving ends too.
+    /// Makes sure that receiving ends too after a failed send.
     ///
-    /// When a reset follows bytes so closely that one turn of the kernel sees both, an armed
-    /// multishot receive reads the bytes and forgets the second wake-up (seen on 6.18): it would
-    /// never complete. Cancelled and armed again it looks at the socket, and ends.
+    /// If a reset follows bytes so closely that the kernel handles both in one turn, an armed multishot receive
+    /// reads the bytes and misses the second wake-up (seen on 6.18). The receive would never complete. After a
+    /// cancel, the newly armed receive looks at the socket and ends.
     private mutating func probeReceive(
         _ connection: ConnectionID, _ slot: UnsafeMutablePointer<ConnectionSlot>
     ) {
@@ -118,7 +119,7 @@ extension UringTransport {
         return vacate(completion.index, slot)
     }
 
-    /// Frees a slot and says so.
+    /// Frees a slot and returns the event for the loop.
     private mutating func vacate(
         _ index: UInt32, _ slot: UnsafeMutablePointer<ConnectionSlot>
     ) -> TransportEvent {
@@ -129,7 +130,7 @@ extension UringTransport {
         return .closed(connection)
     }
 
-    /// Makes an accepted descriptor a connection.
+    /// Makes a connection of an accepted descriptor.
     mutating func occupy(_ index: UInt32) -> TransportEvent {
         let slot = memory.slots + Int(index)
         precondition(slot.pointee.state.isEmpty, "the kernel gave out an index that is taken")
@@ -148,9 +149,9 @@ extension UringTransport {
         guard completion.result >= 0 else {
             return acceptFailure(listener, errno: completion.errno)
         }
-        // An accept of the same batch may take the index of a close and complete before it: a
-        // multishot completes at once, a single operation at the end of the batch. Then the close
-        // has happened; its own completion, of an old generation by then, will be ignored.
+        // In one batch, an accept may reuse the index of a close and complete before the close: a multishot
+        // operation completes at once, a single operation at the end of the batch. The close has then taken effect,
+        // and its own completion will be ignored because of the old generation.
         let index = UInt32(completion.result)
         let slot = memory.slots + Int(index)
         if slot.pointee.state.contains(.closeQueued) {

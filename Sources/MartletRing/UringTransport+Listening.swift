@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Taking connections: a multishot accept per listening socket, which puts each connection into the
-// ring's own table. Where it cannot, accepting rests: until a connection has closed if the table is
-// full, else for a fixed time. Connections wait in the backlog meanwhile. The first one past a full
-// table is lost: the kernel takes it off the backlog before it looks for a place. From then on, until
-// a sixteenth of the table is free, connections are accepted one by one and none is lost.
+// Accepts connections with a multishot accept per listening socket. The kernel puts each connection into the ring's
+// own table. After a failure accepting rests: with a full table until a connection has closed, otherwise for a
+// fixed time. Connections wait in the backlog meanwhile. The first connection beyond a full table is lost, because
+// the kernel removes the connection from the backlog before it looks for a free index. From then on, until a
+// sixteenth of the table is free, connections are accepted one by one and none is lost.
 //
 //     armed ──failure──► resting ──place or time──► armed          stopAccepting: ──► stopping ──► closed
 //
@@ -16,7 +16,7 @@ internal import Glibc
 /// One listening socket of a transport.
 struct Listener {
     let descriptor: Int32
-    /// Whether a multishot accept is in flight.
+    /// Whether an accept is in flight.
     var isArmed = false
     var state: State = .accepting
 
@@ -29,17 +29,17 @@ struct Listener {
         case resting
         /// The accept is being cancelled. Can transition to: closed.
         case stopping
-        /// The socket is closed. The end.
+        /// The socket is closed. Final state.
         case closed
     }
 }
 
 extension UringTransport {
-    /// Sockets that one transport may listen on; a loop has one or two.
+    /// Sockets that one transport may listen on; a loop uses one or two.
     public static var listenersMax: Int { 16 }
 
-    /// Throws where `listen` would share the port with another process. A broker asks once, before
-    /// the first of its loops listens.
+    /// Throws if `listen` would share the port with another process. A broker calls this once, before its first
+    /// loop listens.
     public static func requireFree(address: String, port: UInt16) throws(RingError) {
         try ListeningSocket.requireFree(address: address, port: port)
     }
@@ -47,9 +47,9 @@ extension UringTransport {
     /// Listens on an address and accepts connections from the next submission on.
     ///
     /// - Parameters:
-    ///   - address: an IPv4 or IPv6 address in numbers; `::` takes IPv6 only.
+    ///   - address: a numeric IPv4 or IPv6 address; `::` accepts IPv6 only.
     ///   - port: 0 lets the kernel choose.
-    /// - Returns: the port.
+    /// - Returns: the bound port.
     public mutating func listen(address: String, port: UInt16) throws(RingError) -> UInt16 {
         guard listeners.count < Self.listenersMax else {
             throw .badConfiguration("A transport listens on \(Self.listenersMax) sockets at most.")
@@ -88,7 +88,8 @@ extension UringTransport {
         listeners[index].state = .accepting
         let entry = ring.nextSubmission()
         io_uring_prep_multishot_accept_direct(entry, listeners[index].descriptor, nil, nil, 0)
-        // While places are scarce one at a time: a multishot would take, and lose, one too many.
+        // While indices are scarce, accept one connection at a time: a multishot accept would take and lose one too
+        // many.
         if isAcceptFailing { entry.pointee.ioprio = 0 }
         entry.pointee.user_data = Operation.accept.userData(index: UInt32(index))
     }
@@ -98,7 +99,7 @@ extension UringTransport {
         ListeningSocket.close(listeners[index].descriptor)
     }
 
-    /// After an accept has ended: what becomes of its listener.
+    /// Decides how the listener continues after an accept has ended.
     mutating func continueAccepting(_ index: Int) {
         guard !listeners[index].isArmed else { return }
         switch listeners[index].state {
@@ -108,11 +109,13 @@ extension UringTransport {
         }
     }
 
-    /// Judges a failed accept; the listener's state says how it goes on.
+    /// Sets the listener's state after a failed accept.
+    ///
+    /// - Returns: the event for the loop; nil for a transient failure, or if the loop already knows of the trouble.
     mutating func acceptFailure(_ index: Int, errno: Int32) -> TransportEvent? {
         guard listeners[index].state == .accepting else { return nil }
         switch errno {
-        // Of one connection, which has gone already, or of nothing at all.
+        // The failure concerns a single connection, which is already gone, or no connection at all.
         case ECONNABORTED, EPROTO, EPERM, EINTR, EAGAIN, ECANCELED, ENETDOWN, ENOPROTOOPT,
             EHOSTDOWN, ENONET, EHOSTUNREACH, EOPNOTSUPP, ENETUNREACH:
             return nil
@@ -143,7 +146,7 @@ extension UringTransport {
         return nil
     }
 
-    /// Accepts again on the listeners that wait for this.
+    /// Accepts again on the listeners in the given state.
     mutating func resumeAccepting(_ state: Listener.State) {
         for index in listeners.indices where listeners[index].state == state { armAccept(index) }
     }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a loop asks of a connection, turned into entries of the submission ring. Nothing here enters
-// the kernel unless the ring is full. Cancels name the operation by its user data, which the kernel
-// finds by hash; by descriptor it would walk all armed operations of the ring. Rests on Ring.
+// Turns a loop's requests for a connection into entries of the submission ring. A request causes a system call only
+// if the ring is full. A cancel names its operation by user data, which the kernel finds by hash; by descriptor the
+// kernel would walk all armed operations of the ring. Rests on Ring.
 
 internal import CLiburing
 public import Glibc
 
 extension UringTransport {
-    /// The slot of a connection that may be operated on, or nil.
+    /// The slot of a connection that accepts operations, or nil.
     @inline(__always)
     private func liveSlot(_ connection: ConnectionID) -> UnsafeMutablePointer<ConnectionSlot>? {
         guard Int(connection.index) < connectionsMax else { return nil }
@@ -23,7 +23,7 @@ extension UringTransport {
         guard let slot = liveSlot(connection) else { return }
         beginSend(slot)
         let entry = ring.nextSubmission()
-        // The kernel counts in 31 bits; a longer send is a short one.
+        // The kernel counts in 31 bits, so a longer send becomes a short send.
         io_uring_prep_send(
             entry, Int32(bitPattern: connection.index), bytes.baseAddress,
             min(bytes.count, Int(Int32.max)), Int32(MSG_NOSIGNAL))
@@ -64,7 +64,7 @@ extension UringTransport {
     public mutating func resumeReceive(_ connection: ConnectionID) {
         guard let slot = liveSlot(connection) else { return }
         slot.pointee.state.insert(.receiveWanted)
-        // If the cancelled one has not completed yet, its completion arms the next.
+        // If the cancelled receive has not completed yet, its completion arms the next receive.
         armReceiveIfWanted(connection, slot)
     }
 
@@ -82,7 +82,7 @@ extension UringTransport {
         guard let slot = liveSlot(connection) else { return }
         slot.pointee.state.insert(.closing)
         slot.pointee.state.remove(.receiveWanted)
-        // With the sending half's in flight, its completion goes on here.
+        // If the shutdown of the sending half is in flight, `completedShutdown` starts the full shutdown.
         if isShutdownNeeded, slot.pointee.state.isDisjoint(with: .shuttingDown) {
             shutDown(connection, slot, .shutdown, Int32(SHUT_RDWR))
         }
@@ -104,7 +104,7 @@ extension UringTransport {
         entry.pointee.user_data = operation.userData(connection)
     }
 
-    /// Arms a multishot receive unless one is in flight, none is wanted, or the stream has ended.
+    /// Arms a multishot receive unless a receive is in flight, the loop wants none, or the stream has ended.
     mutating func armReceiveIfWanted(
         _ connection: ConnectionID, _ slot: UnsafeMutablePointer<ConnectionSlot>
     ) {
@@ -119,7 +119,7 @@ extension UringTransport {
         entry.pointee.user_data = Operation.receive.userData(connection)
     }
 
-    /// Closes the descriptor of a closing connection once nothing else of it is in flight.
+    /// Closes the descriptor of a closing connection when no other operation of the connection is in flight.
     mutating func closeIfQuiet(
         _ connection: ConnectionID, _ slot: UnsafeMutablePointer<ConnectionSlot>
     ) {

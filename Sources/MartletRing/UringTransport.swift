@@ -1,46 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The transport on io_uring. Connections are direct descriptors: entries of a table inside the ring,
-// which cost no descriptor of the process and whose numbers are the connections' indices. Each has a
-// multishot receive armed from its first moment; the loop only ever hears of bytes. It is a
-// non-copyable struct over tables allocated at creation: no operation and no completion allocates,
-// counts a reference or passes a dynamic exclusivity check.
+// The transport on io_uring. Connections are direct descriptors: entries of a table inside the ring. A direct
+// descriptor costs no descriptor of the process, and its number is the connection's index. Each connection has a
+// multishot receive armed from its first moment, so the loop only handles arriving bytes. The transport is a
+// non-copyable struct over tables allocated at creation: no operation and no completion allocates, counts a
+// reference or passes a dynamic exclusivity check.
 //
-// Its methods are ordinary functions, not inlinable ones: a generic loop of another module, once
-// specialised, calls them directly, which costs 1 ns beside an operation's microseconds, and
-// liburing stays out of this module's interface. Rests on Ring, ReceiveBuffers, ConnectionSlot.
+// The methods are ordinary functions instead of inlinable ones. A generic loop of another module, once specialised,
+// calls them directly; the call costs 1 ns against the microseconds of an operation, and liburing stays out of the
+// module's interface. Rests on Ring, ReceiveBuffers, ConnectionSlot.
 
 internal import CLiburing
 internal import Glibc
 
-/// Connections over one io_uring, for one thread: the one that creates it.
+/// Connections over one io_uring, used only by the thread that created the transport.
 public struct UringTransport: ~Copyable, Transport {
-    // Order matters for destruction: the ring ends before the memory that it was given.
+    // The order matters for destruction: the ring must end before the memory that the kernel accesses.
     var ring: Ring
     var buffers: ReceiveBuffers
     let memory: TransportMemory
     let event: EventDescriptor
     let configuration: UringConfiguration
 
-    /// How many connections there can be: the configured number, or less where the limit of open
-    /// descriptors (RLIMIT_NOFILE) or the kernel's own (1,048,576 a ring) is lower.
+    /// The largest number of connections: the configured number, clamped to the limit of open descriptors
+    /// (RLIMIT_NOFILE) and to the kernel's limit (1,048,576 per ring).
     public let connectionsMax: Int
     public internal(set) var connectionCount = 0
 
-    /// The buffer under the last `.received`, given back at the next `nextEvent()`; -1 for none.
+    /// The buffer of the last `.received`, returned at the next `nextEvent()`; -1 for none.
     var heldBuffer: Int32 = -1
-    /// An index whose `.accepted` is to be told next; see `completedAccept`.
+    /// An index for which the next event is `.accepted`; see `completedAccept`.
     var acceptedNext: UInt32 = .max
     var listeners: [Listener] = []
     var isAcceptFailing = false
     var isAcceptRetryArmed = false
 
-    /// Whether closing begins with a shutdown. Before Linux 6.13 a closed direct descriptor keeps
-    /// its socket while any older operation of the ring is in flight (idle receives are!), so the
-    /// peer would not see the end; newer kernels save the hop to a kernel worker.
+    /// Whether closing begins with a shutdown. Before Linux 6.13 a closed direct descriptor keeps its socket while
+    /// any older operation of the ring is in flight, and idle receives are always in flight. The peer would not see
+    /// the end. On newer kernels the transport saves the detour over a kernel worker.
     package var isShutdownNeeded: Bool
 
-    /// Creates the ring, on the thread that will use it.
+    /// Creates the ring. Must be called on the thread that will use the transport.
+    ///
+    /// - Throws: `RingError` for a faulty configuration, a missing kernel feature or a failed registration.
     public init(configuration: UringConfiguration) throws(RingError) {
         if let fault = configuration.fault { throw .badConfiguration(fault) }
         let ring = try Ring(
@@ -76,8 +78,8 @@ public struct UringTransport: ~Copyable, Transport {
         for listener in listeners where listener.state != .closed {
             ListeningSocket.close(listener.descriptor)
         }
-        // Whatever is in flight ends here and touches no memory any more; the end of the ring alone
-        // would only begin that.
+        // Ends all operations in flight, so that none touches memory afterwards. Closing the ring alone would only
+        // begin to end them.
         var everything = io_uring_sync_cancel_reg()
         everything.fd = -1
         everything.flags = IORING_ASYNC_CANCEL_ANY | IORING_ASYNC_CANCEL_ALL
@@ -109,8 +111,9 @@ public struct UringTransport: ~Copyable, Transport {
         return nil
     }
 
-    /// The kernel takes receive buffers in their order, so that a burst touches all of them, and a few
-    /// frames a second keep them so. Completions appear only in `enter`: while none waits, no buffer holds bytes.
+    /// Returns the pages of the receive buffers. The kernel takes receive buffers in order, so a burst touches all
+    /// buffers, and afterwards a few frames a second keep all pages in use. Completions appear only in `enter`:
+    /// while none waits, no buffer holds bytes.
     public mutating func releaseMemory() {
         guard heldBuffer < 0, ring.hasToldAll else { return }
         buffers.releasePages()
@@ -118,19 +121,18 @@ public struct UringTransport: ~Copyable, Transport {
 
     // MARK: Waking
 
-    /// Wakes this transport from any thread.
+    /// Wakes the transport from any thread.
     public var waker: RingWaker { RingWaker(event: event) }
 
-    /// Where other rings send their wakes.
+    /// The target for wakes from other rings.
     public var address: RingAddress {
         RingAddress(ringDescriptor: ring.descriptor, eventDescriptor: event.descriptor)
     }
 
     /// Wakes another transport with a value, together with the next submission.
     ///
-    /// Should the kernel lack the memory for the message, the other is woken through its eventfd
-    /// with the lower half of the value: the wake is never lost. One to a transport that has ended
-    /// is dropped.
+    /// If the kernel lacks memory for the message, the transport wakes the target through the target's eventfd with
+    /// the lower half of the value, so a wake is never lost. A wake to an ended transport is dropped.
     public mutating func wake(_ other: RingAddress, value: UInt64) {
         let low = UInt32(truncatingIfNeeded: value)
         let entry = ring.nextSubmission()
@@ -148,7 +150,9 @@ public struct UringTransport: ~Copyable, Transport {
         entry.pointee.user_data = Operation.waker.userData()
     }
 
-    /// The limit of open descriptors, raised as far as the process may if less than wanted.
+    /// Raises the process's limit of open descriptors toward `wanted`, as far as permitted.
+    ///
+    /// - Returns: the resulting limit.
     private static func raiseDescriptorLimit(to wanted: Int) -> Int {
         var limit = rlimit()
         guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else {

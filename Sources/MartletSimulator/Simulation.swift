@@ -1,28 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs worlds. A seed is everything: the same one makes the same world, and a failure is replayed with
-// it. Rests on World.
+// Runs worlds. A seed decides everything: equal seeds make equal worlds, so a failure is replayed with its seed.
+// Rests on World.
 
 import Glibc
 
 /// Runs simulated worlds.
 package enum Simulation {
-    /// What came of one world.
+    /// The result of a world.
     package struct Verdict: Sendable {
         package var seed: UInt64
         package var kind: String
-        /// What was wrong, the first first; empty if nothing.
+        /// Failures of the world, in the order of their discovery; empty for a sound world.
         package var failures: [String]
-        /// Of everything that happened.
+        /// Hash of all events; two runs of a seed have equal hashes.
         package var hash: UInt64
         package var deliveries: Int
         package var messages: Int
     }
 
+    /// Runs the world of a seed.
     /// - Parameters:
-    ///   - canary: what is broken on purpose.
-    ///   - hasKnown: also with what is known not to be as it should.
-    ///   - tell: told what happens, line by line.
+    ///   - canary: a fault to put in on purpose.
+    ///   - hasKnown: whether the world may run into known deficiencies.
+    ///   - tell: receives a line for each event.
+    /// - Throws: `SimulationError`, or the store's error if the store cannot be opened.
     package static func run(
         seed: UInt64, canary: Canary? = nil, hasKnown: Bool = false,
         tell: ((String) -> Void)? = nil
@@ -44,7 +46,7 @@ package enum Simulation {
             messages: world.oracle.messages.count)
     }
 
-    /// In memory where the system has such a folder.
+    /// Makes a temporary folder, in memory if the system has `/dev/shm`.
     private static func temporaryFolder() throws -> String {
         for parent in ["/dev/shm", "/tmp"] {
             var template = Array((parent + "/martlet-sim-XXXXXX").utf8CString)
@@ -61,7 +63,7 @@ package enum Simulation {
     }
 }
 
-/// Why no world can be made.
+/// The reason for which a world cannot be made.
 package enum SimulationError: Error, CustomStringConvertible {
     case noFolder(String)
 

@@ -1,46 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The store's public face: open a folder, read a snapshot on any thread, write on one. A transaction
-// is ~Copyable and lives for one call, so nothing borrowed from the map can outlive it, and no
-// reader can pin old pages for long. Rests on Environment.
+// The public interface of the store: open a folder, read a snapshot on any thread, write on one thread. A
+// transaction is ~Copyable and lives for one call. No bytes borrowed from the map can therefore outlive the
+// transaction, and no reader can pin old pages for long. Rests on Environment.
 
 import MartletBase
 public import MartletEngine
 public import MartletRows
 
-/// Where and how large a store begins.
+/// The place of a store, its initial size, and its durability.
 public struct StoreConfiguration: Sendable {
-    /// The data folder; made when it is missing, its parent not.
+    /// The data folder. A missing folder is created, a missing parent is not.
     public var folder: String
-    /// Address space to begin with. The file grows with what is in it, and the map doubles when it
-    /// is full, so this is no limit.
+    /// Initial address space of the map, in bytes. The file grows with its content, and a full map is doubled, so
+    /// the size is no limit.
     public var mapBytes: Int
 
     public var durability: Durability
 
-    /// REP-1: reports of single messages that are kept of a project; 0: any number.
+    /// REP-1: reports of single messages kept per project; 0: unlimited.
     public var reportsPerProjectMax = Limits.reportsPerProjectMax
 
     package var purpose = Purpose.serving
 
-    /// What the store is opened for.
+    /// The purpose for which the store is opened.
     package enum Purpose: Sendable {
         case serving
-        /// To be looked at, in a process that is there for nothing else: the store may be damaged, and
-        /// reading it may end the process. Nothing is written, but what a crash has left in the journal. Where
-        /// LMDB gives up, the process ends without a word, with `damageExitCode`.
+        /// Inspection in a process of its own: the store may be damaged, and reading a damaged store may end the
+        /// process. The trial writes nothing except the recovery after a crash. If LMDB gives up, the process ends
+        /// silently with `damageExitCode`.
         case trial
-        /// What a crash has left in the journal is seen to, ahead of a trial.
+        /// Recovery after a crash, before a trial.
         case recovery
     }
 
     /// EX_DATAERR of sysexits.h.
     package static let damageExitCode: Int32 = 65
 
-    /// Transactions after which a checkpoint begins.
+    /// Number of transactions after which a checkpoint begins.
     package var checkpointCommitsMax = Journal.commitsPerCheckpoint
 
-    /// Trouble made on purpose; nil: none.
+    /// Faults that a simulation injects; nil: none.
     package var faults: StoreFaults?
 
     public init(
@@ -51,24 +51,26 @@ public struct StoreConfiguration: Sendable {
         self.durability = durability
     }
 
-    /// What a commit outlives.
+    /// The events that a committed transaction survives.
     public enum Durability: String, Sendable, CaseIterable {
-        /// Loss of power: it is on disk when it returns.
+        /// Loss of power: the transaction is on disk when the commit returns.
         case fsync
-        /// The end of the process, but not that of the operating system, which may leave a store that
-        /// cannot be opened any more.
+        /// The end of the process, but not of the operating system: a crash of the system may leave a store that
+        /// cannot be opened.
         case os
     }
 }
 
-/// Trouble that a simulated disk has, asked for before each operation.
+/// Faults of a simulated disk. The store calls the matching function before each operation.
 package struct StoreFaults: Sendable {
+    /// Called before a read transaction begins; an error fails the read.
     package var beforeRead: @Sendable () -> StorageError?
-    /// Everything of the transaction was written but its end.
+    /// Called when a transaction has written all its rows, before the commit; an error aborts the transaction.
     package var beforeCommit: @Sendable () -> StorageError?
-    /// Whether the disk has no more room; nil: the real one is asked.
+    /// Whether the disk has no more room; nil: the real disk is asked.
     package var hasNoRoom: (@Sendable () -> Bool)?
-    /// A checkpoint's pages are on disk, and its base is about to be written.
+    /// Called when the pages of a checkpoint are on disk, before its base is written; an error fails the
+    /// checkpoint.
     package var beforeBase: (@Sendable () -> StorageError?)?
 
     package init(
@@ -90,6 +92,8 @@ public final class Store: Sendable {
     private let faults: StoreFaults?
     private let ledgers: Ledgers
 
+    /// Opens the folder, and recovers the store after a crash.
+    ///
     /// - Throws: `StoreOpenError` or `StorageError`.
     public init(_ configuration: StoreConfiguration) throws {
         environment = try Environment(
@@ -101,8 +105,10 @@ public final class Store: Sendable {
         ledgers = Ledgers(reportsPerProjectMax: configuration.reportsPerProjectMax)
     }
 
-    /// Runs `body` on one snapshot of what is committed now. Keep it short: an open snapshot keeps
-    /// the pages that later commits replace.
+    /// Runs `body` on one snapshot of the committed state. Keep `body` short, because an open snapshot keeps the
+    /// pages that later commits replace.
+    ///
+    /// - Throws: `StorageError`, or the error of `body`.
     public func read<Result, Failure: Error>(
         _ body: (borrowing Transaction) throws(Failure) -> Result
     ) throws -> Result {
@@ -112,8 +118,8 @@ public final class Store: Sendable {
         return try body(ledgers.reading(open))
     }
 
-    /// Runs `body` in the one writing transaction and makes it durable. When `body` throws, nothing
-    /// of it remains. When the map is full it is doubled and `body` runs again from the start.
+    /// Runs `body` in the writing transaction and makes its changes durable. If `body` throws, all its changes are
+    /// dropped. If the map is full, the map is doubled and `body` runs again from the start.
     public func write<Result>(
         _ body: (borrowing Transaction) throws(StorageError) -> Result
     ) throws(StorageError) -> Result {
@@ -141,22 +147,22 @@ public final class Store: Sendable {
         }
     }
 
-    /// Everything that was committed lies in the data file when it returns, and the journal begins anew.
+    /// Runs a checkpoint: on return all committed changes are in the data file, and the journal begins anew.
     package func checkpoint() throws(StorageError) { try environment.checkpoint() }
 
-    /// Compares every index with every other, on one snapshot: see `Transaction.check`.
+    /// Compares every index with every other index, on one snapshot; see `Transaction.check`.
     public func check(
         progress: (CheckProgress) -> Void = { _ in }
     ) throws -> CheckReport {
         try read { (transaction) throws(StorageError) in try transaction.check(progress: progress) }
     }
 
-    /// Waits for open transactions and gives the folder free; what begins later is refused.
+    /// Waits until open transactions have ended and releases the folder. Later transactions are refused.
     public func close() { environment.close() }
 
-    /// OPS-12: whether the disk has too little room for anything new. What frees room is taken all the same.
+    /// OPS-12: whether the disk has too little room for new content. Commands that free room are still accepted.
     public var isShortOfRoom: Bool { environment.isShortOfRoom }
 
-    /// Bytes of address space, and bytes of file in use.
+    /// The address space of the map and the used part of the file, in bytes.
     public var size: (map: Int, used: Int) { environment.size }
 }

@@ -5,12 +5,13 @@
 
 public import MartletBase
 
-/// 0x25: exact counts of the instances that match a condition.
+/// AUDIENCE_RESULT (0x25): exact counts of the instances that match a condition.
 public struct AudienceResult: WireFrame {
-    /// The share of one app.
+    /// Count of the matching instances of one app.
     public struct AppCount: Sendable, Hashable {
         public var appName: String
         public var platform: Platform
+        /// Matching instances of the app.
         public var count: UInt64
 
         public init(appName: String, platform: Platform, count: UInt64) {
@@ -21,10 +22,12 @@ public struct AudienceResult: WireFrame {
     }
 
     public var correlation: UInt32
+    /// Matching instances on all platforms. `android`, `apple` and `web` are the counts by platform.
     public var total: UInt64
     public var android: UInt64
     public var apple: UInt64
     public var web: UInt64
+    /// Counts by app.
     public var apps: [AppCount]
 
     public init(
@@ -68,9 +71,9 @@ public struct AudienceResult: WireFrame {
     }
 }
 
-/// 0x27: how a condition is understood and evaluated.
+/// EXPLANATION (0x27): how the broker understands and evaluates a condition.
 public struct Explanation: WireFrame {
-    /// A part of the condition, by its byte range in the text, and how many instances match it.
+    /// A sub-expression of the condition: a byte range in the condition's text and the count of matching instances.
     public struct Part: Sendable, Hashable {
         public var start: UInt32
         public var end: UInt32
@@ -83,7 +86,8 @@ public struct Explanation: WireFrame {
         }
     }
 
-    /// Something that is allowed but probably not meant.
+    /// Advice about a place in the condition: the text is allowed there, but the sender probably meant another
+    /// condition.
     public struct Advice: Sendable, Hashable {
         public var byteOffset: UInt32
         public var text: String
@@ -95,8 +99,11 @@ public struct Explanation: WireFrame {
     }
 
     public var correlation: UInt32
+    /// The parsed condition, a line for each sub-expression with the count of matching instances.
     public var tree: String
+    /// The compiled condition, one instruction a line.
     public var bytecode: String
+    /// The sub-expressions, in the order of the lines of `tree`.
     public var parts: [Part]
     public var advice: [Advice]
 

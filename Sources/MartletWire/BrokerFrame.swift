@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every frame that goes from the broker to a client, as one value. Rests on the typed frames.
+// `BrokerFrame`: one value for every frame type that the broker sends to a client. Rests on the typed frames.
 
-/// Everything the broker may send.
+/// A frame from the broker to a client.
 public enum BrokerFrame: Sendable, Hashable {
     case welcome(Welcome)
     case ping(Ping)
@@ -82,7 +82,7 @@ public enum BrokerFrame: Sendable, Hashable {
         }
     }
 
-    /// The number that ties an answer to its request; nil for frames that carry none.
+    /// Number that ties an answer to its request; nil for frames without a correlation.
     public var correlation: UInt32? {
         switch self {
         case .welcome, .ping, .pong, .draining, .deliver, .confirmed, .deleted, .receiptEvent,
@@ -116,7 +116,7 @@ public enum BrokerFrame: Sendable, Hashable {
         }
     }
 
-    /// Length, type and body.
+    /// Appends the whole frame to the writer: length, type and body.
     public func encode(into writer: inout WireWriter) {
         switch self {
         case .welcome(let frame): frame.encode(into: &writer)
@@ -158,7 +158,9 @@ public enum BrokerFrame: Sendable, Hashable {
         }
     }
 
-    /// The frame of this number, if it is one that the broker sends and its body is used up exactly.
+    /// Decodes the body of a frame of type `number`.
+    /// - Throws: `WireError` if the broker sends no frame of type `number`, or if the body is malformed, too short
+    ///   or too long for the type.
     public static func decode(
         type number: UInt8, body: UnsafeRawBufferPointer
     ) throws(WireError) -> Self {
@@ -169,7 +171,7 @@ public enum BrokerFrame: Sendable, Hashable {
         return frame
     }
 
-    /// The same, for callers without pointers.
+    /// Decodes the body of a frame of type `number`, for callers without pointers.
     public static func decode(type number: UInt8, body: RawSpan) throws(WireError) -> Self {
         try body.withUnsafeBytes { (bytes) throws(WireError) in
             try decode(type: number, body: bytes)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MSG-10: a message that was accepted is taken back, before it is due or while it is on its way. Rests
+// MSG-10: frames for cancelling an accepted message, either before the message is due or during its fanout. Rests
 // on `WireReader` and `WireWriter`.
 
-/// 0x40: whoever has not got the message is not to get it.
+/// CANCEL (0x40): withholds a message from every recipient that has not got the message yet.
 public struct CancelRequest: WireFrame {
     public var correlation: UInt32
-    /// The number in the message ID.
+    /// Number in the message ID.
     public var messageNumber: UInt64
 
     public init(correlation: UInt32, messageNumber: UInt64) {
@@ -27,12 +27,12 @@ public struct CancelRequest: WireFrame {
     }
 }
 
-/// 0x41: it is cancelled, on disk.
+/// CANCELLED (0x41): the answer to CANCEL. The cancellation is on disk.
 public struct Cancelled: WireFrame {
     public var correlation: UInt32
-    /// It had not been sent to anybody yet.
+    /// True if the message was scheduled or deferred and had not been sent to any recipient.
     public var wasScheduled: Bool
-    /// Recipients that have acknowledged it already.
+    /// Recipients that acknowledged the message before the cancellation.
     public var delivered: UInt64
 
     public init(correlation: UInt32, wasScheduled: Bool, delivered: UInt64) {

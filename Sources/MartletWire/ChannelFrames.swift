@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A connection of several apps: each is on a channel, which opens with a HELLO of its own, and every
-// frame is for the channel that was named last. So the frames themselves are the same on every
-// channel and connection. Rests on `WireReader` and `WireWriter`.
+// Frames for a connection that several apps share. Each app has a channel, and a HELLO opens the channel. Every
+// frame belongs to the channel that the last CHANNEL named, so all other frames have an equal form on every channel
+// and on every connection. Rests on `WireReader` and `WireWriter`.
 
 import MartletBase
 
-/// 0x98, either way. The frames that follow are for this channel.
+/// CHANNEL (0x98), sent by either side: selects the channel of the frames that follow in the sending direction.
 public struct ChannelSelection: WireFrame {
-    /// 0 is the connection itself; else one of its apps.
+    /// 0 selects the connection itself; 1 to `Limits.appsPerConnectionMax` select an app.
     public var number: UInt8
 
     public init(number: UInt8) { self.number = number }
@@ -25,7 +25,7 @@ public struct ChannelSelection: WireFrame {
     public func encodeBody(into writer: inout WireWriter) { writer.u8(number) }
 }
 
-/// 0x99. The app of this channel leaves the connection.
+/// DETACH (0x99), from the client: the app of the selected channel leaves the connection.
 public struct Detach: WireFrame {
     public init() {}
     public var type: FrameType { .detach }
@@ -33,7 +33,7 @@ public struct Detach: WireFrame {
     public func encodeBody(into writer: inout WireWriter) {}
 }
 
-/// 0x9A. The last frame for an app; its channel is free again.
+/// DETACHED (0x9A), from the broker: the last frame of a channel. The channel number is free again.
 public struct Detached: WireFrame {
     public init() {}
     public var type: FrameType { .detached }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every frame that goes from a client to the broker, as one value. Which of them a connection's role
-// allows, and when, is the broker's to judge. Rests on the typed frames.
+// `ClientFrame`: one value for every frame type that a client sends to the broker. The codec accepts all of them;
+// the broker decides whether the connection's role and state allow a frame. Rests on the typed frames.
 
 import MartletBase
 
-/// Everything a client may send.
+/// A frame from a client to the broker.
 public enum ClientFrame: Sendable, Hashable {
     case hello(Hello)
     case ping(Ping)
@@ -101,7 +101,7 @@ public enum ClientFrame: Sendable, Hashable {
         }
     }
 
-    /// The number that ties an answer to its request; nil for frames that carry none.
+    /// Number that ties an answer to its request; nil for frames without a correlation.
     public var correlation: UInt32? {
         switch self {
         case .hello, .ping, .pong, .acknowledge, .deviceState, .receiptAcknowledge,
@@ -145,7 +145,7 @@ public enum ClientFrame: Sendable, Hashable {
         }
     }
 
-    /// Length, type and body.
+    /// Appends the whole frame to the writer: length, type and body.
     public func encode(into writer: inout WireWriter) {
         switch self {
         case .hello(let frame): frame.encode(into: &writer)
@@ -195,7 +195,9 @@ public enum ClientFrame: Sendable, Hashable {
         }
     }
 
-    /// The frame of this number, if it is one that a client sends and its body is used up exactly.
+    /// Decodes the body of a frame of type `number`.
+    /// - Throws: `WireError` if a client sends no frame of type `number`, or if the body is malformed, too short or
+    ///   too long for the type.
     public static func decode(
         type number: UInt8, body: UnsafeRawBufferPointer
     ) throws(WireError) -> Self {
@@ -206,7 +208,7 @@ public enum ClientFrame: Sendable, Hashable {
         return frame
     }
 
-    /// The same, for callers without pointers.
+    /// Decodes the body of a frame of type `number`, for callers without pointers.
     public static func decode(type number: UInt8, body: RawSpan) throws(WireError) -> Self {
         try body.withUnsafeBytes { (bytes) throws(WireError) in
             try decode(type: number, body: bytes)

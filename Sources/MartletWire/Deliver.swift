@@ -1,29 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A message on its way to a device, and the device's answer that its application has taken it.
-// Nothing in DELIVER differs between recipients, so the broker encodes it once for all of them
-// (`DeliverHeader`); this form is for the client and for tests. Rests on `WireReader`.
+// DELIVER, a message for a device, and ACK, the device's answer after the application has taken messages. All
+// recipients of a message get equal DELIVER bytes, so the broker encodes the frame once (`DeliverHeader`). The
+// `Deliver` type here serves the client and tests. Rests on `WireReader`.
 
 public import MartletBase
 
-/// 0x10.
+/// DELIVER (0x10): a message for a device.
 public struct Deliver: WireFrame {
-    /// The message's place in its project; bit 63 set: not stored, do not acknowledge.
+    /// The message's place in its project. Bit 63 is set if the message is not stored; the device then must not
+    /// acknowledge.
     public var streamID: UInt64
-    /// When the broker accepted it.
+    /// Instant at which the broker accepted the message.
     public var accepted: Instant
-    /// When it ceases to be of interest.
+    /// Instant at which the message's time to live ends.
     public var expires: Instant
     public var kind: TargetKind
     public var priority: MessagePriority
-    /// RCP-1: the sender wants to know what becomes of it.
+    /// RCP-1: true if the sender asked for receipts of the message.
     public var wantsReceipts: Bool
-    /// The number in the message ID where that is not the stream ID: scheduled messages get their
-    /// place when they are due.
+    /// Number in the message ID, if different from the stream ID; else nil. Scheduled messages have such a number,
+    /// because they get their stream ID only when they are due.
     public var ownNumber: UInt64?
-    /// `/topics/NAME`, or the sender ID in decimal.
+    /// `/topics/NAME` for a message to a topic, the notification key for a message from a member of a group, else
+    /// the sender ID in decimal.
     public var from: String
-    /// The message as it was sent; see `Message`.
+    /// The encoded message for the device's platform; `Message.init(decoding:unknownTags:)` reads the bytes.
     public var message: [UInt8]
 
     public init(
@@ -42,9 +44,9 @@ public struct Deliver: WireFrame {
         self.ownNumber = ownNumber
     }
 
-    /// Whether the broker keeps it until it is acknowledged.
+    /// True if the broker keeps the message until the device acknowledges.
     public var isStored: Bool { streamID & WireVersion.notStoredBit == 0 }
-    /// The number in the message ID: its own, or the stream ID without its mark.
+    /// Number in the message ID: `ownNumber` if present, else the stream ID without bit 63.
     public var messageNumber: UInt64 { ownNumber ?? streamID & ~WireVersion.notStoredBit }
 
     public var type: FrameType { .deliver }
@@ -78,9 +80,12 @@ public struct Deliver: WireFrame {
     }
 }
 
-/// 0x11. Everything delivered on this connection up to `through`, and single messages above it.
+/// ACK (0x11): the device's application has taken messages. No answer.
 public struct Acknowledge: WireFrame {
+    /// Stream ID of a message delivered on this connection. Acknowledges the message, and every message that came
+    /// before it with a lower stream ID; 0 for none.
     public var through: UInt64
+    /// Stream IDs of messages acknowledged one by one.
     public var streamIDs: [UInt64]
 
     public init(through: UInt64, streamIDs: [UInt64] = []) {

@@ -1,39 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DELIVER written straight into the broker's memory, once per message for all its recipients:
+// Writes DELIVER straight into the broker's memory, once per message for all recipients:
 //
 //     0     4   5          13        21       29    30    31     32     34    34+from
 //     len   10  stream ID  accepted  expires  kind  prio  flags  count  from  [number] message …
 //
-// All fields before `from` stand at fixed offsets, so a frame already written can be given another
-// stream ID in place. Rests on the byte order of the document only.
+// All fields before `from` stand at fixed offsets. So the broker can change the stream ID of a written frame in
+// place. Rests only on the byte order in the document WireProtocol.
 
 public import MartletBase
 
-/// Sizes and offsets of a DELIVER frame, and its one-pass encoder.
+/// Sizes and offsets of a DELIVER frame, and a one-pass encoder.
 public enum DeliverHeader {
-    /// Offset of the stream ID from the frame's first byte.
+    /// Offset of the stream ID from the first byte of the frame.
     public static let streamIDOffset = 5
-    /// Bytes before `from`.
+    /// Bytes of the frame before `from`.
     public static let fixedBytes = 34
-    /// RCP-1: the sender wants to know what becomes of the message.
+    /// RCP-1: flag of a message for which the sender asked for receipts.
     public static let wantsReceiptsFlag: UInt8 = 1
-    /// The message's number is not the stream ID, and stands before the message.
+    /// Flag of a message whose number is not the stream ID. The number follows `from`.
     public static let ownNumberFlag: UInt8 = 2
 
+    /// The flags byte of a DELIVER frame.
     @inlinable
     public static func flags(wantsReceipts: Bool, ownNumber: UInt64?) -> UInt8 {
         (wantsReceipts ? wantsReceiptsFlag : 0) | (ownNumber != nil ? ownNumberFlag : 0)
     }
 
-    /// Bytes of the whole frame, its length field included.
+    /// Bytes of the whole frame, including the length field.
     @inlinable
     public static func byteCount(fromBytes: Int, hasOwnNumber: Bool, bodyBytes: Int) -> Int {
         fixedBytes + fromBytes + (hasOwnNumber ? 8 : 0) + bodyBytes
     }
 
-    /// Writes the whole frame and returns its bytes. `destination` must have room for
-    /// `byteCount(fromBytes:hasOwnNumber:bodyBytes:)`, and `from` is at most 65,535 bytes.
+    /// Writes the whole frame. `destination` must have room for `byteCount(fromBytes:hasOwnNumber:bodyBytes:)`
+    /// bytes, and `from` is at most 65,535 bytes.
+    /// - Returns: the bytes written.
     @inlinable @discardableResult
     public static func write(
         streamID: UInt64, accepted: Instant, expires: Instant, kind: TargetKind,
@@ -65,7 +67,7 @@ public enum DeliverHeader {
         return count
     }
 
-    /// Gives a written frame another stream ID.
+    /// Replaces the stream ID of a written frame.
     @inlinable
     public static func setStreamID(_ streamID: UInt64, in frame: UnsafeMutableRawBufferPointer) {
         precondition(frame.count >= fixedBytes, "This is too short for a DELIVER frame.")

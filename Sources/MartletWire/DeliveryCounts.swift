@@ -1,47 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What was counted of messages (REP-1), shared by the embedding interface, the client library and the
-// wire. Rests on `WireReader` and `WireWriter`.
+// Counts for the reports on messages (REP-1), shared by the embedding interface, the client library and the wire.
+// Rests on `WireReader` and `WireWriter`.
 
 public import MartletBase
 
-/// What became of a message, or of the messages of a day: counts of instances. Every instance that a
-/// message was for has exactly one outcome or is pending, so that at any moment
-/// `targeted == outcomes + pending`.
+/// Counts of instances by outcome, for one message or for the messages of one day. Every targeted instance either
+/// has exactly one outcome or is pending, so `targeted == outcomes + pending` holds at any moment.
 public struct DeliveryCounts: Sendable, Hashable {
     /// Instances that the message was for.
     public var targeted: UInt64 = 0
-    /// How often it was written to a connection; what is written again counts again.
+    /// Writes of the message to a connection. A repeated write counts again.
     public var sent: UInt64 = 0
-    /// RCP-2: devices that reported that they showed it, each once.
+    /// RCP-2: devices that reported showing the message. Each device counts once.
     public var displayed: UInt64 = 0
-    /// RCP-2: devices that reported that it was opened, each once.
+    /// RCP-2: devices that reported that the user opened the message. Each device counts once.
     public var opened: UInt64 = 0
-    /// Outcome: the device took it, and said so.
+    /// Outcome: the device acknowledged the message.
     public var acknowledged: UInt64 = 0
-    /// Outcome: a later message took its place before (COL-1, COL-3).
+    /// Outcome: a later message replaced the message before the acknowledgement (COL-1, COL-3).
     public var collapsed: UInt64 = 0
-    /// Outcome: its time to live ended before.
+    /// Outcome: the message's time to live ended before the acknowledgement.
     public var expired: UInt64 = 0
-    /// Outcome: the device had had too many messages (QUO-1).
+    /// Outcome: the device had already got as many messages as its quota allows (QUO-1).
     public var rateLimited: UInt64 = 0
-    /// Outcome: discarded with everything that was stored, which was too many (STO-1).
+    /// Outcome: the instance had too many stored messages, so the broker discarded the whole mailbox (STO-1).
     public var discardedTooMany: UInt64 = 0
-    /// Outcome: discarded, for the instance had not been connected for too long (STO-2).
+    /// Outcome: discarded, because the instance had not connected for too long (STO-2).
     public var discardedInactive: UInt64 = 0
-    /// Outcome: the instance left before (REG-3).
+    /// Outcome: the instance unregistered before the acknowledgement (REG-3).
     public var unregistered: UInt64 = 0
-    /// Outcome: the sender cancelled it before (MSG-10).
+    /// Outcome: the sender cancelled the message before the acknowledgement (MSG-10).
     public var cancelled: UInt64 = 0
-    /// Outcome: it was now or never (TTL-2). No device acknowledges that; `sent` says how often it was
-    /// given to one.
+    /// Outcome: the message was now or never (TTL-2). Devices do not acknowledge messages of this kind; `sent`
+    /// counts the writes to connections.
     public var nowOrNever: UInt64 = 0
 
     public init() {}
 
     typealias Field = any WritableKeyPath<DeliveryCounts, UInt64> & Sendable
 
-    /// In the order of the wire, the outcomes last.
+    /// All counts in wire order, the outcomes last.
     static let fields: [Field] =
         [
             \.targeted, \.sent, \.displayed, \.opened,
@@ -52,15 +51,15 @@ public struct DeliveryCounts: Sendable, Hashable {
         \.discardedInactive, \.unregistered, \.cancelled, \.nowOrNever,
     ]
 
-    /// Both kinds of what was discarded.
+    /// Instances with either of the two discarded outcomes.
     public var discarded: UInt64 { discardedTooMany &+ discardedInactive }
 
-    /// All outcomes together.
+    /// Instances with any of the nine outcomes.
     public var outcomes: UInt64 {
         Self.outcomeFields.reduce(0) { $0 &+ self[keyPath: $1] }
     }
 
-    /// Instances that wait for the message, or have it and have not said so.
+    /// Instances without an outcome: they wait for the message, or have got the message and not acknowledged yet.
     public var pending: UInt64 { targeted - min(targeted, outcomes) }
 
     public static func += (left: inout DeliveryCounts, right: DeliveryCounts) {
@@ -78,14 +77,14 @@ public struct DeliveryCounts: Sendable, Hashable {
     }
 }
 
-/// REP-1: what became of one message.
+/// REP-1: the report on one message.
 public struct DeliveryReport: Sendable, Hashable {
-    /// `projects/PROJECT/messages/NUMBER`.
+    /// Message ID: `projects/PROJECT/messages/NUMBER`.
     public var messageID: String
     public var accepted: Instant
     public var counts: DeliveryCounts
-    /// Of those that are pending, how many mailboxes were not looked into because there were too many:
-    /// some of these may wait for nothing any more. Mostly 0.
+    /// Pending instances whose mailboxes the broker did not look into, because there were too many. Some of them
+    /// may no longer wait for the message. Mostly 0.
     public var unsettledCount: UInt64
 
     public init(
@@ -98,11 +97,11 @@ public struct DeliveryReport: Sendable, Hashable {
     }
 }
 
-/// REP-1: what became of the messages that were accepted on one day, for the instances of one app. What
-/// was sent, displayed and opened counts for the day on which that happened.
+/// REP-1: counts of the messages accepted on one day, for the instances of one app. `sent`, `displayed` and
+/// `opened` count for the day on which the event happened.
 public struct DailyCounts: Sendable, Hashable {
     public var day: Day
-    /// Package name or bundle ID.
+    /// Package name or bundle ID of the app.
     public var app: String
     public var platform: Platform
     public var counts: DeliveryCounts

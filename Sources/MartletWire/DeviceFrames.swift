@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a device and the broker tell one another beside messages: how awake the device is, up to where
-// its acknowledgements are kept for good, that stored messages were discarded, and a new token. Rests
+// Frames between a device and the broker beside messages: the device's state, the stream ID up to which
+// acknowledgements are on disk, the notice of discarded messages, and the exchange of the registration token. Rests
 // on `WireReader` and `WireWriter`.
 
 public import MartletBase
 
-/// 0x15: PRI-2, the device is in this state from now on. No answer.
+/// STATE (0x15): PRI-2, the device changes to the given state. No answer.
 public struct DeviceStateReport: WireFrame {
     public var state: DeviceState
     public init(state: DeviceState) { self.state = state }
@@ -17,9 +17,10 @@ public struct DeviceStateReport: WireFrame {
     public func encodeBody(into writer: inout WireWriter) { writer.u8(state.rawValue) }
 }
 
-/// 0x16: TTL-4, every message up to here is acknowledged on disk. The device need not know any more
-/// which of them it has taken.
+/// CONFIRMED (0x16): TTL-4, acknowledgements are on disk. The device may forget the stream IDs up to `through`,
+/// because no message up to there is delivered again.
 public struct Confirmed: WireFrame {
+    /// Stream ID up to which every message is acknowledged on disk.
     public var through: UInt64
     public init(through: UInt64) { self.through = through }
     public var type: FrameType { .confirmed }
@@ -27,11 +28,12 @@ public struct Confirmed: WireFrame {
     public func encodeBody(into writer: inout WireWriter) { writer.u64(through) }
 }
 
-/// 0x17: STO-1 and STO-2, stored messages were discarded. Acknowledged like a message.
+/// DELETED (0x17): STO-1 and STO-2, the broker discarded stored messages. The device acknowledges DELETED like a
+/// message.
 public struct Deleted: WireFrame {
-    /// That of the last message discarded.
+    /// Stream ID of the last discarded message.
     public var streamID: UInt64
-    /// How many were.
+    /// Count of the discarded messages.
     public var count: UInt64
 
     public init(streamID: UInt64, count: UInt64) {
@@ -52,7 +54,7 @@ public struct Deleted: WireFrame {
     }
 }
 
-/// 0x19: REG-4, the device asks for another token.
+/// ROTATE (0x19): REG-4, the device asks for another registration token. Answered by ROTATED.
 public struct RotateRequest: WireFrame {
     public var correlation: UInt32
     public init(correlation: UInt32) { self.correlation = correlation }
@@ -63,7 +65,7 @@ public struct RotateRequest: WireFrame {
     public func encodeBody(into writer: inout WireWriter) { writer.u32(correlation) }
 }
 
-/// 0x1A: the new token. The old one is no longer registered; the device key stays.
+/// ROTATED (0x1A): the new registration token. The old token is no longer registered; the device key stays valid.
 public struct Rotated: WireFrame {
     public var correlation: UInt32
     public var token: String

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A refusal on the wire. It carries a `MartletError` field by field, so that what the broker throws
-// is what the client's caller catches. Rests on `MartletError`.
+// ERROR, a refusal on the wire. The frame carries a `MartletError` field by field, so the client's caller catches
+// the error that the broker threw. Rests on `MartletError`.
 
 public import MartletBase
 
-/// 0x05. Correlation 0 speaks of the connection itself, which closes after it.
+/// ERROR (0x05). An error with correlation 0 concerns the connection itself (on a channel: the app), which then
+/// closes.
 public struct ErrorFrame: WireFrame {
     public var correlation: UInt32
     public var error: MartletError
@@ -40,7 +41,7 @@ public struct ErrorFrame: WireFrame {
 }
 
 extension WireReader {
-    /// An error word by its number; one of a later version is taken for `internal`.
+    /// Reads an error word by number. A number that a later version introduced reads as `internal`.
     mutating func errorWord() throws(WireError) -> ErrorWord {
         ErrorWord(rawValue: try u16()) ?? .internal
     }

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is in progress and what waits for that (FAN-8), for the senders of a project and for the
+// The list of fanouts in progress and of deferred messages (FAN-8), for the senders of a project and for the
 // administrator. Rests on `WireReader` and `WireWriter`.
 
 public import MartletBase
 
-/// 0x50: answered by FANOUT_PAGE.
+/// LIST_FANOUTS (0x50): asks for the fanouts in progress and the deferred messages. Answered by FANOUT_PAGE.
 public struct ListFanoutsRequest: WireFrame {
     public var correlation: UInt32
-    /// Empty: the one that the connection is for, or all of an administrator that is for none.
+    /// Empty means the connection's project; on an administrator's connection without a project, empty means all
+    /// projects.
     public var projectID: String
-    /// From the page before, or empty.
+    /// `nextCursor` of the previous page; empty for the first page.
     public var cursor: String
     public var limit: UInt16
 
@@ -38,27 +39,28 @@ public struct ListFanoutsRequest: WireFrame {
     }
 }
 
-/// A message on its way to many instances, or one that waits to be.
+/// A message to many instances that is in progress or deferred.
 public struct FanoutRecord: Sendable, Hashable {
     public var projectID: String
     public var messageNumber: UInt64
     public var kind: TargetKind
-    /// The topic or the condition; a long one is cut.
+    /// The topic or the condition. The broker cuts a long text.
     public var target: String
-    /// When it began; when it was accepted if it waits.
+    /// Instant at which the fanout began; for a deferred message, the instant at which the message was accepted.
     public var since: Instant
-    /// Its place among those that wait; 0: it is in progress.
+    /// Place among the project's deferred messages; 0 for a fanout in progress.
     public var deferredPlace: UInt64
+    /// Instances that the message is for; 0 while the message is deferred.
     public var recipients: UInt64
-    /// Messages that were queued for a connection.
+    /// Copies of the message that the broker has queued for a connection.
     public var delivered: UInt64
-    /// How far it is, in millionths.
+    /// Part of the recipients that the fanout has passed, in millionths.
     public var progress: UInt32
-    /// Deliveries per second since it began.
+    /// Deliveries per second since the fanout began.
     public var rate: UInt32
-    /// The part of all capacity that is its own, in millionths.
+    /// Part of all delivery capacity that belongs to the fanout, in millionths.
     public var share: UInt32
-    /// Seconds until it is done if it goes on like this; nil: not known.
+    /// Seconds until the fanout ends if the rate stays as it is; nil: not known.
     public var secondsLeft: UInt32?
 
     public init(
@@ -80,10 +82,10 @@ public struct FanoutRecord: Sendable, Hashable {
         self.secondsLeft = secondsLeft
     }
 
-    /// Bytes of one whose texts are empty.
+    /// Bytes of an encoded record whose texts are empty.
     static let bytesMin = 61
 
-    /// Its bytes in the frame.
+    /// Bytes of the record in FANOUT_PAGE.
     public var byteCount: Int { Self.bytesMin + projectID.utf8.count + target.utf8.count }
 
     init(from reader: inout WireReader) throws(WireError) {
@@ -117,10 +119,11 @@ public struct FanoutRecord: Sendable, Hashable {
     }
 }
 
-/// 0x51: project by project, what is in progress and then what waits, each in its order.
+/// FANOUT_PAGE (0x51): fanouts project by project. A project's fanouts in progress come before its deferred
+/// messages, both in their order.
 public struct FanoutPage: WireFrame {
     public var correlation: UInt32
-    /// What to ask the next page with; empty at the end.
+    /// Cursor for the request of the next page; empty on the last page.
     public var nextCursor: String
     public var fanouts: [FanoutRecord]
 

@@ -1,35 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Cuts the bytes of a connection into frames. A frame that lies whole inside a received chunk is
-// handed out where it lies; only a frame that ends in a later chunk is copied, into memory that
-// grows with what has arrived (not with what the length field promises) and is given back when the
-// frame has been used. So a connection between frames holds no memory but this struct, 12 bytes:
+// Cuts the bytes of a connection into frames. A frame that lies whole inside a received chunk is handed out in
+// place. Only a frame that ends in a later chunk is copied. Memory for the copy grows with the bytes that have
+// arrived, not with the length field, and is freed after the frame has been used. So between two frames a
+// connection holds only the 12 bytes of the splitter itself.
 //
 //     chunk   ┌ len ┬ t ┬ body ┐┌ len ┬ t ┬ body ┐┌ len ┬ t ┬ bo      next chunk ┐
 //                    handed out            handed out      copied, handed out from the copy
 //
-// NET-3: a length outside 1…frameBytesMax throws before any byte of that frame is kept.
+// NET-3: a length outside 1…frameBytesMax throws before the splitter keeps any byte of the frame.
 
-/// A frame's type byte and body, borrowed.
+/// A borrowed frame: the type byte and the body.
 public struct RawFrame {
     public let type: UInt8
     public let body: UnsafeRawBufferPointer
 }
 
-/// The incremental cutter of one connection's input. After it has thrown, the connection closes.
+/// Incremental cutter for the input of one connection. The connection closes after the splitter has thrown.
 public struct FrameSplitter: ~Copyable {
-    /// Longest frame taken, in bytes after the length field. HELLO changes it with the role.
+    /// Longest accepted frame, in bytes after the length field. The owner sets another value when HELLO tells the
+    /// role.
     public var frameBytesMax: Int {
         get { Int(longestBytes) }
         set { longestBytes = UInt32(clamping: newValue) }
     }
 
-    /// The frame that began in an earlier chunk; its type and body lie behind this value.
+    /// A frame that began in an earlier chunk. Type and body lie in memory directly behind this value.
     private struct Partial {
-        /// The length field as far as it has arrived, and how many of its bytes have.
+        /// The received part of the length field; `lengthCount` is the number of received bytes.
         var length: UInt32 = 0
         var lengthCount: UInt8 = 0
-        /// The whole frame was handed out by the last `next`.
+        /// True if the last `next` returned the whole frame.
         var isHandedOut = false
         var count: UInt32 = 0
         var capacity: UInt32
@@ -46,13 +47,13 @@ public struct FrameSplitter: ~Copyable {
 
     deinit { UnsafeMutableRawPointer(partial)?.deallocate() }
 
-    /// Bytes of an unfinished frame that are kept in memory of the splitter's own.
+    /// Bytes of an unfinished frame that the splitter keeps in its own memory.
     public var keptBytes: Int { Int(partial?.pointee.count ?? 0) }
-    /// Whether it stands between two frames and holds no memory.
+    /// True if the splitter stands between two frames and holds no memory.
     public var isIdle: Bool { partial == nil }
 
-    /// The next whole frame, or nil when `chunk` is used up. Advances `chunk` past what it took.
-    /// The frame is borrowed from `chunk` or from the splitter, and good until the next call.
+    /// Returns the next whole frame, or nil when `chunk` is used up, and advances `chunk` past the bytes taken. The
+    /// frame is borrowed from `chunk` or from the splitter, and valid until the next call.
     public mutating func next(
         from chunk: inout UnsafeRawBufferPointer
     ) throws(WireError) -> RawFrame? {
@@ -74,7 +75,7 @@ public struct FrameSplitter: ~Copyable {
         return try goOn(begun, from: &chunk)
     }
 
-    /// The same, for callers without pointers: `take` is called with each whole frame in turn.
+    /// Calls `take` with each whole frame of `chunk` in turn, for callers without pointers.
     public mutating func split(
         _ chunk: RawSpan, _ take: (UInt8, RawSpan) throws(WireError) -> Void
     ) throws(WireError) {
@@ -93,7 +94,7 @@ public struct FrameSplitter: ~Copyable {
         }
     }
 
-    /// A frame that lies whole at the beginning of the chunk.
+    /// Takes a frame that lies whole at the beginning of the chunk.
     private static func take(
         _ frameBytes: Int, from chunk: inout UnsafeRawBufferPointer
     ) -> RawFrame {
@@ -103,7 +104,7 @@ public struct FrameSplitter: ~Copyable {
         return RawFrame(type: type, body: body)
     }
 
-    /// Goes on with a frame that did not arrive in one piece.
+    /// Continues a frame that did not arrive in one piece.
     @inline(never)
     private mutating func goOn(
         _ begun: UnsafeMutablePointer<Partial>, from chunk: inout UnsafeRawBufferPointer
@@ -128,7 +129,7 @@ public struct FrameSplitter: ~Copyable {
         return RawFrame(type: whole[0], body: UnsafeRawBufferPointer(rebasing: whole[1...]))
     }
 
-    /// Copies what belongs to the unfinished frame. Capacity doubles up to the frame's length.
+    /// Copies the next bytes of the unfinished frame. The capacity doubles, up to the frame's length.
     private mutating func keep(
         _ begun: UnsafeMutablePointer<Partial>, from chunk: inout UnsafeRawBufferPointer
     ) -> UnsafeMutablePointer<Partial> {
@@ -166,7 +167,7 @@ public struct FrameSplitter: ~Copyable {
         ).assumingMemoryBound(to: Partial.self)
     }
 
-    /// Gives back the memory of the frame that the caller has used.
+    /// Frees the memory of the frame, which the caller has used.
     private mutating func release() {
         UnsafeMutableRawPointer(partial)?.deallocate()
         partial = nil

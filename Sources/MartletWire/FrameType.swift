@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The numbers of the frames, and of the roles a connection can have, as the document WireProtocol
-// lists them. Part of the protocol: a number is never reused. Rests on `Limits`.
+// Numbers of the frame types and of the connection roles, as in the document WireProtocol. A number is part of the
+// protocol and is never reused. Rests on `Limits`.
 
 import MartletBase
 
-/// The byte after the length field of every frame.
+/// Type of a frame: the byte after the length field.
 public enum FrameType: UInt8, Sendable, CaseIterable, Hashable {
     case hello = 0x01
     case welcome = 0x02
@@ -97,20 +97,20 @@ public enum FrameType: UInt8, Sendable, CaseIterable, Hashable {
     case serviceAccountPage = 0x93
 }
 
-/// Who the client says it is in HELLO, and who the broker takes it for in WELCOME.
+/// Role of the client: the client claims a role in HELLO, and the broker grants a role in WELCOME.
 public enum ConnectionRole: UInt8, Sendable, CaseIterable, Hashable {
-    /// An instance that proves itself by its device key.
+    /// An instance that proves its identity with a device key.
     case device = 1
     /// An app server of one project.
     case sender = 2
-    /// An instance that has no token yet. Only in HELLO; it is a device from WELCOME on.
+    /// An instance without a token. The role exists only in HELLO, because WELCOME makes the instance a device.
     case newDevice = 3
-    /// Whoever holds the administrator key; of one project, or of none.
+    /// A client with the administrator key, for one project or for no project.
     case administrator = 4
-    /// Several instances of one device, each on a channel of its own.
+    /// Several instances of one device, each on its own channel.
     case shared = 5
 
-    /// NET-3: the longest frame the broker takes from this role, in bytes after the length field.
+    /// NET-3: longest frame that the broker accepts from a client of this role, in bytes after the length field.
     public var frameBytesMax: Int {
         switch self {
         case .device, .newDevice, .shared: Limits.deviceFrameBytesMax
@@ -119,16 +119,17 @@ public enum ConnectionRole: UInt8, Sendable, CaseIterable, Hashable {
     }
 }
 
-/// The fixed numbers of version 1 of the protocol.
+/// Fixed numbers of version 1 of the protocol.
 public enum WireVersion {
-    /// The version this codec speaks.
+    /// Version of the protocol that the codec reads and writes.
     public static let current: UInt8 = 1
     /// `MRTL`, the first bytes of HELLO's body, read as a little-endian integer.
     public static let magic: UInt32 = 0x4C54_524D
-    /// "Retrying cannot help" and "no byte offset" in ERROR, "the default" in SEND.
+    /// Value of an absent optional `u32`: "retrying cannot help" and "no byte offset" in ERROR, "the default" in
+    /// SEND.
     public static let absent: UInt32 = .max
     /// Bytes of a frame's length field.
     public static let lengthBytes = 4
-    /// Bit 63 of a stream ID: the message is not stored and must not be acknowledged.
+    /// Bit 63 of a stream ID: the message is not stored, and the device must not acknowledge.
     public static let notStoredBit: UInt64 = 1 << 63
 }

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Groups as senders make, change and look them up (GRP-1 to GRP-3), and what is answered to messages for
-// a group or for several targets. How many tokens are allowed is the broker's to say. Rests on
-// `SendRequest`.
+// Frames for creating, changing and looking up groups (GRP-1 to GRP-3), and the answers to a message to a group or
+// to several targets. The broker decides how many tokens are allowed; the codec does not. Rests on `SendRequest`.
 
 public import MartletBase
 
-/// 0x60: GRP-1. Answered by GROUP.
+/// CREATE_GROUP (0x60): GRP-1, creates a group with its first members. Answered by GROUP.
 public struct CreateGroupRequest: WireFrame {
     public var correlation: UInt32
     public var name: String
@@ -33,7 +32,7 @@ public struct CreateGroupRequest: WireFrame {
     }
 }
 
-/// 0x61: GRP-2. Answered by GROUP.
+/// CHANGE_GROUP (0x61): GRP-2, adds members to a group or removes members. Answered by GROUP.
 public struct ChangeGroupRequest: WireFrame {
     public var correlation: UInt32
     public var operation: GroupOperation
@@ -71,7 +70,7 @@ public struct ChangeGroupRequest: WireFrame {
     }
 }
 
-/// 0x63: GRP-3. Answered by GROUP.
+/// FIND_GROUP (0x63): GRP-3, looks up a group by name. Answered by GROUP.
 public struct FindGroupRequest: WireFrame {
     public var correlation: UInt32
     public var name: String
@@ -94,12 +93,12 @@ public struct FindGroupRequest: WireFrame {
     }
 }
 
-/// 0x62: a group as it is now.
+/// GROUP (0x62): the present state of a group.
 public struct GroupResult: WireFrame {
     public var correlation: UInt32
     public var name: String
     public var key: String
-    /// In the order in which they joined; none: the group is no more (GRP-4).
+    /// The members' tokens, in the order in which the members joined. Empty if the group has ended (GRP-4).
     public var tokens: [String]
 
     public init(correlation: UInt32, name: String, key: String, tokens: [String]) {
@@ -126,10 +125,12 @@ public struct GroupResult: WireFrame {
     }
 }
 
-/// 0x64: the project's groups after a name, in order.
+/// LIST_GROUPS (0x64): asks for the project's groups in order of name. Answered by GROUP_PAGE.
 public struct ListGroupsRequest: WireFrame {
     public var correlation: UInt32
+    /// Name after which the page begins; empty for the first page.
     public var after: String
+    /// Most entries in the page, 1 to 1000.
     public var limit: UInt16
 
     public init(correlation: UInt32, after: String, limit: UInt16) {
@@ -153,7 +154,7 @@ public struct ListGroupsRequest: WireFrame {
     }
 }
 
-/// 0x65: groups with the count of their members, in order of name.
+/// GROUP_PAGE (0x65): groups in order of name, each with the count of its members.
 public struct GroupPage: WireFrame {
     public struct Entry: Sendable, Hashable {
         public var name: String
@@ -168,7 +169,7 @@ public struct GroupPage: WireFrame {
     }
 
     public var correlation: UInt32
-    /// Whether there are groups after the last one of this page.
+    /// True if there are groups after the last entry of the page.
     public var hasMore: Bool
     public var groups: [Entry]
 
@@ -199,7 +200,8 @@ public struct GroupPage: WireFrame {
     }
 }
 
-/// 0x66: GRP-5, the answer to a SEND to a group: ACCEPTED, and whom it is not for.
+/// GROUP_ACCEPTED (0x66): GRP-5, the answer to a SEND to a group: ACCEPTED, and the members that the message is not
+/// for.
 public struct GroupAccepted: WireFrame {
     public struct Failure: Sendable, Hashable {
         public var token: String
@@ -212,7 +214,9 @@ public struct GroupAccepted: WireFrame {
     }
 
     public var accepted: Accepted
+    /// Members that the message was accepted for.
     public var successes: UInt16
+    /// Members that the message is not for, each with the reason.
     public var failures: [Failure]
 
     public init(accepted: Accepted, successes: UInt16, failures: [Failure] = []) {
@@ -242,11 +246,12 @@ public struct GroupAccepted: WireFrame {
     }
 }
 
-/// 0x68: the answer to MULTICAST: ACCEPTED, and which of the tokens it is not for.
+/// MULTICAST_RESULT (0x68): the answer to MULTICAST: ACCEPTED, and the tokens that the message is not for.
 public struct MulticastResult: WireFrame {
     public var accepted: Accepted
+    /// Tokens that the message was accepted for.
     public var successes: UInt16
-    /// By their index in the request's list of targets.
+    /// Refused tokens, by index in the request's list of targets.
     public var failures: [TopicResult.Failure]
 
     public init(accepted: Accepted, successes: UInt16, failures: [TopicResult.Failure] = []) {

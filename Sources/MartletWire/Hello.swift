@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a connection opens: the client says who it is and proves it, the broker answers with what it
-// takes the client for and the bounds of the connection. Rests on `WireReader` and `WireWriter`.
+// HELLO opens a connection: the client claims a role and proves its identity. The broker answers with WELCOME,
+// which has the granted role and the bounds of the connection. Rests on `WireReader` and `WireWriter`.
 
 public import MartletBase
 
-/// 0x01, the first frame of every connection.
+/// HELLO (0x01): the first frame of every connection, and of every channel with an app.
 public enum Hello: WireFrame {
-    /// The unconfirmed stream IDs are those of messages that the application has taken and of which
-    /// the broker has not confirmed the acknowledgement: acknowledged herewith, once more perhaps.
+    /// An instance with credentials. `unconfirmed` lists the messages that the application has taken and whose
+    /// acknowledgement the broker has not confirmed. HELLO acknowledges them, perhaps for a second time.
     case device(
         projectID: String, token: String, deviceKey: String, state: DeviceState,
         unconfirmed: [UInt64])
     case sender(projectID: String, serverKey: String)
-    /// Asks for a token and a device key, which WELCOME brings.
+    /// An instance without credentials. WELCOME brings a token and a device key.
     case newDevice(projectID: String, appName: String, platform: Platform)
-    /// An empty project ID is a connection without project.
+    /// An administrator. An empty project ID opens a connection without a project.
     case administrator(administratorKey: String, projectID: String)
-    /// The apps of one device, each of which says a HELLO of its own on a channel.
+    /// The connection of several apps of one device. Each app says HELLO on its own channel.
     case shared
 
     public var type: FrameType { .hello }
@@ -32,7 +32,7 @@ public enum Hello: WireFrame {
         }
     }
 
-    /// The version is judged before anything that follows it: a later version may differ there.
+    /// Reads HELLO. The version is checked before the later fields, because a later version may change them.
     public init(from reader: inout WireReader) throws(WireError) {
         let magic = try reader.u32()
         guard magic == WireVersion.magic else { throw .wrongMagic(magic) }

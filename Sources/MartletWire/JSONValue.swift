@@ -1,38 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// JSON, strictly: what the custom keys of an Apple message hold (MSG-5). Read where the broker checks
-// them and where a device shows them; written for people. Rests on `UTF8Check`.
+// A strict JSON parser and writer for the custom keys of an Apple message (MSG-5). The broker parses to check the
+// keys, a device parses to show them, and the writer serves people. Rests on `UTF8Check`.
 // Source: RFC 8259.
 
-/// A value of JSON.
+/// A JSON value.
 public indirect enum JSONValue: Sendable, Hashable {
     case null
     case bool(Bool)
-    /// A number without fraction and exponent that 64 bits hold.
+    /// A number without fraction and exponent, in the range of `Int64`.
     case integer(Int64)
     case number(Double)
     case string(String)
     case array([JSONValue])
     case object([String: JSONValue])
 
-    /// What is not JSON, and where.
+    /// The reason why a text is not JSON, and the byte offset of the fault.
     public struct Fault: Error, Sendable, Hashable {
         public var byteOffset: Int
         public var message: String
     }
 
-    /// Deepest nesting of lists and objects.
+    /// Deepest nesting of arrays and objects. The bound limits the parser's recursion.
     public static let depthMax = 32
 
-    /// What to do with an object that has a name twice.
+    /// Rule for an object in which a name occurs twice.
     public enum RepeatedNames: Sendable {
-        /// What is written for Martlet: one of the two is an oversight.
+        /// Refuse the text: in JSON written for Martlet, a repeated name is an oversight.
         case refuse
-        /// As the interfaces do that Martlet answers like.
+        /// Take the last value, as the interfaces do that the gateway imitates.
         case takeLast
     }
 
-    /// Reads a text that is one value and nothing else but white space.
+    /// Reads a text that is exactly one value, with optional white space around.
     public init(
         parsing bytes: UnsafeRawBufferPointer, repeatedNames: RepeatedNames = .refuse
     ) throws(Fault) {
@@ -50,7 +50,7 @@ public indirect enum JSONValue: Sendable, Hashable {
         try self.init(parsing: [UInt8](text.utf8), repeatedNames: repeatedNames)
     }
 
-    /// The same, for callers without pointers.
+    /// Reads a text that is exactly one value, for callers without pointers.
     public init(
         parsing bytes: [UInt8], repeatedNames: RepeatedNames = .refuse
     ) throws(Fault) {
@@ -59,17 +59,17 @@ public indirect enum JSONValue: Sendable, Hashable {
         }
     }
 
-    /// An object's member.
+    /// The member of an object with the given name; nil for other values.
     public subscript(key: String) -> JSONValue? {
         if case .object(let members) = self { members[key] } else { nil }
     }
 
-    /// The text of a string.
+    /// The text of a string; nil for other values.
     public var string: String? {
         if case .string(let text) = self { text } else { nil }
     }
 
-    /// JSON on one line, members in the order of their names.
+    /// JSON on one line, with the members of an object in the order of their names.
     public var text: String {
         switch self {
         case .null: "null"
@@ -104,7 +104,7 @@ public indirect enum JSONValue: Sendable, Hashable {
     }
 }
 
-/// One pass over bytes that are UTF-8. Recursion is bounded by `JSONValue.depthMax`.
+/// One-pass parser over valid UTF-8. `JSONValue.depthMax` bounds the recursion.
 struct JSONParser {
     private let bytes: UnsafeRawBufferPointer
     private let repeatedNames: JSONValue.RepeatedNames
@@ -240,7 +240,7 @@ struct JSONParser {
         }
         let unit = try hexadecimal()
         if let scalar = Unicode.Scalar(UInt32(unit)) { return scalar }
-        // A surrogate: the second half follows.
+        // A lead surrogate: the second half of the pair follows.
         guard UTF16.isLeadSurrogate(unit), take("\\"), take("u") else {
             throw fault("half of a surrogate pair")
         }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An administrator's requests about server keys and their answers. A key itself is told once, when
-// it is created; from then on it is spoken of by its ID. Rests on `WireReader` and `WireWriter`.
+// An administrator's requests about server keys, and the answers. The broker tells the text of a key once, when the
+// key is created. All other frames name the key by its ID. Rests on `WireReader` and `WireWriter`.
 
 public import MartletBase
 
-/// 0x34.
+/// CREATE_KEY (0x34): creates a server key for a project. Answered by KEY.
 public struct CreateKeyRequest: WireFrame {
     public var correlation: UInt32
     public var projectID: String
@@ -32,11 +32,11 @@ public struct CreateKeyRequest: WireFrame {
     }
 }
 
-/// 0x35: the answer to CREATE_KEY.
+/// KEY (0x35): the answer to CREATE_KEY.
 public struct KeyResult: WireFrame {
     public var correlation: UInt32
     public var keyID: String
-    /// The key itself, told this once.
+    /// The text of the server key. The broker tells the text only here.
     public var serverKey: String
 
     public init(correlation: UInt32, keyID: String, serverKey: String) {
@@ -60,7 +60,7 @@ public struct KeyResult: WireFrame {
     }
 }
 
-/// 0x36: answered by DONE.
+/// REVOKE_KEY (0x36): revokes a server key. Answered by DONE.
 public struct RevokeKeyRequest: WireFrame {
     public var correlation: UInt32
     public var projectID: String
@@ -87,7 +87,7 @@ public struct RevokeKeyRequest: WireFrame {
     }
 }
 
-/// 0x37.
+/// LIST_KEYS (0x37): asks for the server keys of a project. Answered by KEY_PAGE.
 public struct ListKeysRequest: WireFrame {
     public var correlation: UInt32
     public var projectID: String
@@ -110,9 +110,9 @@ public struct ListKeysRequest: WireFrame {
     }
 }
 
-/// 0x38: the answer to LIST_KEYS.
+/// KEY_PAGE (0x38): the answer to LIST_KEYS.
 public struct KeyPage: WireFrame {
-    /// A server key without its secret.
+    /// A server key without the secret.
     public struct Entry: Sendable, Hashable {
         public var keyID: String
         public var name: String

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether a platform's block may be accepted (MSG-5), and what it says of the sending. Rests on
-// `Message+Validation` and `JSONValue`.
+// Checks a platform's block (MSG-5) and reads how the block changes the sending. Rests on `Message+Validation` and
+// `JSONValue`.
 
 import MartletBase
 
 extension Message {
-    /// Checks a block's fields and takes what it says of the sending. Returns the contents of its
-    /// data entries.
+    /// Checks all fields of a block and writes the block's sending options into `traits`.
+    /// - Returns: the contents of the block's data entries.
     static func checkBlock(
         _ bytes: UnsafeRawBufferPointer, _ platform: Platform, _ traits: inout Traits
     ) throws(MartletError) -> [UnsafeRawBufferPointer] {
@@ -43,7 +43,7 @@ extension Message {
         return ownData
     }
 
-    /// A field that says how the message is sent.
+    /// Checks a field with a sending option, such as the time to live, and writes the option into `traits`.
     private static func take(
         _ field: Field, _ place: Place, _ platform: Platform, _ traits: inout Traits
     ) throws(MartletError) {
@@ -82,7 +82,7 @@ extension Message {
         }
     }
 
-    /// A key beside `aps`, or within it.
+    /// Checks a custom entry beside `aps`, or an entry within `aps`. The value must be JSON.
     private static func checkJSON(_ field: Field, _ place: Place) throws(MartletError) {
         let (key, value) = try checkedEntry(field, place)
         if field.tag == Tag.custom {

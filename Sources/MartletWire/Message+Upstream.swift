@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a device may say (UPS-1): data, by the rules of what a sender says (MSG-2…MSG-4). Rests on
-// Message+Validation.
+// The rules for a message from a device (UPS-1): data alone, under the rules for a sender's data (MSG-2…MSG-4).
+// Rests on `Message+Validation`.
 
 public import MartletBase
 
 extension Message {
-    /// The bytes for UPSTREAM, checked as the broker checks them.
+    /// The encoded message for UPSTREAM, after the checks that the broker makes.
+    /// - Throws: `INVALID_ARGUMENT` if a device may not send the message.
     public func encodedUpstream() throws(MartletError) -> [UInt8] {
         guard payloadBytes <= Limits.payloadBytesMax else {
             throw Self.tooLong(payloadBytes, field: "message")
@@ -18,7 +19,8 @@ extension Message {
         return writer.bytes
     }
 
-    /// Whether a device may send these bytes.
+    /// Checks that the bytes are a message that a device may send.
+    /// - Throws: `INVALID_ARGUMENT` for a notification, a block, a malformed field or too many bytes.
     public static func checkUpstream(_ bytes: [UInt8]) throws(MartletError) {
         try bytes.span.bytes.withUnsafeBytes { (bytes) throws(MartletError) in
             let outline = try checkedOutline(bytes)

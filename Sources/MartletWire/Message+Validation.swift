@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether the bytes of a message may be accepted: form, known tags, UTF-8, size (MSG-3), reserved
-// and repeated keys (MSG-4). It works on the bytes where they lie and builds no string unless it
-// refuses. Every fault is an INVALID_ARGUMENT that names the field and says what to do. Rests on
-// `UTF8Check` and `Limits`.
+// Checks the bytes of a message: form, known tags, UTF-8, size (MSG-3), reserved and repeated keys (MSG-4). The
+// checks read the bytes in place and build a string only for a refusal. Every fault is an INVALID_ARGUMENT that
+// names the field and says what to do. Rests on `UTF8Check` and `Limits`.
 
 import MartletBase
 
 extension Message {
-    /// What the broker needs to know about what one platform's instances get.
+    /// Facts about a message as the instances of one platform get it.
     struct Summary {
         var hasNotification = false
         var dataEntries = 0
-        /// MSG-3: UTF-8 bytes of title, body, image, keys and values.
+        /// MSG-3: UTF-8 bytes of title, body, image, data keys and data values.
         var payloadBytes = 0
-        /// A message without payload.
+        /// True for a message without any field.
         var isEmpty = true
-        /// Whether there is something to show or to hand over.
+        /// True if the message has a notification to show or data to hand over.
         var hasContent: Bool { hasNotification || dataEntries > 0 }
 
         mutating func count(_ field: Field) {
@@ -29,14 +28,14 @@ extension Message {
             case Tag.option, Tag.aps: if Message.showsText(field) { hasNotification = true }
             case Tag.data:
                 dataEntries += 1
-                // The key's count is no payload.
+                // The two bytes of the key's length are not payload.
                 payloadBytes += field.content.count - 2
             default: break
             }
         }
     }
 
-    /// A notification whose texts are in the application, to be looked up in the user's language.
+    /// True if the field names notification texts that the application looks up in the user's language.
     private static func showsText(_ field: Field) -> Bool {
         let keys: [StaticString] =
             field.tag == Tag.aps ? ["alert"] : ["title_loc_key", "body_loc_key"]
@@ -45,22 +44,22 @@ extension Message {
         return keys.contains { equals(UnsafeRawBufferPointer(rebasing: entry[..<count]), $0) }
     }
 
-    /// A platform's block where it lies.
+    /// A platform's block, in place.
     struct Block {
         var platform: Platform
         var content: UnsafeRawBufferPointer
     }
 
-    /// What the outermost fields are.
+    /// Result of the checks outside the blocks.
     struct Outline {
-        /// Of the fields outside the blocks.
+        /// Summary of the fields outside the blocks.
         var summary = Summary()
         /// Bytes before the first block.
         var plainBytes = 0
         var blocks: [Block] = []
     }
 
-    /// What a fault is named after.
+    /// Part of a message in which a field stands. The part determines the field name in an error.
     enum Place {
         case common
         case block(Platform)
@@ -107,7 +106,7 @@ extension Message {
         }
     }
 
-    /// Checks everything outside the blocks but the size.
+    /// Checks everything outside the blocks except the size.
     static func checkedOutline(_ bytes: UnsafeRawBufferPointer) throws(MartletError) -> Outline {
         var outline = Outline()
         var fields = Fields(bytes)
@@ -136,7 +135,7 @@ extension Message {
         return outline
     }
 
-    /// MSG-3 and the number of entries, of what one platform's instances get.
+    /// Checks the payload bytes (MSG-3) and the count of data entries, as the instances of one platform get them.
     static func checkSize(_ summary: Summary, _ field: String) throws(MartletError) {
         guard summary.payloadBytes <= Limits.payloadBytesMax else {
             throw tooLong(summary.payloadBytes, field: field)
@@ -154,7 +153,7 @@ extension Message {
         }
     }
 
-    /// Texts and data: what stands both outside the blocks and within.
+    /// Checks a text or a data entry. Both can stand outside the blocks and within a block.
     static func checkContent(_ field: Field, _ place: Place) throws(MartletError) {
         guard field.tag == Tag.data else {
             return try checkText(field.content, "The text", place.path(of: field.tag))
@@ -163,7 +162,7 @@ extension Message {
         if isReserved(key) { throw reserved(key, place) }
     }
 
-    /// Key and value of an entry, both UTF-8.
+    /// Splits an entry into key and value, and checks that both are UTF-8.
     static func checkedEntry(
         _ field: Field, _ place: Place
     ) throws(MartletError) -> (key: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer) {
@@ -195,7 +194,7 @@ extension Message {
         }
     }
 
-    /// MSG-4: keys that belong to the system.
+    /// MSG-4: true for a key that is reserved for the system.
     static func isReserved(_ key: UnsafeRawBufferPointer) -> Bool {
         func equals(_ text: StaticString) -> Bool { Self.equals(key, text) }
         func begins(_ text: StaticString) -> Bool {
@@ -211,8 +210,8 @@ extension Message {
             UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
     }
 
-    /// Finds two equal keys with a table of twice the allowed entries, open addressing. The bytes
-    /// have the right form: that was checked before.
+    /// Refuses a second entry with an equal key. A hash table with open addressing finds the keys; the table has
+    /// two slots for each allowed entry. Requires bytes whose form has been checked.
     static func refuseRepeatedKeys(
         _ bytes: UnsafeRawBufferPointer, _ tag: UInt8, _ place: Place
     ) throws(MartletError) {
@@ -246,7 +245,7 @@ extension Message {
         }
     }
 
-    /// The key of the entry whose tag stands at `offset`.
+    /// Key of the entry whose tag stands at `offset`.
     private static func keyAt(
         _ offset: Int, in bytes: UnsafeRawBufferPointer
     ) -> UnsafeRawBufferPointer {
@@ -258,7 +257,7 @@ extension Message {
         UInt16(bytes[offset]) | UInt16(bytes[offset + 1]) << 8
     }
 
-    /// FNV-1a. A chosen collision costs at most 256 × 255 / 2 comparisons of short keys.
+    /// FNV-1a. Keys that a sender chose to collide cost at most 256 × 255 / 2 comparisons of short keys.
     private static func hash(_ key: UnsafeRawBufferPointer) -> UInt64 {
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325
         for byte in key { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }

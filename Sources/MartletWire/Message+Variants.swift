@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a sender said becomes what the instances of each platform get (MSG-5): the blocks are checked
-// and merged into what is common, once, when the message is accepted. Whether a message is collapsible
-// (COL-2) depends on what it is after that, so it is decided here. Rests on `Message+Validation`.
+// Makes the variants of a message, the forms in which the instances of each platform get it (MSG-5). The broker
+// checks the blocks and merges them into the common fields once, when it accepts the message. Whether a variant is
+// collapsible (COL-2) depends on the merged fields, so the decision is here. Rests on `Message+Validation`.
 
 public import MartletBase
 
 extension Message {
-    /// Checks an encoded message as the broker does before it accepts one, and merges its blocks.
-    /// One variant for all platforms if there is no block; else one for each that differs and one
-    /// for the rest, unless blocks are all there is: then the other platforms get nothing. What the
-    /// parameters say holds where a block does not say otherwise; an empty text is none.
+    /// Checks an encoded message by the broker's rules and merges the blocks.
+    ///
+    /// A message without blocks has one variant, for all platforms. Else each platform with a block has a variant,
+    /// and the other platforms share a variant of the common fields. Equal variants become one. If the common
+    /// fields have neither a notification nor data, platforms without a block get nothing. The parameters hold
+    /// where a block does not override them; an empty text means none.
+    /// - Throws: `INVALID_ARGUMENT` with the field at fault.
     public static func variants(
         of bytes: [UInt8], target kind: TargetKind, lifespan: Lifespan = .longest,
         priority: MessagePriority = .normal, collapseKey: String = "",
@@ -53,7 +56,7 @@ extension Message {
         return joined(variants)
     }
 
-    /// Variants that say the same are one.
+    /// Joins equal variants into a single variant for all their platforms.
     private static func joined(_ variants: [OutgoingVariant]) -> [OutgoingVariant] {
         var distinct: [OutgoingVariant] = []
         for variant in variants {
@@ -71,8 +74,8 @@ extension Message {
         return distinct
     }
 
-    /// The common fields with the block's in their place, then what only the block has. Both are in
-    /// the order of their tags, and so is what comes of it.
+    /// Merges the common fields with a block: a field of the block replaces the common field, and fields that only
+    /// the block has follow. Both inputs are in the order of the tags, and so is the result.
     private static func merge(
         _ plain: UnsafeRawBufferPointer, _ block: UnsafeRawBufferPointer,
         _ ownData: [UnsafeRawBufferPointer]
@@ -108,7 +111,7 @@ extension Message {
         return other.count >= count && one.prefix(count).elementsEqual(other.prefix(count))
     }
 
-    /// What the size and the kind of a merged message are.
+    /// Size and kind of a merged message.
     private static func count(_ body: [UInt8]) -> Summary {
         body.span.bytes.withUnsafeBytes { bytes in
             var summary = Summary()
@@ -121,7 +124,7 @@ extension Message {
         }
     }
 
-    /// Fields that were checked before, one after another.
+    /// Walks over fields that have been checked before.
     private struct Cursor {
         private let bytes: UnsafeRawBufferPointer
         private var offset = 0
@@ -142,16 +145,16 @@ extension Message {
         }
     }
 
-    /// What SEND or a block says of the sending.
+    /// The sending options, from SEND and from a block.
     struct Traits {
         var lifespan: Lifespan
         var priority: MessagePriority
         var collapseKey: String
         var restrictedPackageName: String
-        /// Whether the key is one of those that Apple's devices and browsers have for notifications too.
+        /// True if the collapse key also holds for notifications, as `apns-collapse-id` and the header `Topic` do.
         var isKeyForNotifications = false
 
-        /// COL-2.
+        /// COL-2: the collapse key of a variant.
         private func collapse(_ kind: TargetKind, _ summary: Summary) -> CollapseKey {
             if summary.hasNotification, !isKeyForNotifications { return .app }
             if !collapseKey.isEmpty { return .named(collapseKey) }

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a sender says and a device receives (MSG-2): a notification, data, or both, or neither, and for
-// each platform what differs (MSG-5). Encoded as fields of tag, length and bytes in the order of their
-// tags. This is the form for people; the broker checks the bytes in place and merges the blocks
-// (`Message+Variants.swift`). Rests on `WireWriter`.
+// A message as a sender writes it and a device reads it (MSG-2): a notification, data, both or neither, and
+// overrides for each platform (MSG-5). The encoding is a list of fields (tag, length, bytes) in the order of the
+// tags. The `Message` type is the form for applications; the broker checks the encoded bytes in place and merges
+// the blocks (`Message+Variants.swift`). Rests on `WireWriter`.
 
 public import MartletBase
 
 /// A message without its target.
 public struct Message: Sendable, Hashable {
-    /// What the device shows by itself.
+    /// The part of a message that the device shows by itself.
     public struct Notification: Sendable, Hashable {
         public var title: String?
         public var body: String?
-        /// A URL.
+        /// URL of the image.
         public var image: String?
 
         public init(title: String? = nil, body: String? = nil, image: String? = nil) {
@@ -23,7 +23,7 @@ public struct Message: Sendable, Hashable {
         }
     }
 
-    /// One pair of the data that the application gets.
+    /// A key and a value of the data that the application gets.
     public struct DataEntry: Sendable, Hashable {
         public var key: String
         public var value: String
@@ -34,25 +34,27 @@ public struct Message: Sendable, Hashable {
         }
     }
 
-    /// What to do with fields whose tag this version does not know.
+    /// Rule for a field whose tag this version does not know.
     public enum UnknownTags: Sendable {
-        /// A device: a later version may say more than it understands.
+        /// Skip the field, as a device does: a later version may send fields that the device does not understand.
         case skip
-        /// A broker: it must not pass on what it cannot check.
+        /// Refuse the message, as a broker does: the broker must not pass on a field that it cannot check.
         case refuse
     }
 
-    /// nil where none of its fields is there.
+    /// The notification; nil if title, body and image are all absent.
     public var notification: Notification?
-    /// In the order the sender gave; keys are distinct.
+    /// Data entries in the sender's order, with distinct keys.
     public var data: [DataEntry]
-    /// MSG-5: what holds for one platform only. Merged by the broker; a device gets none of them.
+    /// MSG-5: overrides for Android. The broker merges the block into the message, so a device never gets a block.
     public var android: Android?
+    /// MSG-5: overrides for Apple's platforms. The broker merges the block into the message.
     public var apns: APNS?
+    /// MSG-5: overrides for the web. The broker merges the block into the message.
     public var webpush: WebPush?
-    /// Only in what a device gets: the options of its platform's block.
+    /// Options of the platform's block. Only a received message has them.
     public var options: [DataEntry] = []
-    /// Only in what an Apple device gets: what its block says beside texts.
+    /// Fields of the Apple block beside the texts. Only a message received by an Apple device has them.
     public var applePayload = ApplePayload()
 
     public init(
@@ -76,12 +78,12 @@ public struct Message: Sendable, Hashable {
             apns: apns, webpush: webpush)
     }
 
-    /// The value of a data key.
+    /// The value of a data key; nil if the key is absent.
     public subscript(key: String) -> String? {
         data.first { $0.key == key }?.value
     }
 
-    /// MSG-3: what counts against the 4000 bytes where no block changes it.
+    /// MSG-3: bytes that count against the limit of 4000, if no block changes the payload.
     public var payloadBytes: Int {
         var bytes = data.reduce(0) { $0 + $1.key.utf8.count + $1.value.utf8.count }
         bytes += notification?.title?.utf8.count ?? 0
@@ -90,9 +92,10 @@ public struct Message: Sendable, Hashable {
         return bytes
     }
 
-    /// The bytes for SEND, checked against every rule that the broker checks (MSG-2…MSG-5).
+    /// The encoded message for SEND, after all checks that the broker makes (MSG-2…MSG-5).
+    /// - Throws: `INVALID_ARGUMENT` with the field at fault.
     public func encoded() throws(MartletError) -> [UInt8] {
-        // A field cannot say how long it is past 65,535 bytes: these come before the encoding.
+        // Checked before the encoding, because a field's length ends at 65,535 bytes.
         guard payloadBytes <= Limits.payloadBytesMax || hasBlocks else {
             throw Self.tooLong(payloadBytes, field: "message")
         }
@@ -106,7 +109,7 @@ public struct Message: Sendable, Hashable {
 
     private var hasBlocks: Bool { android != nil || apns != nil || webpush != nil }
 
-    /// The fields, unchecked.
+    /// Appends all fields to the writer, without checks.
     public func encode(into writer: inout WireWriter) {
         Self.encode(notification, into: &writer)
         Self.encode(data, as: Tag.data, into: &writer)

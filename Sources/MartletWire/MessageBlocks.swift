@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a sender says for the instances of one platform only (MSG-5), in the form for people. A block's
-// notification texts and data override or extend the message's; the rest holds for that platform
-// instead of what SEND says. Rests on `Message` and `WireWriter`.
+// The platform blocks of a message (MSG-5), in the form for applications. A block overrides or extends the
+// message's notification texts and data. The other fields of a block replace SEND's options for the instances of
+// the platform. Rests on `Message` and `WireWriter`.
 
 public import MartletBase
 
 extension Message {
-    /// For Android. `nil` and empty: as for everybody.
+    /// Overrides for Android. `nil` and empty fields override nothing.
     public struct Android: Sendable, Hashable {
-        /// Each text that is there is shown instead of the message's.
+        /// Texts to show in place of the message's texts.
         public var notification: Notification?
-        /// Pairs beside the message's, or instead of those with the same key.
+        /// Data entries to add. An entry replaces the message's entry with an equal key.
         public var data: [DataEntry]
         /// TTL-1: seconds, 0 to 2,419,200; 0 is now or never. See `Lifespan.init(androidDuration:)`.
         public var timeToLiveSeconds: UInt32?
         public var priority: MessagePriority?
-        /// COL-1.
+        /// COL-1: collapse key.
         public var collapseKey: String?
-        /// MSG-8.
+        /// MSG-8: package name of the only app that gets the message.
         public var restrictedPackageName: String?
-        /// How the notification looks and what it does: `icon`, `sound`, `channel_id`,
-        /// `click_action` and so on. Passed through.
+        /// Looks and behaviour of the notification: `icon`, `sound`, `channel_id`, `click_action` and so on. The
+        /// broker passes the options through.
         public var options: [DataEntry]
 
         public init(
@@ -40,21 +40,22 @@ extension Message {
         }
     }
 
-    /// For Apple's platforms. `nil` and empty: as for everybody.
+    /// Overrides for Apple's platforms. `nil` and empty fields override nothing.
     public struct APNS: Sendable, Hashable {
-        /// Each text that is there is shown instead of the message's.
+        /// Texts to show in place of the message's texts.
         public var notification: Notification?
-        /// Pairs beside the message's, or instead of those with the same key.
+        /// Data entries to add. An entry replaces the message's entry with an equal key.
         public var data: [DataEntry]
         /// TTL-1, `apns-expiration`: seconds since 1970; 0 is now or never.
         public var expirationSeconds: Int64?
         /// `apns-priority`: 5 is normal, 10 is high.
         public var priority: MessagePriority?
-        /// COL-1, `apns-collapse-id`.
+        /// COL-1, `apns-collapse-id`: collapse key.
         public var collapseID: String?
+        /// Further contents of Apple's dictionary.
         public var payload: ApplePayload
-        /// What belongs to the message and not to the dictionary, such as `analytics_label`. Passed
-        /// through.
+        /// Options that belong to the message and not to Apple's dictionary, such as `analytics_label`. The broker
+        /// passes the options through.
         public var options: [DataEntry]
 
         public init(
@@ -73,19 +74,19 @@ extension Message {
         }
     }
 
-    /// For the web. `nil` and empty: as for everybody.
+    /// Overrides for the web. `nil` and empty fields override nothing.
     public struct WebPush: Sendable, Hashable {
-        /// Each text that is there is shown instead of the message's.
+        /// Texts to show in place of the message's texts.
         public var notification: Notification?
-        /// Pairs beside the message's, or instead of those with the same key.
+        /// Data entries to add. An entry replaces the message's entry with an equal key.
         public var data: [DataEntry]
         /// TTL-1, the header `TTL`: seconds, 0 to 2,419,200; 0 is now or never.
         public var timeToLiveSeconds: UInt32?
-        /// The header `Urgency`: `high`, or `very-low`, `low` and `normal`, which are all normal.
+        /// The header `Urgency`: `high` is high; `very-low`, `low` and `normal` are all normal.
         public var priority: MessagePriority?
-        /// COL-1, the header `Topic`.
+        /// COL-1, the header `Topic`: collapse key.
         public var topic: String?
-        /// How the notification looks and what it does: `icon`, `tag`, `link` and so on. Passed
+        /// Looks and behaviour of the notification: `icon`, `tag`, `link` and so on. The broker passes the options
         /// through.
         public var options: [DataEntry]
 
@@ -103,21 +104,20 @@ extension Message {
         }
     }
 
-    /// What of Apple's dictionary is beside title and body of `aps.alert`.
+    /// Contents of Apple's dictionary beside the title and the body of `aps.alert`.
     public struct ApplePayload: Sendable, Hashable {
         public var subtitle: String?
         public var badge: UInt32?
         public var sound: String?
         public var category: String?
         public var threadID: String?
-        /// A silent push: wakes the application without showing anything.
+        /// A silent push: wakes the application and shows no notification.
         public var contentAvailable: Bool
         public var mutableContent: Bool
-        /// Keys beside `aps`, distinct, each with a text of JSON.
+        /// Keys beside `aps`, distinct, each with a JSON text as value.
         public var custom: [DataEntry]
-        /// Members of `aps` that have no field here, such as `interruption-level`, distinct, each with a
-        /// text of JSON. That of `alert` is an object: its members stand beside title, subtitle and
-        /// body.
+        /// Members of `aps` without a field here, such as `interruption-level`. The keys are distinct, and each
+        /// value is a JSON text. The value of `alert` is an object: its members join title, subtitle and body.
         public var aps: [DataEntry]
 
         public init(

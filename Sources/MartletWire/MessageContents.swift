@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads the fields of a message, or of one platform's block in it, into the form for people. Limits
-// and reserved keys are not judged here. Rests on `MessageFields`.
+// Decodes the fields of a message, or of a block in a message, into the form for applications. Limits and reserved
+// keys are not checked here. Rests on `MessageFields`.
 
 import MartletBase
 
 extension Message {
-    /// Everything that fields can say at one place.
+    /// All values that fields outside the blocks, or the fields of a block, can hold.
     struct Contents {
         var notification = Notification()
         var data: [DataEntry] = []
@@ -20,7 +20,8 @@ extension Message {
 
         var shown: Notification? { notification == Notification() ? nil : notification }
 
-        /// Takes a field of any kind but a block; false if its tag is unknown.
+        /// Decodes a field of any kind except a block.
+        /// - Returns: false if the tag is unknown.
         mutating func take(_ field: Field) throws(WireError) -> Bool {
             switch field.tag {
             case Tag.title: notification.title = try text(field)
@@ -85,7 +86,7 @@ extension Message {
         }
     }
 
-    /// Reads the fields. Limits and reserved keys are not judged here.
+    /// Decodes an encoded message. Limits and reserved keys are not checked here.
     public init(
         decoding bytes: UnsafeRawBufferPointer, unknownTags: UnknownTags
     ) throws(WireError) {
@@ -107,7 +108,7 @@ extension Message {
         applePayload = contents.payload
     }
 
-    /// The same, for callers without pointers.
+    /// Decodes an encoded message, for callers without pointers. Limits and reserved keys are not checked here.
     public init(decoding bytes: [UInt8], unknownTags: UnknownTags) throws(WireError) {
         self = try bytes.span.bytes.withUnsafeBytes { (bytes) throws(WireError) in
             try Message(decoding: bytes, unknownTags: unknownTags)

@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The form of a message: fields of tag, length and bytes, in the order of their tags, at the outside
-// and within each platform's block. Rests on `WireReader`.
+// The form of an encoded message: fields of tag, length and bytes in the order of the tags, both in the message
+// itself and within each platform block. Rests on `WireReader`.
 
 import MartletBase
 
 extension Message {
-    /// The fields' numbers on the wire.
+    /// Tags of the fields.
     public enum Tag {
         public static let title: UInt8 = 1
         public static let body: UInt8 = 2
         public static let image: UInt8 = 3
         public static let data: UInt8 = 4
-        /// Blocks (MSG-5): only in what a sender says.
+        /// Platform blocks (MSG-5). Only a sender's message has blocks.
         public static let android: UInt8 = 5
         public static let apns: UInt8 = 6
         public static let webpush: UInt8 = 7
 
-        /// Only within a block.
+        /// Tags that stand only within a block.
         public static let timeToLive: UInt8 = 16
         public static let expiration: UInt8 = 17
         public static let priority: UInt8 = 18
         public static let collapseKey: UInt8 = 19
         public static let restrictedPackageName: UInt8 = 20
 
-        /// Within a block, and in what a device of that platform gets.
+        /// Tags that stand within a block, and in the message that a device of the block's platform gets.
         public static let option: UInt8 = 21
         public static let badge: UInt8 = 32
         public static let sound: UInt8 = 33
@@ -36,7 +36,7 @@ extension Message {
         public static let subtitle: UInt8 = 39
         public static let aps: UInt8 = 40
 
-        /// Whether a field of this version comes at most once.
+        /// True if a field with this tag occurs at most once.
         static func isSingle(_ tag: UInt8) -> Bool {
             switch tag {
             case title...image, android...webpush, timeToLive...restrictedPackageName: true
@@ -45,7 +45,7 @@ extension Message {
             }
         }
 
-        /// Whether a block of the platform can say this.
+        /// True if a block of the platform can have a field with this tag.
         static func isAllowed(_ tag: UInt8, in platform: Platform) -> Bool {
             switch tag {
             case title...data, priority, collapseKey: true
@@ -64,17 +64,17 @@ extension Message {
         }
     }
 
-    /// A field where it lies.
+    /// A field, in place.
     struct Field {
         var tag: UInt8
-        /// Offset of the content in all the bytes.
+        /// Offset of the content from the first byte of the message or block.
         var offset: Int
         var content: UnsafeRawBufferPointer
 
         static let headBytes = 3
     }
 
-    /// Walks over the fields and sees to their order.
+    /// Walks over the fields and checks their order.
     struct Fields {
         private var reader: WireReader
         private var last: UInt8 = 0
@@ -93,7 +93,7 @@ extension Message {
         }
     }
 
-    /// Key and value of a data entry, an option or a custom entry.
+    /// Splits the content of a data entry, an option or a custom entry into key and value.
     static func entry(
         _ content: UnsafeRawBufferPointer
     ) throws(WireError) -> (key: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer) {

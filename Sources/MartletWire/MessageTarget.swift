@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What somebody asks the broker to send, before it has a place on any wire: shared by the embedding
-// interface and the client library. Rests on `Message`.
+// A request to send a message, independent of any wire. The embedding interface and the client library share the
+// types. Rests on `Message`.
 
 public import MartletBase
 
-/// MSG-1: the one target of a message.
+/// MSG-1: the target of a message.
 public enum MessageTarget: Sendable, Hashable {
-    /// One instance, by its registration token.
+    /// The instance with a registration token.
     case token(String)
-    /// All subscribers of a topic; the name, with or without `/topics/`.
+    /// All subscribers of a topic. The name may begin with `/topics/`.
     case topic(String)
     /// All instances that satisfy a condition, such as `'a' in topics && !('b' in topics)`.
     case condition(String)
-    /// GRP-5: the members of a group, by its key.
+    /// GRP-5: the members of a group, by the group's notification key.
     case group(String)
-    /// The instances that any of these means, each once; not several again.
+    /// The union of several targets; each instance gets the message once. The list must not contain `several`.
     case several([MessageTarget])
 
-    /// nil for several, which one text does not say.
+    /// Makes a target from a kind and a text; nil for `several`, because a single text cannot express a list.
     public init?(kind: TargetKind, text: String) {
         switch kind {
         case .token: self = .token(text)
@@ -39,7 +39,7 @@ public enum MessageTarget: Sendable, Hashable {
         }
     }
 
-    /// The token, name, condition or key; of several each, with commas between them.
+    /// The token, name, condition or key; for `several`, the texts of all targets with `, ` between them.
     public var text: String {
         switch self {
         case .token(let text), .topic(let text), .condition(let text), .group(let text): text
@@ -61,31 +61,32 @@ public enum MessageTarget: Sendable, Hashable {
     }
 }
 
-/// A message with its target and how it is to be sent.
+/// A message with a target and sending options.
 public struct OutgoingMessage: Sendable, Hashable {
     public var target: MessageTarget
     public var message: Message
-    /// TTL-1: seconds the message is of interest, from its acceptance or `sendAt` on; 0 is now or never,
-    /// nil is the longest, 28 days. A platform's block may say otherwise; so for the next three.
+    /// TTL-1: time to live in seconds, counted from the acceptance or from `sendAt`. 0 is now or never, nil is the
+    /// longest, 28 days. A platform's block can override the value.
     public var timeToLiveSeconds: UInt32?
-    /// nil is the default, `normal`.
+    /// Priority; nil is the default, `normal`. A platform's block can override the value.
     public var priority: MessagePriority?
-    /// COL-1: the message replaces a stored one with the same key. Notifications replace one another
-    /// without (COL-2).
+    /// COL-1: the message replaces a stored message with an equal key. A platform's block can override the value.
+    /// Notifications replace one another without a key (COL-2).
     public var collapseKey: String?
-    /// MSG-8: only instances of this app get it.
+    /// MSG-8: only instances of this app get the message. The block for Android can override the value.
     public var restrictedPackageName: String?
-    /// RCP-1: receipts are kept for the project's senders.
+    /// RCP-1: true if the broker keeps receipts for the project's senders.
     public var wantsReceipts: Bool
-    /// MSG-9: sent again with the same key within 24 hours, it is not sent twice, and the first answer
-    /// comes again. At most 128 bytes.
+    /// MSG-9: a second send with an equal key within 24 hours sends no second message and returns the first answer.
+    /// At most 128 bytes.
     public var idempotencyKey: String?
-    /// MSG-10: not before this instant, at most 28 days ahead; nil is at once.
+    /// MSG-10: earliest instant of sending, at most 28 days ahead; nil is at once.
     public var sendAt: Instant?
-    /// REP-2: the ID of an earlier message, as `SendReceipt` has it, or its number alone: of the target's
-    /// instances only those that it was for and that have not got it, for whatever reason.
+    /// REP-2: ID of an earlier message, in the form of `SendReceipt`, or only the number. The new message is
+    /// limited to instances that the earlier message was for and that have not got the earlier message, for
+    /// whatever reason.
     public var notReceived: String?
-    /// MSG-7: check everything and send nothing.
+    /// MSG-7: true for a request that the broker checks completely without sending the message.
     public var validateOnly: Bool
 
     public init(
@@ -108,8 +109,8 @@ public struct OutgoingMessage: Sendable, Hashable {
         self.validateOnly = validateOnly
     }
 
-    /// The request for an encoded message, which need not be this one's.
-    /// - Throws: `INVALID_ARGUMENT` for a `notReceived` that is no message ID of the project.
+    /// Makes the request for an encoded message. The bytes may differ from the encoding of `self.message`.
+    /// - Throws: `INVALID_ARGUMENT` if `notReceived` is not a message ID of the project.
     public func request(
         correlation: UInt32, message: [UInt8], projectID: String
     ) throws(MartletError) -> SendRequest {
@@ -127,14 +128,15 @@ public struct OutgoingMessage: Sendable, Hashable {
     }
 }
 
-/// MSG-6: `projects/PROJECT/messages/NUMBER`.
+/// MSG-6: a message ID has the form `projects/PROJECT/messages/NUMBER`.
 public enum MessageID {
     public static func text(_ number: UInt64, projectID: String) -> String {
         "projects/\(projectID)/messages/\(number)"
     }
 
-    /// The number in a message ID of the project, or in a number alone.
-    /// - Parameter field: whose text it is.
+    /// The number in a message ID of the project. A text that is only the number is accepted too.
+    /// - Parameter field: name of the request's field, for the error.
+    /// - Throws: `INVALID_ARGUMENT` if the text is neither an ID nor a number.
     public static func number(
         _ text: String, projectID: String, field: String = "message_id"
     ) throws(MartletError) -> UInt64 {

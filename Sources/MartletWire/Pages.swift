@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pages of the lists of TOP-9. A page may hold fewer entries than were asked for: whoever fills one
-// stops where the frame would pass `Limits.brokerFrameBytesMax`, which is why entries tell their
-// size. Rests on `WireReader` and `WireWriter`.
+// Pages of the lists of TOP-9. A page may hold fewer entries than the client asked for: the broker ends a page
+// before the frame exceeds `Limits.brokerFrameBytesMax`. So an entry tells its encoded size (`byteCount`). Rests on
+// `WireReader` and `WireWriter`.
 
-/// 0x29: topics with the count of their subscribers, in order of name.
+/// TOPIC_PAGE (0x29): topics in order of name, each with the count of subscribers.
 public struct TopicPage: WireFrame {
     public struct Entry: Sendable, Hashable {
         public var name: String
@@ -15,12 +15,12 @@ public struct TopicPage: WireFrame {
             self.subscribers = subscribers
         }
 
-        /// Its bytes in the frame.
+        /// Bytes of the entry in the frame.
         public var byteCount: Int { 10 + name.utf8.count }
     }
 
     public var correlation: UInt32
-    /// Whether there are topics after the last one of this page.
+    /// True if there are topics after the last entry of the page.
     public var hasMore: Bool
     public var topics: [Entry]
 
@@ -50,12 +50,13 @@ public struct TopicPage: WireFrame {
     }
 }
 
-/// 0x2B: tokens subscribed to a topic.
+/// TOKEN_PAGE (0x2B): tokens of a topic's subscribers, of a condition's audience, or of the instances that have not
+/// got a message.
 public struct TokenPage: WireFrame {
     public var correlation: UInt32
-    /// Subscribers of the topic in all.
+    /// Length of the whole list; 0 in the answer to LIST_NOT_RECEIVED, because the broker does not count there.
     public var total: UInt64
-    /// What to ask the next page with; empty at the end.
+    /// Cursor for the request of the next page; empty on the last page.
     public var nextCursor: String
     public var tokens: [String]
 

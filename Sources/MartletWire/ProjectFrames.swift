@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An administrator's requests about projects and their answers. Rests on `WireReader` and
-// `WireWriter`.
+// An administrator's requests about projects, and the answers. Rests on `WireReader` and `WireWriter`.
 
 public import MartletBase
 
@@ -9,13 +8,13 @@ public import MartletBase
 public struct ProjectRecord: Sendable, Hashable {
     public var projectID: String
     public var senderID: UInt64
-    /// CON-3: distinct topics that a condition of this project may name.
+    /// CON-3: distinct topics that a condition of the project may name.
     public var conditionTopicsMax: UInt8
     public var instances: UInt64
     public var topics: UInt64
-    /// FAN-2: its share beside those of others.
+    /// FAN-2: share of the delivery capacity beside the shares of other projects, 1 to 1000.
     public var weight: UInt32
-    /// FAN-1.
+    /// FAN-1: policy for a message to many instances while the project has too many fanouts in progress.
     public var overload: OverloadPolicy
 
     public init(
@@ -52,11 +51,11 @@ public struct ProjectRecord: Sendable, Hashable {
     }
 }
 
-/// 0x30.
+/// CREATE_PROJECT (0x30): creates a project. Answered by PROJECT.
 public struct CreateProjectRequest: WireFrame {
     public var correlation: UInt32
     public var projectID: String
-    /// 0 is the default, 5.
+    /// CON-3: distinct topics that a condition may name; 0 is the default, 5.
     public var conditionTopicsMax: UInt8
 
     public init(correlation: UInt32, projectID: String, conditionTopicsMax: UInt8 = 0) {
@@ -80,15 +79,16 @@ public struct CreateProjectRequest: WireFrame {
     }
 }
 
-/// 0x39: what is to be otherwise with a project. Answered by PROJECT.
+/// CHANGE_PROJECT (0x39): changes settings of a project. Answered by PROJECT.
 public struct ChangeProjectRequest: WireFrame {
     public var correlation: UInt32
     public var projectID: String
-    /// nil: as it is. The codec cannot say 0, which no project has.
+    /// FAN-2: the new weight; nil leaves the weight unchanged. 0 on the wire means nil, because no project has
+    /// weight 0.
     public var weight: UInt32?
-    /// nil: as it is.
+    /// FAN-1: the new policy; nil leaves the policy unchanged.
     public var overload: OverloadPolicy?
-    /// CON-3; nil: as it is. The codec cannot say 0.
+    /// CON-3: the new limit; nil leaves the limit unchanged. 0 on the wire means nil.
     public var conditionTopicsMax: UInt8?
 
     public init(
@@ -127,7 +127,7 @@ public struct ChangeProjectRequest: WireFrame {
     }
 }
 
-/// 0x31: the answer to CREATE_PROJECT and CHANGE_PROJECT.
+/// PROJECT (0x31): the answer to CREATE_PROJECT and CHANGE_PROJECT.
 public struct ProjectResult: WireFrame {
     public var correlation: UInt32
     public var project: ProjectRecord
@@ -150,10 +150,12 @@ public struct ProjectResult: WireFrame {
     }
 }
 
-/// 0x32: projects after an ID, in order.
+/// LIST_PROJECTS (0x32): asks for projects in order of ID. Answered by PROJECT_PAGE.
 public struct ListProjectsRequest: WireFrame {
     public var correlation: UInt32
+    /// Project ID after which the page begins; empty for the first page.
     public var after: String
+    /// Most entries in the page, 1 to 1000.
     public var limit: UInt16
 
     public init(correlation: UInt32, after: String, limit: UInt16) {
@@ -177,9 +179,10 @@ public struct ListProjectsRequest: WireFrame {
     }
 }
 
-/// 0x33.
+/// PROJECT_PAGE (0x33): the answer to LIST_PROJECTS.
 public struct ProjectPage: WireFrame {
     public var correlation: UInt32
+    /// True if there are projects after the last entry of the page.
     public var hasMore: Bool
     public var projects: [ProjectRecord]
 

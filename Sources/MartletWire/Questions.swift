@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What senders (and, for its own topics, a device) may ask: the audience and the explanation of a
-// condition, and the lists of TOP-9. The answers are in `Answers.swift` and `Pages.swift`. Rests on
-// `WireReader` and `WireWriter`.
+// Questions of senders: the audience and the explanation of a condition, and the lists of TOP-9. A device may ask
+// for its own topics. `Answers.swift` and `Pages.swift` have the answers. Rests on `WireReader` and `WireWriter`.
 
-/// 0x24 and 0x26: a question about a condition.
+/// AUDIENCE (0x24) and EXPLAIN (0x26): questions about a condition.
 public struct ConditionQuestion: WireFrame {
     public enum Kind: Sendable, Hashable {
-        /// CON-8: how many instances match. Answered by AUDIENCE_RESULT.
+        /// CON-8: count of the matching instances. Answered by AUDIENCE_RESULT.
         case audience
-        /// CON-9: how it is understood and evaluated. Answered by EXPLANATION.
+        /// CON-9: how the broker understands and evaluates the condition. Answered by EXPLANATION.
         case explain
     }
 
@@ -37,10 +36,12 @@ public struct ConditionQuestion: WireFrame {
     }
 }
 
-/// 0x28: the project's topics after a name, in order.
+/// LIST_TOPICS (0x28): asks for the project's topics in order of name. Answered by TOPIC_PAGE.
 public struct ListTopicsRequest: WireFrame {
     public var correlation: UInt32
+    /// Topic name after which the page begins; empty for the first page.
     public var after: String
+    /// Most entries in the page, 1 to 1000.
     public var limit: UInt16
 
     public init(correlation: UInt32, after: String, limit: UInt16) {
@@ -64,12 +65,13 @@ public struct ListTopicsRequest: WireFrame {
     }
 }
 
-/// 0x2A: the tokens subscribed to a topic.
+/// LIST_SUBSCRIBERS (0x2A): asks for the tokens of a topic's subscribers. Answered by TOKEN_PAGE.
 public struct ListSubscribersRequest: WireFrame {
     public var correlation: UInt32
     public var topic: String
-    /// From the page before, or empty.
+    /// `nextCursor` of the previous page; empty for the first page.
     public var cursor: String
+    /// Most entries in the page, 1 to 1000.
     public var limit: UInt16
 
     public init(correlation: UInt32, topic: String, cursor: String, limit: UInt16) {
@@ -96,12 +98,14 @@ public struct ListSubscribersRequest: WireFrame {
     }
 }
 
-/// 0x2E: the tokens of the instances that a condition selects (CON-8).
+/// LIST_AUDIENCE (0x2E): asks for the tokens of the instances that a condition selects (CON-8). Answered by
+/// TOKEN_PAGE.
 public struct ListAudienceRequest: WireFrame {
     public var correlation: UInt32
     public var condition: String
-    /// From the page before, or empty.
+    /// `nextCursor` of the previous page; empty for the first page.
     public var cursor: String
+    /// Most entries in the page, 1 to 1000.
     public var limit: UInt16
 
     public init(correlation: UInt32, condition: String, cursor: String, limit: UInt16) {
@@ -128,12 +132,14 @@ public struct ListAudienceRequest: WireFrame {
     }
 }
 
-/// 0x2C: the topics of one instance.
+/// LIST_INSTANCE_TOPICS (0x2C): asks for the topics of an instance. Answered by TOPIC_PAGE.
 public struct ListInstanceTopicsRequest: WireFrame {
     public var correlation: UInt32
-    /// Empty: the asking device itself.
+    /// Token of the instance; empty means the asking device.
     public var token: String
+    /// Topic name after which the page begins; empty for the first page.
     public var after: String
+    /// Most entries in the page, 1 to 1000.
     public var limit: UInt16
 
     public init(correlation: UInt32, token: String, after: String, limit: UInt16) {

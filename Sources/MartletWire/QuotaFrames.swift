@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is left of a project's quotas, for its senders (QUO-3, QUO-4). Quotas go by their names, so that
-// a client shows those of a later broker too. Rests on `WireReader` and `WireWriter`.
+// The remaining amounts of a project's quotas, for the project's senders (QUO-3, QUO-4). Entries carry the quota's
+// name, so a client can also show the quotas of a later broker. Rests on `WireReader` and `WireWriter`.
 
-/// 0x2D: what is left of each quota of the connection's project.
+/// QUOTAS (0x2D): asks for the remaining amount of each quota of the connection's project. Answered by QUOTA_LIST.
 public struct QuotasRequest: WireFrame {
     public var correlation: UInt32
     public init(correlation: UInt32) { self.correlation = correlation }
@@ -14,14 +14,15 @@ public struct QuotasRequest: WireFrame {
     public func encodeBody(into writer: inout WireWriter) { writer.u32(correlation) }
 }
 
-/// 0x2F: every quota that is not turned off.
+/// QUOTA_LIST (0x2F): all quotas that are not turned off.
 public struct QuotaList: WireFrame {
     public struct Entry: Sendable, Hashable {
-        /// As its limit is called on the command line: `topic-changes-per-second`.
+        /// Name of the quota on the command line, such as `topic-changes-per-second`.
         public var name: String
         public var limit: UInt64
         public var remaining: UInt64
-        /// How long until all of it is there again, if nobody takes any; nil where nobody can know.
+        /// Milliseconds until the quota is full again, if no request uses the quota; nil if the broker cannot know
+        /// the time.
         public var untilFullMilliseconds: UInt32?
 
         public init(

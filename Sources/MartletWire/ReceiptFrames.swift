@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What became of a message, from the device that got it to a sender of its project (RCP-1, RCP-2).
-// The broker keeps receipts until a sender has taken them. Rests on `WireReader` and `WireWriter`.
+// Receipts: reports of a device about a message, for the senders of the project (RCP-1, RCP-2). The broker keeps
+// receipts until a sender acknowledges them. Rests on `WireReader` and `WireWriter`.
 
 public import MartletBase
 
-/// 0x18: a device tells what became of a message. Answered by DONE.
+/// RECEIPT (0x18): a device reports that a message was received, displayed or opened. Answered by DONE.
 public struct ReceiptRequest: WireFrame {
     public var correlation: UInt32
     public var kind: ReceiptKind
-    /// As in DELIVER, bit 63 included.
+    /// Stream ID from DELIVER, including bit 63.
     public var streamID: UInt64
 
     public init(correlation: UInt32, kind: ReceiptKind, streamID: UInt64) {
@@ -33,7 +33,7 @@ public struct ReceiptRequest: WireFrame {
     }
 }
 
-/// 0x42: the sender wants the project's receipts on this connection. Answered by DONE.
+/// LISTEN_RECEIPTS (0x42): the sender takes the project's receipts on this connection. Answered by DONE.
 public struct ListenReceiptsRequest: WireFrame {
     public var correlation: UInt32
     public init(correlation: UInt32) { self.correlation = correlation }
@@ -44,16 +44,16 @@ public struct ListenReceiptsRequest: WireFrame {
     public func encodeBody(into writer: inout WireWriter) { writer.u32(correlation) }
 }
 
-/// 0x43: one receipt.
+/// RECEIPT_EVENT (0x43): a receipt for a sender.
 public struct ReceiptEvent: WireFrame {
-    /// Its place among the project's receipts; they rise.
+    /// Place among the project's receipts. Event IDs rise.
     public var eventID: UInt64
-    /// The number in the message ID.
+    /// Number in the message ID.
     public var messageNumber: UInt64
-    /// The instance that tells.
+    /// Token of the reporting instance.
     public var token: String
     public var kind: ReceiptKind
-    /// When the broker got it.
+    /// Instant at which the broker got the receipt.
     public var instant: Instant
 
     public init(
@@ -85,8 +85,9 @@ public struct ReceiptEvent: WireFrame {
     }
 }
 
-/// 0x44: the sender has taken every receipt up to this one. No answer.
+/// RECEIPT_ACK (0x44): the sender has taken every receipt up to an event ID. No answer.
 public struct ReceiptAcknowledge: WireFrame {
+    /// Event ID of the last receipt taken.
     public var through: UInt64
     public init(through: UInt64) { self.through = through }
     public var type: FrameType { .receiptAcknowledge }

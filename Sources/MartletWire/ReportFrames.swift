@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What senders ask about messages that were sent, and what they are told (REP-1, REP-2). Who has not
-// got a message is told by TOKEN_PAGE. Rests on `DeliveryCounts`.
+// Senders' questions about sent messages, and the answers (REP-1, REP-2). TOKEN_PAGE answers the question for the
+// instances without a message. Rests on `DeliveryCounts`.
 
 public import MartletBase
 
-/// 0x80: REP-1. Answered by REPORT_RESULT.
+/// REPORT (0x80): REP-1, asks for the counts of a message. Answered by REPORT_RESULT.
 public struct ReportRequest: WireFrame {
     public var correlation: UInt32
-    /// The number in the message ID.
+    /// Number in the message ID.
     public var messageNumber: UInt64
 
     public init(correlation: UInt32, messageNumber: UInt64) {
@@ -29,12 +29,12 @@ public struct ReportRequest: WireFrame {
     }
 }
 
-/// 0x81: what became of a message.
+/// REPORT_RESULT (0x81): the counts of a message.
 public struct ReportResult: WireFrame {
     public var correlation: UInt32
     public var messageNumber: UInt64
     public var accepted: Instant
-    /// Of those that are pending, how many mailboxes were not looked into.
+    /// Pending instances whose mailboxes the broker did not look into.
     public var unsettledCount: UInt64
     public var counts: DeliveryCounts
 
@@ -68,14 +68,15 @@ public struct ReportResult: WireFrame {
     }
 }
 
-/// 0x82: REP-1, a project's messages day by day, and for each day app by app.
+/// LIST_DAYS (0x82): REP-1, asks for a project's counts by day and app. Answered by DAY_PAGE.
 public struct ListDaysRequest: WireFrame {
     public var correlation: UInt32
     public var first: Day
-    /// Itself included.
+    /// Last day of the range, included.
     public var last: Day
-    /// From the page before, or empty.
+    /// `nextCursor` of the previous page; empty for the first page.
     public var cursor: String
+    /// Most entries in the page, 1 to 1000.
     public var limit: UInt16
 
     public init(correlation: UInt32, first: Day, last: Day, cursor: String, limit: UInt16) {
@@ -105,10 +106,10 @@ public struct ListDaysRequest: WireFrame {
     }
 }
 
-/// 0x83: days and apps, in order. What is all zero is left out.
+/// DAY_PAGE (0x83): counts in order of day, then of app. Entries with only zeros are left out.
 public struct DayPage: WireFrame {
     public var correlation: UInt32
-    /// What to ask the next page with; empty at the end.
+    /// Cursor for the request of the next page; empty on the last page.
     public var nextCursor: String
     public var entries: [DailyCounts]
 
@@ -144,14 +145,15 @@ public struct DayPage: WireFrame {
     }
 }
 
-/// 0x84: REP-2, tokens of instances that a message was for and that have not got it. Answered by
-/// TOKEN_PAGE, whose total is not counted: 0.
+/// LIST_NOT_RECEIVED (0x84): REP-2, asks for the tokens of instances that a message was for and that have not got
+/// the message. Answered by TOKEN_PAGE with a total of 0, because the broker does not count the list.
 public struct ListNotReceivedRequest: WireFrame {
     public var correlation: UInt32
-    /// The number in the message ID.
+    /// Number in the message ID.
     public var messageNumber: UInt64
-    /// From the page before, or empty.
+    /// `nextCursor` of the previous page; empty for the first page.
     public var cursor: String
+    /// Most entries in the page, 1 to 1000.
     public var limit: UInt16
 
     public init(correlation: UInt32, messageNumber: UInt64, cursor: String, limit: UInt16) {

@@ -1,34 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SEND, which is MULTICAST with several targets, and the answer to both. The message stays raw bytes
-// here: the broker validates them in place and passes them on as they are. Rests on `MessageTarget`.
+// SEND, MULTICAST and ACCEPTED. MULTICAST is a SEND with several targets. The message stays raw bytes, because the
+// broker checks the bytes in place and passes them on unchanged. Rests on `MessageTarget`.
 
 public import MartletBase
 
-/// 0x20 and 0x67: a sender's request to send one message.
+/// SEND (0x20) and MULTICAST (0x67): a sender's request to send a message.
 public struct SendRequest: WireFrame {
     public var correlation: UInt32
-    /// MSG-7: check everything and send nothing.
+    /// MSG-7: true for a request that the broker checks completely without sending the message.
     public var validateOnly: Bool
-    /// RCP-1: the project's senders want to know what becomes of it.
+    /// RCP-1: true if the project's senders want receipts of the message.
     public var wantsReceipts: Bool
-    /// Several are said in a frame of another type.
+    /// The target. `several` makes the frame a MULTICAST.
     public var target: MessageTarget
-    /// nil is the default, 28 days. May be more than allowed: that is the broker's to refuse.
+    /// Seconds; nil is the default, 28 days. The codec does not check the limit; the broker does.
     public var timeToLiveSeconds: UInt32?
-    /// nil is the default.
+    /// Priority; nil is the default, normal.
     public var priority: MessagePriority?
-    /// COL-1. Empty: none.
+    /// COL-1: collapse key; empty means none.
     public var collapseKey: String
-    /// MSG-8: only instances of this app. Empty: of any.
+    /// MSG-8: only instances of this app get the message; empty means any app.
     public var restrictedPackageName: String
-    /// MSG-9. Empty: none.
+    /// MSG-9: idempotency key; empty means none.
     public var idempotencyKey: String
-    /// MSG-10: nil is at once. The codec cannot say the first instant of 1970.
+    /// MSG-10: earliest instant of sending; nil is at once. The codec cannot express the first millisecond of 1970,
+    /// because 0 on the wire means nil.
     public var sendAt: Instant?
-    /// REP-2: only those that the message with this number was for and that have not got it.
+    /// REP-2: number of an earlier message. The new message is limited to instances that the earlier message was
+    /// for and that have not got the earlier message.
     public var notReceived: UInt64?
-    /// The message as encoded by `Message`, not yet validated.
+    /// The bytes of the message as encoded by `Message`, not yet checked.
     public var message: [UInt8]
 
     public init(
@@ -54,7 +56,7 @@ public struct SendRequest: WireFrame {
 
     public var type: FrameType { target.kind == .several ? .multicast : .send }
 
-    /// - Parameter isMulticast: whether a list of targets stands where one does otherwise.
+    /// - Parameter isMulticast: true if the frame has a list of targets in place of a single target.
     public init(isMulticast: Bool, from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         let flags = try reader.u8()
@@ -104,19 +106,18 @@ public struct SendRequest: WireFrame {
     }
 }
 
-/// 0x21: MSG-6, the message is on disk.
+/// ACCEPTED (0x21): MSG-6, the answer to SEND. The message is on disk, unless its time to live is 0.
 public struct Accepted: WireFrame {
     public var correlation: UInt32
-    /// The number in the message ID; 0 after *validate only*.
+    /// Number in the message ID; 0 after a request with `validateOnly`.
     public var messageNumber: UInt64
-    /// Instances that the message was accepted for; 0 for one that is scheduled, or deferred.
+    /// Instances that the message was accepted for; 0 for a scheduled or deferred message.
     public var recipients: UInt64
-    /// QUO-1: instances that would have been among them but for their device's quota.
+    /// QUO-1: instances left out of `recipients` because their device's quota was used up.
     public var rateLimited: UInt64
-    /// STO-2: those of the recipients for which it was discarded at once, as they are inactive.
+    /// STO-2: recipients for which the broker discarded the message at once, because they are inactive.
     public var inactive: UInt64
-    /// FAN-1: its place among the project's messages that wait until others have ended; 0: it does
-    /// not wait for that.
+    /// FAN-1: place among the project's deferred messages; 0 if the message is not deferred.
     public var deferredPlace: UInt64
 
     public init(

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An administrator's requests about service-account keys (REG-5) and their answers. The private key
-// never goes over the wire: whoever made the pair registers the public one. Rests on `WireReader` and
+// An administrator's requests about service-account keys (REG-5), and the answers. The private key never goes over
+// the wire: the administrator makes the key pair and registers the public key. Rests on `WireReader` and
 // `WireWriter`.
 
 public import MartletBase
 
-/// 0x90: answered by DONE.
+/// CREATE_SERVICE_ACCOUNT (0x90): registers a public key for a project. Answered by DONE.
 public struct CreateServiceAccountRequest: WireFrame {
     public var correlation: UInt32
     public var projectID: String
     public var keyID: String
     public var name: String
-    /// What the key's assertions are issued by.
+    /// Issuer named in the assertions that the key signs.
     public var clientEmail: String
-    /// An RSA key as SubjectPublicKeyInfo, in DER.
+    /// RSA public key as SubjectPublicKeyInfo in DER.
     public var publicKey: [UInt8]
 
     public init(
@@ -50,7 +50,7 @@ public struct CreateServiceAccountRequest: WireFrame {
     }
 }
 
-/// 0x91: answered by DONE.
+/// REVOKE_SERVICE_ACCOUNT (0x91): revokes a service-account key. Answered by DONE.
 public struct RevokeServiceAccountRequest: WireFrame {
     public var correlation: UInt32
     public var projectID: String
@@ -77,7 +77,7 @@ public struct RevokeServiceAccountRequest: WireFrame {
     }
 }
 
-/// 0x92.
+/// LIST_SERVICE_ACCOUNTS (0x92): asks for the service-account keys of a project. Answered by SERVICE_ACCOUNT_PAGE.
 public struct ListServiceAccountsRequest: WireFrame {
     public var correlation: UInt32
     public var projectID: String
@@ -100,7 +100,7 @@ public struct ListServiceAccountsRequest: WireFrame {
     }
 }
 
-/// 0x93: the answer to LIST_SERVICE_ACCOUNTS.
+/// SERVICE_ACCOUNT_PAGE (0x93): the answer to LIST_SERVICE_ACCOUNTS.
 public struct ServiceAccountPage: WireFrame {
     public struct Entry: Sendable, Hashable {
         public var keyID: String

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The small frames: signs of life, the notice that the broker is about to stop, and the answer to
-// requests that return nothing. Rests on `WireReader` and `WireWriter`.
+// The small frames: PING and PONG as signs of life, DRAINING before the broker stops, and DONE as the answer to
+// requests that return no value. Rests on `WireReader` and `WireWriter`.
 
-/// 0x03. Asks the other side for a PONG with the same value.
+/// PING (0x03): asks the other side for a PONG with an equal value.
 public struct Ping: WireFrame {
     public var value: UInt64
     public init(value: UInt64) { self.value = value }
@@ -12,7 +12,7 @@ public struct Ping: WireFrame {
     public func encodeBody(into writer: inout WireWriter) { writer.u64(value) }
 }
 
-/// 0x04. The answer to a PING.
+/// PONG (0x04): the answer to PING.
 public struct Pong: WireFrame {
     public var value: UInt64
     public init(value: UInt64) { self.value = value }
@@ -21,7 +21,7 @@ public struct Pong: WireFrame {
     public func encodeBody(into writer: inout WireWriter) { writer.u64(value) }
 }
 
-/// 0x06. NET-5: the broker is about to stop; come back after a random part of the delay.
+/// DRAINING (0x06): NET-5, the broker is about to stop. The client reconnects after a random part of the delay.
 public struct Draining: WireFrame {
     public var reconnectDelayMilliseconds: UInt32
 
@@ -40,7 +40,7 @@ public struct Draining: WireFrame {
     }
 }
 
-/// 0x07. The request took effect and returns nothing.
+/// DONE (0x07): the request took effect and returns no value.
 public struct Done: WireFrame {
     public var correlation: UInt32
     public init(correlation: UInt32) { self.correlation = correlation }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a broker does at this moment, for its administrator. Counters begin with the broker: who wants
-// a rate asks twice. Rests on `WireReader` and `WireWriter`.
+// The present state of a broker, for the administrator. Counters begin when the broker starts; the difference of
+// two answers gives a rate. Rests on `WireReader` and `WireWriter`.
 
 public import MartletBase
 
-/// 0x52: answered by STATUS_RESULT.
+/// STATUS (0x52): asks for the state of the broker. Answered by STATUS_RESULT.
 public struct StatusRequest: WireFrame {
     public var correlation: UInt32
 
@@ -20,23 +20,23 @@ public struct StatusRequest: WireFrame {
     public func encodeBody(into writer: inout WireWriter) { writer.u32(correlation) }
 }
 
-/// 0x53.
+/// STATUS_RESULT (0x53): the state of the broker and of the busiest projects.
 public struct StatusResult: WireFrame {
     public struct ProjectStatus: Sendable, Hashable {
         public var projectID: String
         public var weight: UInt32
         public var connections: UInt64
-        /// Messages that its fanouts brought to connections.
+        /// Messages that the project's fanouts brought to connections since the broker started.
         public var delivered: UInt64
         public var fanoutsInProgress: UInt32
         public var fanoutsDeferred: UInt32
-        /// Bytes held for those in progress.
+        /// Bytes held for the fanouts in progress.
         public var fanoutBytes: UInt64
-        /// Bytes of frames that wait to be sent to its connections.
+        /// Bytes of frames that wait to be sent to the project's connections.
         public var frameBytes: UInt64
-        /// Bytes of what its connections have asked and was not answered yet.
+        /// Bytes of unanswered requests from the project's connections.
         public var requestBytes: UInt64
-        /// The part of all capacity that is its own, in millionths.
+        /// Part of all delivery capacity that belongs to the project, in millionths.
         public var share: UInt32
 
         public init(
@@ -61,19 +61,23 @@ public struct StatusResult: WireFrame {
     /// The broker's clock.
     public var now: Instant
     public var connections: UInt64
+    /// Messages delivered since the broker started.
     public var delivered: UInt64
+    /// Messages acknowledged since the broker started.
     public var acknowledged: UInt64
+    /// Times that a session fell behind since the broker started.
     public var fellBehind: UInt64
-    /// Commands that wait to be written.
+    /// Commands that wait for the committer.
     public var commandsWaiting: UInt64
     /// Bytes of frames that wait to be sent.
     public var frameBytes: UInt64
-    /// Bytes of what was asked and not answered yet.
+    /// Bytes of unanswered requests.
     public var requestBytes: UInt64
+    /// Bytes of the store in use.
     public var storeBytes: UInt64
     /// Bytes that the process has allocated; 0: not known.
     public var allocatedBytes: UInt64
-    /// Those that something can be said of, the busiest first, at most 1000.
+    /// Projects with a connection, a request or a fanout, the busiest first, at most 1000.
     public var projects: [ProjectStatus]
 
     public init(

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a sender is told of the instances that it named one by one, shared by the embedding interface and
-// the client library. Rests on `GroupFrames`.
+// Results for the instances that a sender named by token or by group, shared by the embedding interface and the
+// client library. Rests on `GroupFrames`.
 
 public import MartletBase
 
-/// What became of the members of a group, or of the tokens among several targets. Of a message that is
-/// scheduled or deferred: of the tokens as they were when it was accepted, and of no member, for those
-/// are known when it is sent.
+/// Results for the members of a group, or for the tokens among several targets. For a scheduled or deferred
+/// message, the results describe the tokens at the time of acceptance. A group's members are left out then, because
+/// the broker reads the members when it sends the message.
 public struct TokenResults: Sendable, Hashable {
     public struct Failure: Sendable, Hashable {
         public var token: String
-        /// Its place among the targets; nil for a member of a group.
+        /// Index among the targets; nil for a member of a group.
         public var index: Int?
-        /// `UNREGISTERED`, `QUOTA_EXCEEDED`, `INVALID_ARGUMENT` (no token, or of another app than the
-        /// message is restricted to), `SENDER_ID_MISMATCH`.
+        /// Reason: `UNREGISTERED`, `QUOTA_EXCEEDED`, `SENDER_ID_MISMATCH`, or `INVALID_ARGUMENT` for a text that is
+        /// not a token and for an instance of another app than the message's restricted package name.
         public var word: ErrorWord
 
         public init(token: String, index: Int?, word: ErrorWord) {
@@ -24,6 +24,7 @@ public struct TokenResults: Sendable, Hashable {
         }
     }
 
+    /// Members or tokens that the message was accepted for.
     public var successCount: Int
     public var failures: [Failure]
 
@@ -40,7 +41,7 @@ public struct TokenResults: Sendable, Hashable {
             })
     }
 
-    /// - Parameter target: of the request.
+    /// - Parameter target: the target of the request, which has the tokens' texts.
     public init(_ answer: MulticastResult, of target: MessageTarget) {
         self.init(
             successCount: Int(answer.successes),
@@ -52,7 +53,7 @@ public struct TokenResults: Sendable, Hashable {
 }
 
 extension MessageTarget {
-    /// The text of one of several; empty where there is none.
+    /// Text of the target at `index` of `several`; empty if there is no such target.
     public func text(at index: Int) -> String {
         guard case .several(let targets) = self, targets.indices.contains(index) else { return "" }
         return targets[index].text

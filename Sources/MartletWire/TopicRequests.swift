@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Changes of subscriptions, by the device itself or by a sender for up to 1000 devices, and their
-// common answer. How many entries are allowed is the broker's to say: the codec takes what the frame
-// holds. Rests on `WireReader` and `WireWriter`.
+// Frames for changing subscriptions, from the device itself or from a sender for up to 1000 devices, and the common
+// answer. The codec accepts as many entries as a frame holds; the broker checks the allowed number. Rests on
+// `WireReader` and `WireWriter`.
 
 public import MartletBase
 
-/// 0x12 and 0x13: a device changes its own subscriptions.
+/// SUBSCRIBE (0x12) and UNSUBSCRIBE (0x13): a device changes its own subscriptions. Answered by TOPIC_RESULT.
 public struct DeviceTopicsRequest: WireFrame {
     public var operation: TopicOperation
     public var correlation: UInt32
-    /// Names, with or without `/topics/`.
+    /// Topic names, with or without `/topics/`.
     public var topics: [String]
 
     public init(operation: TopicOperation, correlation: UInt32, topics: [String]) {
@@ -33,7 +33,7 @@ public struct DeviceTopicsRequest: WireFrame {
     }
 }
 
-/// 0x14: the device's token becomes invalid. Answered by DONE, then the connection closes.
+/// UNREGISTER (0x14): the device's token becomes invalid. Answered by DONE; then the connection closes.
 public struct UnregisterRequest: WireFrame {
     public var correlation: UInt32
     public init(correlation: UInt32) { self.correlation = correlation }
@@ -44,7 +44,7 @@ public struct UnregisterRequest: WireFrame {
     public func encodeBody(into writer: inout WireWriter) { writer.u32(correlation) }
 }
 
-/// 0x45: REG-3, a sender unregisters an instance by its token. Answered by DONE.
+/// UNREGISTER_TOKEN (0x45): REG-3, a sender unregisters an instance by token. Answered by DONE.
 public struct UnregisterTokenRequest: WireFrame {
     public var correlation: UInt32
     public var token: String
@@ -67,7 +67,8 @@ public struct UnregisterTokenRequest: WireFrame {
     }
 }
 
-/// 0x22: TOP-4, a sender changes the subscriptions of many devices to one topic.
+/// CHANGE_TOPIC (0x22): TOP-4, a sender changes the subscriptions of many devices to a topic. Answered by
+/// TOPIC_RESULT.
 public struct ChangeTopicRequest: WireFrame {
     public var correlation: UInt32
     public var operation: TopicOperation
@@ -100,11 +101,11 @@ public struct ChangeTopicRequest: WireFrame {
     }
 }
 
-/// 0x23: how many entries of a request succeeded, and why each of the others did not.
+/// TOPIC_RESULT (0x23): the count of successful entries of a request, and the reason for each refused entry.
 public struct TopicResult: WireFrame {
-    /// An entry of the request's list that was refused.
+    /// A refused entry of the request's list.
     public struct Failure: Sendable, Hashable {
-        /// Its index in the request's list.
+        /// Index of the entry in the request's list.
         public var index: UInt16
         public var word: ErrorWord
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether bytes are UTF-8, without making a string of them. Eight ASCII bytes at a time, else one
-// sequence at a time by the table of well-formed sequences.
+// Checks that bytes are UTF-8 without making a string. ASCII is checked eight bytes at a time, other text sequence
+// by sequence with the table of well-formed sequences.
 // Source: The Unicode Standard, chapter 3, table 3-7 "Well-Formed UTF-8 Byte Sequences".
 
 enum UTF8Check {
@@ -21,7 +21,7 @@ enum UTF8Check {
                 index += 1
                 continue
             }
-            // The second byte's range excludes overlong forms, surrogates and what is past U+10FFFF.
+            // The range of the second byte excludes overlong forms, surrogates and values above U+10FFFF.
             let following: Int
             let second: ClosedRange<UInt8>
             switch lead {

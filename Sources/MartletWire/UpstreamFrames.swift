@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Messages of devices to the senders of their project (UPS-1), or to a group of theirs (GRP-7). The
-// broker keeps one until a sender has acknowledged it. Rests on `WireReader` and `WireWriter`.
+// Messages of devices to the senders of their project (UPS-1), or to a group with the device as a member (GRP-7).
+// The broker keeps a message to the senders until a sender acknowledges it. Rests on `WireReader` and `WireWriter`.
 
 public import MartletBase
 
-/// 0x70: a device sends a message. Answered by UPSTREAM_ACCEPTED.
+/// UPSTREAM (0x70): a device sends a message. Answered by UPSTREAM_ACCEPTED.
 public struct UpstreamRequest: WireFrame {
     public var correlation: UInt32
-    /// The notification key of a group; empty: the project's senders.
+    /// Notification key of a group; empty addresses the project's senders.
     public var group: String
-    /// The device's own. Sent again with the same one within 24 hours it is not sent twice.
+    /// ID that the device chose. A second send with an equal ID within 24 hours sends no second message.
     public var messageID: String
-    /// Seconds; 0: only if a sender can have it at once; nil: the longest.
+    /// Time to live in seconds. 0: only if a sender can have the message at once; nil: the longest time to live.
     public var timeToLiveSeconds: UInt32?
-    /// A message of data alone.
+    /// An encoded message with data alone.
     public var message: [UInt8]
 
     public init(
@@ -47,11 +47,10 @@ public struct UpstreamRequest: WireFrame {
     }
 }
 
-/// 0x71: it is on disk, or on its way to a sender if it may not wait.
+/// UPSTREAM_ACCEPTED (0x71): the message is on disk, or a message that may not wait is on its way to a sender.
 public struct UpstreamAccepted: WireFrame {
     public var correlation: UInt32
-    /// Its place among the messages of the project's devices; to a group: the number in the message
-    /// ID.
+    /// Place among the messages of the project's devices; for a message to a group, the number in the message ID.
     public var number: UInt64
 
     public init(correlation: UInt32, number: UInt64) {
@@ -72,7 +71,7 @@ public struct UpstreamAccepted: WireFrame {
     }
 }
 
-/// 0x72: the sender takes messages of the project's devices on this connection. Answered by DONE.
+/// LISTEN_UPSTREAM (0x72): the sender takes messages of the project's devices on this connection. Answered by DONE.
 public struct ListenUpstreamRequest: WireFrame {
     public var correlation: UInt32
     public init(correlation: UInt32) { self.correlation = correlation }
@@ -83,14 +82,14 @@ public struct ListenUpstreamRequest: WireFrame {
     public func encodeBody(into writer: inout WireWriter) { writer.u32(correlation) }
 }
 
-/// 0x73: one message of a device.
+/// UPSTREAM_MESSAGE (0x73): a message of a device, for a sender.
 public struct UpstreamDelivery: WireFrame {
-    /// Its place among the messages of the project's devices; the same whenever it comes.
+    /// Place among the messages of the project's devices. A repeated delivery has an equal number.
     public var number: UInt64
     public var accepted: Instant
-    /// The same as `accepted` if it was for now or never.
+    /// Instant at which the time to live ends; equal to `accepted` for a message that is now or never.
     public var expires: Instant
-    /// The instance that sent it, by its token.
+    /// Token of the sending instance.
     public var token: String
     public var appName: String
     public var messageID: String
@@ -132,7 +131,7 @@ public struct UpstreamDelivery: WireFrame {
     }
 }
 
-/// 0x74: the sender has taken these messages. No answer.
+/// UPSTREAM_ACK (0x74): the sender has taken the messages with the given numbers. No answer.
 public struct UpstreamAcknowledge: WireFrame {
     public var numbers: [UInt64]
     public init(numbers: [UInt64]) { self.numbers = numbers }

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The broker's answer to HELLO: the connection is open, and these are its bounds. For a new device
-// it carries the credentials, which are told this once. Rests on `WireReader` and `WireWriter`.
+// WELCOME, the broker's answer to HELLO: the connection is open. The frame tells the bounds of the connection, and
+// tells a new device its credentials for the only time. Rests on `WireReader` and `WireWriter`.
 
 public import MartletBase
 
-/// 0x02.
+/// WELCOME (0x02): the connection is open.
 public struct Welcome: WireFrame {
-    /// Device, sender, administrator or shared; a new device has become a device.
+    /// Granted role: device, sender, administrator or shared. A new device has become a device.
     public var role: ConnectionRole
-    /// NET-2: a connection silent for longer is closed.
+    /// NET-2: the broker closes a connection that is silent for more seconds.
     public var idleSeconds: UInt32
-    /// NET-3: the longest frame that the broker takes on this connection.
+    /// NET-3: longest frame that the broker accepts on this connection, in bytes after the length field.
     public var frameBytesMax: UInt32
     /// The broker's clock.
     public var now: Instant
-    /// The project's number; 0 for an administrator without project, and for a shared connection.
+    /// The project's sender ID; 0 for an administrator without a project, and for a shared connection.
     public var senderID: UInt64
-    /// Every message up to here is acknowledged for good. 0 but for devices.
+    /// Stream ID up to which every message of the device is acknowledged on disk; 0 for other roles.
     public var acknowledgedThrough: UInt64
-    /// The registration token where the device has not heard of it: of a new device, and of one
-    /// whose HELLO had a former one; else empty.
+    /// The registration token, if the device does not know it: for a new device, and for a device whose HELLO had a
+    /// former token. Else empty.
     public var token: String
-    /// New devices: the device key, else empty.
+    /// The device key of a new device; else empty.
     public var deviceKey: String
 
     public init(

@@ -1,39 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What can be wrong with bytes from a peer, each with the numbers that explain it. These are faults
-// of form: a list that is too long or a topic name with a blank in it is well-formed, and for the
-// broker to refuse. Rests on `MartletError`, which is what the peer is told.
+// Faults in the bytes of a peer, each with the numbers behind the fault. A `WireError` is a fault of form. An
+// overlong list or a topic name with a blank is well-formed, so the codec accepts both and the broker refuses them.
+// Rests on `MartletError`, which tells the peer about a fault.
 
 public import MartletBase
 
-/// Bytes that are not a frame of the protocol.
+/// A fault of form in a frame.
 public enum WireError: Error, Sendable, Hashable {
-    /// The body ends before the field does.
+    /// The body ends before the end of a field.
     case truncated(neededBytes: Int, availableBytes: Int)
-    /// The body goes on after the last field.
+    /// The body continues after the last field.
     case trailingBytes(count: Int)
-    /// A text is not UTF-8; the offset is that of the text in the body.
+    /// A text is not UTF-8. The offset is the offset of the text in the body.
     case invalidUTF8(byteOffset: Int)
-    /// A frame of length 0, which has not even a type.
+    /// A frame has length 0 and so lacks even the type byte.
     case emptyFrame
-    /// NET-3: the length field announces more than this connection may send.
+    /// NET-3: the length field announces more bytes than this connection may send in a frame.
     case frameTooLong(bytes: Int, maxBytes: Int)
-    /// No frame has this number.
+    /// No frame type has this number.
     case unknownFrameType(UInt8)
-    /// The frame exists, but not from this side, for this role or at this point.
+    /// The frame type exists, but not for this side, for this role or at this point.
     case unexpectedFrame(FrameType)
-    /// HELLO does not begin with `MRTL`: the peer speaks something else.
+    /// HELLO does not begin with `MRTL`: the peer speaks another protocol.
     case wrongMagic(UInt32)
     /// HELLO asks for a version that this side does not speak.
     case unsupportedVersion(UInt8)
-    /// A request carries correlation 0, which belongs to the connection itself.
+    /// A request carries correlation 0, which is reserved for the connection itself.
     case zeroCorrelation
-    /// A numbered choice or a flag has a value that the document does not list.
+    /// A numbered choice or a flag has a value that the document WireProtocol does not list.
     case unknownValue(field: String, value: UInt64)
-    /// The fields of a message do not come in the order of their tags, or one comes twice.
+    /// The fields of a message are not in the order of their tags, or a field allowed only once is repeated.
     case misplacedMessageField(tag: UInt8)
 
-    /// What the peer is told before the connection closes.
+    /// Error that the peer gets before the connection closes.
     public var martletError: MartletError {
         let word: ErrorWord
         let text: String

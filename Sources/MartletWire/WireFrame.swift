@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What all typed frames share: a number and a body that can be written. Reading is an initialiser of
-// each type, and the choice among them is made in `ClientFrame` and `BrokerFrame`, so nothing here
-// is ever held as an existential. Rests on `WireWriter`.
+// Requirements of all typed frames: a type, and a body that can be written. Each frame type reads its body in an
+// initialiser of its own, and `ClientFrame` and `BrokerFrame` choose the frame type. So no code holds a `WireFrame`
+// as an existential. Rests on `WireWriter`.
 
-/// A frame that can be appended to a writer.
+/// A frame that can be appended to a `WireWriter`.
 public protocol WireFrame: Sendable, Hashable {
     var type: FrameType { get }
-    /// Everything after the type byte.
+    /// Appends all bytes after the type byte.
     func encodeBody(into writer: inout WireWriter)
 }
 
 extension WireFrame {
-    /// Length, type and body.
+    /// Appends length, type and body.
     @inlinable
     public func encode(into writer: inout WireWriter) {
         writer.frame(type) { writer in encodeBody(into: &writer) }

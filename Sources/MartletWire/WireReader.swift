@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads the fields of one frame's body. Every read checks its bounds first and throws; nothing here
-// traps, whatever the bytes are, and nothing allocates more than the bytes that are there. It
-// borrows the bytes: a reader does not outlive the call that was given them.
+// Reads the fields of a frame's body. Every read checks its bounds first and throws; no input makes the reader
+// trap. A list reserves room only for entries that the remaining bytes can hold. A reader borrows the bytes, so it
+// must not outlive the call that passed them.
 
-/// A position in the body of a frame.
+/// A cursor in the body of a frame.
 public struct WireReader {
     let bytes: UnsafeRawBufferPointer
     public private(set) var offset = 0
@@ -16,7 +16,8 @@ public struct WireReader {
     /// Bytes not yet read.
     public var remaining: Int { bytes.count - offset }
 
-    /// Moves over `count` bytes and tells where they began.
+    /// Advances by `count` bytes.
+    /// - Returns: the offset of the first of the bytes.
     @inline(__always)
     private mutating func take(_ count: Int) throws(WireError) -> Int {
         let start = offset
@@ -47,27 +48,27 @@ public struct WireReader {
         Int64(bitPattern: try u64())
     }
 
-    /// A `u32` that is absent at 4,294,967,295.
+    /// Reads a `u32`. 4,294,967,295 means absent.
     public mutating func optionalU32() throws(WireError) -> UInt32? {
         let value = try u32()
         return value == WireVersion.absent ? nil : value
     }
 
-    /// The correlation of a request or of its answer, which is not 0.
+    /// Reads the correlation of a request or of an answer, and refuses 0.
     public mutating func correlation() throws(WireError) -> UInt32 {
         let value = try u32()
         guard value != 0 else { throw .zeroCorrelation }
         return value
     }
 
-    /// A `u8` that is 0 or 1.
+    /// Reads a `u8` that must be 0 or 1.
     public mutating func flag(_ field: String) throws(WireError) -> Bool {
         let value = try u8()
         guard value <= 1 else { throw .unknownValue(field: field, value: UInt64(value)) }
         return value == 1
     }
 
-    /// A numbered choice of one byte.
+    /// Reads a numbered choice of one byte.
     public mutating func choice<Choice: RawRepresentable<UInt8>>(
         _ field: String, as type: Choice.Type = Choice.self
     ) throws(WireError) -> Choice {
@@ -78,13 +79,13 @@ public struct WireReader {
         return choice
     }
 
-    /// The next `count` bytes, borrowed.
+    /// Borrows the next `count` bytes.
     public mutating func raw(_ count: Int) throws(WireError) -> UnsafeRawBufferPointer {
         let start = try take(count)
         return UnsafeRawBufferPointer(rebasing: bytes[start..<start + count])
     }
 
-    /// The bytes of a `str`, borrowed and not yet known to be UTF-8.
+    /// Borrows the bytes of a `str`, not yet checked for UTF-8.
     public mutating func stringBytes() throws(WireError) -> UnsafeRawBufferPointer {
         try raw(Int(try u16()))
     }
@@ -94,14 +95,14 @@ public struct WireReader {
         return try Self.text(try stringBytes(), at: start)
     }
 
-    /// All bytes up to the end of the frame, borrowed.
+    /// Borrows all bytes up to the end of the frame.
     public mutating func rest() -> UnsafeRawBufferPointer {
         let start = offset
         offset = bytes.count
         return UnsafeRawBufferPointer(rebasing: bytes[start...])
     }
 
-    /// `u16 n · n × (…)`. Room is reserved for no more entries than the remaining bytes can hold.
+    /// Reads `u16 n · n × (…)`. Throws before the allocation if the remaining bytes cannot hold `n` entries.
     public mutating func list<Element>(
         entryBytesMin: Int, _ entry: (inout WireReader) throws(WireError) -> Element
     ) throws(WireError) -> [Element] {
@@ -120,7 +121,7 @@ public struct WireReader {
         try list(entryBytesMin: 2) { (reader) throws(WireError) in try reader.string() }
     }
 
-    /// Says that the body must be used up here.
+    /// Throws unless the whole body has been read.
     public func finish() throws(WireError) {
         guard remaining == 0 else { throw .trailingBytes(count: remaining) }
     }

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Appends frames to a buffer that is kept and reused, so that a busy connection encodes without
-// allocating. Encoding is total: a text or list that its count field cannot express is clipped and
-// remembered in `isClipped`; a client refuses to send such a frame, and the broker, whose own texts
-// are bounded, at worst cuts a sentence short. Rests on nothing.
+// Appends frames to a buffer that is kept and reused, so a busy connection encodes without allocating. Encoding
+// never fails: a text or list that is too long for its count field is clipped, and `isClipped` is set. A client
+// refuses to send a clipped frame. The broker's own texts are bounded, so the broker at worst cuts a sentence
+// short. Rests on nothing.
 
 /// A growing buffer of encoded frames.
 public struct WireWriter: Sendable {
     public private(set) var bytes: [UInt8] = []
-    /// Whether something did not fit its count field (65,535 bytes or entries) and was cut.
+    /// True if a text or list did not fit its count field (65,535 bytes or entries) and was cut.
     public private(set) var isClipped = false
 
     public init(reservingBytes: Int = 0) {
         if reservingBytes > 0 { bytes.reserveCapacity(reservingBytes) }
     }
 
-    /// Forgets what was written and keeps the memory.
+    /// Forgets the written bytes and keeps the memory.
     public mutating func reset() {
         bytes.removeAll(keepingCapacity: true)
         isClipped = false
@@ -28,7 +28,7 @@ public struct WireWriter: Sendable {
     public mutating func i64(_ value: Int64) { append(value.littleEndian) }
     public mutating func flag(_ value: Bool) { bytes.append(value ? 1 : 0) }
 
-    /// A `u32` that is 4,294,967,295 when absent.
+    /// Appends a `u32`; 4,294,967,295 if the value is absent.
     public mutating func optionalU32(_ value: UInt32?) { u32(value ?? WireVersion.absent) }
 
     public mutating func raw(_ content: [UInt8]) { bytes.append(contentsOf: content) }
@@ -36,7 +36,8 @@ public struct WireWriter: Sendable {
         bytes.append(contentsOf: content)
     }
 
-    /// `u16` byte count and UTF-8. A longer text ends at the last whole character that fits.
+    /// Appends a `u16` byte count and the UTF-8 bytes. A text that is too long ends at the last whole character
+    /// that fits.
     public mutating func string(_ text: String) {
         var utf8 = text.utf8[...]
         if utf8.count > Int(UInt16.max) {
@@ -49,10 +50,10 @@ public struct WireWriter: Sendable {
         bytes.append(contentsOf: utf8)
     }
 
-    /// The bytes of a text without a count, up to the end of what holds them.
+    /// Appends the UTF-8 bytes without a count, for a text that ends with the enclosing field.
     public mutating func text(_ text: String) { bytes.append(contentsOf: text.utf8) }
 
-    /// `u16` byte count and the bytes.
+    /// Appends a `u16` byte count and the bytes.
     public mutating func counted(_ content: [UInt8]) {
         let count = min(content.count, Int(UInt16.max))
         if count < content.count { isClipped = true }
@@ -60,7 +61,7 @@ public struct WireWriter: Sendable {
         bytes.append(contentsOf: content[..<count])
     }
 
-    /// `u16 n · n × (…)`.
+    /// Appends `u16 n · n × (…)`.
     public mutating func list<Element>(
         _ elements: [Element], _ entry: (inout WireWriter, Element) -> Void
     ) {
@@ -74,7 +75,7 @@ public struct WireWriter: Sendable {
         list(texts) { (writer, text) in writer.string(text) }
     }
 
-    /// A whole frame: the length is filled in when the body is written.
+    /// Appends a whole frame. The length is filled in after the body has been written.
     public mutating func frame(_ type: FrameType, _ body: (inout WireWriter) -> Void) {
         let start = bytes.count
         u32(0)
@@ -87,7 +88,7 @@ public struct WireWriter: Sendable {
         withUnsafeBytes(of: value) { bytes.append(contentsOf: $0) }
     }
 
-    /// Overwrites four bytes written earlier.
+    /// Overwrites four bytes at an earlier offset.
     private mutating func patch(_ value: UInt32, at offset: Int) {
         for index in 0..<4 {
             bytes[offset + index] = UInt8(truncatingIfNeeded: value >> (8 * index))

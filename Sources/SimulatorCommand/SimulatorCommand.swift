@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// martlet-sim: runs simulated worlds, many on all cores or one that is told line by line. Rests on
+// martlet-sim: runs simulated worlds, many on all cores, or a single world told line by line. Rests on
 // MartletSimulator.
 
 import ArgumentParser
@@ -114,7 +114,7 @@ struct SimulatorCommand: ParsableCommand {
     }
 }
 
-/// `A..<B` on the command line.
+/// A range of seeds on the command line: `A..<B`.
 struct SeedRange: ExpressibleByArgument {
     let range: Range<UInt64>
 
@@ -127,7 +127,7 @@ struct SeedRange: ExpressibleByArgument {
     }
 }
 
-/// A canary by its name.
+/// A canary on the command line, by name.
 struct CanaryName: ExpressibleByArgument {
     let canary: Canary
 

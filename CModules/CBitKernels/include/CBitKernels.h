@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kernels over one block of a bitset: 510 words of 64 bits, the unit in which Martlet stores and
-// evaluates sets. Each exists for three instruction levels; a level is chosen once, before main
-// runs, through a table of function pointers (an ifunc would run before the sanitizers are ready).
-// Inputs need an alignment of 8 bytes at most and are never read past word 509, because a block
-// may end where the mapped file ends. Rests on nothing.
+// Kernels over one block of a bitset: 510 words of 64 bits, the unit in which Martlet stores and evaluates sets.
+// The kernels in `cbk_kernels` exist for three instruction levels. A level is chosen once, before main runs,
+// through a table of function pointers (an ifunc would run before the sanitizers are ready). Inputs need an
+// alignment of 8 bytes at most and are never read past word 509, because a block may end where the mapped file
+// ends. Rests on nothing.
 
 #ifndef MARTLET_CBITKERNELS_H
 #define MARTLET_CBITKERNELS_H
@@ -16,28 +16,30 @@ _Pragma("clang assume_nonnull begin")
 
 /// Words in one block: 32,640 bits, 4080 bytes.
 #define CBK_WORDS 510
-/// Slots that one truth table can have.
+/// Largest number of slots in one truth table.
 #define CBK_TRUTH_INPUTS_MAX 5
 /// Elements past the last position that `compress` may overwrite.
 #define CBK_COMPRESS_SLACK 32
 
 /// Blocks of a span of runs.
 ///
-/// A span holds the runs of so many neighbouring blocks:
-///   16 × u16   for each block how many toggles there are in it and in the blocks before it
-///   u16 each   the toggles, block by block: where a run begins, and where it ends (the first bit
-///              behind it), in turn, ascending; 0 to 32,640
+/// A span holds the runs of neighbouring blocks:
+///   16 × u16   for each block, the number of toggles in the block and in the blocks before
+///   u16 each   the toggles, block by block: the first bit of a run, and the first bit behind the
+///              run, in turn, ascending; 0 to 32,640
 ///   31 bytes   zero, because toggles are read sixteen at a time
 #define CBK_SPAN_BLOCKS 16
 #define CBK_SPAN_SLACK 31
-/// Toggles that one block of a span can have: comparing all with all costs the square.
+/// Largest number of toggles in one block of a span. Bounded because all toggles are compared with all others, at
+/// quadratic cost.
 #define CBK_BLOCK_TOGGLES_MAX 64
-/// Slots of a condition over spans: a truth table's, and one that bounds the result.
+/// Largest number of slots in a condition over spans: the slots of a truth table, and one slot that bounds the
+/// result.
 #define CBK_SPAN_INPUTS_MAX 6
-/// What `cbk_toggles` returns where there is no room.
+/// Result of `cbk_toggles` if `out` has no room.
 #define CBK_TOO_MANY 0xFFFFFFFFu
 
-/// Instruction levels, each containing the ones below it.
+/// Instruction levels; each contains the lower levels.
 enum {
     CBK_SCALAR = 0,
     /// AVX2, BMI2, POPCNT.
@@ -51,42 +53,41 @@ typedef struct cbk_kernels {
     int32_t level;
     void (*and_)(uint64_t *dst, const uint64_t *a, const uint64_t *b);
     void (*or_)(uint64_t *dst, const uint64_t *a, const uint64_t *b);
-    /// a and not b
+    /// a & ~b
     void (*andnot)(uint64_t *dst, const uint64_t *a, const uint64_t *b);
     void (*xor_)(uint64_t *dst, const uint64_t *a, const uint64_t *b);
     uint32_t (*popcount)(const uint64_t *a);
     uint32_t (*and_popcount)(const uint64_t *a, const uint64_t *b);
     uint32_t (*andnot_popcount)(const uint64_t *a, const uint64_t *b);
-    /// Any function of `k` (1...5) inputs: bit `i` of `table` is the value where input `s` is bit
-    /// `s` of `i`. `dst` may be NULL. Returns the population count of the result.
+    /// Evaluates any function of `k` (1...5) inputs. Bit `i` of `table` is the value where input `s` has the value
+    /// of bit `s` of `i`. `dst` may be NULL. Returns the population count of the result.
     uint32_t (*truth)(uint64_t *_Nullable dst, const uint64_t *_Nonnull const *_Nonnull inputs, uint32_t k,
                       uint32_t table);
-    /// Positions of the set bits, ascending. `out` has room for all of them and
-    /// CBK_COMPRESS_SLACK more. Returns how many there are.
+    /// Writes the positions of the set bits, ascending. `out` has room for all positions and CBK_COMPRESS_SLACK
+    /// more. Returns the number of positions.
     uint32_t (*compress)(uint16_t *out, const uint64_t *a);
-    /// Handles of the bits set in both `a` and `mine`: the handle of a bit of `mine` stands in
-    /// `handles` at its rank, `prefix[w]` being the rank of the first bit of word `w`. Starts at
-    /// word `*word` and leaves there the word to continue at (CBK_WORDS when done); stops when
-    /// fewer than 64 places are left. Returns how many were written.
+    /// Writes the handles of the bits set in both `a` and `mine`. The handle of a bit of `mine` stands in `handles`
+    /// at the bit's rank; `prefix[w]` is the rank of the first bit of word `w`. Starts at word `*word` and sets
+    /// `*word` to the word to continue at (CBK_WORDS when done). Stops when fewer than 64 places are left. Returns
+    /// the number of handles.
     uint32_t (*select)(uint32_t *out, uint32_t capacity, const uint64_t *a, const uint64_t *mine,
                        const uint16_t *prefix, const uint32_t *handles, uint32_t *word);
-    /// How many members the function of `k` (1...6) spans has, without making them. Bit `i` of
-    /// `table` is the value where span `s` is bit `s` of `i`; bit 0 is clear, and of six the last
-    /// bounds the result. The spans are sound.
+    /// Counts the members of a function of `k` (1...6) spans, without building the result. Bit `i` of `table` is
+    /// the value where span `s` has the value of bit `s` of `i`. Bit 0 must be clear. With six spans, the last must
+    /// bound the result. The spans must be sound.
     uint32_t (*spans)(const void *_Nonnull const *_Nonnull spans, uint32_t k, uint64_t table);
-    /// How many values are in both of two ascending lists without repetitions, of any alignment.
+    /// Counts the common values of two ascending lists without repetitions, of any alignment.
     size_t (*common)(const uint32_t *a, size_t a_count, const uint32_t *b, size_t b_count);
 } cbk_kernels;
 
-/// The kernels of a level, or NULL if this CPU lacks it.
+/// The kernels of a level, or NULL if the CPU lacks the level.
 const cbk_kernels *_Nullable cbk_table(int32_t level);
 
-/// The highest level this CPU has.
+/// The highest level of the CPU.
 int32_t cbk_best_level(void);
 
-/// The level to use, given the value of the environment variable MARTLET_SIMD (or NULL) and the
-/// highest level of the CPU: a level that the CPU lacks becomes the best it has, a word that is
-/// none of `scalar`, `avx2`, `avx512` is ignored.
+/// The level for a value of the environment variable MARTLET_SIMD (or NULL) on a CPU with levels up to `best`. A
+/// level that the CPU lacks becomes `best`. A word other than `scalar`, `avx2` and `avx512` is ignored.
 int32_t cbk_choose_level(const char *_Nullable environment, int32_t best);
 
 extern const cbk_kernels *cbk_chosen;
@@ -96,45 +97,46 @@ static inline const cbk_kernels *cbk_current(void) { return cbk_chosen; }
 
 /// Sets the bits of `count` positions (of 2 bytes, any alignment) in `dst`, which has 512 words.
 void cbk_scatter16(uint64_t *dst, const void *_Nullable list, size_t count);
-/// The same for positions of 4 bytes, of which the low 15 bits are taken.
+/// Sets the bits of `count` ordinals (of 4 bytes, any alignment), taking the low 15 bits of each.
 void cbk_scatter32(uint64_t *dst, const void *_Nullable list, size_t count);
-/// Clears the bits of `count` positions.
+/// Clears the bits of `count` positions of 2 bytes.
 void cbk_clear16(uint64_t *dst, const void *_Nullable list, size_t count);
+/// Clears the bits of `count` ordinals of 4 bytes.
 void cbk_clear32(uint64_t *dst, const void *_Nullable list, size_t count);
-/// How many of `count` positions are set in `words`, which has 512.
+/// Counts the positions of 2 bytes whose bit is set in `words`, which has 512 words.
 uint32_t cbk_lookup16(const uint64_t *words, const void *_Nullable list, size_t count);
+/// Counts the ordinals of 4 bytes whose bit is set in `words`, which has 512 words.
 uint32_t cbk_lookup32(const uint64_t *words, const void *_Nullable list, size_t count);
 
 extern const uint16_t cbk_empty_span[CBK_SPAN_BLOCKS + 16];
 
-/// A span without members.
+/// The address of a span without members.
 static inline const void *cbk_empty_span_address(void) { return cbk_empty_span; }
 
 /// Whether the ends of a span ascend, leave each block an even number of toggles and no more than
-/// CBK_BLOCK_TOGGLES_MAX, and agree with the number of bytes. The toggles are not looked at: wrong
-/// ones make wrong answers, but nothing outside is read.
+/// CBK_BLOCK_TOGGLES_MAX, and agree with the number of bytes. The toggles are not checked: wrong toggles cause
+/// wrong answers, but no access outside the span.
 int cbk_span_is_sound(const void *span, size_t bytes);
 
-/// Sets the bits of the runs of one block in `dst`, which has 510 words. Bits past the block's are
-/// left out.
+/// Sets the bits of the runs of one block in `dst`, which has 510 words. Bits beyond the block are ignored.
 void cbk_set_runs(uint64_t *dst, const uint16_t *toggles, size_t count);
-/// Clears them.
+/// Clears the bits of the runs of one block in `dst`, which has 510 words.
 void cbk_clear_runs(uint64_t *dst, const uint16_t *toggles, size_t count);
 
-/// The toggles of a bitmap of 510 words. Returns how many, or CBK_TOO_MANY if they are more than
-/// `capacity`, which for bits without runs is known after a few words.
+/// Writes the toggles of a bitmap of 510 words. Returns the number of toggles, or CBK_TOO_MANY if `capacity` does
+/// not suffice. For bits without runs, the call returns after a few words.
 uint32_t cbk_toggles(uint16_t *out, uint32_t capacity, const uint64_t *words);
 
-/// Stands behind every list that is merged; no ordinal has this value.
+/// The value that ends every list for `cbk_merge`; no ordinal has this value.
 #define CBK_SENTINEL 0xFFFFFFFFu
 
-/// Merges `k` (1...5) ascending lists, each followed by CBK_SENTINEL: of the values in any of them
-/// those are taken for which bit `i` of `table` is set, where list `s` is bit `s` of `i`. `dst` has
-/// room for one value more than all lists together, or is NULL. Returns how many were taken.
+/// Merges `k` (1...5) ascending lists, each followed by CBK_SENTINEL. A value in any list is taken if bit `i` of
+/// `table` is set, where bit `s` of `i` says whether list `s` has the value. `dst` has room for one value more than
+/// all lists together, or is NULL. Returns the number of values taken.
 size_t cbk_merge(uint32_t *_Nullable dst, const uint32_t *_Nonnull const *_Nonnull lists,
                  uint32_t k, uint32_t table);
 
-// Calls through a table, spelt as functions so that Swift need not unwrap a function pointer.
+// Calls through a table, as functions, so that Swift need not unwrap a function pointer.
 
 static inline void cbk_and(const cbk_kernels *t, uint64_t *dst,
                            const uint64_t *a, const uint64_t *b) {

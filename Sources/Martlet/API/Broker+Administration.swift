@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Projects, server keys, instances. Rests on Broker.
+// Projects, server keys and instances. Rests on Broker.
 
 import MartletEngine
 import MartletRows
@@ -9,10 +9,10 @@ import MartletStore
 extension Broker {
     // MARK: Projects
 
-    /// Makes a project.
+    /// Creates a project.
     /// - Parameters:
     ///   - id: 1 to 64 characters of `[a-z0-9-]`.
-    ///   - conditionTopicsMax: CON-3: distinct topics in one condition, 1 to 64.
+    ///   - conditionTopicsMax: CON-3: limit of distinct topics in a condition, 1 to 64.
     /// - Throws: `ALREADY_EXISTS`, `INVALID_ARGUMENT`.
     public func createProject(
         _ id: String, conditionTopicsMax: Int = Limits.conditionTopicsMax
@@ -24,11 +24,12 @@ extension Broker {
         return ProjectSummary(project)
     }
 
-    /// Changes what a project may have of this broker; nil leaves it as it is. Holds at once.
+    /// Changes the settings of a project, with immediate effect. nil keeps a setting.
     /// - Parameters:
-    ///   - weight: FAN-2: its share beside those of others, 1 to 1000.
-    ///   - overload: FAN-1: what becomes of a message when too many are in progress.
-    ///   - conditionTopicsMax: CON-3: distinct topics that a condition may name, 1 to 64.
+    ///   - weight: FAN-2: share of capacity relative to other projects, 1 to 1000.
+    ///   - overload: FAN-1: whether a message is deferred or refused while too many fanouts of the project are
+    ///     in progress.
+    ///   - conditionTopicsMax: CON-3: limit of distinct topics in a condition, 1 to 64.
     /// - Throws: `NOT_FOUND`, `INVALID_ARGUMENT`.
     @discardableResult
     public func changeProject(
@@ -43,18 +44,18 @@ extension Broker {
         return ProjectSummary(project)
     }
 
-    /// FAN-8: what every project has in progress, the busiest first, at most 1000.
+    /// FAN-8: the load of each project, the project with most fanouts in progress first, at most 1000 projects.
     /// - Throws: `UNAVAILABLE` if the store cannot be read.
     public func projectStatuses() throws(MartletError) -> [ProjectStatus] {
         do { return try gauges.projects() } catch { throw .unreadable(error) }
     }
 
-    /// FAN-8: messages on their way to many instances, project by project; behind those of each the
-    /// ones that wait.
+    /// FAN-8: fanouts in progress and deferred messages, project by project. The deferred messages of a project
+    /// follow its fanouts.
     /// - Parameters:
-    ///   - project: nil: of all projects.
+    ///   - project: ID of a project; nil: all projects.
     ///   - after: the `next` of the page before.
-    ///   - limit: 1 to 1000 entries; there may be fewer.
+    ///   - limit: 1 to 1000 entries. A page may have fewer entries, because its bytes are bounded too.
     /// - Throws: `NOT_FOUND`, `INVALID_ARGUMENT`.
     public func fanouts(
         in project: String? = nil, after: String = "", limit: Int = 100
@@ -70,10 +71,11 @@ extension Broker {
         }
     }
 
-    /// In the order of their IDs.
+    /// All projects, in the order of their IDs.
     /// - Parameters:
     ///   - after: the `next` of the page before.
     ///   - limit: 1 to 1000 entries.
+    /// - Throws: `INVALID_ARGUMENT` for the limit.
     public func projects(
         after: String = "", limit: Int = 100
     ) throws(MartletError) -> ListPage<ProjectSummary> {
@@ -83,6 +85,7 @@ extension Broker {
             next: page.hasMore ? page.entries.last?.id : nil)
     }
 
+    /// Finds a project by its ID.
     /// - Throws: `NOT_FOUND`.
     public func project(_ id: String) throws(MartletError) -> ProjectSummary {
         ProjectSummary(try ask { try Authentication.project(id: id, in: $0) })
@@ -94,8 +97,8 @@ extension Broker {
 
     // MARK: Server keys (REG-5)
 
-    /// Makes a server key for a project. Its text is returned this once.
-    /// - Throws: `NOT_FOUND`, `INVALID_ARGUMENT`.
+    /// Creates a server key for a project. The text of the key is returned here and never again.
+    /// - Throws: `NOT_FOUND`, `INVALID_ARGUMENT`, `RESOURCE_EXHAUSTED` for more than 256 keys.
     public func createServerKey(
         named name: String, in project: String
     ) async throws(MartletError) -> NewServerKey {
@@ -107,13 +110,15 @@ extension Broker {
         return NewServerKey(id: key.id, text: key.text)
     }
 
-    /// Connections that were opened with the key go on; new ones are refused.
+    /// Revokes a server key. New connections with the key are refused, and the loops end the connections that
+    /// were opened with the key (REG-9).
     /// - Throws: `NOT_FOUND`.
     public func revokeServerKey(_ id: String, in project: String) async throws(MartletError) {
         _ = try await perform(.revokeKey(project: project, keyID: id))
     }
 
-    /// All keys of a project, revoked ones too.
+    /// All server keys of a project, including revoked keys.
+    /// - Throws: `NOT_FOUND`.
     public func serverKeys(in project: String) throws(MartletError) -> [ServerKeySummary] {
         let keys = try ask {
             try $0.projects.serverKeys(of: try Authentication.project(id: project, in: $0).number)
@@ -126,9 +131,10 @@ extension Broker {
 
     // MARK: Instances (REG-1, REG-3)
 
-    /// Registers an instance of an app. The app exists from its first instance on.
+    /// Registers an instance of an app. The first instance of an app creates the app.
     /// - Parameter app: package name or bundle ID, 1 to 255 bytes of `[a-zA-Z0-9-_.~%]`.
-    /// - Throws: `NOT_FOUND` for the project, `INVALID_ARGUMENT`.
+    /// - Throws: `NOT_FOUND` for the project, `INVALID_ARGUMENT`, `RESOURCE_EXHAUSTED` for too many apps or
+    ///   instances.
     public func register(
         app: String, platform: Platform, in project: String
     ) async throws(MartletError) -> InstanceCredentials {
@@ -142,9 +148,9 @@ extension Broker {
         return InstanceCredentials(token: instance.token.text, deviceKey: deviceKey)
     }
 
-    /// What is known of an instance.
-    /// - Throws: `NOT_FOUND` for the project, and for a token that is not registered in it;
-    ///   `INVALID_ARGUMENT` for a text that is no token.
+    /// Finds an instance by its token.
+    /// - Throws: `NOT_FOUND` for the project, and for a token that is not registered in the project;
+    ///   `INVALID_ARGUMENT` for text that is no token.
     public func instance(
         _ token: String, in project: String
     ) throws(MartletError) -> InstanceSummary {
@@ -155,9 +161,9 @@ extension Broker {
             registered: found.instance.registered)
     }
 
-    /// REG-4: gives an instance another token and returns it; the old one is `UNREGISTERED` from
-    /// then on. Subscriptions, mailbox and device key stay. A device that did not ask for it is
-    /// told of it on its next connection.
+    /// REG-4: gives an instance a new token and returns the new token. The old token is `UNREGISTERED` from
+    /// then on. Subscriptions, mailbox and device key stay. A device that did not ask for the new token learns
+    /// of the change on its next connection.
     /// - Throws: `NOT_FOUND` for a token that is not registered in the project.
     public func rotateToken(
         _ token: String, in project: String
@@ -176,8 +182,8 @@ extension Broker {
     }
 
     /// Deletes an instance with its subscriptions, mailbox and token, and ends the instance's connection.
-    /// - Throws: `NOT_FOUND` for a token that is not registered in the project, `INVALID_ARGUMENT` for
-    ///   a text that is no token.
+    /// - Throws: `NOT_FOUND` for a token that is not registered in the project, `INVALID_ARGUMENT` for text
+    ///   that is no token.
     public func unregister(_ token: String, in project: String) async throws(MartletError) {
         _ = try await perform(.unregisterToken(project: try number(of: project), token: token))
     }

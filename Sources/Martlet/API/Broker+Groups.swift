@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Groups of instances that are sent to by one key: `MessageTarget.group` (GRP-1 to GRP-5). Rests on
-// Broker.
+// Groups of instances that share a notification key, the target `MessageTarget.group` (GRP-1 to GRP-5). Rests
+// on Broker.
 
 import MartletEngine
 
 extension Broker {
-    /// Makes a group.
+    /// Creates a group.
     /// - Parameters:
     ///   - name: unique in the project; 1 to 255 bytes without control characters.
-    ///   - tokens: of 1 to 20 instances of the project; one that comes again counts once.
-    /// - Throws: `ALREADY_EXISTS`; `NOT_FOUND` for the project; `INVALID_ARGUMENT`; for a token
-    ///   (`tokens[3]`) also `UNREGISTERED` and `SENDER_ID_MISMATCH`. Then nothing of it is applied.
+    ///   - tokens: tokens of 1 to 20 instances of the project. A repeated token counts once.
+    /// - Throws: `ALREADY_EXISTS`; `NOT_FOUND` for the project; `INVALID_ARGUMENT`; for a single token (field
+    ///   `tokens[3]`) also `UNREGISTERED` and `SENDER_ID_MISMATCH`. A refused request has no effect.
     public func createGroup(
         named name: String, tokens: [String], in project: String
     ) async throws(MartletError) -> GroupDetails {
@@ -23,13 +23,13 @@ extension Broker {
         return try GroupDetails(outcome)
     }
 
-    /// GRP-2: adds instances; one that is a member stays one.
+    /// GRP-2: adds instances to a group. Adding a member again has no effect.
     /// - Parameters:
-    ///   - name: the group's.
-    ///   - key: the same group's.
-    /// - Throws: `NOT_FOUND`; `INVALID_ARGUMENT` for another group's key, and if there were more than 20
-    ///   members; for a token (`tokens[3]`) also `UNREGISTERED` and `SENDER_ID_MISMATCH`. Then nothing of
-    ///   it is applied.
+    ///   - name: name of the group.
+    ///   - key: notification key of the group.
+    /// - Throws: `NOT_FOUND`; `INVALID_ARGUMENT` for the key of another group, and if the group would have more
+    ///   than 20 members; for a single token (field `tokens[3]`) also `UNREGISTERED` and `SENDER_ID_MISMATCH`.
+    ///   A refused request has no effect.
     @discardableResult
     public func addToGroup(
         named name: String, key: String, tokens: [String], in project: String
@@ -37,8 +37,8 @@ extension Broker {
         try await change(.add, name, key, tokens, project)
     }
 
-    /// GRP-2: the reverse. A token that is no member's counts for nothing. A group ends with its last
-    /// member (GRP-4).
+    /// GRP-2: removes instances from a group. A token of an instance outside the group is ignored. A group ends
+    /// with its last member (GRP-4).
     @discardableResult
     public func removeFromGroup(
         named name: String, key: String, tokens: [String], in project: String
@@ -56,7 +56,7 @@ extension Broker {
         return try GroupDetails(outcome)
     }
 
-    /// GRP-3: a group by its name.
+    /// GRP-3: finds a group by its name.
     /// - Throws: `NOT_FOUND`.
     public func group(
         named name: String, in project: String
@@ -65,7 +65,8 @@ extension Broker {
         return GroupDetails(try ask { try Listing.group(named: name, in: number, $0) })
     }
 
-    /// A group by its key; nil if there is none.
+    /// Finds a group by its notification key.
+    /// - Returns: nil if no group of the project has the key.
     /// - Throws: `NOT_FOUND` for the project.
     public func group(key: String, in project: String) throws(MartletError) -> GroupDetails? {
         let number = try number(of: project)
@@ -73,14 +74,15 @@ extension Broker {
         return try ask { try Listing.group(key, in: number, $0) }.map { GroupDetails($0) }
     }
 
-    /// Whether a text is the key of a group of the project, also of one that ended (GRP-4).
+    /// Whether a text is a notification key that was made for the project. The key of an ended group counts too
+    /// (GRP-4).
     /// - Throws: `NOT_FOUND` for the project.
     package func isGroupKey(_ text: String, in project: String) throws(MartletError) -> Bool {
         let number = try number(of: project)
         return (try? GroupKey(validating: text))?.isMade(for: number) ?? false
     }
 
-    /// A project's groups in the order of their names.
+    /// All groups of a project, in the order of their names.
     /// - Parameters:
     ///   - after: the `next` of the page before.
     ///   - limit: 1 to 1000 entries.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Subscriptions, sends, and questions about both. Rests on Broker.
+// Subscriptions, sends, and questions about subscriptions and messages. Rests on Broker.
 
 import MartletEngine
 import MartletRows
@@ -8,17 +8,21 @@ import MartletRows
 extension Broker {
     // MARK: Topics
 
-    /// Subscribes up to 1000 tokens to a topic (TOP-4). The topic exists from then on.
-    /// - Throws: `INVALID_ARGUMENT` for a bad name or count, `NOT_FOUND` for the project; what is
-    ///   wrong with single tokens is in the result. `RESOURCE_EXHAUSTED` with a retry delay if the
-    ///   project's subscriptions change too often (TOP-6); then none of these did.
+    /// Subscribes up to 1000 tokens to a topic (TOP-4). The first subscription creates the topic.
+    /// - Returns: the number of successes, and the error of each failed token.
+    /// - Throws: `INVALID_ARGUMENT` for a bad name or count; `NOT_FOUND` for the project; `RESOURCE_EXHAUSTED`
+    ///   with a retry delay if the project's subscriptions change too often (TOP-6). A refused request changes
+    ///   no subscription.
     public func subscribe(
         _ tokens: [String], to topic: String, in project: String
     ) async throws(MartletError) -> TopicChangeSummary {
         try await change(.subscribe, tokens, topic, project)
     }
 
-    /// The reverse. A token that is not subscribed counts as a success (TOP-7).
+    /// Unsubscribes up to 1000 tokens from a topic. A token without the subscription counts as a success
+    /// (TOP-7).
+    /// - Returns: the number of successes, and the error of each failed token.
+    /// - Throws: the errors of `subscribe(_:to:in:)`.
     public func unsubscribe(
         _ tokens: [String], from topic: String, in project: String
     ) async throws(MartletError) -> TopicChangeSummary {
@@ -37,7 +41,7 @@ extension Broker {
             failures: result.failures.map { .init(index: $0.index, word: $0.word) })
     }
 
-    /// A project's topics with their subscribers' counts, in the order of their names (TOP-9).
+    /// Topics of a project with the number of subscribers, in the order of the names (TOP-9).
     /// - Parameters:
     ///   - after: the `next` of the page before.
     ///   - limit: 1 to 1000 entries.
@@ -49,7 +53,7 @@ extension Broker {
             try ask { try Listing.topics(in: number, after: after, limit: limit, $0) })
     }
 
-    /// The topics that one instance is subscribed to, in the order of their names (TOP-9).
+    /// Topics to which an instance is subscribed, in the order of the names (TOP-9).
     public func topics(
         of token: String, in project: String, after: String = "", limit: Int = 100
     ) throws(MartletError) -> ListPage<TopicSummary> {
@@ -62,7 +66,8 @@ extension Broker {
             })
     }
 
-    /// Tokens of a topic's subscribers, in pages (TOP-9). How many there are in all is in `topics`.
+    /// Tokens of a topic's subscribers, in pages (TOP-9). `topics(in:after:limit:)` has the number of
+    /// subscribers.
     public func subscribers(
         of topic: String, in project: String, after: String = "", limit: Int = 100
     ) throws(MartletError) -> ListPage<String> {
@@ -77,24 +82,25 @@ extension Broker {
 
     // MARK: Sending
 
-    /// Accepts a message: on return it is on disk, and on its way to whoever is connected (MSG-6). One
-    /// with a time to live of 0 is only on its way (TTL-2), one with `sendAt` waits for that instant
-    /// (MSG-10). Repeated with the same `idempotencyKey` within 24 hours it is not sent twice, and the
-    /// first answer comes again (MSG-9).
-    /// - Throws: `INVALID_ARGUMENT` naming the field (such as `message.android.ttl`), `UNREGISTERED`,
-    ///   `SENDER_ID_MISMATCH`, `NOT_FOUND` for the project, `QUOTA_EXCEEDED` with a retry delay for a
-    ///   token whose device had too many messages (QUO-1), `RESOURCE_EXHAUSTED` for too many scheduled
-    ///   messages, and with a retry delay for too many in progress and deferred (FAN-1), `UNAVAILABLE`
-    ///   with a retry delay.
+    /// Accepts a message (MSG-6). On return the message is on disk, and on its way to connected recipients. A
+    /// message with a time to live of 0 is only on its way (TTL-2). A message with `sendAt` waits for the given
+    /// instant (MSG-10). If a message comes again with the same `idempotencyKey` within 24 hours, the broker
+    /// does not send the message twice and returns the first answer (MSG-9).
+    /// - Throws: `INVALID_ARGUMENT` naming the field (such as `message.android.ttl`); `UNREGISTERED`;
+    ///   `SENDER_ID_MISMATCH`; `NOT_FOUND` for the project; `QUOTA_EXCEEDED` with a retry delay for a token
+    ///   whose device had too many messages (QUO-1); `RESOURCE_EXHAUSTED` for too many scheduled messages, and
+    ///   with a retry delay for too many fanouts in progress and deferred (FAN-1); `UNAVAILABLE` with a retry
+    ///   delay.
     public func send(
         _ message: OutgoingMessage, in project: String
     ) async throws(MartletError) -> SendReceipt {
         try await send(message, as: nil, in: project)
     }
 
-    /// GW-8: the same. Repeated with the same attempt the message is not sent twice, unless it is now or
-    /// never (TTL-2): nothing is kept of such a message.
-    /// - Parameter attempt: in place of an idempotency key.
+    /// GW-8: sends a message for an attempt of the gateway. A message repeated with the same attempt is not
+    /// sent twice. A now-or-never message (TTL-2) is the exception, because the broker keeps no record of such
+    /// a message.
+    /// - Parameter attempt: the identity of the attempt, in place of an idempotency key.
     package func send(
         _ message: OutgoingMessage, as attempt: SendAttempt?, in project: String
     ) async throws(MartletError) -> SendReceipt {
@@ -120,19 +126,19 @@ extension Broker {
             tokens: TokenResults(acceptance.named, of: message.target))
     }
 
-    /// One message to the instances that any of the targets means, each once. A token that is not good
-    /// does not refuse the message: it is in the answer's `tokens`.
-    /// - Parameter targets: at most 10,000 tokens and 100 topics, conditions and groups.
+    /// Sends a message to several targets. An instance in more than one target gets the message once. A bad
+    /// token does not refuse the message; the `tokens` of the answer list the token with its error.
+    /// - Parameter targets: at most 10,000 tokens, and 100 topics, conditions and groups.
     public func send(
         _ message: Message, toAll targets: [MessageTarget], in project: String
     ) async throws(MartletError) -> SendReceipt {
         try await send(OutgoingMessage(to: .several(targets), message), in: project)
     }
 
-    /// MSG-10: whoever has not got the message does not get it.
-    /// - Parameter messageID: as `SendReceipt` has it, or its number alone.
-    /// - Throws: `NOT_FOUND` for the project, and if there is nothing to cancel: no such message, or
-    ///   everybody has it, or it expired; `INVALID_ARGUMENT` for text that is no message ID.
+    /// MSG-10: cancels a message. Recipients without the message do not get the message any more.
+    /// - Parameter messageID: as in `SendReceipt`, or the number alone.
+    /// - Throws: `NOT_FOUND` for the project, for an unknown or expired message, and for a message that each
+    ///   recipient has already; `INVALID_ARGUMENT` for text that is no message ID.
     @discardableResult
     public func cancel(
         _ messageID: String, in project: String
@@ -148,17 +154,18 @@ extension Broker {
         return CancelSummary(wasScheduled: false, deliveredCount: delivered)
     }
 
-    /// RCP-1: what became of messages that were sent with `wantsReceipts`, in the order in which it was
-    /// told, from the oldest that nobody has taken. A receipt is taken when the next one is asked for;
-    /// what is not taken comes again, to the next iteration or to a sender that listens. Ends when the
-    /// task is cancelled.
+    /// RCP-1: receipts for messages sent with `wantsReceipts`, in the order of their arrival, from the oldest
+    /// unconfirmed receipt on. Asking for the next receipt confirms the receipt before. An unconfirmed receipt
+    /// comes again, in the next iteration or to a listening sender. The sequence ends when the task is
+    /// cancelled.
     public func receipts(in project: String) -> ReceiptSequence {
         ReceiptSequence(broker: self, project: project)
     }
 
     // MARK: Quotas
 
-    /// What is left of each of the project's quotas that is not turned off (QUO-3, QUO-4, QUO-5).
+    /// The remaining part of each quota of a project (QUO-3, QUO-4, QUO-5). Quotas without a limit are left
+    /// out.
     /// - Throws: `NOT_FOUND` for the project.
     public func quotas(project: String) throws(MartletError) -> [QuotaSummary] {
         quotas.amounts(of: try number(of: project), at: clock(), book: committer.book)
@@ -167,7 +174,7 @@ extension Broker {
 
     // MARK: Conditions
 
-    /// CON-8: exactly how many instances a condition selects now, without a send.
+    /// CON-8: the exact number of instances that a condition selects now. No message is sent.
     /// - Throws: `INVALID_ARGUMENT` with the byte offset of the fault, `NOT_FOUND` for the project.
     public func audience(
         of condition: String, in project: String
@@ -177,7 +184,7 @@ extension Broker {
             try ask { try Audience(of: condition, in: number, committer.programs, $0) })
     }
 
-    /// CON-8: tokens of the instances that a condition selects, in pages.
+    /// CON-8: tokens of the instances selected by a condition, in pages.
     public func tokens(
         matching condition: String, in project: String, after: String = "", limit: Int = 100
     ) throws(MartletError) -> ListPage<String> {
@@ -190,7 +197,7 @@ extension Broker {
             })
     }
 
-    /// CON-9: how a condition is read and what each part of it selects.
+    /// CON-9: explains how the broker reads a condition, and how many instances each part selects.
     public func explain(
         _ condition: String, in project: String
     ) throws(MartletError) -> ConditionExplanation {
@@ -217,7 +224,7 @@ extension ListPage where Element == String {
 }
 
 extension Ordinal {
-    /// Where a list of tokens goes on; empty at its beginning.
+    /// The ordinal with which a page of tokens begins. An empty cursor stands for the first page.
     init(cursor: String) throws(MartletError) {
         guard let value = cursor.isEmpty ? 0 : UInt32(cursor) else {
             throw MartletError(

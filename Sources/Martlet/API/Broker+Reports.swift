@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What became of messages that were sent, and who has not got one (REP-1, REP-2). Rests on Broker.
+// Reports on sent messages, and the instances without a message (REP-1, REP-2). Rests on Broker.
 
 import MartletEngine
 import MartletStore
 
 extension Broker {
-    /// REP-1: what became of a message so far, exactly: `counts.targeted` is what all outcomes and
-    /// `counts.pending` add up to.
-    /// - Parameter messageID: as `SendReceipt` has it, or its number alone.
-    /// - Throws: `NOT_FOUND` for the project, and if no report is kept: no such message, one that is now
-    ///   or never as a whole, or one that is older than `limits.reportSeconds`; `INVALID_ARGUMENT` for
-    ///   text that is no message ID.
+    /// REP-1: exact counts of a message's outcomes so far. `counts.targeted` is the sum of all outcomes and
+    /// `counts.pending`.
+    /// - Parameter messageID: as in `SendReceipt`, or the number alone.
+    /// - Throws: `NOT_FOUND` for the project, for an unknown message, for a message that is now or never on
+    ///   each platform, and for a message older than `limits.reportSeconds`; `INVALID_ARGUMENT` for text that
+    ///   is no message ID.
     public func report(
         of messageID: String, in project: String
     ) throws(MartletError) -> DeliveryReport {
@@ -28,13 +28,13 @@ extension Broker {
             unsettledCount: report.unsettledCount)
     }
 
-    /// REP-1: what became of a project's messages, day by day, and for each day app by app, in pages. What
-    /// is all zero is left out.
+    /// REP-1: counts of a project's messages by day and app, in pages. Entries with zero counts alone are left
+    /// out.
     /// - Parameters:
-    ///   - days: UTC, at most 3660. Outcomes count for the day on which the message was accepted; what
-    ///     was sent, displayed and opened for the day on which that happened.
+    ///   - days: UTC, at most 3660 days. Outcomes count for the day on which the message was accepted. Sent,
+    ///     displayed and opened messages count for the day of the event.
     ///   - after: the `next` of the page before.
-    ///   - limit: 1 to 1000 entries; there may be fewer.
+    ///   - limit: 1 to 1000 entries. A page may have fewer entries, because its bytes are bounded too.
     /// - Throws: `NOT_FOUND` for the project, `INVALID_ARGUMENT`.
     public func reports(
         days: ClosedRange<Day>, in project: String, after: String = "", limit: Int = 1000
@@ -48,11 +48,11 @@ extension Broker {
         return ListPage(entries: page.entries.map { DailyCounts($0) }, next: page.next)
     }
 
-    /// REP-1: the same for one app alone: every day that is kept and has counts, the oldest first.
+    /// REP-1: counts of a single app by day, the oldest day first. Days without counts are left out.
     /// - Parameters:
-    ///   - start: days before it are left out.
-    ///   - limit: at most so many days.
-    /// - Returns: nil if the project has no such app on that platform.
+    ///   - start: the earliest day.
+    ///   - limit: the highest number of days.
+    /// - Returns: nil if the project has no such app on the platform.
     package func reports(
         ofApp name: String, on platform: Platform, in project: String, from start: Day, limit: Int
     ) throws(MartletError) -> [DailyCounts]? {
@@ -81,14 +81,13 @@ extension Broker {
         }
     }
 
-    /// REP-2: tokens of the instances that a message was for and that have not got it, for whatever
-    /// reason, in pages. Those that have left are not among them. `OutgoingMessage.notReceived` sends to
-    /// these.
+    /// REP-2: tokens of the recipients that have not got a message, for any reason, in pages. Unregistered
+    /// instances are left out. `OutgoingMessage.notReceived` sends to the listed instances.
     /// - Parameters:
-    ///   - messageID: as `SendReceipt` has it, or its number alone.
+    ///   - messageID: as in `SendReceipt`, or the number alone.
     ///   - after: the `next` of the page before.
     ///   - limit: 1 to 1000 entries.
-    /// - Throws: as `report(of:in:)`.
+    /// - Throws: the errors of `report(of:in:)`.
     public func notReceived(
         _ messageID: String, in project: String, after: String = "", limit: Int = 100
     ) throws(MartletError) -> ListPage<String> {

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who a credential belongs to (REG-5), service-account keys, and access tokens minted from them: for
-// servers that embed a broker and let senders in by themselves. Rests on Broker.
+// Checks of sender credentials, service-account keys, and access tokens minted from the keys (REG-5). Servers
+// that embed a broker use these calls to authenticate senders. Rests on Broker.
 
 import MartletEngine
 import MartletRows
 import MartletStore
 
-/// A sender whose credential is good.
+/// A sender with a valid credential.
 public struct SenderIdentity: Sendable, Hashable {
     public var project: ProjectSummary
-    /// Of the server key, or of the service-account key that the access token was minted from.
+    /// ID of the server key, or of the service-account key from which the access token was minted.
     public var keyID: String
     public var isAccessToken: Bool
 }
 
-/// A service-account key: what a sender's assertions are checked with.
+/// A service-account key: the public key with which a sender's assertions are checked.
 public struct ServiceAccountSummary: Sendable, Hashable {
     public var keyID: String
     public var name: String
-    /// What its assertions are issued by.
+    /// Issuer of the key's assertions.
     public var clientEmail: String
-    /// SubjectPublicKeyInfo, in DER.
+    /// SubjectPublicKeyInfo in DER.
     public var publicKey: [UInt8]
     public var created: Instant
     public var isRevoked: Bool
@@ -37,9 +37,9 @@ public struct ServiceAccountSummary: Sendable, Hashable {
 }
 
 extension Broker {
-    /// Whose a server key or an access token is.
-    /// - Parameter credential: its whole text.
-    /// - Throws: `UNAUTHENTICATED` for one that has expired, was revoked or never was.
+    /// Finds the sender that presents a credential.
+    /// - Parameter credential: the whole text of a server key or an access token.
+    /// - Throws: `UNAUTHENTICATED` for an unknown, expired or revoked credential.
     public func sender(presenting credential: String) throws(MartletError) -> SenderIdentity {
         do {
             let sender = try senderCredentials.sender(
@@ -54,13 +54,13 @@ extension Broker {
         }
     }
 
-    /// Makes a key known whose private half is with an app server.
+    /// Registers the public half of a key pair. The app server keeps the private half.
     /// - Parameters:
     ///   - keyID: unique in the broker; 1 to 64 characters of `[a-z0-9]`.
-    ///   - name: what people call it; at most 200 bytes.
-    ///   - clientEmail: what assertions are issued by; 1 to 255 bytes.
-    ///   - publicKey: an RSA SubjectPublicKeyInfo in DER, at most 2048 bytes. It is judged where
-    ///     assertions are checked.
+    ///   - name: a name for people, at most 200 bytes.
+    ///   - clientEmail: issuer of the key's assertions, 1 to 255 bytes.
+    ///   - publicKey: an RSA SubjectPublicKeyInfo in DER, at most 2048 bytes. The broker checks the form of the
+    ///     key; the key is used where assertions are checked.
     /// - Throws: `NOT_FOUND`, `ALREADY_EXISTS`, `INVALID_ARGUMENT`, `RESOURCE_EXHAUSTED`.
     public func createServiceAccount(
         keyID: String, named name: String, clientEmail: String, publicKey: [UInt8],
@@ -73,7 +73,7 @@ extension Broker {
                     id: keyID, name: name, clientEmail: clientEmail, publicKey: publicKey)))
     }
 
-    /// Ends a key, and at once every access token that was minted from it.
+    /// Revokes a service-account key, and at once each access token minted from the key.
     /// - Throws: `NOT_FOUND`.
     public func revokeServiceAccount(
         _ keyID: String, in project: String
@@ -81,7 +81,7 @@ extension Broker {
         _ = try await perform(.revokeServiceAccount(project: project, keyID: keyID))
     }
 
-    /// All service-account keys of a project, revoked ones too.
+    /// All service-account keys of a project, including revoked keys.
     public func serviceAccounts(
         in project: String
     ) throws(MartletError) -> [ServiceAccountSummary] {
@@ -92,8 +92,8 @@ extension Broker {
         return keys.map { ServiceAccountSummary($0) }
     }
 
-    /// One of any project, to check an assertion with.
-    /// - Throws: `UNAUTHENTICATED` for one that was revoked or never was.
+    /// Finds a service-account key of any project, to check an assertion.
+    /// - Throws: `UNAUTHENTICATED` for an unknown or revoked key.
     public func serviceAccount(
         _ keyID: String
     ) throws(MartletError) -> (project: ProjectSummary, account: ServiceAccountSummary) {
@@ -101,10 +101,10 @@ extension Broker {
         return (ProjectSummary(found.project), ServiceAccountSummary(found.key))
     }
 
-    /// A credential that lets its bearer send for the key's project until it expires, or the key is
+    /// Mints an access token. Its bearer may send for the key's project until the token expires or the key is
     /// revoked.
-    /// - Parameter lifeSeconds: 1 to 86,400.
-    /// - Throws: `UNAUTHENTICATED` for a key that was revoked or never was.
+    /// - Parameter lifeSeconds: 1 to 86,400 seconds.
+    /// - Throws: `UNAUTHENTICATED` for an unknown or revoked key, `INVALID_ARGUMENT` for the life.
     public func mintAccessToken(
         for keyID: String, lifeSeconds: UInt32 = Limits.accessTokenSecondsDefault
     ) throws(MartletError) -> String {

@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Messages of devices to their project (UPS-1): to take them, and to send for a device that is
-// managed here. Rests on Broker.
+// Messages of devices to their project (UPS-1): to receive messages, and to send for a device managed by this
+// process. Rests on Broker.
 
 import MartletEngine
 import MartletRows
 import MartletStore
 
 extension Broker {
-    /// UPS-1: what devices of the project send, from the oldest that nobody has taken. Each message
-    /// is with one listener at a time, over all iterations and all senders that are connected. It
-    /// is taken when the next one is asked for; what is not taken when the iteration ends, or
-    /// within 60 seconds, goes to another. So it may come twice, with the same number. Ends when
+    /// UPS-1: messages of the project's devices, from the oldest unconfirmed message on. Each message is with
+    /// one listener at a time, over all iterations and all connected senders. Asking for the next message
+    /// confirms the message before. An unconfirmed message goes to another listener after 60 seconds, or at the
+    /// end of the iteration. A message may therefore come twice, with the same number. The sequence ends when
     /// the task is cancelled.
     public func upstreamMessages(in project: String) -> UpstreamSequence {
         UpstreamSequence(broker: self, project: project)
     }
 
-    /// UPS-1: accepts a message of a device to its project, as if it had sent it: on return it is
-    /// on disk, or on its way if `timeToLiveSeconds` is 0. Repeated with the same `messageID`
-    /// within 24 hours it is not sent twice, as long as the device has not sent 100 others.
+    /// UPS-1: accepts a message of a device to its project, as if the device had sent the message. On return
+    /// the message is on disk, or on its way if `timeToLiveSeconds` is 0. A message repeated with the same
+    /// `messageID` within 24 hours is not sent twice, unless the device has sent 100 other messages since.
     /// - Parameters:
-    ///   - message: data alone.
-    ///   - token: the device's.
-    ///   - messageID: the device's own, 1 to 128 bytes.
-    ///   - timeToLiveSeconds: at most 28 days, which nil is; 0: only if somebody can take it now.
-    /// - Returns: the message's number among those of the project's devices.
-    /// - Throws: `INVALID_ARGUMENT` naming the field; `NOT_FOUND` for the project, a token that is
-    ///   not registered in it, and a message for now or never that nobody can take; with a retry
-    ///   delay `QUOTA_EXCEEDED` for the device (QUO-2), and `RESOURCE_EXHAUSTED` for the project,
-    ///   also if too many messages are kept.
+    ///   - message: a message of data alone.
+    ///   - token: token of the device.
+    ///   - messageID: message ID chosen by the device, 1 to 128 bytes.
+    ///   - timeToLiveSeconds: at most 28 days. nil: 28 days. 0: only if a listener can take the message now.
+    /// - Returns: the message's number among the messages of the project's devices.
+    /// - Throws: `INVALID_ARGUMENT` naming the field; `NOT_FOUND` for the project, for a token that is not
+    ///   registered in the project, and for a now-or-never message without a listener; with a retry delay
+    ///   `QUOTA_EXCEEDED` for the device (QUO-2), and `RESOURCE_EXHAUSTED` for the project, also if too many
+    ///   messages are kept.
     @discardableResult
     public func sendUpstream(
         _ message: Message, from token: String, in project: String, messageID: String,

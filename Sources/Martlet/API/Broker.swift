@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The embedding API (EMB-1): a broker on a folder. Several may run in one process; there is no global
-// state. Changes go through the committer and return when they are on disk; questions read a snapshot
-// on the caller's thread. Rests on everything.
+// The embedding API (EMB-1): a broker on a data folder. A process may run several brokers, because the broker
+// has no global state. A change goes through the committer, and the call returns when the change is on disk. A
+// question reads a snapshot on the caller's thread. Rests on all other parts of the module.
 
 import Glibc
 import Logging
@@ -11,7 +11,7 @@ import MartletRing
 import MartletStore
 import Synchronization
 
-/// A running broker.
+/// A running broker on a data folder.
 ///
 /// ```swift
 /// let broker = try await Broker.open(BrokerConfiguration(folder: "data"))
@@ -33,15 +33,15 @@ public final class Broker: Sendable {
     let configuration: BrokerConfiguration
     private let loops: [RunningLoop]
     private let isClosed = Atomic(false)
-    /// When it was last looked at, and what was wrong.
+    /// The last result of `checkWrites`: the time in monotonic milliseconds, and the error, if any.
     private let health = Mutex<(at: Int64, error: MartletError?)?>(nil)
 
-    /// The port that clients connect to; nil without an address.
+    /// TCP port of the listening sockets; nil if the configuration has no address.
     public let port: UInt16?
-    /// The data folder, for what lies beside the store.
+    /// The data folder, for files beside the store.
     package var folder: String { configuration.folder }
-    /// REG-5: tells commands on this machine where the gateway of this broker exchanges assertions for
-    /// tokens; nil: nowhere any more.
+    /// REG-5: writes the gateway's token URL into the data folder. Commands on this machine read there where
+    /// the gateway exchanges assertions for access tokens. nil removes the URL.
     package func tellGateway(_ tokenURL: String?) {
         guard let tokenURL else { return DataFolder.removeTokenURL(in: folder) }
         do { try DataFolder.writeTokenURL(tokenURL, in: folder) } catch {
@@ -51,7 +51,8 @@ public final class Broker: Sendable {
                 metadata: ["error": "\(error)"])
         }
     }
-    /// What administrators authenticate with on the wire; also in `admin.key` in the data folder.
+    /// The administrator key, which administrators present in HELLO. The file `admin.key` in the data folder
+    /// has a copy.
     public let administratorKey: String
 
     struct RunningLoop: Sendable {
@@ -59,12 +60,12 @@ public final class Broker: Sendable {
         let thread: SystemThread
     }
 
-    /// Opens the folder and, where the configuration has an address, listens.
+    /// Opens the data folder and, if the configuration has an address, listens on the address.
     ///
-    /// - Throws: `StoreOpenError` for a folder that is in use or of a newer format;
-    ///   `RingError` where io_uring, which the writer sleeps on even without an address, or the
-    ///   address is not to be had; `StorageError` for a damaged store; `MartletError` where the system
-    ///   has no thread left. Each says what to change.
+    /// - Throws: `StoreOpenError` for a folder that is in use, has an unknown format, is damaged, or has keys
+    ///   and no data; `RingError` if io_uring or the address is not available (the committer sleeps on a ring,
+    ///   so a broker without an address needs io_uring too); `StorageError` for a damaged store; `MartletError`
+    ///   if the system has no thread left. Each error says what to change.
     public static func open(_ configuration: BrokerConfiguration) async throws -> Broker {
         try Broker(configuration)
     }
@@ -78,7 +79,7 @@ public final class Broker: Sendable {
         storing.reportsPerProjectMax = configuration.limits.reportsPerProjectMax
         try DataFolder.requireData(in: configuration.folder)
         store = try Store(storing)
-        // A process that was killed may have left it, and a gateway tells its own.
+        // A killed broker may have left the URL of its gateway. The gateway of this broker writes the URL anew.
         DataFolder.removeTokenURL(in: configuration.folder)
         administratorKey = try DataFolder.administratorKey(in: configuration.folder)
         senderCredentials = SenderCredentials(
@@ -113,7 +114,8 @@ public final class Broker: Sendable {
         loops = started
     }
 
-    /// Commands on this machine find the broker by it; without it they are told where it is.
+    /// Writes the address file, by which commands on this machine find the broker. A failure is logged only,
+    /// because a command can be given the address.
     private static func writeAddress(
         _ host: String, _ port: UInt16, _ configuration: BrokerConfiguration
     ) {
@@ -174,8 +176,9 @@ public final class Broker: Sendable {
                     let connectionsMax = transport.connectionsMax
                     var loop = Loop(
                         context: context, transport: transport, connectionsMax: connectionsMax)
-                    // Before the first connection: its requests are answered through these, and it
-                    // must be told of all messages that are accepted from then on.
+                    // The loop is added before its first connection: the committer and the inquiry answer the
+                    // loop's requests through the handle, and the loop must hear of each message accepted from
+                    // then on.
                     context.committer.add(handle)
                     context.peers.add(handle)
                     startup.tell(.success((handle, port)))
@@ -186,7 +189,7 @@ public final class Broker: Sendable {
             }
             do {
                 let (handle, port) = try startup.wait()
-                // The first loop may have chosen the port; the others share it.
+                // For port 0 the system chooses the port of the first loop, and the other loops share the port.
                 address.port = port
                 started.append(
                     RunningLoop(handle: handle, thread: thread))
@@ -206,8 +209,8 @@ public final class Broker: Sendable {
         for loop in loops { loop.thread.join() }
     }
 
-    /// NET-5: tells peers to drain, finishes what was accepted, and ends. Nothing accepted is lost.
-    /// Calls that come later are refused.
+    /// NET-5: closes the broker. The loops tell their peers to drain and finish accepted requests; then the
+    /// threads end. No accepted message is lost. Later calls are refused with `UNAVAILABLE`.
     public func close() async throws {
         guard !isClosed.exchange(true, ordering: .acquiringAndReleasing) else { return }
         let (loops, inquiry, committer, store) = (loops, inquiry, committer, store)
@@ -222,7 +225,7 @@ public final class Broker: Sendable {
         }
         await withCheckedContinuation { continuation in
             do {
-                // Joining threads blocks, which a task should not.
+                // Joining a thread blocks, and a task must not block.
                 let closing = try SystemThread(name: "martlet-close") {
                     finish()
                     continuation.resume()
@@ -235,7 +238,9 @@ public final class Broker: Sendable {
         }
     }
 
-    /// Applies a command and returns when it is durable.
+    /// Applies a command, and returns when the command is durable.
+    /// - Throws: the refusal of the command; `UNAVAILABLE` if the inbox of the committer is full, or if the
+    ///   broker is closed.
     func perform(_ command: Command) async throws(MartletError) -> Outcome {
         let outcome = await withCheckedContinuation { continuation in
             let request = Request(
@@ -258,6 +263,7 @@ public final class Broker: Sendable {
     }
 
     /// Answers a question from a snapshot.
+    /// - Throws: the error of the question; `UNAVAILABLE` if the store cannot be read.
     func ask<Answer>(
         _ question: (borrowing Transaction) throws -> Answer
     ) throws(MartletError) -> Answer {
@@ -270,10 +276,10 @@ public final class Broker: Sendable {
         }
     }
 
-    /// OPS-12: returns when a row is written and everything that was asked for before: the broker takes
-    /// changes. One that could not be stored in the last ten seconds says that it does not. The
-    /// answer holds for a second: a second question in that time costs no row.
-    /// - Throws: `UNAVAILABLE` and why it does not.
+    /// OPS-12: checks that the broker takes changes. The call returns when a row is written, after all earlier
+    /// commands. If the store refused a change within the last ten seconds, the check fails. A result is valid
+    /// for one second: a second call within that second writes no row.
+    /// - Throws: `UNAVAILABLE` with the reason.
     public func checkWrites() async throws(MartletError) {
         guard !isClosed.load(ordering: .acquiring) else {
             throw MartletError(.unavailable, "The broker is closed.")
@@ -298,13 +304,13 @@ public final class Broker: Sendable {
         if let error { throw error }
     }
 
-    /// How long it holds what was found of the broker's health.
+    /// Milliseconds for which a result of `checkWrites` is valid.
     private static let healthMilliseconds: Int64 = 1000
 
-    /// The broker's wall clock.
+    /// The time of the broker's wall clock.
     public var now: Instant { clock() }
 
-    /// What the broker does at this moment.
+    /// Counters since the broker was opened, and gauges of this moment.
     public var statistics: BrokerStatistics { gauges.statistics }
 }
 

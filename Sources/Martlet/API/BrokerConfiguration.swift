@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a broker is set up. Everything has a default but the data folder. Rests on Limits.
+// The settings of a broker. Each setting but the data folder has a default. Rests on Limits.
 
 public import Logging
 public import MartletBase
 
-/// The settings of one broker.
+/// The settings of a broker.
 public struct BrokerConfiguration: Sendable {
-    /// Where devices and senders connect.
+    /// The address on which devices and senders connect.
     public struct Address: Sendable, Hashable {
-        /// An IPv4 or IPv6 address of this machine; `0.0.0.0` and `::` are all of them.
+        /// An IPv4 or IPv6 address of this machine. `0.0.0.0` and `::` stand for all addresses.
         public var host: String
-        /// 0 lets the system choose.
+        /// TCP port. 0: the system chooses a port.
         public var port: UInt16
 
         public init(host: String = "127.0.0.1", port: UInt16 = UInt16(Limits.defaultPort)) {
@@ -20,30 +20,31 @@ public struct BrokerConfiguration: Sendable {
         }
     }
 
-    /// The data folder; made when it is missing, its parent not. One broker at a time.
+    /// The data folder, for one broker at a time. The broker creates a missing folder, but no parent folder.
     public var folder: String
-    /// nil: no connections, the broker is used in this process alone.
+    /// nil: no connections. The broker serves the calls of this process alone.
     public var address: Address?
-    /// Threads that serve connections; 0: one per core.
+    /// Loops, each with a thread of its own. 0: a loop per core.
     public var loopCount = 0
-    /// Connections per loop; the limit of open descriptors bounds it too.
+    /// Connections per loop. The limit of open descriptors may lower the number.
     public var connectionsPerLoopMax = 65_536
-    /// NET-2.
+    /// NET-2: seconds of silence after which an open connection is closed.
     public var idleSeconds = Limits.idleSecondsDefault
-    /// NET-3.
+    /// NET-3: seconds within which a new connection must send HELLO. A connection of several apps may be
+    /// without an app for as long.
     public var handshakeSeconds = Limits.handshakeSecondsDefault
-    /// NET-5: over how long clients are asked to spread their return.
+    /// NET-5: milliseconds over which draining clients are asked to spread their return.
     public var reconnectDelayMilliseconds: UInt32 = 5000
-    /// What is stored for, and sent to, one instance at most, and what one project may ask for.
+    /// Limits on the mailbox of an instance, and on the requests, fanouts and memory of a project.
     public var limits = MailboxLimits()
-    /// FAN-7: deliveries of messages to many instances per second, over all projects, which share them
-    /// as they share everything; 0: as many as can be. What is read from mailboxes does not count, and
-    /// neither do messages to single instances.
+    /// FAN-7: ceiling on deliveries of fanouts, per second over all projects. 0: no ceiling. Projects share the
+    /// ceiling in the same turns as all capacity. Messages read from mailboxes do not count, and neither do
+    /// messages to single instances.
     public var deliveriesPerSecond = 0
-    /// Address space that the store begins with. It doubles when it is full.
+    /// Bytes of address space with which the store begins. A full map is doubled.
     public var mapBytes = 1 << 30
     public var logger: Logger
-    /// The wall clock. Given another one in tests.
+    /// The wall clock. nil: the clock of the system. Tests set another clock.
     public var clock: (@Sendable () -> Instant)?
 
     public init(folder: String, address: Address? = nil) {

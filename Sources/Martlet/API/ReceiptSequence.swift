@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The receipts of a project as an embedder takes them (RCP-1). It reads a page at a time and looks again
-// after a short while when there is none: receipts come at the pace of people. Rests on Broker.
+// The receipts of a project for an embedder (RCP-1). The iterator reads a page of receipts at a time. Without a
+// new receipt the iterator reads again after 200 ms, because receipts come at the pace of people. Rests on
+// Broker.
 
 import MartletEngine
 
-/// See `Broker.receipts(in:)`.
+/// The receipts of a project: see `Broker.receipts(in:)`.
 public struct ReceiptSequence: AsyncSequence, Sendable {
     public typealias Element = DeliveryReceipt
     public typealias Failure = any Error
@@ -17,14 +18,14 @@ public struct ReceiptSequence: AsyncSequence, Sendable {
 
     public struct Iterator: AsyncIteratorProtocol {
         private static let pageEntries = 100
-        /// How soon a receipt is seen.
+        /// Time between two readings of the store while no receipt is there.
         private static let pause = Duration.milliseconds(200)
 
         private let broker: Broker
         private let project: String
-        /// The last event that was handed out.
+        /// Event number of the receipt handed out last; 0: no receipt was handed out.
         private var handed: UInt64 = 0
-        /// Read and not handed out, the next one last.
+        /// Receipts that were read and not handed out. The last element is handed out next.
         private var waiting: [Receipt] = []
 
         init(broker: Broker, project: String) {
@@ -32,18 +33,20 @@ public struct ReceiptSequence: AsyncSequence, Sendable {
             self.project = project
         }
 
-        /// Says that all receipts so far were taken, where no other is asked for.
+        /// Confirms all receipts handed out so far, without asking for the next receipt. The broker deletes
+        /// confirmed receipts.
         public mutating func take() async throws {
             guard handed > 0 else { return }
             let number = try broker.number(of: project)
             _ = try await broker.perform(.takeReceipts(project: number, through: handed))
         }
 
-        /// Says that the receipt before was taken, and waits for the next.
+        /// Confirms the receipt handed out before, and waits for the next receipt.
+        /// - Returns: nil when the task is cancelled.
         public mutating func next() async throws -> DeliveryReceipt? {
             let number = try broker.number(of: project)
             while waiting.isEmpty {
-                // One write for a page: what was handed out since the last one is taken.
+                // Receipts are confirmed before each reading: a page costs one write.
                 if handed > 0 {
                     _ = try await broker.perform(.takeReceipts(project: number, through: handed))
                 }

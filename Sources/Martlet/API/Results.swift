@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the calls of `Broker` answer. Plain values. Rests on MartletBase.
+// Results of the calls of `Broker`, as plain values. Rests on MartletBase.
 
 public import MartletBase
 import MartletCondition
@@ -8,18 +8,18 @@ import MartletEngine
 import MartletRows
 public import MartletWire
 
-/// A project as it is now.
+/// A project, as stored at the time of the call.
 public struct ProjectSummary: Sendable, Hashable {
     public var id: String
     /// The numeric sender ID (REG-5), 12 digits.
     public var senderID: UInt64
-    /// CON-3: distinct topics allowed in one condition.
+    /// CON-3: limit of distinct topics in a condition.
     public var conditionTopicsMax: Int
     public var instanceCount: UInt64
     public var topicCount: UInt64
-    /// FAN-2: its share beside those of others, 1 to 1000.
+    /// FAN-2: share of capacity relative to other projects, 1 to 1000.
     public var weight: Int
-    /// FAN-1.
+    /// FAN-1: whether a message is deferred or refused while too many fanouts of the project are in progress.
     public var overload: OverloadPolicy
 
     init(_ project: Project) {
@@ -33,9 +33,10 @@ public struct ProjectSummary: Sendable, Hashable {
     }
 }
 
-/// A new server key. The text is told this once and kept nowhere.
+/// A new server key with its secret. The broker stores only a digest, so the text is told here and never again.
 public struct NewServerKey: Sendable, Hashable {
     public var id: String
+    /// `ID.SECRET`, as a sender presents the key.
     public var text: String
 }
 
@@ -47,7 +48,7 @@ public struct ServerKeySummary: Sendable, Hashable {
     public var isRevoked: Bool
 }
 
-/// What a new instance needs to connect (REG-1). The device key is told this once.
+/// Credentials with which a new instance connects (REG-1). The device key is told here and never again.
 public struct InstanceCredentials: Sendable, Hashable {
     public var token: String
     public var deviceKey: String
@@ -60,16 +61,16 @@ public struct InstanceCredentials: Sendable, Hashable {
 
 /// An instance without its secrets (REG-1).
 public struct InstanceSummary: Sendable, Hashable {
-    /// A package name or bundle ID.
+    /// Package name or bundle ID.
     public var app: String
     public var platform: Platform
     public var registered: Instant
 }
 
-/// How a change of subscriptions went (TOP-4).
+/// Result of a change of subscriptions (TOP-4).
 public struct TopicChangeSummary: Sendable, Hashable {
     public struct Failure: Sendable, Hashable {
-        /// In the request's list.
+        /// Position in the request's list of tokens, from 0.
         public var index: Int
         public var word: ErrorWord
     }
@@ -78,117 +79,120 @@ public struct TopicChangeSummary: Sendable, Hashable {
     public var failures: [Failure]
 }
 
-/// An accepted message (MSG-6).
+/// The answer to an accepted message (MSG-6).
 public struct SendReceipt: Sendable, Hashable {
     /// `projects/PROJECT/messages/NUMBER`; nil after `validateOnly`.
     public var messageID: String?
-    /// Instances that the message was accepted for; 0 for one that is scheduled, or deferred.
+    /// Instances for which the message was accepted; 0 for a scheduled or deferred message.
     public var recipientCount: UInt64
-    /// QUO-1: instances that are not among them, because their device had too many messages.
+    /// QUO-1: instances left out of the recipients, because their devices had too many messages.
     public var rateLimitedCount: UInt64
-    /// STO-2: those of the recipients for which it was discarded at once, because they have not
-    /// connected for more than 30 days.
+    /// STO-2: recipients for which the message was discarded at once, because the instance has not connected
+    /// for more than 30 days.
     public var inactiveCount: UInt64
-    /// FAN-1: its place among the project's messages that wait until others have ended; nil: it does
-    /// not.
+    /// FAN-1: place among the project's deferred messages, from 1. nil: the message is not deferred.
     public var deferredPlace: Int?
-    /// GRP-5: what became of a group's members, or of the tokens among several targets; nil for any
-    /// other target.
+    /// GRP-5: results for the members of a group, or for the tokens among several targets. nil for any other
+    /// target.
     public var tokens: TokenResults?
 }
 
-/// A group without its members' tokens.
+/// A group without the tokens of its members.
 public struct GroupSummary: Sendable, Hashable {
     public var name: String
-    /// The notification key: what is sent to.
+    /// The notification key, by which senders address the group.
     public var key: String
     public var memberCount: Int
 }
 
-/// A group (GRP-1).
+/// A group with the tokens of its members (GRP-1).
 public struct GroupDetails: Sendable, Hashable {
     public var name: String
-    /// The notification key: what is sent to.
+    /// The notification key, by which senders address the group.
     public var key: String
-    /// In the order in which they joined; none: the group is no more (GRP-4).
+    /// Tokens of the members, in the order of their joining. Empty: the group has ended (GRP-4).
     public var tokens: [String]
 }
 
-/// A message on its way to many instances, or one that waits to be (FAN-8).
+/// A message to many instances, in progress or deferred (FAN-8).
 public struct FanoutSummary: Sendable, Hashable {
     public var project: String
     /// `projects/PROJECT/messages/NUMBER`.
     public var messageID: String
-    /// A long condition is cut, and of many targets the first ones are told.
+    /// The target of the message. A topic or condition is cut after 200 characters. Of several targets the
+    /// first eight are listed.
     public var target: MessageTarget
-    /// When it began; when it was accepted if it waits.
+    /// Start of the fanout. For a deferred message: the instant of acceptance, or the instant for which the
+    /// message was scheduled.
     public var since: Instant
-    /// Its place among those of its project that wait; nil: it is in progress.
+    /// Place among the project's deferred messages, from 1. nil: the fanout is in progress.
     public var deferredPlace: Int?
+    /// Recipients; 0 for a deferred message, because the audience is resolved when the fanout begins.
     public var recipientCount: UInt64
-    /// Messages that were queued for a connection. Who is not connected gets it from the mailbox.
+    /// Messages queued for connections. A recipient without a connection gets the message from the mailbox.
     public var deliveredCount: UInt64
-    /// 0 to 1.
+    /// Finished part of the fanout, 0 to 1.
     public var progress: Double
-    /// Since it began.
+    /// Mean number of deliveries per second since the start of the fanout.
     public var deliveriesPerSecond: Double
-    /// 0 to 1: the part of all capacity that is its own while nothing begins or ends.
+    /// Part of all capacity, 0 to 1, as long as no fanout begins or ends.
     public var share: Double
-    /// If it goes on as so far; nil: not known.
+    /// Estimated seconds to the end, at the speed so far. nil: unknown.
     public var secondsLeft: Double?
 }
 
-/// What a broker has to do for one project.
+/// The load of a broker by one project.
 public struct ProjectStatus: Sendable, Hashable {
     public var project: String
     public var weight: Int
-    /// As of the last second, as the next.
+    /// Connected instances. Each loop counts once a second.
     public var connectionCount: Int
-    /// Messages that its fanouts brought to connections since the broker was opened.
+    /// Messages that fanouts queued for connections since the broker was opened. Each loop counts once a
+    /// second.
     public var deliveredCount: UInt64
     public var fanoutsInProgress: Int
     public var fanoutsDeferred: Int
-    /// Bytes held for those in progress.
+    /// Bytes held for the fanouts in progress.
     public var fanoutBytes: Int
-    /// Bytes of frames that wait to be sent to its connections.
+    /// Bytes of frames that wait to be sent to the project's connections.
     public var frameBytes: Int
-    /// Bytes of what its connections have asked and was not answered yet.
+    /// Bytes of unanswered requests of the project's connections, and of frames that have not arrived whole.
     public var requestBytes: Int
-    /// 0 to 1: the part of all capacity that is its own.
+    /// Part of all capacity, 0 to 1.
     public var share: Double
 }
 
-/// A message that was cancelled (MSG-10).
+/// The result of a cancellation (MSG-10).
 public struct CancelSummary: Sendable, Hashable {
-    /// Nobody had been sent it yet.
+    /// Whether the message was still scheduled or deferred, so no instance had been sent the message.
     public var wasScheduled: Bool
-    /// Instances that have it already.
+    /// Recipients that had acknowledged the message before the cancellation.
     public var deliveredCount: UInt64
 }
 
-/// What became of a message on a device (RCP-2).
+/// A device's report on a message: received, displayed or opened (RCP-2).
 public struct DeliveryReceipt: Sendable, Hashable {
     /// `projects/PROJECT/messages/NUMBER`.
     public var messageID: String
-    /// The instance that told, by its token at that time.
+    /// Token of the reporting instance at the time of the report.
     public var token: String
     public var kind: ReceiptKind
-    /// When the broker got it.
+    /// The instant at which the broker received the report.
     public var instant: Instant
 }
 
-/// What a device sent to its project (UPS-1).
+/// A message of a device to its project (UPS-1).
 public struct DeviceMessage: Sendable, Hashable {
-    /// Its place among the messages of the project's devices. Whatever comes twice has the same.
+    /// Number among the messages of the project's devices. A message that comes twice keeps its number.
     public var number: UInt64
-    /// The instance that sent it, by the last token that is known.
+    /// The last known token of the sending instance.
     public var token: String
-    /// The device's application: a package name or bundle ID.
+    /// The device's app: package name or bundle ID.
     public var app: String
-    /// The device's own.
+    /// Message ID chosen by the device.
     public var messageID: String
     public var accepted: Instant
-    /// The same as `accepted` if it was for now or never.
+    /// End of the message's life. A now-or-never message expires at `accepted`.
     public var expires: Instant
     public var data: [Message.DataEntry]
 
@@ -206,23 +210,24 @@ public struct DeviceMessage: Sendable, Hashable {
         }
     }
 
-    /// The value of a data key.
+    /// The value of a data key; nil if the message does not have the key.
     public subscript(key: String) -> String? { data.first { $0.key == key }?.value }
 }
 
-/// A topic and its subscribers (TOP-9).
+/// A topic and the number of its subscribers (TOP-9).
 public struct TopicSummary: Sendable, Hashable {
     public var name: String
     public var subscriberCount: UInt64
 }
 
-/// What is left of one of a project's quotas (QUO-3, QUO-4).
+/// The remaining part of a project's quota (QUO-3, QUO-4).
 public struct QuotaSummary: Sendable, Hashable {
-    /// As its limit is called on the command line: `topic-changes-per-second`.
+    /// Name of the limit on the command line, such as `topic-changes-per-second`.
     public var name: String
     public var limit: UInt64
     public var remaining: UInt64
-    /// How long until all of it is there again, if nobody takes any; nil where nobody can know.
+    /// Milliseconds until the whole quota is available again, without further use. nil: unknown, because the
+    /// quota counts open connections or fanouts in progress.
     public var untilFullMilliseconds: UInt64?
 
     init(_ amount: QuotaAmount) {
@@ -233,14 +238,14 @@ public struct QuotaSummary: Sendable, Hashable {
     }
 }
 
-/// One page of a list.
+/// A page of a list.
 public struct ListPage<Element: Sendable>: Sendable {
     public var entries: [Element]
-    /// What to ask for the next page with; nil at the end.
+    /// Cursor of the next page; nil at the end of the list.
     public var next: String?
 }
 
-/// CON-8: exactly how many instances a condition selects.
+/// CON-8: the exact number of instances selected by a condition.
 public struct AudienceSummary: Sendable, Hashable {
     public struct AppCount: Sendable, Hashable {
         public var app: String
@@ -261,15 +266,15 @@ public struct AudienceSummary: Sendable, Hashable {
     }
 }
 
-/// CON-9: a condition taken apart.
+/// CON-9: the parts of a condition.
 public struct ConditionExplanation: Sendable, Hashable {
     public struct Part: Sendable, Hashable {
         /// The sub-expression in normal form.
         public var text: String
-        /// Its bytes in the condition.
+        /// Range of the sub-expression in the UTF-8 bytes of the condition.
         public var byteRange: Range<Int>
         public var depth: Int
-        /// Instances it selects.
+        /// Instances selected by the sub-expression.
         public var count: UInt64
     }
 
@@ -279,7 +284,7 @@ public struct ConditionExplanation: Sendable, Hashable {
     }
 
     public var normalForm: String
-    /// From the whole condition down.
+    /// The sub-expressions, from the whole condition down.
     public var parts: [Part]
     public var bytecode: [String]
     public var advice: [Advice]
@@ -296,28 +301,29 @@ public struct ConditionExplanation: Sendable, Hashable {
     }
 }
 
-/// What a broker does at this moment, and did since it was opened.
+/// Counters since the broker was opened, and gauges of this moment.
 public struct BrokerStatistics: Sendable, Hashable {
     public var connectionCount = 0
-    /// Messages of senders, those that were only checked and those that were told again too.
+    /// Accepted messages of senders. Validated messages and repeated messages count too.
     public var acceptedCount: UInt64 = 0
+    /// Messages queued for connections.
     public var deliveredCount: UInt64 = 0
     public var acknowledgedCount: UInt64 = 0
-    /// How often a session could not keep up and went on from its mailbox (FAN-6).
+    /// How often a session could not keep up and continued from its mailbox (FAN-6).
     public var fellBehindCount: UInt64 = 0
     public var sendCallCount: UInt64 = 0
-    /// Connections that were ended for breaking the protocol (NET-3).
+    /// Connections ended for a violation of the protocol (NET-3).
     public var protocolViolationCount: UInt64 = 0
-    /// Times that no connection could be accepted.
+    /// How often accepting connections had to pause.
     public var acceptFailureCount: UInt64 = 0
-    /// Commands that wait to be written.
+    /// Commands that wait in the committer's inbox.
     public var commandsWaiting = 0
-    /// Bytes of frames that wait to be sent.
+    /// Bytes held for frames that wait to be sent.
     public var frameBytes = 0
-    /// Bytes of what was asked and not answered yet, and of frames that have not arrived whole.
+    /// Bytes of unanswered requests, and of frames that have not arrived whole.
     public var requestBytes = 0
     public var storeBytesUsed = 0
-    /// Bytes that the process has allocated, over all its brokers; nil without jemalloc.
+    /// Bytes allocated by the process, over all its brokers; nil without jemalloc.
     public var allocatedBytes: Int?
 
     public init() {}

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The messages of a project's devices as an embedder takes them (UPS-1). It listens beside the
-// senders that are connected, each in its turn, and what it has not taken when it ends goes to
-// another. Rests on Broker.
+// The messages of a project's devices for an embedder (UPS-1). An iteration is a listener beside the connected
+// senders, and listeners take turns. At the end of an iteration, its unconfirmed messages go to another
+// listener. Rests on Broker.
 
 import MartletEngine
 import Synchronization
 
-/// See `Broker.upstreamMessages(in:)`.
+/// The messages of a project's devices: see `Broker.upstreamMessages(in:)`.
 public struct UpstreamSequence: AsyncSequence, Sendable {
     public typealias Element = DeviceMessage
     public typealias Failure = any Error
@@ -18,9 +18,10 @@ public struct UpstreamSequence: AsyncSequence, Sendable {
     public func makeAsyncIterator() -> Iterator { Iterator(broker: broker, project: project) }
 
     public struct Iterator: AsyncIteratorProtocol {
-        /// Messages that are taken in one write, while more wait.
+        /// Confirmations in one write, while more messages wait.
         private static let takenTogetherMax = 10
-        /// How long the first of them waits: far shorter than a message may take.
+        /// Longest wait of the first confirmation. The value is far below the time after which an unconfirmed
+        /// message goes to another listener.
         private static let takenTogether = Duration.seconds(1)
 
         private let broker: Broker
@@ -33,7 +34,8 @@ public struct UpstreamSequence: AsyncSequence, Sendable {
             self.project = project
         }
 
-        /// Says that all messages so far were taken, where no other is asked for.
+        /// Confirms all messages returned so far, without asking for the next message.
+        /// - Throws: `MartletError` if the confirmation could not be stored.
         public mutating func take() async throws {
             noteTaken()
             guard let feed, let taken = feed.taken else { return }
@@ -42,12 +44,13 @@ public struct UpstreamSequence: AsyncSequence, Sendable {
             feed.settle(taken.numbers.count)
         }
 
-        /// Says that the message before was taken, and waits for the next. nil when the task is
-        /// cancelled.
+        /// Confirms the message returned before, and waits for the next message.
+        /// - Returns: nil when the task is cancelled.
+        /// - Throws: `NOT_FOUND` for the project, `UNAVAILABLE` if the broker is closed.
         public mutating func next() async throws -> DeviceMessage? {
             noteTaken()
             let feed = try listening()
-            // What was taken must not wait for what may never come.
+            // Confirmations must not wait for a message that may never come.
             if let taken = feed.taken,
                 feed.isEmpty || taken.numbers.count >= Self.takenTogetherMax
                     || ContinuousClock.now - taken.since >= Self.takenTogether
@@ -77,16 +80,18 @@ public struct UpstreamSequence: AsyncSequence, Sendable {
     }
 }
 
-/// One listener in this process. It listens as long as it lives.
+/// A listener of this process, from `init` to `deinit`.
 private final class UpstreamFeed: Sendable {
     private typealias Waiter = CheckedContinuation<UpstreamMessage?, Never>
 
     private struct State {
         var listener: UInt64 = 0
-        /// Handed to it; less than a window.
+        /// Messages handed to the listener and not asked for yet. The book bounds the unacknowledged messages
+        /// of a listener to `Limits.upstreamWindow`.
         var waiting: [UpstreamMessage] = []
         var waiter: Waiter?
-        /// Taken by the application, and not in the store yet.
+        /// Messages confirmed by the application and not yet in the store, and the time of the first
+        /// confirmation.
         var taken: (numbers: [UInt64], since: ContinuousClock.Instant)?
         var isClosed = false
     }
@@ -104,8 +109,8 @@ private final class UpstreamFeed: Sendable {
         committer.wake()
     }
 
-    /// Nobody waits for the end of the iteration, so nobody is told if this could not be stored:
-    /// then it comes again.
+    /// Hands over the last confirmations. The end of an iteration has no caller to report to: if the store
+    /// refuses the confirmations, the messages come again.
     deinit {
         let (listener, taken) = state.withLock { ($0.listener, $0.taken) }
         if let taken {
@@ -130,7 +135,7 @@ private final class UpstreamFeed: Sendable {
         }
     }
 
-    /// The first so many of them are in the store.
+    /// Removes the first `count` confirmations, because the store has applied them.
     func settle(_ count: Int) {
         state.withLock { state in
             state.taken?.numbers.removeFirst(count)
@@ -140,7 +145,7 @@ private final class UpstreamFeed: Sendable {
 
     var isEmpty: Bool { state.withLock { $0.waiting.isEmpty } }
 
-    /// No messages: none will come any more.
+    /// Takes messages from the committer. An empty list means that no more messages come.
     private func received(_ messages: [UpstreamMessage]) {
         let (waiter, first) = state.withLock { state -> (Waiter?, UpstreamMessage?) in
             state.waiting += messages
@@ -152,7 +157,7 @@ private final class UpstreamFeed: Sendable {
         waiter?.resume(returning: first)
     }
 
-    /// nil if the task is cancelled, or the broker closed.
+    /// Waits for the next message. The result is nil if the task is cancelled or the broker is closed.
     func next() async -> UpstreamMessage? {
         await withTaskCancellationHandler {
             await withCheckedContinuation { (waiter: Waiter) in

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One connection of several apps: on which channel each is, whom the peer talks to, and whose turn it
-// is to be sent. Each app has a place of its own among the loop's connections, and so a session, a
-// queue and requests as any other; delivery knows nothing of channels. Only the loop's way to the
-// socket does: one app's queue at a time goes out, behind a CHANNEL where that is another than before.
+// A connection of several apps. The carriage knows the channel of each app, the channel of the peer's next
+// frame, and the queue to be sent next. Each app has a place of its own among the loop's connections, and so a
+// session, a queue and requests like any other connection. Delivery knows no channels. Only the loop's way to
+// the socket does: the queues are sent one at a time, and a CHANNEL frame precedes the queue if its channel
+// differs from the channel before.
 //
 //   app's place ─► session, queue ─┐
 //   app's place ─► session, queue ─┼─► Carriage ─► socket
@@ -18,33 +19,33 @@ import MartletWire
 
 /// The apps of a connection.
 final class Carriage {
-    /// The socket's.
+    /// The connection with the socket.
     let connection: ConnectionID
-    /// The channel that the peer's next frame is for.
+    /// Channel of the peer's next frame; 0: the connection itself.
     var heard: UInt8 = 0
     struct App {
         let place: UInt32
         let channel: UInt8
-        /// The peer knows of it. An app that has been told that it is detached waits until that has left,
-        /// and its channel is free.
+        /// Whether the channel belongs to the app. After DETACHED the channel is free, but the app keeps its
+        /// place until its queue has left.
         var isAttached = true
     }
 
-    /// All apps that are not gone yet. They are few: looking through them takes less memory than a table
-    /// of channels, and hardly more time.
+    /// All apps with a place. A connection has few apps, so a list takes less memory than a table of channels,
+    /// and a search hardly more time.
     private(set) var apps: [App] = []
     /// When the last app left, or the connection began. Seconds of the loop's clock.
     private(set) var emptySince: UInt32
 
-    /// The place whose queue is being sent.
+    /// Place of the queue in the current send.
     private(set) var sending: UInt32?
-    /// A frame of the queue that was sent last has left in part: that one goes on.
+    /// Place of a queue with a partly sent frame. No other queue may be sent before the rest of the frame.
     private var unfinished: UInt32?
-    /// The channel that the last frame sent is of.
+    /// Channel of the last frame sent.
     private var told: UInt8 = 0
-    /// Bytes of CHANNEL that have not left.
+    /// Unsent bytes of the CHANNEL frame.
     private var prefixBytesLeft: UInt8 = 0
-    /// Places that have something to send, in the order in which they had.
+    /// Places with bytes to send, in the order of becoming ready.
     private var waiting: [UInt32] = []
 
     init(_ connection: ConnectionID, now: UInt32) {
@@ -54,7 +55,7 @@ final class Carriage {
 
     // MARK: Apps
 
-    /// Whether so many apps wait to be told that they have ended that no more are heard of.
+    /// Whether the peer's frames must wait, because too many ended apps still have unsent frames.
     var isCrowded: Bool { apps.count >= 2 * Limits.appsPerConnectionMax }
 
     func place(of channel: UInt8) -> UInt32? {
@@ -65,13 +66,13 @@ final class Carriage {
         apps.append(App(place: place, channel: channel))
     }
 
-    /// The app was told that its channel is free.
+    /// Frees the channel of an app after DETACHED.
     func free(_ place: UInt32) {
         guard let index = apps.firstIndex(where: { $0.place == place }) else { return }
         apps[index].isAttached = false
     }
 
-    /// Nothing of the app is left.
+    /// Removes an app whose place is given back.
     func remove(_ place: UInt32, now: UInt32) {
         apps.removeAll { $0.place == place }
         emptySince = now
@@ -79,7 +80,8 @@ final class Carriage {
 
     // MARK: Sending
 
-    /// Whether this place's queue goes out now; else it waits for its turn.
+    /// Begins the send of a place's queue.
+    /// - Returns: false if another queue goes first; the place then waits for its turn.
     func begin(_ place: UInt32, channel: UInt8) -> Bool {
         guard sending == nil, unfinished == nil || unfinished == place else {
             if !waiting.contains(place) { waiting.append(place) }
@@ -93,15 +95,15 @@ final class Carriage {
         return true
     }
 
-    /// What goes out before the queue, if anything does.
+    /// The unsent bytes of the CHANNEL frame before the queue; nil: no bytes are left.
     func prefix(_ prefixes: borrowing ChannelPrefixes) -> iovec? {
         guard prefixBytesLeft > 0 else { return nil }
         return prefixes.last(Int(prefixBytesLeft), of: told)
     }
 
-    /// The send has ended.
-    /// - Parameter inFlightBytes: of the queue, the prefix not counted.
-    /// - Returns: how much of the queue has left, and who has waited.
+    /// Ends the current send.
+    /// - Parameter inFlightBytes: bytes of the queue in the send, without the CHANNEL frame.
+    /// - Returns: sent bytes of the queue, and the waiting places.
     func sent(byteCount: Int, inFlightBytes: Int) -> (byteCount: Int, waiting: [UInt32]) {
         let prefix = min(byteCount, Int(prefixBytesLeft))
         prefixBytesLeft -= UInt8(prefix)
@@ -114,7 +116,7 @@ final class Carriage {
     }
 }
 
-/// CHANNEL for each channel, where sends find it.
+/// The CHANNEL frames of all channels, in memory for the vectors of sends.
 struct ChannelPrefixes: ~Copyable {
     static let byteCount = 6
     private let bytes: UnsafeMutableRawBufferPointer
@@ -136,7 +138,7 @@ struct ChannelPrefixes: ~Copyable {
     }
 }
 
-/// Places for apps, behind those of the transport's connections.
+/// Places for apps, numbered after the places of the transport's connections.
 struct AppPlaces {
     private var free: [UInt32] = []
     private var next: UInt32

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One connection as its loop sees it: who it is and in what phase, beside the session that delivery
-// keeps under the same number. Rests on MartletWire's splitter.
+// A connection from the loop's view: its peer and its phase. Delivery has a session under the same number.
+// Rests on MartletWire's splitter.
 
 import MartletBase
 import MartletEngine
@@ -9,15 +9,17 @@ import MartletRing
 import MartletRows
 import MartletWire
 
-/// Who a connection belongs to.
+/// The peer of a connection, as HELLO has shown.
 enum Principal {
     case nobody
     case device(ProjectNumber, Ordinal, Holder)
     case sender(ProjectNumber)
-    /// With the project it acts for, if it named one.
+    /// An administrator, and the project named in HELLO, if any.
     case administrator(ProjectNumber?)
 
-    /// REG-5: a device's credential never authorises what senders do.
+    /// REG-5: the project for which the peer acts as a sender. A device's credential never authorises a
+    /// sender's requests.
+    /// - Throws: `PERMISSION_DENIED` for a device, and for an administrator without a project.
     func senderProject() throws(MartletError) -> ProjectNumber {
         switch self {
         case .sender(let project), .administrator(.some(let project)): return project
@@ -37,7 +39,7 @@ enum Principal {
         }
     }
 
-    /// Whose memory it takes.
+    /// The project charged for the connection's memory.
     var project: ProjectNumber? {
         switch self {
         case .device(let project, _, _), .sender(let project): project
@@ -46,80 +48,85 @@ enum Principal {
         }
     }
 
-    /// Whose ordinal a device's is.
+    /// The holder of a device's ordinal; nil for any other peer.
     var holder: Holder? {
         if case .device(_, _, let holder) = self { holder } else { nil }
     }
 }
 
-/// The loop's part of a connection, or of an app on one. 64 bytes: an idle one holds no memory besides,
-/// but for a connection of several apps.
+/// The loop's part of a connection, or of an app on a connection of several apps. The part has 64 bytes. An
+/// idle connection of a single app holds no other memory here.
 struct Connection: ~Copyable {
+    /// The phases of a connection. In addition to the listed transitions, the loop can close a connection in
+    /// any phase, and at the end of a connection its apps begin to linger.
     enum Phase {
-        /// Nothing heard yet. Can transition to: registering, open, closing.
+        /// No HELLO has come. Can transition to: registering, open, finishing, closing, lingering.
         case hello
-        /// Waits for the committer to register it; what the peer says meanwhile waits too. Can transition
-        /// to: open, closing, closed.
+        /// A new device waits for its registration. Frames of the peer wait too. Can transition to: open,
+        /// finishing, closing.
         case registering
-        /// Can transition to: finishing, closing.
+        /// HELLO was answered. Can transition to: finishing, closing, lingering.
         case open
-        /// The peer has sent everything; its answers are still sent. Can transition to: lingering,
-        /// closed.
+        /// No more frames are taken, because the peer has sent all its frames or the session has ended.
+        /// Outstanding answers are still sent. Can transition to: closing, lingering.
         case finishing
-        /// Nothing more is read; what is queued is still sent. Can transition to: lingering, closed.
+        /// Frames of the peer are not read any more. Queued frames are still sent. Can transition to:
+        /// lingering.
         case closing
-        /// Everything is sent and the peer has been told that it was; what still comes is dropped, since
-        /// closing over it would take the last frame from the peer. An app goes when its queue has
-        /// left. Can transition to: closed.
+        /// All frames have left, and the peer was told so. Bytes that still come are dropped, because a close
+        /// over unread bytes would take the last frame from the peer. An app ends when its queue has left. Can
+        /// transition to: closed.
         case lingering
-        /// Handed to the transport to close; its number may not be used.
+        /// The transport closes the connection, and no operation may use the number.
         case closed
     }
 
     let id: ConnectionID
-    /// What few connections have at a time. An app's is that of its connection, which outlives it.
+    /// State of few connections at a time. An app shares the state of its connection, because the connection
+    /// outlives the app.
     private var extras: UnsafeMutablePointer<ConnectionExtras>?
     var splitter: FrameSplitter
-    /// Bytes of requests that are not answered yet.
+    /// Bytes of unanswered requests.
     var requestBytes: UInt32 = 0
     var principal: Principal = .nobody
     var phase: Phase = .hello
-    /// No frames are taken until answers have left.
+    /// Whether frames of the peer wait until answers have left.
     var isPaused = false
-    /// An app's; 0: it has a socket of its own.
+    /// Channel of an app; 0: a connection with a socket of its own.
     let channel: UInt8
-    /// When the phase began, or the open connection was last heard of. Seconds of the loop's clock, as
-    /// below.
+    /// Beginning of the phase, or the last sign of life of an open connection. Seconds of the loop's clock,
+    /// like `sendBegan`.
     var since: UInt32
     var sendBegan: UInt32 = 0
-    /// When the store was last told that the device is connected (STO-2), in whole hours.
+    /// When the store was last told that the device is connected (STO-2), in whole hours of the loop's clock.
     private var seenHour: UInt16 = 0
-    /// Requests that are not answered yet.
+    /// Number of unanswered requests.
     var outstanding: UInt16 = 0
-    /// Whether it is one of several on a connection.
+    /// Whether the connection is an app on a connection of several apps.
     var isApp: Bool { channel != 0 }
 
-    /// Requests past which a connection is not read from until answers have left.
+    /// Unanswered requests past which a connection is not read from until answers have left.
     static let outstandingMax: UInt16 = 1024
     static let outstandingToResume: UInt16 = 512
-    /// What a request takes beside its bytes.
+    /// Bytes charged for a request beside the bytes of its frame.
     static let requestOverheadBytes = 256
-    /// Bytes queued past which it is not read from either: whoever does not read its answers gets no
-    /// more of them. Above what messages alone may queue, so that acknowledgements are still read.
+    /// Queued bytes past which a connection is not read from, so a peer that reads no answers gets no more
+    /// answers. The bound is above the bytes of messages alone in a queue, so acknowledgements are still read.
     static let queuedBytesMax = 2 * OutputBounds.bytesPerSessionMax
     static let queuedBytesToResume = OutputBounds.bytesPerSessionMax / 2
-    /// How often the store is told of a connection that lasts: once a day.
+    /// Hours after which the store is told again of a lasting connection: once a day.
     static let seenHours: UInt16 = 24
-    /// How long a closing connection may take to read its last frame.
+    /// Seconds for which a closing connection may take to read its last frame.
     static let closingSecondsMax: UInt32 = 5
-    /// How long, and for how many bytes, a peer that has been told its last frame may go on talking.
+    /// Seconds for which a lingering peer may go on talking, and bytes that it may send meanwhile.
     static let lingerSecondsMax: UInt32 = 2
     static let lingerBytesMax = 1 << 20
-    /// The same for all together when the broker stops: who is there hears of it in a round trip.
+    /// Milliseconds for which all peers together may go on talking when the broker stops. A connected peer
+    /// hears of the end within a round trip, so the time is short.
     static let drainLingerMilliseconds: Int64 = 250
-    /// How long one send may take: a peer that reads nothing for so long is gone.
+    /// Seconds for which a send may last. A peer that reads no bytes for so long is gone.
     static let sendSecondsMax: UInt32 = 120
-    /// The same where memory for frames has run out.
+    /// Seconds for which a send may last while memory for frames has run out.
     static let stuckSecondsMax: UInt32 = 10
 
     init(id: ConnectionID, now: UInt32) {
@@ -129,7 +136,7 @@ struct Connection: ~Copyable {
         since = now
     }
 
-    /// An app on a connection of several.
+    /// An app on a connection of several apps.
     init(id: ConnectionID, channel: UInt8, on connection: borrowing Connection, now: UInt32) {
         self.id = id
         self.channel = channel
@@ -150,10 +157,10 @@ struct Connection: ~Copyable {
 
     mutating func noteSeen(_ now: UInt32) { seenHour = Self.hour(now) }
 
-    /// The store could not be told: it is with the next tick.
+    /// The store could not be told of the connection, and is told with the next tick.
     mutating func forgetSeen(_ now: UInt32) { seenHour = Self.hour(now) &- Self.seenHours }
 
-    /// Whether the store was told so long ago that it is told again.
+    /// Whether the store must be told of the connection again.
     func isSeenDue(_ now: UInt32) -> Bool { Self.hour(now) &- seenHour >= Self.seenHours }
 
     private static func hour(_ seconds: UInt32) -> UInt16 {
@@ -162,12 +169,14 @@ struct Connection: ~Copyable {
 
     // MARK: Extras
 
-    /// Of a connection of several apps, and of each of them.
+    /// The carriage of a connection of several apps, and of each of its apps. nil for a connection of a single
+    /// app.
     var carriage: Carriage? {
         get { extras?.pointee.carriage }
         set { change(isGone: newValue == nil) { $0.carriage = newValue } }
     }
-    /// What came although the connection is paused: the kernel had received it before it heard of that.
+    /// Received bytes that wait while the connection is paused. The kernel receives bytes until it hears of the
+    /// pause, and a registering connection is still read from.
     var backlog: [UInt8] {
         get { own?.pointee.backlog ?? [] }
         set { change(isGone: newValue.isEmpty) { $0.backlog = newValue } }
@@ -176,37 +185,37 @@ struct Connection: ~Copyable {
     mutating func keep(_ bytes: UnsafeRawBufferPointer) {
         change(isGone: bytes.isEmpty) { $0.backlog.append(contentsOf: bytes) }
     }
-    /// The peer has sent everything; the last of it is in the backlog.
+    /// Whether the peer has sent all its bytes, and the last bytes are in the backlog.
     var endsWithBacklog: Bool {
         get { own?.pointee.endsWithBacklog ?? false }
         set { change(isGone: !newValue) { $0.endsWithBacklog = newValue } }
     }
-    /// The peer has sent everything, or nothing more is heard of it.
+    /// Whether the peer has sent all its bytes, or receiving has failed.
     var hasEnded: Bool {
         get { own?.pointee.hasEnded ?? false }
         set { change(isGone: !newValue) { $0.hasEnded = newValue } }
     }
-    /// What may still come while it lingers.
+    /// Bytes that a lingering connection may still receive.
     var lingerBytesLeft: Int {
         get { own?.pointee.lingerBytesLeft ?? Self.lingerBytesMax }
         set { change(isGone: newValue == Self.lingerBytesMax) { $0.lingerBytesLeft = newValue } }
     }
-    /// What came of frames that are not whole yet, or not taken.
+    /// The charge for the bytes of unfinished frames, and of waiting frames.
     var unfinished: RequestCharge {
         get { own?.pointee.unfinished ?? .nothing }
         set { change(isGone: newValue.byteCount == 0) { $0.unfinished = newValue } }
     }
-    /// RCP-1: a sender that listens has been sent the project's receipts up to here.
+    /// RCP-1: event number of the last receipt sent to a listening sender; nil: the peer does not listen.
     var receiptsAfter: UInt64? {
         get { own?.pointee.receiptsAfter }
         set { change(isGone: newValue == nil) { $0.receiptsAfter = newValue } }
     }
-    /// Its queue had no room for more of them.
+    /// Whether receipts wait for room in the queue.
     var receiptsWait: Bool {
         get { own?.pointee.receiptsWait ?? false }
         set { change(isGone: !newValue) { $0.receiptsWait = newValue } }
     }
-    /// UPS-1: the number of a sender that listens; 0: it does not.
+    /// UPS-1: listener number of a sender; 0: the peer does not listen.
     var upstreamListener: UInt64 {
         get { own?.pointee.upstreamListener ?? 0 }
         set { change(isGone: newValue == 0) { $0.upstreamListener = newValue } }
@@ -214,7 +223,7 @@ struct Connection: ~Copyable {
 
     private var own: UnsafeMutablePointer<ConnectionExtras>? { isApp ? nil : extras }
 
-    /// - Parameter isGone: what is changed becomes what it is without extras.
+    /// - Parameter isGone: whether the change gives a property the value of a connection without extras.
     private mutating func change(isGone: Bool, _ change: (inout ConnectionExtras) -> Void) {
         precondition(!isApp || isGone, "An app has nothing of this kind.")
         guard !isApp else { return }
@@ -232,7 +241,7 @@ struct Connection: ~Copyable {
     }
 }
 
-/// What few connections have, and those that have it mostly not for long.
+/// State of few connections, and mostly for a short time.
 private struct ConnectionExtras {
     var carriage: Carriage?
     var backlog: [UInt8] = []

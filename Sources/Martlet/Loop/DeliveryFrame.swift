@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A message's DELIVER frame: written once per message and loop, whoever it is for. The one place
-// where the engine's header meets the wire's. Rests on MartletWire.
+// The DELIVER frame of a message. A loop writes the frame once per message, for all recipients. Only here the
+// engine's header becomes the wire's. Rests on MartletWire.
 
 import MartletBase
 import MartletEngine
@@ -16,7 +16,7 @@ enum DeliveryFrame {
             bodyBytes: bodyBytes)
     }
 
-    /// What a message's ID is made of, where that is not the stream ID (MSG-10).
+    /// The number in the message ID, if the number is not the stream ID (MSG-10).
     private static func ownNumber(_ header: MessageHeader) -> UInt64? {
         let usual = header.sequence.rawValue & ~MessageSequence.notStoredBit
         return header.number == usual ? nil : header.number

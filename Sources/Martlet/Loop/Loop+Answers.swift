@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a loop tells its peers: what came of their commands, and what other threads have for them.
-// Rests on the engine's outcomes and MartletWire.
+// Frames from a loop to its peers: outcomes of commands, and news from other threads. Rests on the engine's
+// outcomes and MartletWire.
 
 import MartletBase
 import MartletCondition
@@ -35,7 +35,7 @@ extension Loop where Kernel: ~Copyable {
         case .disconnect(let project, let ordinal, let holder):
             guard let mine = delivery.session(of: ordinal, in: project) else { return }
             let connection = connections + Int(mine.index)
-            // The ordinal's next holder may have been faster than this message.
+            // The ordinal's next holder may have connected already.
             if let holder, connection.pointee.principal.holder != holder { return }
             leave(connection)
         case .answer(let id, let charge, let frame):
@@ -48,7 +48,8 @@ extension Loop where Kernel: ~Copyable {
         case .stored(let id, let number):
             delivery.stored(id.index, connectionNumber: number)
         case .notStored(let id):
-            // What has ended meanwhile is told already, and would come back to life.
+            // The departure of an ended connection was handed over already. Telling the store of a connection
+            // again would revive the connection there.
             guard let connection = connection(id) else { return }
             connection.pointee.forgetSeen(lastTick)
             delivery.notStored(id.index)
@@ -72,13 +73,13 @@ extension Loop where Kernel: ~Copyable {
         delivery.acknowledgementsSettled(batch, areStored: areStored)
     }
 
-    /// A CONFIRMED frame, if one is due.
+    /// Sends a due CONFIRMED frame.
     mutating func confirm(_ connection: UnsafeMutablePointer<Connection>) {
         guard let through = delivery.takeConfirmation(connection.pointee.id.index) else { return }
         send(.confirmed(Confirmed(through: through)), to: connection)
     }
 
-    /// CONFIRMED frames that have waited for another send for a tick.
+    /// Sends the CONFIRMED frames for which no other send came within a tick.
     mutating func sendConfirmations() {
         for index in delivery.takeConfirmable() where isOccupied[Int(index)] {
             confirm(connections + Int(index))
@@ -90,7 +91,7 @@ extension Loop where Kernel: ~Copyable {
         _ outcome: Outcome
     ) {
         switch context.purpose {
-        // What could not be taken comes again on the next connection that listens.
+        // If the store refused the confirmation, the receipts come again on the next listening connection.
         case .receiptsTaken: return
         case .upstreamTaken(let numbers):
             if case .refused = outcome { notTaken(numbers, connection) }
@@ -127,7 +128,7 @@ extension Loop where Kernel: ~Copyable {
                 .upstreamAccepted(
                     UpstreamAccepted(correlation: correlation, number: acceptance.number)),
                 to: connection)
-        // Nobody is told before all of it is done.
+        // The peer is answered when the whole command is done.
         case .unfinished: break
         case .done, .unregistered, .receiptKept, .upstreamTaken:
             send(.done(Done(correlation: correlation)), to: connection)
@@ -151,7 +152,7 @@ extension Loop where Kernel: ~Copyable {
         }
     }
 
-    /// MSG-10: who has it already is counted where questions are answered.
+    /// MSG-10: answers a cancellation. The inquiry counts the recipients with the message.
     private mutating func cancelled(
         _ connection: UnsafeMutablePointer<Connection>, _ correlation: UInt32, _ number: UInt64,
         wasScheduled: Bool
@@ -177,9 +178,9 @@ extension Loop where Kernel: ~Copyable {
         }
     }
 
-    /// Queues a frame. A peer that lets its answers pile up is disconnected.
+    /// Queues a frame. A peer with too many unread answers is disconnected.
     mutating func send(_ frame: BrokerFrame, to connection: UnsafeMutablePointer<Connection>) {
-        // It was told that nothing more comes.
+        // A lingering connection sends no more frames.
         guard connection.pointee.phase != .lingering else { return }
         var bytes = writer.encode(frame)
         if bytes.count > WireVersion.lengthBytes + Limits.brokerFrameBytesMax {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Connections of several apps (NET-4): an app opens, is talked to and ends on its channel as any
-// device's connection does, but for what concerns the socket, which is the connection's. Rests on
-// Carriage.
+// Connections of several apps (NET-4). An app opens, talks and ends on its channel like the connection of a
+// single device. Only the socket and its deadlines belong to the whole connection. Rests on Carriage.
 
 import Glibc
 import MartletBase
@@ -11,7 +10,8 @@ import MartletRing
 import MartletWire
 
 extension Loop where Kernel: ~Copyable {
-    /// The connection whose socket it is: for all but apps, the same.
+    /// The connection with the socket. For an app: the connection of several apps. Otherwise: the connection
+    /// itself.
     func carrier(
         of connection: UnsafeMutablePointer<Connection>
     ) -> UnsafeMutablePointer<Connection> {
@@ -21,7 +21,7 @@ extension Loop where Kernel: ~Copyable {
         return connections + Int(carriage.connection.index)
     }
 
-    /// Bytes queued for a connection; of its apps, for the one that has most.
+    /// Bytes queued for a connection. For a connection of several apps: the bytes of its longest queue.
     func queuedBytes(_ connection: UnsafeMutablePointer<Connection>) -> Int {
         let own = delivery.queuedBytes(connection.pointee.id.index)
         guard !connection.pointee.isApp, let carriage = connection.pointee.carriage else {
@@ -36,9 +36,9 @@ extension Loop where Kernel: ~Copyable {
         connection.pointee.carriage?.isCrowded ?? false
     }
 
-    // MARK: What the peer says
+    // MARK: Frames of the peer
 
-    /// A frame of a connection of several apps.
+    /// Serves a frame of a connection of several apps.
     mutating func hear(
         _ frame: ClientFrame, _ carriage: Carriage, _ connection: UnsafeMutablePointer<Connection>
     ) throws {
@@ -57,7 +57,7 @@ extension Loop where Kernel: ~Copyable {
     ) throws(MartletError) -> UnsafeMutablePointer<Connection>? {
         let isHello = if case .hello = frame { true } else { false }
         guard let place = carriage.place(of: carriage.heard) else {
-            // What was said to an app that has ended.
+            // A frame for an ended app is dropped.
             return isHello ? openApp(carriage, connection) : nil
         }
         guard !isHello else {
@@ -87,7 +87,7 @@ extension Loop where Kernel: ~Copyable {
         return app
     }
 
-    /// An app for which there is no place is told so by the connection itself, in one piece.
+    /// Refuses an app for want of a place. The frames go through the connection's own queue, in a single piece.
     private mutating func refuseApp(
         on channel: UInt8, _ connection: UnsafeMutablePointer<Connection>
     ) {
@@ -105,7 +105,7 @@ extension Loop where Kernel: ~Copyable {
 
     // MARK: How apps end
 
-    /// The app takes no messages any more; what it asked for is still answered.
+    /// Stops messages to a session. Outstanding requests are still answered.
     mutating func leave(_ connection: UnsafeMutablePointer<Connection>) {
         delivery.detach(connection.pointee.id.index, now: context.clock())
         connection.pointee.phase = .finishing
@@ -114,7 +114,7 @@ extension Loop where Kernel: ~Copyable {
         closeIfDone(connection)
     }
 
-    /// Tells an app that this was all.
+    /// Tells an app of its end, and frees the channel.
     mutating func endApp(
         _ app: UnsafeMutablePointer<Connection>, _ carriage: Carriage
     ) {
@@ -125,7 +125,7 @@ extension Loop where Kernel: ~Copyable {
         carriage.free(app.pointee.id.index)
     }
 
-    /// The connection ends, and its apps with it.
+    /// Ends all apps with their connection.
     mutating func endApps(_ carriage: Carriage) {
         for app in carriage.apps {
             delivery.detach(app.place, now: context.clock())
@@ -134,7 +134,7 @@ extension Loop where Kernel: ~Copyable {
         }
     }
 
-    /// Ends an app to which everything was sent, or the connection of several that has none left.
+    /// Ends an app without outstanding requests, or a connection without apps and without unsent frames.
     mutating func closeIfDone(
         _ connection: UnsafeMutablePointer<Connection>, _ carriage: Carriage
     ) {
@@ -150,8 +150,8 @@ extension Loop where Kernel: ~Copyable {
         }
     }
 
-    /// Gives back the places of apps that have been sent everything. At the end of a turn, when
-    /// nobody holds on to them.
+    /// Gives back the places of ended apps with empty queues. Called at the end of a turn, when no pointer to
+    /// an app is in use.
     mutating func releaseApps() {
         var ended: [UInt32] = []
         swap(&ended, &endedApps)
@@ -170,7 +170,7 @@ extension Loop where Kernel: ~Copyable {
         }
     }
 
-    /// Nothing of an app is in flight or asked for any more.
+    /// Ends an app without a send in flight, and gives back the place.
     mutating func release(_ place: UInt32) {
         delivery.close(place, now: context.clock())
         newcomerEnded(place)
@@ -183,7 +183,7 @@ extension Loop where Kernel: ~Copyable {
 
     // MARK: Sending
 
-    /// Starts the send of one queue of a connection of several apps, if no other goes out.
+    /// Starts the send of a queue of a connection of several apps, unless another queue is being sent.
     mutating func send(
         _ connection: UnsafeMutablePointer<Connection>, _ carriage: Carriage,
         into free: UnsafeMutableBufferPointer<iovec>
@@ -203,12 +203,12 @@ extension Loop where Kernel: ~Copyable {
             carriage.connection, vectors: UnsafeBufferPointer(rebasing: free[..<count]))
     }
 
-    /// A send of a connection of several apps has ended.
+    /// Handles the end of a send of a connection of several apps.
     mutating func sent(_ carriage: Carriage, byteCount: Int) {
         guard let place = carriage.sending else { return }
         let (left, waiting) = carriage.sent(
             byteCount: byteCount, inFlightBytes: delivery.inFlightBytes(place))
-        // Those who have waited go before the one that was sent.
+        // Waiting queues go before the queue of this send.
         for other in waiting { delivery.sendAgain(other) }
         delivery.sent(place, byteCount: left)
         if left > 0 { newcomerLeft(place) }
@@ -217,13 +217,13 @@ extension Loop where Kernel: ~Copyable {
 
     // MARK: Time
 
-    /// Silence and deadlines are the connection's.
+    /// Tells the store daily of a lasting app. Silence and deadlines are checked for the whole connection.
     mutating func tickApp(_ app: UnsafeMutablePointer<Connection>, _ now: UInt32) {
         guard app.pointee.phase == .open, app.pointee.isSeenDue(now) else { return }
         tellConnected(app)
     }
 
-    /// Nobody holds on to a connection of several apps that has none.
+    /// Whether a connection of several apps has been without an app for longer than a handshake may take.
     func isDeserted(_ connection: UnsafeMutablePointer<Connection>, _ now: UInt32) -> Bool {
         guard let carriage = connection.pointee.carriage, carriage.apps.isEmpty else {
             return false
@@ -231,7 +231,7 @@ extension Loop where Kernel: ~Copyable {
         return now &- carriage.emptySince > context.configuration.handshakeSeconds
     }
 
-    /// Whether the peer has not read for as long as `sendBegan` says.
+    /// Whether the peer has not read its bytes since `sendBegan`.
     func isStuck(_ connection: UnsafeMutablePointer<Connection>) -> Bool {
         let index = connection.pointee.id.index
         if delivery.isSending(index) { return true }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Mailboxes are read for sessions that are behind: the log of each into a replay, then what is left of
-// it into its queue. A bounded part in each turn. Rests on the store and on Delivery.
+// Reads mailboxes for sessions that are behind. The loop replays the log of a mailbox and queues the remaining
+// messages for the session, a bounded part in each turn. Rests on the store and on Delivery.
 
 import Logging
 import MartletBase
@@ -12,7 +12,7 @@ import MartletWire
 
 extension Loop where Kernel: ~Copyable {
     /// Reads mailboxes of sessions that are behind.
-    /// - Returns: how many.
+    /// - Returns: the number of mailboxes read.
     mutating func catchUp() -> Int {
         guard delivery.hasBehind, hasRoomForFrames, context.monotonic() >= catchUpResumes else {
             return 0
@@ -61,15 +61,15 @@ extension Loop where Kernel: ~Copyable {
         catchUpResumes = context.monotonic() + Self.catchUpPauseMilliseconds
     }
 
-    /// Reads a part of a mailbox and queues what can go.
+    /// Reads a part of a mailbox, and queues messages as far as lanes and queue allow.
     private mutating func catchUp(
         _ start: MailboxReading, _ now: Instant, _ transaction: borrowing Transaction,
         _ log: inout SharedLog, _ cost: inout Int
     ) throws {
         var reading = start
         let owner = reading.owner
-        // The snapshot may be younger than the message that ends this connection: then the ordinal,
-        // and the mailbox, are another's.
+        // The snapshot may be newer than the loop's news. If the instance was unregistered meanwhile, its
+        // ordinal and mailbox may belong to another holder.
         let present = try transaction.instances.holder(of: owner.ordinal, in: owner.project)
         guard present == reading.holder else { return }
         let state = try transaction.mailboxes.state(of: owner.ordinal, in: owner.project)
@@ -85,8 +85,8 @@ extension Loop where Kernel: ~Copyable {
         try queue(plan, now, transaction)
     }
 
-    /// Gives a session what it finds where others read too.
-    /// - Returns: false if the mailbox rules have a say: nothing was given then.
+    /// Gives a session its messages from the log, as shared by the sessions of a turn.
+    /// - Returns: false if the mailbox rules may matter for the session. Then no message was given.
     private mutating func share(
         _ reading: SharedReading, _ now: Instant, _ transaction: borrowing Transaction,
         _ log: inout SharedLog, _ cost: inout Int
@@ -132,7 +132,8 @@ extension Loop where Kernel: ~Copyable {
         delivery.endSharing(log.sharedMessages, of: project)
     }
 
-    /// Reads a part of a log. Returns what to queue, if anything can be said yet.
+    /// Reads a part of a log.
+    /// - Returns: the messages to queue; nil if the reading must go on before a message is certain.
     private mutating func read(
         _ start: MailboxReading, _ now: Instant, _ transaction: borrowing Transaction,
         _ cost: inout Int

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How connections end: told why, and so that the peer can hear it. A connection that is closed while
-// bytes of the peer are unread is reset, and the reset overtakes what was sent last. So whoever was
-// told something is told that this was all, and what it still says is dropped until it ends too, for a
-// bounded time and number of bytes. Rests on Loop.
+// The end of connections, with a last frame that the peer can read. A close over unread bytes of the peer
+// resets the connection, and the reset overtakes the last frames. So the loop first ends only its own side.
+// Until the peer ends too, the loop drops the peer's bytes, for a bounded time and number of bytes. Rests on
+// Loop.
 
 import Logging
 import MartletBase
@@ -13,7 +13,7 @@ import MartletWire
 import Synchronization
 
 extension Loop where Kernel: ~Copyable {
-    /// Tells the peer what is wrong and ends the connection once it has been told.
+    /// Sends an error, and ends the connection when the error has left.
     mutating func fail(_ connection: UnsafeMutablePointer<Connection>, _ error: MartletError) {
         guard connection.pointee.phase.isAlive else { return }
         if error.word == .protocolViolation {
@@ -35,7 +35,7 @@ extension Loop where Kernel: ~Copyable {
         closeIfDone(connection)
     }
 
-    /// The same for what was thrown while a frame was served.
+    /// Ends a connection for an error in the service of a frame.
     mutating func fail(_ connection: UnsafeMutablePointer<Connection>, for error: any Error) {
         switch error {
         case let error as WireError: fail(connection, error.martletError)
@@ -46,7 +46,7 @@ extension Loop where Kernel: ~Copyable {
         }
     }
 
-    /// Ends a connection that has nothing left to be sent.
+    /// Ends a connection without unsent frames, if its phase allows.
     mutating func closeIfDone(_ connection: UnsafeMutablePointer<Connection>) {
         if let carriage = connection.pointee.carriage {
             closeIfDone(connection, carriage)
@@ -64,9 +64,9 @@ extension Loop where Kernel: ~Copyable {
         }
     }
 
-    /// Ends a connection to which everything was sent, when the peer has heard that.
+    /// Ends the loop's side of a connection without unsent frames, and waits for the peer's end.
     private mutating func linger(_ connection: UnsafeMutablePointer<Connection>) {
-        // Where places are scarce none is kept for those who have had theirs.
+        // When places are scarce, a connection without unsent frames gives up its place at once.
         let isScarce = transport.connectionCount > connectionsMax - connectionsMax / 8
         guard !connection.pointee.hasEnded, isDraining || !isScarce else {
             close(connection)
@@ -82,13 +82,13 @@ extension Loop where Kernel: ~Copyable {
         transport.resumeReceive(connection.pointee.id)
     }
 
-    /// What comes now is dropped.
+    /// Drops bytes of a lingering connection, up to a bound.
     mutating func linger(_ connection: UnsafeMutablePointer<Connection>, over byteCount: Int) {
         connection.pointee.lingerBytesLeft -= byteCount
         if connection.pointee.lingerBytesLeft <= 0 { close(connection) }
     }
 
-    /// An app that cannot be told anything any more ends with its connection.
+    /// Closes a connection at once. For an app the whole connection is closed.
     mutating func close(_ one: UnsafeMutablePointer<Connection>) {
         let connection = carrier(of: one)
         guard connection.pointee.phase != .closed else { return }
@@ -117,7 +117,8 @@ extension Loop where Kernel: ~Copyable {
         }
     }
 
-    /// Whether nothing is left to be told to anybody, or it has taken too long.
+    /// Goes on with the end of all connections.
+    /// - Returns: whether no connection is left, or the end has taken too long.
     mutating func isDrained(_ now: UInt32) -> Bool {
         guard highestIndex >= 0 else { return true }
         let isLate = now &- drainBegan >= Connection.closingSecondsMax

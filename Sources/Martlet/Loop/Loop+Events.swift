@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the kernel tells a loop: connections come, bytes come, sends end, connections end. And what
-// the passing of time means for them. Rests on Loop.
+// The events of the kernel: connections come, bytes come, sends end, connections end. The deadlines of
+// connections are here too. Rests on Loop.
 
 import Glibc
 import Logging
@@ -41,7 +41,7 @@ extension Loop where Kernel: ~Copyable {
         delivery.open(id.index)
     }
 
-    /// The connection, unless it is gone or being closed.
+    /// Finds a connection; nil for an ended or closing connection.
     func connection(_ id: ConnectionID) -> UnsafeMutablePointer<Connection>? {
         let index = Int(id.index)
         guard isOccupied[index], connections[index].id == id, connections[index].phase != .closed
@@ -64,7 +64,7 @@ extension Loop where Kernel: ~Copyable {
         chargeUnfinished(connection)
     }
 
-    /// Takes frames until the bytes are used up or the connection has to wait.
+    /// Takes frames until the bytes are used up, or the connection must pause.
     private mutating func take(
         _ bytes: UnsafeRawBufferPointer, from connection: UnsafeMutablePointer<Connection>
     ) {
@@ -91,8 +91,8 @@ extension Loop where Kernel: ~Copyable {
         }
     }
 
-    /// A paused connection is not read from, but for one that registers: it waits for one transaction,
-    /// and its end meanwhile must be noticed.
+    /// Stops reading from a paused connection. A registering connection is still read from, up to a bound: the
+    /// registration lasts a transaction, and the loop must notice an earlier end of the connection.
     private mutating func stopReadingIfFull(_ connection: UnsafeMutablePointer<Connection>) {
         if isRegistering(connection),
             connection.pointee.backlogBytes <= Self.earlyBytesMax
@@ -110,7 +110,7 @@ extension Loop where Kernel: ~Copyable {
             || isCrowded(connection)
     }
 
-    /// Reads again from a connection whose requests were answered and whose answers have left.
+    /// Resumes a paused connection after its requests were answered and its answers have left.
     mutating func resumeIfDrained(_ one: UnsafeMutablePointer<Connection>) {
         let connection = carrier(of: one)
         let id = connection.pointee.id
@@ -158,7 +158,7 @@ extension Loop where Kernel: ~Copyable {
     private mutating func receiveEnded(_ id: ConnectionID, _ errno: Int32) {
         guard let connection = connection(id) else { return }
         connection.pointee.hasEnded = true
-        // What it is told last is still on its way to it.
+        // The last frame is still on its way to the peer.
         if errno == 0, connection.pointee.phase == .closing { return }
         guard errno == 0, connection.pointee.phase == .open else {
             close(connection)
@@ -166,7 +166,8 @@ extension Loop where Kernel: ~Copyable {
         }
         guard !connection.pointee.isPaused else {
             connection.pointee.endsWithBacklog = true
-            // Apps whose registration is not answered yet are not waited for; the others' requests are.
+            // Apps without an answer to their registration end now. The requests of other apps are still
+            // answered.
             for app in connection.pointee.carriage?.apps ?? []
             where connections[Int(app.place)].phase == .registering {
                 leave(connections + Int(app.place))
@@ -174,7 +175,7 @@ extension Loop where Kernel: ~Copyable {
             resumeIfDrained(connection)
             return
         }
-        // Who has sent everything may still wait for answers, but takes no messages any more.
+        // After its last frame a peer may still wait for answers, but takes no more messages.
         connection.pointee.phase = .finishing
         connection.pointee.since = lastTick
         delivery.detach(id.index, now: context.clock())
@@ -207,9 +208,9 @@ extension Loop where Kernel: ~Copyable {
 
     // MARK: Time
 
-    /// Once a second: deadlines of handshakes, of silence, of sends that do not end. Both ends of a span
-    /// are whole seconds, so that one that counts N may have lasted N less a part: a deadline of N
-    /// seconds is over when more than N are counted, between N and N + 1 after its beginning.
+    /// Checks deadlines once a second: handshakes, silence, and sends that do not end. Both ends of a span are
+    /// whole seconds, so a span of N counted seconds may be shorter by a part of a second. A deadline of N
+    /// seconds is over when more than N seconds are counted: between N and N + 1 seconds after its beginning.
     mutating func tick(_ now: UInt32) {
         let configuration = context.configuration
         receiptsDue += receiptsUnread
@@ -272,7 +273,7 @@ extension Connection.Phase {
         }
     }
 
-    /// Whether the peer can be told something.
+    /// Whether the peer can still be sent frames.
     var isAlive: Bool {
         switch self {
         case .hello, .registering, .open, .finishing: true

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TTL-2: a message that is now or never is sent by the loop that received it, from a snapshot of its
-// own. Connections here are given it in the same turn; other loops are told once a turn, and not at all
-// where everybody that the message is for is connected here. Rests on LiveSender.
+// TTL-2: the loop with the sender's connection sends a now-or-never message, from a snapshot of its own.
+// Connections of this loop get the message in the same turn. Other loops are told once a turn, unless each
+// recipient is connected here. Rests on LiveSender.
 
 import MartletBase
 import MartletEngine
@@ -48,7 +48,7 @@ extension Loop where Kernel: ~Copyable {
         for fanout in fanouts { begin(fanout) }
     }
 
-    /// Hands the turn's live fanouts to the other loops.
+    /// Hands the turn's live fanouts to the other loops. A loop with too many waiting messages is left out.
     mutating func handOverLive() {
         var fanouts: [Fanout] = []
         swap(&fanouts, &liveForOthers)

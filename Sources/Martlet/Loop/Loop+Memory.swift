@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory that peers make the loop hold: what they have asked, and what they do not read (OPS-5). Rests
-// on RequestMemory and on what Delivery measures.
+// Memory held for peers: unanswered requests, and frames that peers do not read (OPS-5). Rests on RequestMemory
+// and on the measurements of Delivery.
 
 import Logging
 import MartletBase
@@ -10,9 +10,10 @@ import MartletRing
 import Synchronization
 
 extension Loop where Kernel: ~Copyable {
-    // MARK: What was asked
+    // MARK: Unanswered requests
 
-    /// Counts the request that is being served as outstanding, or refuses it.
+    /// Counts the current request as outstanding.
+    /// - Throws: the refusal, if the memory for requests is full.
     mutating func charge(
         _ connection: UnsafeMutablePointer<Connection>
     ) throws(MartletError) -> RequestCharge {
@@ -30,8 +31,8 @@ extension Loop where Kernel: ~Copyable {
         return charge
     }
 
-    /// A request is dealt with.
-    /// - Returns: who asked, unless it is gone.
+    /// Notes the end of a request.
+    /// - Returns: the asking connection; nil: the connection is gone.
     func settled(
         _ id: ConnectionID, _ charge: RequestCharge
     ) -> UnsafeMutablePointer<Connection>? {
@@ -47,8 +48,7 @@ extension Loop where Kernel: ~Copyable {
         return connection
     }
 
-    /// What is kept of frames that have not been taken is counted too; where there is no room for it
-    /// the connection ends.
+    /// Charges the kept bytes of unfinished and waiting frames. A connection without room for the bytes ends.
     mutating func chargeUnfinished(_ connection: UnsafeMutablePointer<Connection>) {
         let kept = connection.pointee.splitter.keptBytes + connection.pointee.backlogBytes
         let before = connection.pointee.unfinished
@@ -65,25 +65,24 @@ extension Loop where Kernel: ~Copyable {
         }
     }
 
-    // MARK: What is left behind
+    // MARK: After a burst
 
-    /// Connections and apps that come or go, past which memory is given back when no more do. A burst
-    /// leaves behind what it needed at its height: receive buffers, frames, commands, and the pages that
-    /// the allocator keeps for the next one.
+    /// Fewest connections and apps that come or go in a burst. After the burst the loop gives memory back:
+    /// receive buffers, frames, commands, and the pages that the allocator keeps for the next burst.
     static var burstPlacesMin: UInt32 { 256 }
-    /// How long none may have come or gone.
+    /// Milliseconds without a change after which a burst is over.
     static var burstRestMilliseconds: Int { 100 }
-    /// Receive buffers are given back by themselves after so many events with bytes, if fewer than
-    /// `quietReceivesMax` came in the last second: idle connections say PING now and then, and the kernel
-    /// takes another buffer for each.
+    /// Events with bytes after which receive buffers are given back, if fewer than `quietReceivesMax` events
+    /// came in the last second. Idle connections say PING now and then, and the kernel takes another buffer for
+    /// each PING.
     static var receivesToRelease: UInt32 { 512 }
     static var quietReceivesMax: UInt32 { 128 }
 
-    /// Whether a burst of connections is to be cleaned up after.
+    /// Whether a burst has left memory behind.
     var hasBurst: Bool { placesChanged &- release.places >= Self.burstPlacesMin }
     var hasSpareBuffers: Bool { release.hasSpareBuffers }
 
-    /// Called when the transport has no event, and one of both is so.
+    /// Gives memory back after a burst, and spare receive buffers. Called when the transport has no event.
     mutating func releaseMemory() {
         if release.hasSpareBuffers {
             release.hasSpareBuffers = false
@@ -103,7 +102,7 @@ extension Loop where Kernel: ~Copyable {
         ProcessMemory.release()
     }
 
-    /// Once a second: whether idle connections have used the receive buffers, and nobody else has.
+    /// Checks once a second whether receive buffers were used by idle connections alone.
     mutating func countReceives() {
         let inSecond = receivedCount &- release.receivesBefore
         release.receivesBefore = receivedCount
@@ -114,9 +113,9 @@ extension Loop where Kernel: ~Copyable {
         release.hasSpareBuffers = true
     }
 
-    // MARK: What is not read
+    // MARK: Unread frames
 
-    /// Whether what waits to be sent may grow.
+    /// Whether the memory for unsent frames may grow.
     var hasRoomForFrames: Bool { delivery.frameBytes < context.frameBounds.totalMax }
 
     var needsMeasuring: Bool {
@@ -125,8 +124,8 @@ extension Loop where Kernel: ~Copyable {
             && bytes - measuredFrameBytes >= context.frameBounds.step
     }
 
-    /// Finds out whose the frames are. Within a second it is done again anyway.
-    /// - Returns: the projects that hold more than they may.
+    /// Measures the memory of each project's frames. `freeFrames` measures every second, too.
+    /// - Returns: the projects above their bound.
     mutating func measureFrames() -> [ProjectNumber] {
         measuredFrameBytes = delivery.frameBytes
         delivery.beginMeasuring()
@@ -138,8 +137,8 @@ extension Loop where Kernel: ~Copyable {
         return delivery.endMeasuring(context.frameBounds)
     }
 
-    /// Frees the frames that readers who stopped hold on to, where their project holds too many, or
-    /// where all have too many and it holds most.
+    /// Disconnects stuck readers of projects above the bound, to free frames. If all projects together are
+    /// above the bound, stuck readers of the largest project are disconnected, too.
     mutating func freeFrames(_ now: UInt32) {
         var crowded = measureFrames()
         let loads = delivery.projectLoads
@@ -150,7 +149,8 @@ extension Loop where Kernel: ~Copyable {
         for project in crowded { closeStuck(of: project, now) }
     }
 
-    /// All of a project that have been stuck for long, or the one that has been longest.
+    /// Closes all connections of a project that are stuck for `stuckSecondsMax`, or else the connection stuck
+    /// longest.
     private mutating func closeStuck(of project: ProjectNumber, _ now: UInt32) {
         var oldest: UnsafeMutablePointer<Connection>?
         var closedCount = 0
@@ -178,16 +178,16 @@ extension Loop where Kernel: ~Copyable {
     }
 }
 
-/// What memory was last given back after.
+/// The state in which memory was last given back.
 struct ReleaseState {
-    /// Places that had changed by then, and events with bytes that had come.
+    /// `placesChanged` and `receivedCount` of the loop when memory was last given back.
     var places: UInt32 = 0
     var receives: UInt32 = 0
-    /// Places that had changed when a burst was last looked at, and since when they are so many, in
+    /// `placesChanged` of the loop at the last check for a burst, and the time of its last change in
     /// milliseconds of the monotonic clock.
     var placesBefore: UInt32 = 0
     var changed: Int64 = 0
-    /// Events until the last tick.
+    /// `receivedCount` of the loop at the last tick.
     var receivesBefore: UInt32 = 0
     var hasSpareBuffers = false
 }

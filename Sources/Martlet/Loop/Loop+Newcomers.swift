@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Instances that are registered and have not got their tokens yet. A token that nobody has read
-// addresses nobody, and every `!( … )` condition would count its instance for ever. So a registration
-// stays only if its WELCOME, which tells the token, began to leave while the peer's connection lasted;
-// else the instance is unregistered again. What can go wrong, in the order of time:
+// Registered instances that have not got their tokens yet. A token that no peer has read addresses nobody, and
+// each `!( … )` condition would count the instance for ever. So a registration stays only if its WELCOME, which
+// has the token, began to leave while the connection lasted. Otherwise the instance is unregistered again. The
+// possible cases, in the order of time:
 //
-//   the connection ends before the registration is on disk     the outcome finds no connection
+//   the connection ends before the registration is on disk      the outcome finds no connection
 //   the connection ends before WELCOME is handed to the kernel  `newcomers` still has the instance
 //   the connection ends later                                   the instance stays: the token left
 //
@@ -29,12 +29,12 @@ struct Newcomer: Sendable {
 }
 
 extension Loop where Kernel: ~Copyable {
-    /// Bytes of frames behind HELLO that are kept until WELCOME: as many as the longest frame of a
-    /// device. The connection is read from up to there, so that its end is noticed.
+    /// Bytes kept of frames behind HELLO until WELCOME: as many as the longest frame of a device. The
+    /// connection is read from up to the bound, so the loop notices its end.
     static var earlyBytesMax: Int { Limits.deviceFrameBytesMax }
 
-    /// NET-8: whether the connection, or an app on it, waits for its WELCOME. No frame is taken from it
-    /// meanwhile, so that what follows HELLO is served in its order for every role.
+    /// NET-8: whether the connection, or an app on the connection, waits for its WELCOME. Until then the loop
+    /// takes no frame, so frames behind HELLO are served in order for each role.
     func isRegistering(_ connection: UnsafeMutablePointer<Connection>) -> Bool {
         if connection.pointee.phase == .registering { return true }
         guard !connection.pointee.isApp, let carriage = connection.pointee.carriage else {
@@ -43,12 +43,13 @@ extension Loop where Kernel: ~Copyable {
         return carriage.apps.contains { connections[Int($0.place)].phase == .registering }
     }
 
-    /// Something of what is queued for this place has left. WELCOME is what is queued first.
+    /// Notes the first bytes sent from a place's queue. WELCOME is the first frame of the queue, so the token
+    /// has begun to leave.
     mutating func newcomerLeft(_ place: UInt32) {
         if !newcomers.isEmpty { newcomers[place] = nil }
     }
 
-    /// This place's connection is gone.
+    /// Notes the end of a place's connection.
     mutating func newcomerEnded(_ place: UInt32) {
         guard !newcomers.isEmpty, let newcomer = newcomers.removeValue(forKey: place) else {
             return
@@ -56,7 +57,7 @@ extension Loop where Kernel: ~Copyable {
         undo(newcomer)
     }
 
-    /// Unregisters an instance that nobody knows the token of.
+    /// Unregisters an instance whose token has not left.
     mutating func undo(_ newcomer: Newcomer) {
         requests.append(
             Request(
@@ -66,7 +67,7 @@ extension Loop where Kernel: ~Copyable {
                 reply: .undoing(loop: context.number, newcomer)))
     }
 
-    /// Undoes what the store could not undo a second ago.
+    /// Retries the undoing of registrations after the store has failed. Called once a second.
     mutating func undoAgain() {
         guard !notUndone.isEmpty else { return }
         var again: [Newcomer] = []

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How connections open: who somebody is, and what a device's connection begins with. Rests on the
-// engine's authentication and on Delivery.
+// The opening of connections: authentication, and the start of a device's session. Rests on the engine's
+// authentication and on Delivery.
 
 import MartletBase
 import MartletEngine
@@ -119,7 +119,7 @@ extension Loop where Kernel: ~Copyable {
                     senderID: senderID)), to: connection)
     }
 
-    /// A new device is one of the project's instances: it is connected at once.
+    /// Connects a new device at once, because the device is an instance of the project now.
     mutating func registered(
         _ connection: UnsafeMutablePointer<Connection>, _ instance: Instance, _ project: Project,
         _ deviceKey: String
@@ -144,7 +144,7 @@ extension Loop where Kernel: ~Copyable {
             state: .active, taken: [], token: instance.token.text, deviceKey: deviceKey)
     }
 
-    /// The connection is a device's: NET-4, then its mailbox, then what comes.
+    /// Connects a device (NET-4). The session gets its mailbox first, then live messages.
     private mutating func welcomeDevice(
         _ connection: UnsafeMutablePointer<Connection>, project: Project, instance: Instance,
         appName: String, mailbox: MailboxState, state: DeviceState, taken: [UInt64],

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RCP-1: receipts for the senders that listen on this loop, read from the store behind what each of
-// them was sent already, as far as its queue has room. Rests on the engine's receipts and MartletWire.
+// RCP-1: receipts for the senders that listen on this loop. The loop reads receipts behind the last receipt
+// sent to a sender, as far as the sender's queue has room. Rests on the engine's receipts and MartletWire.
 
 import Logging
 import MartletBase
@@ -11,7 +11,7 @@ import MartletStore
 import MartletWire
 
 extension Loop where Kernel: ~Copyable {
-    /// Receipts that one sender is sent in a turn.
+    /// Receipts for a sender in a turn.
     private static var receiptsPerTurn: Int { 256 }
 
     mutating func listen(_ connection: UnsafeMutablePointer<Connection>, _ project: ProjectNumber) {
@@ -21,7 +21,7 @@ extension Loop where Kernel: ~Copyable {
         receiptsDue.append(connection.pointee.id)
     }
 
-    /// The connection is gone.
+    /// Removes the listener of a connection that is gone.
     mutating func stopListening(_ connection: UnsafeMutablePointer<Connection>) {
         guard connection.pointee.receiptsAfter != nil,
             let project = try? connection.pointee.principal.senderProject()

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Frames of clients, one after another: what changes something becomes a command for the committer,
-// what only asks goes to the inquiry. One flat switch. Rests on the engine's
-// commands and queries.
+// Frames of clients, one after another, in a flat switch. A change becomes a command for the committer, and a
+// question goes to the inquiry. Rests on the engine's commands and queries.
 
 import Logging
 import MartletBase
@@ -40,7 +39,7 @@ extension Loop where Kernel: ~Copyable {
             }
             try serve(frame, connection)
         } catch let error as MartletError {
-            // A refused request does not cost the connection; what breaks the protocol does.
+            // A refused request does not end the connection, but a violation of the protocol does.
             guard let correlation = frame.correlation, error.word != .protocolViolation else {
                 throw error
             }
@@ -104,7 +103,7 @@ extension Loop where Kernel: ~Copyable {
         case .unregister(let frame):
             guard case .device(let project, let ordinal, let holder) = connection.pointee.principal
             else { throw Self.onlyDevices() }
-            // What it has taken was delivered.
+            // Acknowledged messages count as delivered, so acknowledgements go before the unregistration.
             handOverWaiting()
             try ask(
                 .unregister(project: project, ordinal: ordinal, holder: holder), frame.correlation,
@@ -121,14 +120,15 @@ extension Loop where Kernel: ~Copyable {
             }
         case .cancel(let frame):
             let project = try connection.pointee.principal.senderProject()
-            // Who has the message is counted by acknowledgements: those that are here go first.
+            // Deliveries are counted by acknowledgements, so the loop's acknowledgements go before the
+            // cancellation.
             handOverWaiting()
             try ask(
                 .cancel(project: project, number: frame.messageNumber), frame.correlation,
                 connection)
         case .unregisterToken(let frame):
             let project = try connection.pointee.principal.senderProject()
-            // What an instance has acknowledged before it is unregistered was delivered to it.
+            // Messages acknowledged before the unregistration count as delivered.
             handOverWaiting()
             try ask(
                 .unregisterToken(project: project, token: frame.token), frame.correlation,
@@ -242,7 +242,7 @@ extension Loop where Kernel: ~Copyable {
         }
     }
 
-    /// Hands a command to the committer, to be answered when it is durable.
+    /// Hands a command to the committer. The peer is answered when the command is durable.
     mutating func ask(
         _ command: Command, _ correlation: UInt32,
         _ connection: UnsafeMutablePointer<Connection>,

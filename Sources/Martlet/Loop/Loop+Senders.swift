@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// REG-9: a sender's connection lasts as long as its credential. Revoking a key ends the
-// connections that were opened with the key, or with access tokens minted from it. The expiry of a token
-// ends the connections that were opened with the token. Rests on Loop.
+// REG-9: a sender's connection lasts as long as its credential. Revoking a key ends the connections opened with
+// the key, or with access tokens minted from the key. The expiry of a token ends the connections opened with
+// the token. Rests on Loop.
 
 import MartletBase
 import MartletWire
 
-/// What a sender's connection was opened with.
+/// The credential of a sender's connection.
 struct SenderCredential {
-    /// Of the server key, or of the service-account key that a token was minted from.
+    /// ID of the server key, or of the service-account key from which the token was minted.
     var keyID: String
-    /// Of an access token.
+    /// Expiry of an access token; nil for a server key.
     var expires: Instant?
 }
 
 extension Loop where Kernel: ~Copyable {
-    /// No request is served any more of whoever presented this key.
+    /// Ends the connections opened with a revoked key.
     mutating func revoke(_ keyID: String) {
         endSenders(
             MartletError(.unauthenticated, "The credential was revoked; connect with another.")
         ) { $0.keyID == keyID }
     }
 
-    /// Once a second.
+    /// Ends the connections whose access token has expired. Called once a second.
     mutating func endExpiredSenders() {
         guard !senders.isEmpty else { return }
         let now = context.clock()

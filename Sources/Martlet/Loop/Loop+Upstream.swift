@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// UPS-1: messages of devices for the senders that listen on this loop. The committer says which of
-// them gets what; here it is sent as far as their queues have room, and told when they come and go.
-// Of what must wait only the number is kept, so that senders that do not read cost no memory: it is
-// read again when there is room. Rests on UpstreamBook and MartletWire.
+// UPS-1: messages of devices for listening senders of this loop. The committer assigns the messages to the
+// listeners. The loop tells the committer when listeners come and go, and sends messages as far as queues have
+// room. For a waiting message the loop keeps only the number, so senders that do not read cost no memory. The
+// message is read again when the queue has room. Rests on UpstreamBook and MartletWire.
 
 import Logging
 import MartletBase
@@ -12,20 +12,21 @@ import MartletRing
 import MartletStore
 import MartletWire
 
-/// A sender that listens, on one connection.
+/// A sender that listens on a connection.
 struct UpstreamListener {
     let connection: ConnectionID
     let project: ProjectNumber
-    /// Handed to it and not sent: its queue had no room. Less than a window.
+    /// Numbers of messages that wait for room in the queue. The book bounds the unacknowledged messages of a
+    /// listener to `Limits.upstreamWindow`.
     var waiting: [UInt64] = []
-    /// The highest number that it was sent.
+    /// The highest number sent to the listener.
     var sentThrough: UInt64 = 0
-    /// Acknowledged by it, which the store could not be told.
+    /// Acknowledged numbers to be repeated, because the store refused them.
     var untold: Set<UInt64> = []
 }
 
 extension Loop where Kernel: ~Copyable {
-    /// Messages that are read again together.
+    /// Waiting messages read in a snapshot.
     private static var upstreamPerRead: Int { 16 }
 
     mutating func listenUpstream(
@@ -41,7 +42,7 @@ extension Loop where Kernel: ~Copyable {
         transport.wake(context.committerAddress, value: 1)
     }
 
-    /// The connection takes no messages any more: others get what it has not acknowledged.
+    /// Ends a listener. Its unacknowledged messages go to other listeners.
     mutating func leaveUpstream(_ connection: UnsafeMutablePointer<Connection>) {
         let number = connection.pointee.upstreamListener
         guard number != 0 else { return }
@@ -53,20 +54,20 @@ extension Loop where Kernel: ~Copyable {
 
     mutating func sendUpstream(_ messages: [UpstreamMessage], to number: UInt64) {
         for message in messages {
-            // Else it has left, and what it had is handed out again.
+            // If the listener has left, its messages are handed out again.
             guard let listener = upstreamListeners[number] else { return }
             if listener.waiting.isEmpty, hasRoom(listener) {
                 send(message, to: number)
             } else if message.expires > message.accepted {
                 upstreamListeners[number]?.waiting.append(message.number)
             } else {
-                // Now is not possible, so it is never.
+                // A now-or-never message without room is dropped.
                 context.committer.upstream.taken([message.number], in: listener.project)
             }
         }
     }
 
-    /// As much of what waits as there is room for.
+    /// Sends waiting messages as far as the queue has room.
     mutating func sendUpstream(to number: UInt64) {
         while number != 0, let listener = upstreamListeners[number], !listener.waiting.isEmpty,
             hasRoom(listener)
@@ -86,7 +87,7 @@ extension Loop where Kernel: ~Copyable {
                 return
             }
             upstreamListeners[number]?.waiting.removeFirst(numbers.count)
-            // Some may have been taken elsewhere, or have expired.
+            // A missing message was taken elsewhere, or has expired.
             let left = Set(numbers).subtracting(found.again.map(\.number))
             if !left.isEmpty {
                 context.committer.upstream.taken(left.sorted(), in: listener.project)
@@ -96,7 +97,7 @@ extension Loop where Kernel: ~Copyable {
         }
     }
 
-    /// What waits for memory, or for the store.
+    /// Sends messages that waited for memory, and repeats acknowledgements after a refusal by the store.
     mutating func goOnWithUpstream() {
         for (number, listener) in upstreamListeners.sorted(by: { $0.key < $1.key }) {
             sendUpstream(to: number)
@@ -113,13 +114,13 @@ extension Loop where Kernel: ~Copyable {
         }
     }
 
-    /// The store could not be told that messages were taken: it is told again. Their sender does not
-    /// say so a second time, and they would fill its window for ever.
+    /// Keeps acknowledgements after a refusal by the store, to tell the store again. The sender does not repeat
+    /// the acknowledgements, and the messages would fill its window for ever.
     mutating func notTaken(
         _ numbers: [UInt64], _ connection: UnsafeMutablePointer<Connection>
     ) {
         let listener = connection.pointee.upstreamListener
-        // It may name any number, but has no more than a window.
+        // A sender may acknowledge any numbers, but has at most a window of messages.
         for message in numbers {
             guard upstreamListeners[listener]?.untold.count ?? 0 < Limits.upstreamWindow else {
                 return
@@ -147,8 +148,8 @@ extension Loop where Kernel: ~Copyable {
                     message: message.body)), to: connection)
     }
 
-    /// Who was too slow with a message may still say that it was taken: no other one gets it then,
-    /// if none has yet.
+    /// Takes a sender's acknowledgements. A late acknowledgement counts too: the message then goes to no
+    /// further sender.
     mutating func takeUpstream(
         _ numbers: [UInt64], _ connection: UnsafeMutablePointer<Connection>
     ) throws(MartletError) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One loop: a thread with its ring, its connections and its part of every fanout. A turn takes what
-// the kernel and the other threads have for it, works through some blocks of fanouts, and hands
-// everything that is to be sent to the kernel in one call. It owns its state alone, as a ~Copyable
-// value on its own stack, so nothing on the way of a message is locked, counted or checked for
-// exclusive access. Rests on Delivery and on the transport's interface.
+// A loop: a thread with its ring, its connections and its part of each fanout. A turn handles the events of the
+// kernel and the messages of other threads, works through some blocks of fanouts, and hands all sends to the
+// kernel in one call. The loop is a ~Copyable value on the stack of its thread, and no other thread sees the
+// value. So no lock, reference count or check for exclusive access lies on the way of a message. Rests on
+// Delivery and on the transport's interface.
 
 import Glibc
 import Logging
@@ -16,7 +16,8 @@ import MartletRows
 import MartletStore
 import Synchronization
 
-/// What all loops of a broker share.
+/// The context of a loop. `number`, `inbox` and `metrics` are the loop's own; all loops of a broker share the
+/// rest.
 struct LoopContext: Sendable {
     let number: Int
     let store: Store
@@ -24,13 +25,13 @@ struct LoopContext: Sendable {
     let committer: Committer
     let committerAddress: RingAddress
     let clock: @Sendable () -> Instant
-    /// Milliseconds that only rise, for timeouts.
+    /// Monotonic clock in milliseconds, for timeouts.
     let monotonic: @Sendable () -> Int64
     let configuration: BrokerConfiguration
     let administratorKey: SecretDigest
     let senderCredentials: SenderCredentials
     let connectionNumbers: ConnectionNumbers
-    /// FAN-7; nil: as many as can be.
+    /// FAN-7: the ceiling on deliveries; nil: no ceiling.
     let ceiling: DeliveryCeiling?
     let quotas: ProjectQuotas
     let requestMemory: RequestMemory
@@ -41,13 +42,13 @@ struct LoopContext: Sendable {
     let logger: Logger
 }
 
-/// Numbers every connection of a broker, over all its loops.
+/// Numbers the connections of devices, over all loops of a broker.
 final class ConnectionNumbers: Sendable {
     private let last = Atomic<UInt64>(0)
     func next() -> UInt64 { last.add(1, ordering: .relaxed).newValue }
 }
 
-/// The loops of a broker in the order of their numbers. One is in here before it takes connections.
+/// The loops of a broker, in the order of their numbers. A loop is added before its first connection.
 final class Peers: Sendable {
     private let handles = Mutex<[LoopHandle]>([])
     func add(_ loop: LoopHandle) { handles.withLock { $0.append(loop) } }
@@ -55,50 +56,51 @@ final class Peers: Sendable {
     var count: Int { handles.withLock { $0.count } }
 }
 
-/// One loop's state.
+/// The state of a loop.
 struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
-    /// Sessions looked at in one turn before the kernel is given its sends: a look costs 10–20 ns and a
-    /// send 3–4 µs.
+    /// Sessions looked at in a turn before the kernel gets its sends. A look costs 10–20 ns, and a send 3–4 µs.
     static var looksPerTurn: Int { 16_384 }
-    /// Sends that fanouts cause in one turn, given to the kernel in one system call. Between two turns the loop hears
-    /// what has come meanwhile, and what that brings to sessions that still wait for their turn leaves
-    /// with it: a burst that arrives in pieces costs hardly more than one that arrives at once.
+    /// Sends of fanouts in a turn, handed to the kernel in one system call. Between two turns the loop hears of
+    /// new messages. A session that still waits for its send gets the new messages with the old, so a burst in
+    /// pieces costs hardly more than a burst at once.
     static var sendsPerTurn: Int { 256 }
-    /// Rows of mailboxes that are read, and messages that are queued from there, in one turn: either
-    /// costs about a microsecond, and live messages of other projects wait for them no longer than for
-    /// a turn's sends.
+    /// Cost of reading mailboxes in a turn while other projects have messages. A row read or a message queued
+    /// costs a unit, about a microsecond. So live messages of other projects wait for mailboxes no longer than
+    /// for the sends of a turn.
     static var catchUpCostPerTurn: Int { 256 }
-    /// The bound while no other project has messages: what some fifty devices share is then read once
-    /// for all of them.
+    /// Cost of reading mailboxes in a turn while no other project has messages. The higher bound lets some
+    /// fifty devices share the rows of a reading.
     static var catchUpCostPerTurnAlone: Int { 1024 }
-    /// Mailboxes read in one turn from which on devices come back faster than theirs can be read.
+    /// Fewest mailboxes read in a turn of a storm: devices come back faster than the loop can read their
+    /// mailboxes.
     static var stormReadings: Int { 16 }
-    /// What beginning to read a mailbox costs beside: some searches.
+    /// Cost of the start of a reading: some searches.
     static var catchUpCostPerReading: Int { 4 }
-    /// Rows and messages that others have read in the same turn, for the cost of one: a look and a
+    /// Shared rows and messages for the cost of a unit. After the first reading of the turn, a look and a
     /// reference to a frame cost some ten nanoseconds.
     static var catchUpSharedPerCost: Int { 16 }
-    /// Bytes queued for the cost of one: the kernel copies them in the same turn.
+    /// Queued bytes for the cost of a unit, because the kernel copies the bytes in the same turn.
     static var catchUpBytesPerCost: Int { 4096 }
-    /// Messages that one reading looks at, whoever they are for: a mailbox that has not been read for
-    /// long shares the turn with others.
+    /// Messages that a reading looks at, for any recipient. The bound lets a mailbox with a long log share the
+    /// turn with other mailboxes.
     static var mailboxRowsPerRead: Int { 256 }
-    /// How long acknowledgements gather before the committer is told: losing them in a crash costs
-    /// one more delivery, which the device drops.
+    /// Milliseconds for which acknowledgements gather before the committer is told. Acknowledgements lost in a
+    /// crash cost one more delivery, and the device drops the repeated message.
     static var acknowledgeMilliseconds: Int64 { 50 }
-    /// REP-1: how long what was sent waits for an acknowledgement to be handed over with.
+    /// REP-1: milliseconds for which counts of sent messages wait to be handed over together with
+    /// acknowledgements.
     static var sentMilliseconds: Int64 { 1000 }
-    /// How soon the committer is asked again that had no room.
+    /// Milliseconds after which requests are offered again to a full committer.
     static var handOverRestMilliseconds: Int { 10 }
-    /// Past so many requests and acknowledgements that wait nobody may connect: what connections leave
-    /// behind is kept. Single acknowledgements alone are fewer.
+    /// Waiting requests and acknowledgements past which new connections are refused, because the news of ended
+    /// connections is kept. Single acknowledgements alone are fewer.
     static var waitingMax: Int { 2 * Delivery.singleAcknowledgementsMax }
-    /// How long what the store could not take waits.
+    /// Milliseconds for which acknowledgements wait after a refusal by the store.
     static var storeRestMilliseconds: Int64 { 1000 }
-    /// How long mailboxes rest after the store could not be read,
+    /// Milliseconds for which mailboxes are not read after the store could not be read.
     static var catchUpRestMilliseconds: Int64 { 100 }
-    /// and after a turn of them where other projects have messages: their way through the loops, the
-    /// committer and the cores is free meanwhile.
+    /// Milliseconds for which mailboxes are not read after a full turn, if other projects have messages.
+    /// Meanwhile loops, committer and cores are free for the other projects.
     static var catchUpPauseMilliseconds: Int64 { 2 }
 
     let context: LoopContext
@@ -106,66 +108,70 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     var delivery: Delivery
     let connections: UnsafeMutablePointer<Connection>
     let connectionsMax: Int
-    /// Connections, and behind them as many apps that share some of them.
+    /// Places for connections, and behind them as many places for apps.
     let placesMax: Int
-    /// Which numbers hold a connection.
+    /// Whether a place holds a connection or an app.
     let isOccupied: UnsafeMutablePointer<Bool>
     private let occupationTable: ZeroedTable<Bool>
     var highestIndex = -1
-    /// Connections and apps that came or went, and events with bytes.
+    /// `placesChanged`: connections and apps that came or went. `receivedCount`: events with bytes. Both counts
+    /// wrap.
     var placesChanged: UInt32 = 0
     var receivedCount: UInt32 = 0
     var release = ReleaseState()
-    /// Numbers of apps that share a connection.
+    /// The free places for apps.
     var appPlaces: AppPlaces
-    /// Apps that have been told that they are detached; some have left.
+    /// Places of apps after DETACHED. Some of the places may have been given back.
     var endedApps: [UInt32] = []
     let prefixes = ChannelPrefixes()
     /// Requests for the committer, handed over once a turn.
     var requests: [Request] = []
-    /// TTL-2: sends what is not stored, and fanouts of that for the other loops, told once a turn.
+    /// TTL-2: `live` sends messages that are not stored. `liveForOthers` has the fanouts for the other loops,
+    /// to be handed over once a turn.
     var live: LiveSender
     var liveForOthers: [Fanout] = []
-    /// Told of them, for whoever turns a loop by hand.
+    /// Called for each message that is not stored, if an owner steps the loop.
     var observeLive: ((Command, Outcome) -> Void)?
     var writer = FrameWriter()
-    /// Vectors of the sends since the last submission; the kernel reads them then.
+    /// Vectors of the sends since the last submission. The kernel reads the vectors at the next submission.
     let vectors: UnsafeMutableBufferPointer<iovec>
     var vectorsUsed = 0
     let began: Int64
     var lastTick: UInt32 = 0
     var lastAcknowledged: Int64 = 0
-    /// Since when there is something sent that the committer was not told; nil: there is nothing.
+    /// When a count of sent messages began to wait for the committer; nil: no count waits.
     private var sentSince: Int64?
-    /// Batches of everything acknowledged that the committer has. With one there further ones gather here,
-    /// so that devices cannot tell them faster than they are written; but what is urgent goes before what
-    /// depends on it.
+    /// Batches of acknowledgements at the committer. Meanwhile further acknowledgements gather in the loop, so
+    /// devices cannot acknowledge faster than the committer writes. Urgent acknowledgements do not wait,
+    /// because later commands depend on them.
     var gathered: Set<UInt64> = []
-    /// REG-9: what connections of senders were opened with, by their numbers.
+    /// REG-9: credentials of senders' connections, by the connection's place.
     var senders: [UInt32: SenderCredential] = [:]
-    /// Instances that were registered here and whose tokens have not left, by the place of their
-    /// connection; and those that nobody knows of and that could not be unregistered yet.
+    /// `newcomers`: instances registered by this loop, with unsent tokens, by the connection's place.
+    /// `notUndone`: instances with an unsent token that the store could not unregister.
     var newcomers: [UInt32: Newcomer] = [:]
     var notUndone: [Newcomer] = []
-    /// RCP-1: senders that listen, and those of them that may have receipts to be sent.
+    /// RCP-1: `listening` has the listening senders of each project. `receiptsDue` has the listeners with
+    /// possibly new receipts.
     var listening: [ProjectNumber: [ConnectionID]] = [:]
     var receiptsDue: [ConnectionID] = []
-    /// Senders whose receipts could not be read: that is tried again with the next tick.
+    /// Senders whose receipts could not be read. The next tick tries again.
     var receiptsUnread: [ConnectionID] = []
-    /// UPS-1: senders that listen, by their numbers.
+    /// UPS-1: listening senders, by listener number.
     var upstreamListeners: [UInt64: UpstreamListener] = [:]
-    /// FAN-7: this loop's part of the ceiling, and deliveries that were taken from it.
+    /// FAN-7: `allowance` is the loop's part of the ceiling. `paidDeliveries` counts the deliveries taken from
+    /// the part.
     var allowance: DeliveryAllowance?
     var paidDeliveries: UInt64 = 0
-    /// Bytes of the frame that is being served.
+    /// Bytes of the frame in service.
     var servedBytes = 0
-    /// Bytes of frames when it was last measured whose they are.
+    /// Bytes of all frames at the last measurement of each project's frames.
     var measuredFrameBytes = 0
     /// When mailboxes are read again, in milliseconds of the monotonic clock.
     var catchUpResumes: Int64 = 0
     var isDraining = false
     var drainBegan: UInt32 = 0
-    /// Milliseconds of the monotonic clock until which peers may hear that this is the end.
+    /// When the loop stops waiting for peers to read the last frames, in milliseconds of the monotonic clock.
     var drainLingerUntil: Int64 = 0
 
     init(context: LoopContext, transport: consuming Kernel, connectionsMax: Int) {
@@ -196,15 +202,15 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     /// Seconds since the loop began.
     var seconds: UInt32 { UInt32((context.monotonic() - began) / 1000) }
 
-    /// Turns until the loop was told to drain and has.
+    /// Runs turns until the loop has drained.
     mutating func run() {
         repeat { submitAndWait(waitMilliseconds()) } while !turn()
     }
 
-    /// Everything between two waits.
-    /// - Returns: whether the loop was told to drain and has.
+    /// Does all work between two waits.
+    /// - Returns: whether the loop has drained.
     mutating func turn() -> Bool {
-        // Before the events, so that no deadline counts time that went by before its connection came.
+        // The time is read before the events, so no deadline counts time before the start of its connection.
         let now = seconds
         let isTickDue = now != lastTick
         lastTick = now
@@ -214,9 +220,9 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
         if !liveForOthers.isEmpty { handOverLive() }
         if !requests.isEmpty {
             handOverRequests()
-            // The committer is woken before this turn's sends and not behind them: on another core
-            // it works meanwhile, on this one it mostly has its outcomes here at once, so that
-            // messages that came together also leave together.
+            // The committer is woken before the sends of the turn. On another core the committer works
+            // meanwhile. On this core the outcomes are mostly here at once, so messages that came together also
+            // leave together.
             submitAndWait(0)
             for message in context.inbox.drain() { handle(message) }
         }
@@ -238,7 +244,7 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     mutating func waitMilliseconds() -> Int {
         if delivery.readyCount > 0 || !receiptsDue.isEmpty { return 0 }
         guard delivery.fanoutCount > 0 else { return idleMilliseconds() }
-        // Fanouts wait for nothing but the ceiling.
+        // Fanouts wait for the ceiling alone.
         guard let wait = allowance?.wait(at: context.clock()), wait > 0 else { return 0 }
         return min(wait, idleMilliseconds())
     }
@@ -262,7 +268,8 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
 
     // MARK: Fanouts
 
-    /// A turn of the fanouts in progress, as far as the ceiling lets them (FAN-7).
+    /// FAN-7: runs a turn of the fanouts in progress, as far as the ceiling allows.
+    /// - Returns: whether fanouts are still in progress.
     private mutating func goOnWithFanouts() -> Bool {
         let now = context.clock()
         var allowed = Int.max
@@ -273,15 +280,15 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
         let delivered = delivery.counters.fanoutDelivered
         allowance?.use(Int(delivered &- paidDeliveries))
         paidDeliveries = delivered
-        // Whoever ended a fanout that others wait for has the next one begun (FAN-1).
+        // FAN-1: the loop wakes the committer if the end of a fanout lets a deferred message begin.
         if context.committer.book.takeRoom() {
             transport.wake(context.committerAddress, value: 1)
         }
         return isBusy
     }
 
-    /// Whether what is in progress is finished before a loop ends: below a ceiling it may take for
-    /// ever, and what was stored comes from the mailboxes.
+    /// Whether a draining loop waits for the fanouts in progress. With a ceiling the fanouts may take for ever,
+    /// so the loop waits only some seconds: stored messages come from the mailboxes.
     private func waitsForFanouts(_ now: UInt32) -> Bool {
         allowance == nil || now &- drainBegan < Connection.closingSecondsMax
     }
@@ -305,8 +312,8 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
         delivery.enqueue(fanout, byteCount: count, now: context.clock())
     }
 
-    /// TTL-2: what is now or never takes no place from what is stored: of a project only so many are in
-    /// progress here.
+    /// TTL-2: whether a fanout may begin. A message that is not stored takes no place from stored messages, so
+    /// here a project may have twice as many fanouts in progress as its limit says.
     private func hasPlace(for fanout: Fanout) -> Bool {
         let max = context.configuration.limits.fanoutsInProgressMax
         guard max > 0, !fanout.header.sequence.isStored, case .many = fanout.recipients else {
@@ -315,7 +322,8 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
         return delivery.fanoutCount(of: fanout.project) < 2 * max
     }
 
-    /// Writes a DELIVER frame into what it reserves and returns its size.
+    /// Writes a DELIVER frame into reserved memory.
+    /// - Returns: the size of the frame in bytes.
     mutating func encodeDelivery(
         _ header: MessageHeader, _ body: UnsafeRawBufferPointer, _ kind: FrameKind
     ) -> Int {
@@ -326,11 +334,10 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
 
     // MARK: Sending
 
-    /// Starts one send for each session that has something to send, as many as a turn has: half of
-    /// them are for what is for one session alone. Where many devices have come, and some of them wait
-    /// for their mailboxes, as many are sent to as were read for: the sessions that have something to
-    /// send stand in the order in which they came, and so each of them gets its WELCOME and what it
-    /// missed in one send.
+    /// Starts sends for sessions with bytes to send, twice `sendsPerTurn` at most: half of the sends are for
+    /// messages to single sessions. If many devices have come back and some wait for a mailbox, the turn has as
+    /// many sends as mailboxes were read. Ready sessions are served in the order of arrival, so each session
+    /// gets WELCOME and its missed messages in one send.
     private mutating func sendReady(afterReading readCount: Int) {
         let isStorm = readCount >= Self.stormReadings && delivery.hasBehind
         var left = isStorm ? readCount : 2 * Self.sendsPerTurn
@@ -383,8 +390,8 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
         }
     }
 
-    /// Whoever asked may ask again. What became of connections nobody tells a second time: it waits,
-    /// first in its order, until the committer takes it.
+    /// Handles a batch refused by the committer. Peers get an error and may ask again. News of connections is
+    /// told only once, so the loop keeps the news, before later requests, until the committer has room.
     private mutating func refuse(_ batch: [Request], isFull: Bool) {
         let refusal = MartletError(
             .unavailable, "The broker has more to write than it can; try again.",
@@ -408,7 +415,8 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
         if delivery.hasAcknowledgements {
             isDue = now - lastAcknowledged >= Self.acknowledgeMilliseconds
         } else {
-            // Acknowledgements mostly follow and take it along; sent at once it would hold them up.
+            // Acknowledgements mostly follow and take the counts along. A batch for the counts alone would hold
+            // the acknowledgements up.
             let since = sentSince ?? now
             sentSince = since
             isDue = now - since >= Self.sentMilliseconds
@@ -419,13 +427,13 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
         handOverRequests()
     }
 
-    /// What ended connections left behind, and what devices say they have taken when they connect.
+    /// Hands over the acknowledgements of ended connections, and the lists of taken messages in HELLO.
     mutating func handOverUrgent() {
         guard delivery.hasUrgentAcknowledgements else { return }
         request(.acknowledge(delivery.takeUrgentAcknowledgements()))
     }
 
-    /// STO-1: the store decides what a doze discards, with every acknowledgement that the loop has read.
+    /// STO-1: has the store decide on the discards of a doze, after all acknowledgements known to the loop.
     private mutating func decideDozes() {
         var next = delivery.nextOverfull()
         guard next != nil else { return }
@@ -437,12 +445,12 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
         handOverRequests()
     }
 
-    /// Everything, for what is asked next depends on it.
+    /// Hands over all acknowledgements, because the next command depends on them.
     mutating func handOverWaiting() {
         if delivery.hasAcknowledgements { requestAcknowledgement() }
     }
 
-    /// The same where only what was sent matters.
+    /// Hands over the counts of sent messages, because the next command depends on them.
     mutating func handOverSent() {
         if delivery.hasSent { requestAcknowledgement() }
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the engine says to a message becomes what its sender is told: a frame of its own where the target
-// names instances one by one. Rests on the engine's commands and MartletWire.
+// The engine's acceptance of a message, as the answer to the sender. A target that names single instances gets a
+// frame type of its own. Rests on the engine's commands and MartletWire.
 
 import MartletBase
 import MartletEngine
@@ -24,7 +24,7 @@ extension Acceptance {
                 MulticastResult(
                     accepted: accepted, successes: UInt16(clamping: successCount),
                     failures: failures.map {
-                        // A frame has fewer targets than indexes.
+                        // The index fits, because a frame has fewer targets than `UInt16` has values.
                         .init(index: UInt16(clamping: $0.index), word: $0.word)
                     }))
         }
@@ -32,8 +32,8 @@ extension Acceptance {
 }
 
 extension TokenResults {
-    /// nil where the target names none.
-    /// - Parameter target: of the message.
+    /// nil for a target without single instances.
+    /// - Parameter target: target of the message.
     init?(_ named: NamedResults, of target: MessageTarget) {
         switch named {
         case .none: return nil

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FAN-8: what is in progress, and what a broker does, as frames. Rests on Gauges and MartletWire.
+// FAN-8: the list of fanouts and the status of the broker, as frames. Rests on Gauges and MartletWire.
 
 import MartletBase
 import MartletEngine
@@ -9,7 +9,8 @@ import MartletStore
 import MartletWire
 
 extension Answerer {
-    /// A sender sees its own project; an administrator any, or all.
+    /// Answers with a page of fanouts. A sender sees only its own project. An administrator sees any project,
+    /// or all projects.
     func answer(_ question: ListFanoutsRequest, _ principal: Principal) throws -> BrokerFrame {
         var project: ProjectNumber?
         switch principal {
@@ -36,7 +37,7 @@ extension Answerer {
                 fanouts: try page.entries.map { try FanoutRecord($0) }))
     }
 
-    /// Whether an ID is a project's, or none at all.
+    /// Whether an ID is empty, or the ID of the project.
     private func isNamed(_ id: String, _ project: ProjectNumber?) throws -> Bool {
         guard !id.isEmpty, let project else { return true }
         return try store.read { (transaction) throws in
@@ -90,12 +91,12 @@ extension StatusResult {
 }
 
 extension UInt32 {
-    /// A part of one.
+    /// Converts a part of 1 to millionths.
     fileprivate init(millionths part: Double) {
         self.init(Swift.min(Swift.max(part, 0), 1) * 1_000_000)
     }
 
-    /// The largest value is "not known" on the wire.
+    /// Cuts a value below the largest `UInt32`, which means "not known" on the wire.
     fileprivate init(bounding value: Double) {
         self.init(Swift.min(Swift.max(value, 0), Double(Self.max - 1)))
     }

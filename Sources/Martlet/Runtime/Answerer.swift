@@ -10,14 +10,14 @@ import MartletRows
 import MartletStore
 import MartletWire
 
-/// Turns a question's frame into its answer's.
+/// Answers the frame of a question with a frame.
 struct Answerer: Sendable {
     let store: Store
     let programs: SharedPrograms
     let gauges: Gauges
     let limits: MailboxLimits
 
-    /// - Throws: `MartletError` for the asker, `StorageError`.
+    /// - Throws: `MartletError` for the peer, `StorageError`.
     func answer(_ frame: ClientFrame, _ principal: Principal) throws -> BrokerFrame {
         switch frame {
         case .condition(let question):
@@ -210,7 +210,7 @@ extension QuotaList {
             quotas: amounts.map {
                 Entry(
                     name: $0.name, limit: $0.limit, remaining: $0.remaining,
-                    // The longest that is no absence is some 49 days.
+                    // The largest value means "not known" on the wire. A longer time is cut to some 49 days.
                     untilFullMilliseconds: $0.untilFullMilliseconds.map {
                         UInt32(clamping: min($0, UInt64(UInt32.max - 1)))
                     })
@@ -229,13 +229,13 @@ extension TopicPage {
 }
 
 extension MartletCondition.Explanation {
-    /// Advice of one explanation, in bytes. Tree, bytecode and parts have at most 64 KiB each of the
-    /// frame's 256 KiB.
+    /// Bytes for the advice of an explanation. The frame has 256 KiB; tree, bytecode and parts have at most 64
+    /// KiB each.
     private static var adviceBytesMax: Int { 48 * 1024 }
-    /// An advice that quotes a long condition is cut here.
+    /// Characters of a piece of advice. Advice that quotes a long condition is cut here.
     private static var adviceCharactersMax: Int { 500 }
 
-    /// The first advices, as many as fit into the frame.
+    /// The first pieces of advice, as many as fit into the frame.
     var advice: [MartletWire.Explanation.Advice] {
         var left = Self.adviceBytesMax
         var result: [MartletWire.Explanation.Advice] = []

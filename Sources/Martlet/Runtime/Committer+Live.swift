@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TTL-2: messages that are now or never, of callers that embed the broker. They are sent on the
-// caller's thread, one at a time, and the loops are told at once. Rests on LiveSender.
+// TTL-2: now-or-never messages of callers that embed the broker. The calling thread sends the message, one
+// caller at a time, and tells the loops at once. Rests on LiveSender.
 
 import MartletBase
 import MartletEngine
@@ -11,8 +11,9 @@ import MartletStore
 import Synchronization
 
 extension Committer {
+    /// Sends a now-or-never message.
     /// - Parameter message: accepted by `LiveSender.takes`.
-    /// - Throws: `MartletError` for what is wrong with the message, and if the store cannot be read.
+    /// - Throws: `MartletError` for a fault of the message, and if the store cannot be read.
     func sendLive(
         _ message: SendCommand, in project: ProjectNumber, now: Instant
     ) throws(MartletError) -> Outcome {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The one thread that writes. It takes every request that waits, applies them in one transaction,
-// makes that durable with one fsync, and only then tells anybody: while the disk works, the next
-// batch gathers.
+// The only thread that writes to the store. The committer takes all waiting requests, applies them in one
+// transaction and makes the transaction durable with one fsync. Only then are the callers and loops told. While
+// the disk works, the next batch gathers.
 //
-// A transaction is bounded in time. While it applies commands it looks into its inbox now and then; as soon
-// as a project waits that has nothing in it, the rest of the others' commands is left to the next one, and
-// the newcomer's first commands join. Rests on the engine, the store, and a ring to sleep on.
+// A transaction is bounded in time. While the committer applies commands, it looks into its inbox every 100 µs.
+// If a project without commands in the transaction waits there, the committer leaves the rest of the commands
+// to the next transaction, and the newcomer's first commands join this transaction. Rests on the engine, the
+// store, and a ring to sleep on.
 
 import Glibc
 import Logging
@@ -19,38 +20,38 @@ import Synchronization
 
 /// The writing side of a broker.
 final class Committer: Sendable {
-    /// Commands waiting past which senders are told to come back later.
+    /// Waiting commands past which requests are refused with a retry delay.
     static let waitingCommandsMax = 65_536
-    /// How often it looks for what is due although nothing is asked of it.
+    /// Longest sleep without requests: after that time the committer looks for due work.
     static let idleMilliseconds = 1000
-    /// How long it rests between steps of what happens by itself while nothing is asked of it: whatever
-    /// comes then does not wait for a step to be on disk.
+    /// Rest between two steps of due work while no requests come. A request that comes during the rest does not
+    /// wait for the fsync of a step.
     private static let restMilliseconds = 2
-    /// How long it rests where something was asked in the last second: a lone message would else wait for the
-    /// fsync of such a step as often as not.
+    /// Rest between two steps of due work if a request came within the last second. After a shorter rest, a
+    /// lone message would wait for the fsync of a step as often as not.
     private static let restBesideCommandsMilliseconds = 20
     private static let besideCommandsNanoseconds: UInt64 = 1_000_000_000
-    /// How long a transaction applies commands while other projects come now and then. A newcomer waits for
-    /// this time and for the fsync.
+    /// Time for which a transaction applies commands while other projects come now and then. A newcomer waits
+    /// for this time and for the fsync.
     private static let applyingSharedNanoseconds: UInt64 = 2_000_000
-    /// The bound for a project that has the committer to itself (FAN-4): ten times the duration of an fsync,
-    /// so fsyncs take a tenth of the committer's time.
+    /// Time for which a transaction applies commands of a project that has the committer to itself (FAN-4): ten
+    /// times the duration of an fsync, so fsyncs take a tenth of the committer's time.
     private static let applyingAloneNanoseconds: UInt64 = 10_000_000
-    /// How often the inbox is looked into meanwhile: what that costs, a lock and perhaps a wake-up by the
-    /// next request, is a hundredth of it.
+    /// Time between two looks into the inbox during a transaction. A look costs a lock and perhaps a wake-up by
+    /// the next request: a hundredth of this time.
     private static let lookNanoseconds: UInt64 = 100_000
 
     let inbox = Inbox<Request>(capacity: Committer.waitingCommandsMax)
     let store: Store
     let programs = SharedPrograms()
-    /// FAN-1.
+    /// FAN-1: the fanouts in progress of all projects.
     let book: FanoutBook
-    /// TTL-2: numbers, conditions and counts that live senders share with the committer.
+    /// TTL-2: numbers, conditions and counts shared by the live senders and the committer.
     let liveSending: LiveSending
     private let notStoredNumbers = NotStoredNumbers()
-    /// Of callers that embed the broker.
+    /// TTL-2: the live sender of callers that embed the broker.
     let liveSender: Mutex<LiveSender>
-    /// UPS-1.
+    /// UPS-1: the listeners, and the messages of devices handed to each listener.
     let upstream = UpstreamBook()
     private let logger: Logger
     private let clock: @Sendable () -> Instant
@@ -77,7 +78,8 @@ final class Committer: Sendable {
         self.logger = logger
     }
 
-    /// - Throws: `RingError` if the kernel gives no ring, `MartletError` if it gives no thread.
+    /// Starts the thread.
+    /// - Throws: `RingError` if the kernel gives no ring, `MartletError` if the kernel gives no thread.
     func start() throws {
         let startup = Startup<Void>()
         let running = try SystemThread(name: "martlet-commit") { [self] in
@@ -105,10 +107,10 @@ final class Committer: Sendable {
         }
     }
 
-    /// Messages that senders were told are accepted.
+    /// Accepted messages of senders, including validated and repeated messages.
     let acceptedCount = Atomic<UInt64>(0)
 
-    /// Applies what waits, then ends. No request is taken any more.
+    /// Applies the waiting commands, then ends the thread. Later requests are refused.
     func stop() {
         inbox.close()
         isStopping.store(true, ordering: .releasing)
@@ -119,13 +121,13 @@ final class Committer: Sendable {
     func add(_ loop: LoopHandle) { loops.withLock { $0.append(loop) } }
     var allLoops: [LoopHandle] { loops.withLock { $0 } }
 
-    /// Where loops send their wakes.
+    /// Address for wakes by the rings of loops.
     var address: RingAddress? { place.withLock { $0?.address } }
 
     /// Wakes the committer from a thread without a ring.
     func wake() { place.withLock { $0?.waker }?.wake() }
 
-    /// For whoever commits: one at a time.
+    /// Makes an engine for the thread that commits. A broker uses a single engine at a time.
     func makeEngine() -> Engine {
         Engine(
             programs: programs, limits: limits, book: book, quotas: quotas, upstreamBook: upstream,
@@ -142,8 +144,9 @@ final class Committer: Sendable {
         var gathering = Gathering()
         while true {
             let isLast = isStopping.load(ordering: .acquiring)
-            // What has come during a transaction is in the next one, whatever waits already. Wake-ups that
-            // told of it would fill the ring while the committer does not sleep.
+            // The inbox is read before each transaction, so commands that came during a transaction are in the
+            // next transaction. Their wake-ups are dropped, because they would fill the ring while the
+            // committer does not sleep.
             while transport.nextEvent() != nil {}
             take(inbox.drain(), into: &waiting, &gathering, &transport)
             if waiting.isEmpty {
@@ -176,7 +179,8 @@ final class Committer: Sendable {
         }
     }
 
-    /// Waits for those who were just answered.
+    /// Waits until the senders that were answered last have sent again, or until the time for gathering is
+    /// over.
     private func gather(
         _ waiting: inout WaitingCommands, _ gathering: inout Gathering,
         _ transport: inout UringTransport
@@ -197,7 +201,7 @@ final class Committer: Sendable {
         take(requests, into: &waiting, &transport)
     }
 
-    /// TTL-2: what was counted of messages that are not stored is written with whatever is written next.
+    /// TTL-2: the counts of messages that are not stored. The next transaction writes them too.
     func withCounts() -> [Request] {
         let counts = liveSending.counts.take()
         return counts.isEmpty ? [] : [Request(command: .count(counts), reply: .counting)]
@@ -211,7 +215,8 @@ final class Committer: Sendable {
         publish(batch, done, &transport)
     }
 
-    /// - Parameter batch: what newcomers give to the transaction is appended.
+    /// Commits a batch within the time bounds of a transaction.
+    /// - Parameter batch: commands of newcomers that join the transaction are appended.
     private func commit(
         _ batch: inout [Request], from waiting: inout WaitingCommands, _ engine: inout Engine
     ) -> Committed {
@@ -247,7 +252,7 @@ final class Committer: Sendable {
         while transport.nextEvent() != nil {}
     }
 
-    /// What a project asks for beyond its part is refused at once.
+    /// Adds requests to the waiting commands, and refuses at once the requests beyond a project's part.
     func take(
         _ requests: [Request], into waiting: inout WaitingCommands,
         _ transport: inout some Transport & ~Copyable
@@ -265,21 +270,23 @@ final class Committer: Sendable {
             &transport)
     }
 
-    /// What came of a transaction.
+    /// The result of a transaction.
     struct Committed {
-        /// Of each command, in order.
+        /// Outcomes of the commands, in the order of the batch.
         var outcomes: [Outcome] = []
-        /// What happened by itself.
+        /// Outcomes of due work, such as scheduled messages.
         var own: [Outcome] = []
-        /// There is more to do by itself.
+        /// Whether more due work is left.
         var hasMore = false
     }
 
-    /// What came of each command of the batch, and of what was due; all of it is durable on return.
+    /// Applies a batch and a step of due work in a transaction. All outcomes are durable on return. If the
+    /// store refuses the transaction, each command gets a transaction of its own, and a command that the store
+    /// refuses again gets `UNAVAILABLE`.
     /// - Parameters:
-    ///   - goesOn: asked as the engine asks.
-    ///   - joining: asked once what else goes into the transaction, which is appended to the batch, and
-    ///     told whether that may depend on who has taken which message.
+    ///   - goesOn: whether the transaction goes on; the engine asks between commands.
+    ///   - joining: further commands for the transaction, requested once and appended to the batch. `canAsk` is
+    ///     false if acknowledgements are left, so commands that depend on them must not join.
     func commit(
         _ batch: inout [Request], _ engine: inout Engine, goesOn: () -> Bool = { true },
         joining: (_ canAsk: Bool) -> [Request] = { _ in [] }
@@ -290,7 +297,8 @@ final class Committer: Sendable {
         do throws(StorageError) {
             var isAgain = false
             let done = try store.write { (transaction) throws(StorageError) in
-                // The map was full: what was read in the first attempt is not true any more.
+                // The map was full. The engine drops its state of the first attempt, because the attempt was
+                // undone.
                 if isAgain { engine.abandon() }
                 isAgain = true
                 var done = Committed()
@@ -318,7 +326,8 @@ final class Committer: Sendable {
                 note("what is due could not be done", error)
                 return Committed()
             }
-            // One command that the store cannot take must not take the others with it.
+            // Each command gets a transaction of its own, so that a command refused by the store does not stop
+            // the other commands.
             if batch.count > 1 {
                 var all = Committed()
                 for request in batch {
@@ -343,7 +352,8 @@ final class Committer: Sendable {
         }
     }
 
-    /// OPS-12: an engine that may keep nothing new refuses what would.
+    /// OPS-12: tells the engine whether the disk is short of room. An engine short of room refuses commands
+    /// that store something new.
     private func noteRoom(_ engine: inout Engine) {
         let isShort = store.isShortOfRoom
         guard isShort != engine.isShortOfRoom else { return }
@@ -356,7 +366,7 @@ final class Committer: Sendable {
         }
     }
 
-    /// OPS-12: why the store does not take what it should; nil: it does.
+    /// OPS-12: the reason for which the store refused a command lately; nil: the store takes all commands.
     var storeTrouble: String? {
         trouble.withLock { $0.lasting(at: SystemClock.monotonicMilliseconds()) }
     }
@@ -377,7 +387,7 @@ final class Committer: Sendable {
             batch: batch, areStored: false, departures: lost.filter { $0.departure != nil })
     }
 
-    /// Tells whoever asked, and the loops, what came of a batch.
+    /// Hands the outcomes of a batch to the callers and the loops.
     func publish(
         _ batch: [Request], _ done: Committed, _ transport: inout some Transport & ~Copyable
     ) {
@@ -396,7 +406,7 @@ final class Committer: Sendable {
             if case .accepted(_, let fanouts) = outcome { begin(fanouts) }
         }
         for (request, outcome) in zip(batch, done.outcomes) {
-            // Whoever asked is told when the rest is done too.
+            // The caller is told when the rest of the command is done.
             if case .unfinished = outcome { continue }
             if let keyID = request.command.revokedKeyID, !outcome.isRefused {
                 tellAll(.revoked(keyID: keyID))
@@ -461,7 +471,7 @@ final class Committer: Sendable {
         }
     }
 
-    /// UPS-1: messages of devices to those senders that have room for them.
+    /// UPS-1: hands messages of devices to listeners with room.
     private func handOutUpstream(_ now: Instant) -> [UpstreamBook.Handing] {
         upstream.handOut(now: now) { wanted in
             do {
@@ -478,14 +488,14 @@ final class Committer: Sendable {
 }
 
 extension Request {
-    /// Whether somebody on a connection waits for the answer.
+    /// Whether a peer on a connection waits for the answer.
     fileprivate var isOfConnection: Bool {
         if case .connection = reply { true } else { false }
     }
 }
 
 extension Command {
-    /// REG-9: the credential that it ends.
+    /// REG-9: ID of the credential that the command revokes.
     fileprivate var revokedKeyID: String? {
         switch self {
         case .revokeKey(_, let keyID), .revokeServiceAccount(_, let keyID): keyID
@@ -497,7 +507,7 @@ extension Command {
 extension Outcome {
     fileprivate var isRefused: Bool { if case .refused = self { true } else { false } }
 
-    /// Whether somebody's acknowledgements are not all applied.
+    /// Whether some acknowledgements of the command are left.
     fileprivate var isUnfinishedAcknowledging: Bool {
         if case .unfinished(.acknowledge) = self { true } else { false }
     }

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Secrets: made from the system's random source, told once, kept only as SHA-256 digests. They have
-// 256 random bits, so a fast hash is as good as a slow one: there is nothing to guess.
-// Rests on swift-crypto.
+// Secrets, made from the system's random source. Device keys and server keys are told once, and the store has
+// only SHA-256 digests of them. The keys have 256 random bits, so guessing is hopeless, and a fast hash is as
+// good as a slow hash. Rests on swift-crypto.
 
 import Crypto
 package import MartletBase
 
-/// Makes tokens and keys, and hashes what is presented.
+/// Makes tokens and keys, and hashes presented secrets.
 package enum Credentials {
     static func token() -> Token { Token(bytes: random(Limits.tokenRandomBytes)) }
 
-    /// A group's (GRP-1).
+    /// GRP-1: makes the notification key of a group.
     static func groupKey(of project: ProjectNumber) -> GroupKey {
         GroupKey(random: random(Limits.groupKeyRandomBytes), of: project)
     }
@@ -22,13 +22,13 @@ package enum Credentials {
         Base64URL.encode(random(Limits.accessTokenSecretBytes))
     }
 
-    /// `ID.SECRET`: the ID finds the record, the digest is of the whole text.
+    /// Makes a server key, `ID.SECRET`. The ID finds the record, and the digest is made of the whole text.
     static func serverKey() -> (id: String, text: String) {
         let id = Base64URL.encode(random(9))
         return (id, id + "." + Base64URL.encode(random(Limits.serverKeyRandomBytes)))
     }
 
-    /// The ID part of a server key as a sender presents it.
+    /// The ID part of a presented server key.
     static func keyID(of serverKey: String) -> String {
         String(serverKey.prefix { $0 != "." })
     }
@@ -37,10 +37,11 @@ package enum Credentials {
         SecretDigest(bytes: Array(SHA256.hash(data: Array(secret.utf8))))
     }
 
-    /// A project's numeric sender ID: 12 digits.
+    /// Makes the numeric sender ID of a project: 12 digits.
     static func senderID() -> UInt64 { UInt64.random(in: 100_000_000_000...999_999_999_999) }
 
-    /// Bytes whose text does not begin with a hyphen: a command would take it for an option.
+    /// Random bytes with a text that does not begin with a hyphen. A command would take such a text for an
+    /// option.
     private static func random(_ count: Int) -> [UInt8] {
         var generator = SystemRandomNumberGenerator()
         var bytes: [UInt8]

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The small files beside the store: the administrator key and the secret of access tokens, readable by
-// the owner alone, and the address at which a running broker listens, so that commands on the same machine find it.
-// Rests on POSIX files.
+// The small files beside the store: the administrator key, the secret of access tokens, and the addresses of a
+// running broker and its gateway. Only the owner may read the files. Commands on this machine find the broker
+// by the addresses. Rests on POSIX files.
 
 import Glibc
 import MartletBase
 import MartletStore
 
-/// Files of a data folder.
+/// The files of a data folder.
 enum DataFolder {
-    /// A folder with keys has data: without them a new broker would begin in the place of another one.
+    /// Refuses a folder that has keys and no data. Otherwise a new broker would begin in the place of another
+    /// broker.
     /// - Throws: `StoreOpenError.lost`.
     static func requireData(in folder: String) throws {
         var status = stat()
@@ -20,12 +21,13 @@ enum DataFolder {
         }
     }
 
-    /// Reads the administrator key, or makes one.
+    /// Reads the administrator key, or makes a key.
     static func administratorKey(in folder: String) throws -> String {
         try secret("admin.key", in: folder, Credentials.deviceKey)
     }
 
-    /// REG-5: what access tokens are signed with. Without the file, those of before are not valid.
+    /// REG-5: reads the secret that signs access tokens, or makes a secret. A new secret makes all earlier
+    /// access tokens invalid.
     static func tokenSecret(in folder: String) throws -> [UInt8] {
         let text = try secret("token.key", in: folder, Credentials.tokenSecret)
         guard let secret = Base64URL.decode(text), secret.count == Limits.accessTokenSecretBytes
@@ -70,7 +72,7 @@ enum DataFolder {
         return text
     }
 
-    /// Whole or not at all, also in a crash.
+    /// Writes a file whole or not at all, also in a crash: a temporary file is synced and renamed.
     private static func write(_ text: String, to path: String) throws {
         let temporary = path + ".new"
         let descriptor = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FAN-8: what is in progress and what waits, project by project, in pages. What is in progress comes
-// from the book, what waits from a snapshot of the store. Rests on FanoutBook.
+// FAN-8: fanouts in progress and deferred messages, project by project, in pages. The fanouts come from the
+// book, the deferred messages from a snapshot of the store. Rests on FanoutBook.
 
 import MartletBase
 import MartletEngine
@@ -9,23 +9,23 @@ import MartletRows
 import MartletStore
 import MartletWire
 
-/// Whoever asks for the list, and when.
+/// The list of fanouts at an instant.
 struct FanoutList {
     let book: FanoutBook
     let store: Store
     let now: Instant
 
-    /// Characters of a target that are told.
+    /// Characters of a topic or condition in an entry; the rest is cut.
     private static let targetCharactersMax = 200
-    /// Keeps a page below what one frame may carry.
+    /// Bytes of a page, below the 256 KiB of a frame.
     private static let bytesPerPageMax = 192 * 1024
 
-    /// Where a page begins: behind one that is in progress, or behind one that waits.
+    /// The end of the page before: a fanout in progress, or a deferred message.
     private struct Cursor {
         var project: UInt32 = 0
         var runningAfter: UInt64 = 0
         var deferredAfter: UInt64 = 0
-        /// Place of the last one that waits; what has begun meanwhile is not taken off.
+        /// Place of the last deferred message. Messages that have begun since then are not subtracted.
         var place: UInt64 = 0
 
         init() {}
@@ -45,7 +45,8 @@ struct FanoutList {
         var text: String { "\(project).\(runningAfter).\(deferredAfter).\(place)" }
     }
 
-    /// - Parameter only: nil: of all projects.
+    /// Makes a page.
+    /// - Parameter only: the project to list; nil: all projects.
     /// - Throws: `MartletError` for a bad cursor or limit, `StorageError`.
     func page(
         of only: ProjectNumber?, after text: String, limit: Int

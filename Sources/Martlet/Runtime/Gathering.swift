@@ -1,34 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Group commit. A sender that keeps some messages outstanding asks for the next ones as soon as the last
-// ones are accepted. A transaction that began right then would have a part of them, and the rest would wait
-// for the whole of it: two fsyncs for what one is enough for. So the committer waits for a moment until as
-// many commands have come as were just answered. Where senders do not come back so soon, it learns that and
-// does not wait. Rests on nothing: whoever commits tells it the time.
+// Group commit. A sender with several outstanding messages sends again as soon as the last messages are
+// accepted. A transaction that began right then would have some of the new messages, and the rest would wait
+// for the whole transaction: two fsyncs where one is enough. So the committer waits for a moment, until as many
+// commands have come as were just answered. If senders do not return so soon, the committer learns from the
+// waits in vain and does not wait. Rests on no other type: the committer passes the time.
 
-/// When the next transaction begins.
+/// Decides when the next transaction begins.
 package struct Gathering {
-    /// The longest wait, as a part of what the last transaction took.
+    /// Divisor of the last transaction's duration: the longest wait is half of the duration.
     private static let part: UInt64 = 2
+    /// Longest wait after a long transaction: 1 ms.
     private static let nanosecondsMax: UInt64 = 1_000_000
-    /// Waits in vain after which so many transactions begin at once, doubled with each further one.
+    /// Highest `penalty`: the penalty is doubled with each wait in vain.
     private static let skippedMax = 64
-    /// Fewer than these are hardly parted, and a lone message waits for nobody.
+    /// Fewest answered commands for which the committer waits. Fewer commands are rarely split over two
+    /// transactions, and a lone message waits for no other.
     private static let answeredMin = 4
 
-    /// Commands that were answered with the last transaction and have not been followed by others yet.
+    /// Commands that were answered with the last transaction and not followed by new commands yet.
     private var expectedCount = 0
     private var end: UInt64 = 0
     private var hasWaited = false
-    /// Transactions that begin at once after the next wait in vain, and those that still do.
+    /// `penalty`: transactions without a wait after the next wait in vain. `skipped`: transactions without a
+    /// wait that are left.
     private var penalty = 1
     private var skipped = 0
 
     package init() {}
 
+    /// Notes the end of a transaction.
     /// - Parameters:
-    ///   - answeredCount: commands of connections that were answered.
-    ///   - nanoseconds: what the transaction took.
+    ///   - answeredCount: answered commands of connections.
+    ///   - nanoseconds: duration of the transaction.
     package mutating func published(_ answeredCount: Int, at now: UInt64, after nanoseconds: UInt64)
     {
         if hasWaited {
@@ -48,7 +52,8 @@ package struct Gathering {
 
     package mutating func arrived(_ count: Int) { expectedCount = max(0, expectedCount - count) }
 
-    /// - Returns: how long the next transaction waits for further commands; 0: it begins.
+    /// - Returns: nanoseconds for which the next transaction waits for more commands; 0: the transaction
+    ///   begins.
     package mutating func wait(at now: UInt64) -> UInt64 {
         guard expectedCount > 0, skipped == 0, now < end else { return 0 }
         hasWaited = true

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a broker does at this moment, put together from what its parts say of themselves. Rests on
-// LoopMetrics and FanoutBook.
+// The state of a running broker, collected from its parts. Rests on LoopMetrics and FanoutBook.
 
 import MartletBase
 import MartletEngine
@@ -9,7 +8,7 @@ import MartletRows
 import MartletStore
 import Synchronization
 
-/// All that can be read off a running broker, from any thread.
+/// The counters and gauges of a running broker, readable from any thread.
 final class Gauges: Sendable {
     let store: Store
     let committer: Committer
@@ -17,7 +16,7 @@ final class Gauges: Sendable {
     let requestMemory: RequestMemory
     private let loops = Mutex<[LoopMetrics]>([])
 
-    /// Projects that are told of at a time.
+    /// Most projects in a list of loads.
     static let projectsMax = 1000
 
     init(
@@ -52,8 +51,8 @@ final class Gauges: Sendable {
         return result
     }
 
-    /// FAN-8: every project that somebody is connected for, or that has something in progress: the
-    /// busiest first.
+    /// FAN-8: the load of each project with sessions, unanswered requests, fanouts or deferred messages; the
+    /// project with most fanouts in progress first.
     func projects() throws -> [ProjectStatus] {
         var loads: [ProjectNumber: ProjectLoad] = [:]
         for metrics in loops.withLock({ $0 }) {

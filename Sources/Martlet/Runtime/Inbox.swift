@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A queue from many threads to one. What is pushed together is taken together, and the consumer is
-// woken once per batch and not per element: waking a thread on another core costs tens of
+// A queue from many threads to a single thread. Elements that are pushed together are taken together. The
+// consumer is woken once per batch and not per element, because waking a thread on another core costs tens of
 // microseconds. Rests on Synchronization.
 
 import Synchronization
 
-/// A bounded queue with one consumer.
+/// A bounded queue with a single consumer.
 final class Inbox<Element: Sendable>: Sendable {
     private struct State {
         var elements: [Element] = []
@@ -17,8 +17,8 @@ final class Inbox<Element: Sendable>: Sendable {
     private let state = Mutex(State())
     private let capacity: Int
 
-    /// - Parameter capacity: elements past which nothing more is taken. A batch that begins below it
-    ///   is taken whole.
+    /// - Parameter capacity: elements past which a batch is refused. A batch that begins below the capacity is
+    ///   taken whole.
     init(capacity: Int) { self.capacity = capacity }
 
     enum Pushed {
@@ -27,7 +27,8 @@ final class Inbox<Element: Sendable>: Sendable {
         case closed
     }
 
-    /// - Parameter mustFit: what cannot be refused any more; its pusher bounds how much that is.
+    /// - Parameter mustFit: take the batch although the queue is full. The caller bounds the number of such
+    ///   elements.
     func push(_ batch: [Element], mustFit: Bool = false) -> Pushed {
         state.withLock { state in
             if state.isClosed { return .closed }
@@ -38,7 +39,7 @@ final class Inbox<Element: Sendable>: Sendable {
         }
     }
 
-    /// Everything that waits, in order. Whoever pushes afterwards wakes the consumer.
+    /// Takes all waiting elements, in order. The next push wakes the consumer.
     func drain() -> [Element] {
         state.withLock { state in
             state.isWoken = false
@@ -49,9 +50,9 @@ final class Inbox<Element: Sendable>: Sendable {
         }
     }
 
-    /// Elements that wait.
+    /// Number of waiting elements.
     var count: Int { state.withLock { $0.elements.count } }
 
-    /// Takes nothing from now on; what waits can still be drained.
+    /// Refuses batches from now on. Waiting elements can still be drained.
     func close() { state.withLock { $0.isClosed = true } }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The thread that answers questions. Explaining a long condition over millions of instances takes
-// longer than a loop may be away from its devices, so loops hand questions over and are handed
-// answers. Rests on Answerer.
+// The thread that answers questions. Explaining a long condition over millions of instances takes longer than a
+// loop may be away from its devices. So loops hand questions to the inquiry, which pushes the answers to the
+// loops' inboxes. Rests on Answerer.
 
 import Glibc
 import Logging
@@ -12,19 +12,19 @@ import MartletRing
 import MartletWire
 import Synchronization
 
-/// What somebody asked on a loop's connection.
+/// A question from a connection of a loop.
 struct Question: Sendable {
     let loop: Int
     let connection: ConnectionID
     let frame: ClientFrame
     let principal: Principal
-    /// Given back with the answer.
+    /// Returned to the request memory with the answer.
     let charge: RequestCharge
 }
 
-/// The questions of all loops, answered one after another.
+/// Answers the questions of all loops, one after another.
 final class Inquiry: @unchecked Sendable {
-    /// Questions waiting past which askers are told to come back later.
+    /// Waiting questions past which a question is refused with a retry delay.
     static let waitingQuestionsMax = 4096
 
     private let inbox = Inbox<Question>(capacity: Inquiry.waitingQuestionsMax)
@@ -52,15 +52,15 @@ final class Inquiry: @unchecked Sendable {
         thread.withLock { $0 = running }
     }
 
-    /// Called when no loop asks any more.
+    /// Ends the thread. Called after the end of all loops, so no question comes any more.
     func stop() {
         isStopping.store(true, ordering: .releasing)
         sem_post(waiting)
         thread.withLock { $0.take() }?.join()
     }
 
-    /// - Parameter mustFit: the question is part of something that has been done already. What a
-    ///   connection may have outstanding bounds how many there are.
+    /// - Parameter mustFit: take the question although the inbox is full, because its command has been applied
+    ///   already. The bound on a connection's outstanding requests bounds the number of such questions.
     func ask(_ question: Question, mustFit: Bool = false) throws(MartletError) {
         switch inbox.push([question], mustFit: mustFit) {
         case .taken(let mustWake): if mustWake { sem_post(waiting) }
@@ -79,7 +79,8 @@ final class Inquiry: @unchecked Sendable {
         }
     }
 
-    /// - Returns: how many questions there were.
+    /// Answers the waiting questions.
+    /// - Returns: the number of questions.
     func answerWaiting() -> Int {
         let questions = inbox.drain()
         for question in questions {

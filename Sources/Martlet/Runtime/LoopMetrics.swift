@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a loop counted, readable from any thread. A loop writes its own numbers once a turn; nothing
-// is counted per delivery. Rests on Synchronization.
+// The counters of a loop, readable from any thread. A loop writes its own numbers once a turn, and no counter
+// is written per delivery. Rests on Synchronization.
 
 import MartletEngine
 import Synchronization
 
-/// One loop's counters.
+/// The counters of a loop.
 final class LoopMetrics: Sendable {
     let connections = Atomic<Int>(0)
     let fanouts = Atomic<UInt64>(0)
@@ -17,7 +17,7 @@ final class LoopMetrics: Sendable {
     let protocolViolations = Atomic<UInt64>(0)
     let acceptFailures = Atomic<UInt64>(0)
     let frameBytes = Atomic<Int>(0)
-    /// As of the last second.
+    /// The load of each project, written once a second.
     let projects = Mutex<[ProjectLoad]>([])
 
     func record(_ counters: DeliveryCounters, connections count: Int, frameBytes bytes: Int) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the process has allocated, as jemalloc counts it. Linking jemalloc replaces malloc for Swift's
-// objects too; the package trait `Jemalloc` turns it off. Rests on CJemalloc.
+// The memory allocated by the process, as counted by jemalloc. Linked jemalloc replaces malloc for Swift's
+// objects too. Without the package trait `Jemalloc` the link is left out. Rests on CJemalloc.
 
 #if Jemalloc
     internal import CJemalloc
@@ -10,8 +10,7 @@
     enum ProcessMemory {
         /// Bytes allocated and not freed.
         static var allocatedBytes: Int? {
-            // Statistics are a snapshot that is renewed by writing the epoch
-            // (Source: jemalloc(3), "epoch").
+            // Statistics are a snapshot, renewed by writing the epoch (Source: jemalloc(3), "epoch").
             var epoch: UInt64 = 1
             guard mallctl("epoch", nil, nil, &epoch, MemoryLayout<UInt64>.size) == 0 else {
                 return nil
@@ -22,8 +21,8 @@
             return allocated
         }
 
-        /// Gives pages back to the system that the allocator keeps for later. Without it a process that
-        /// has become idle keeps them: the allocator looks at their age only when it is called.
+        /// Returns spare pages of the allocator to the system. A process that has become idle would keep the
+        /// pages, because the allocator looks at their age only when called.
         static func release() {
             _ = mallctl("thread.tcache.flush", nil, nil, nil, 0)
             // 4096 stands for all arenas (Source: jemalloc.h, MALLCTL_ARENAS_ALL).
@@ -31,7 +30,7 @@
         }
     }
 #else
-    /// Without jemalloc nothing is known.
+    /// Without jemalloc the amount of allocated memory is unknown.
     enum ProcessMemory {
         static var allocatedBytes: Int? { nil }
         static func release() {}

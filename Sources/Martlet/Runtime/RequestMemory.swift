@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What peers have sent and the broker has not dealt with: requests on their way to the committer and
-// to answers, and frames that have not arrived whole (OPS-5, NET-3). One connection that asks faster
-// than it can be answered is read from later; many that do so together are refused, so that nobody who
-// asks little waits for them. Shared by all loops; its lock is taken twice for a request and never for
-// a message to a device. Rests on MailboxLimits.
+// Bytes of unanswered requests, and of frames that have not arrived whole (OPS-5, NET-3). A connection that
+// asks faster than the broker answers is read from later. Many such connections together are refused, so that
+// peers with few requests do not wait for them. All loops share the memory. A request takes the lock twice, a
+// message to a device never. Rests on MailboxLimits.
 
 import MartletBase
 import Synchronization
 
-/// Bytes of one request, and whose they are while it is dealt with.
+/// The bytes of a request, and the project charged until the answer.
 struct RequestCharge: Sendable {
-    /// nil: nobody's in particular.
+    /// nil: a peer without a project.
     var project: ProjectNumber?
     var byteCount: Int
 
     static let nothing = RequestCharge(project: nil, byteCount: 0)
 }
 
-/// Bytes of all that wait. One value per broker.
+/// The charges of a whole broker.
 final class RequestMemory: Sendable {
     private struct State {
         var projects: [ProjectNumber: Int] = [:]
@@ -34,7 +33,7 @@ final class RequestMemory: Sendable {
         totalMax = limits.requestMegabytesMax.megabytes
     }
 
-    /// When to ask again: the broker answers what it holds in less.
+    /// Retry delay of a refusal, in milliseconds. The broker answers all held requests in less time.
     private static let retryMilliseconds: UInt32 = 200
 
     func take(_ charge: RequestCharge) throws(MartletError) {
@@ -83,11 +82,11 @@ final class RequestMemory: Sendable {
 
     var total: Int { state.withLock { $0.total } }
 
-    /// By project, those that have any.
+    /// Charged bytes of each project; projects without charges are left out.
     var projects: [ProjectNumber: Int] { state.withLock { $0.projects } }
 }
 
 extension Int {
-    /// As a limit of bytes; 0 is none.
+    /// A limit in megabytes, as bytes. 0 stands for no limit.
     var megabytes: Int { self == 0 ? .max : self << 20 }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What travels between the threads: requests from loops and callers to the committer, and what comes
-// of them to the loops. Rests on the engine's commands.
+// The values that travel between threads: requests from loops and callers to the committer, and messages to the
+// loops. Rests on the engine's commands.
 
 import MartletBase
 package import MartletEngine
@@ -9,87 +9,88 @@ import MartletRing
 import MartletRows
 import MartletWire
 
-/// A command and whom to tell what came of it.
+/// A command, and the receiver of its outcome.
 package struct Request: Sendable {
     package var command: Command
     var reply: ReplyTo
 }
 
 extension Request {
-    /// What a caller in the broker's process asks.
+    /// A request of a caller in the broker's process.
     package init(_ command: Command, _ tell: @escaping @Sendable (Outcome) -> Void) {
         self.init(command: command, reply: .caller(tell))
     }
 }
 
-/// Whom to tell.
+/// The receiver of an outcome.
 enum ReplyTo: Sendable {
     case connection(loop: Int, ConnectionID, RequestContext)
     case caller(@Sendable (Outcome) -> Void)
-    /// Nobody, but what could not be written is counted again with the next transaction.
+    /// No receiver. Counts that could not be written are counted again with the next transaction.
     case counting
-    /// The loop, which hands over its next acknowledgements when these are on disk.
+    /// The loop of a batch of acknowledgements. The loop hands over its next batch when this batch is on disk.
     case acknowledging(loop: Int, batch: UInt64)
-    /// The loop whose connection the store then knows of.
+    /// The loop of a connection that the store then knows.
     case connected(loop: Int, ConnectionID, connectionNumber: UInt64)
-    /// The loop that registered an instance which nobody knows of, if the store does not take that back.
+    /// The loop that registered an instance and could not send the token. The loop tries again if the store
+    /// refuses to unregister the instance.
     case undoing(loop: Int, Newcomer)
 }
 
-/// What a loop needs to answer a request, kept with it on its way to the committer and back. Secrets
-/// that are told once travel here and never reach the store.
+/// The loop's part of a request, kept with the request on its way to the committer and back. Secrets that are
+/// told once travel here and never reach the store.
 struct RequestContext: Sendable {
     enum Purpose: Sendable {
         case request
         case registration(deviceKey: String)
         case keyCreation(serverKey: String)
-        /// RCP-1: nothing is answered, but it is outstanding until it is done, as everything is that a
-        /// connection may ask for.
+        /// RCP-1: the peer gets no answer. The request counts as outstanding until its end, like any request of
+        /// a connection.
         case receiptsTaken
-        /// UPS-1: as `receiptsTaken`.
+        /// UPS-1: like `receiptsTaken`, with the numbers of the messages.
         case upstreamTaken([UInt64])
     }
 
     var correlation: UInt32
     var purpose: Purpose = .request
-    /// Given back with the answer.
+    /// Returned to the request memory with the answer.
     var charge: RequestCharge
 }
 
-/// What a loop is told by other threads.
+/// A message of another thread to a loop.
 enum LoopMessage: Sendable {
     case outcome(ConnectionID, RequestContext, Outcome)
-    /// What was asked is answered.
+    /// The inquiry's answer to a question.
     case answer(ConnectionID, RequestCharge, BrokerFrame)
     case fanout(Fanout)
-    /// FAN-2: a project's share from now on.
+    /// FAN-2: the new weight of a project.
     case weight(ProjectNumber, Int)
-    /// An instance connected to another loop (NET-4).
+    /// NET-4: an instance has connected to another loop.
     case connected(ProjectNumber, Ordinal, connectionNumber: UInt64)
-    /// An instance is gone; its connection ends.
+    /// An instance was unregistered, so its connection ends.
     case disconnect(ProjectNumber, Ordinal, Holder?)
-    /// A batch of acknowledgements that the loop handed over is on disk, or the store could not take it:
-    /// then these of them must not be lost.
+    /// A batch of the loop's acknowledgements is on disk, or the store refused the batch. A refused batch comes
+    /// with its departures, which must not be lost.
     case acknowledged(batch: UInt64, areStored: Bool, departures: [Acknowledgement])
-    /// The store knows of an instance's connection, and of all that those before it left.
+    /// The store knows of an instance's connection, and has all news of the connections before.
     case stored(ConnectionID, connectionNumber: UInt64)
     /// The store could not be told of an instance's connection.
     case notStored(ConnectionID)
-    /// The store could not take a registration back.
+    /// The store could not unregister a newcomer.
     case notUndone(Newcomer)
-    /// REG-9: a credential of senders ends.
+    /// REG-9: a sender credential was revoked.
     case revoked(keyID: String)
-    /// MSG-10: nobody is given the message any more who has not been.
+    /// MSG-10: a message was cancelled, and no further session gets the message.
     case cancel(ProjectNumber, MessageSequence)
-    /// RCP-1: there are receipts for the project's senders.
+    /// RCP-1: new receipts wait for the project's senders.
     case receipts(ProjectNumber)
-    /// UPS-1: messages of devices for one of the loop's listeners.
+    /// UPS-1: messages of devices for a listener of the loop.
     case upstream(UInt64, [UpstreamMessage])
-    /// NET-5: finish what was accepted, then end.
+    /// NET-5: finish accepted requests, then end.
     case drain
 }
 
-/// How to reach a loop.
+/// The means to reach a loop.
 struct LoopHandle: Sendable {
     let inbox: Inbox<LoopMessage>
     let address: RingAddress

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a sender or a device sends becomes what the engine does: the message's blocks are checked
-// and merged here, for the wire and for embedders alike. Rests on MartletWire and the engine's
-// commands.
+// Converts the requests of senders and devices to commands of the engine. The message's blocks are checked and
+// merged here, for the wire and for embedders alike. Rests on MartletWire and the engine's commands.
 
 import MartletBase
 import MartletEngine

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a sender may present (REG-5): a server key, or an access token minted from a service-account
-// key. A token says itself whose it is and until when, under a secret of the data folder: nothing is
-// stored for it, and it ends with the key it was minted from. Rests on the engine's authentication and
+// The credentials of a sender (REG-5): a server key, or an access token minted from a service-account key. The
+// text of an access token has the project, the expiry and the key ID, signed with a secret of the data folder.
+// So the store has no row for a token, and a token ends with its key. Rests on the engine's authentication and
 // swift-crypto.
 
 import Crypto
@@ -13,21 +13,22 @@ import MartletStore
 
 /// Checks senders' credentials, and mints access tokens.
 struct SenderCredentials: Sendable {
-    /// A sender whose credential is good.
+    /// A sender with a valid credential.
     struct Sender {
         var project: Project
-        /// Of the server key, or of the service-account key that the token was minted from.
+        /// ID of the server key, or of the service-account key from which the token was minted.
         var keyID: String
-        /// When an access token expires; nil: it is a server key.
+        /// Expiry of an access token; nil for a server key.
         var expires: Instant?
         var isToken: Bool { expires != nil }
     }
 
-    /// No server key begins with it: their first 12 characters have no dot.
+    /// Prefix of access tokens. A server key cannot begin with the prefix, because the first 12 characters of a
+    /// server key have no dot.
     static let tokenPrefix = "mat1."
-    /// Project and expiry, before the key ID.
+    /// Bytes of project and expiry, before the key ID.
     private static let headBytes = 12
-    /// The longest text that is looked at.
+    /// Longest access token that is read, in bytes.
     private static let tokenBytesMax = 512
 
     private let store: Store
@@ -38,7 +39,8 @@ struct SenderCredentials: Sendable {
         self.secret = SymmetricKey(data: secret)
     }
 
-    /// - Parameter projectID: nil: whichever the credential is one of.
+    /// Finds the sender of a credential.
+    /// - Parameter projectID: the project that the sender names; nil: any project.
     /// - Throws: `MartletError` UNAUTHENTICATED, `StorageError`.
     func sender(presenting text: String, of projectID: String?, now: Instant) throws -> Sender {
         if text.hasPrefix(Self.tokenPrefix) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A broker without threads: the loops, the committer and the inquiry of production on one thread, each
-// step taken when its owner says so, on clocks and connections of the owner's. What a simulator needs,
-// and nothing that it could do differently from production: a turn, a batch, an answer are the same
-// functions that the threads call. Rests on Loop, Committer and Inquiry.
+// A broker without threads for a simulator. The loops, the committer and the inquiry of production run on the
+// owner's thread, with the owner's clocks and connections, and take each step on the owner's call. A step
+// cannot differ from production: a turn, a batch and an answer are the functions that the threads call. Rests
+// on Loop, Committer and Inquiry.
 
 package import MartletBase
 package import MartletEngine
@@ -11,9 +11,9 @@ package import MartletRing
 package import MartletStore
 import Synchronization
 
-/// A broker that is turned by hand.
+/// A broker that takes its steps on its owner's call.
 package final class SteppedBroker<Kernel: Transport & ~Copyable> {
-    /// What the owner changes on the way, for tests of its own checks.
+    /// Changes to fanouts and commands, with which the owner tests its own checks.
     package struct Tampering {
         package var fanout: ((Fanout) -> Fanout?)?
         package var command: ((Command) -> Command)?
@@ -28,16 +28,17 @@ package final class SteppedBroker<Kernel: Transport & ~Copyable> {
     private var committerTransport: Kernel
     private var waiting = WaitingCommands()
     package var tampering = Tampering()
-    /// Instead of production's.
+    /// Bounds of acknowledgements in place of production's bounds; nil: production's bounds.
     package var acknowledgingBounds: AcknowledgingBounds?
-    /// Whether transactions end early, so that commands of one turn are committed apart.
+    /// Whether transactions end early, so that commands of a turn are committed apart.
     package var isCutShort = true
-    /// Questions whether a transaction goes on: while it is cut short, each third is told no.
+    /// How often the engine asked whether a transaction goes on. With `isCutShort`, every third answer is no.
     private var questionCount = 0
 
     /// - Parameters:
-    ///   - monotonic: milliseconds that only rise.
-    ///   - transport: makes that of each loop; the last number is the committer's, which only wakes.
+    ///   - monotonic: monotonic clock, in milliseconds.
+    ///   - transport: makes the transport of a loop, by the loop's number. The last number is for the
+    ///     committer, which uses its transport to wake loops.
     package init(
         store: Store, configuration: BrokerConfiguration, administratorKey: String,
         clock: @escaping @Sendable () -> Instant, monotonic: @escaping @Sendable () -> Int64,
@@ -69,7 +70,7 @@ package final class SteppedBroker<Kernel: Transport & ~Copyable> {
                 number: number, store: store, inquiry: inquiry, committer: committer,
                 committerAddress: committerTransport.address, clock: clock, monotonic: monotonic,
                 configuration: configuration, administratorKey: digest,
-                // Nobody presents an access token to a broker without a folder.
+                // A broker without a folder is presented no access tokens, so the secret does not matter.
                 senderCredentials: SenderCredentials(store: store, secret: Array(digest.bytes)),
                 connectionNumbers: numbers, ceiling: ceiling, quotas: quotas,
                 requestMemory: gauges.requestMemory,
@@ -89,31 +90,31 @@ package final class SteppedBroker<Kernel: Transport & ~Copyable> {
     }
 
     deinit {
-        // Optimised, `deinitialize(count:)` leaves out the deinit of a generic element that cannot
-        // be copied.
+        // In optimised code `deinitialize(count:)` leaves out the deinit of a generic element that cannot be
+        // copied.
         for number in contexts.indices { _ = (loops + number).move() }
         loops.deallocate()
     }
 
     // MARK: Steps
 
-    /// One turn of a loop, and what it hands to the kernel.
-    /// - Returns: how many milliseconds it may rest if nothing happens; nil if it has drained.
+    /// Runs a turn of a loop, and hands its operations to the kernel.
+    /// - Returns: milliseconds for which the loop may rest without an event; nil if the loop has drained.
     package func turn(_ number: Int) -> Int? {
         if loops[number].turn() { return nil }
         loops[number].submitAndWait(0)
         return loops[number].waitMilliseconds()
     }
 
-    /// NET-5: tells the loops to finish what was accepted.
+    /// NET-5: tells the loops to finish accepted requests.
     package func drain() {
         for context in contexts { _ = context.inbox.push([.drain]) }
     }
 
-    /// Commits a transaction of what waits, and what is due.
-    /// - Parameter observe: told, in the order of the commands, before anybody else: what happened by
-    ///   itself, and what came of the commands.
-    /// - Returns: whether there is more to do at once.
+    /// Commits a transaction with waiting commands and a step of due work.
+    /// - Parameter observe: called before all receivers, with the outcomes of due work, and the outcomes of the
+    ///   commands in their order.
+    /// - Returns: whether there is more to commit at once.
     package func commit(
         _ observe: (_ own: [Outcome], _ commands: [(command: Command, outcome: Outcome)]) -> Void
     ) -> Bool {
@@ -123,7 +124,7 @@ package final class SteppedBroker<Kernel: Transport & ~Copyable> {
         return hasMore || !waiting.isEmpty || committer.upstream.isDue
     }
 
-    /// Commits commands of the owner's.
+    /// Commits commands of the owner.
     package func perform(
         _ commands: [Command],
         _ observe: (_ own: [Outcome], _ commands: [(command: Command, outcome: Outcome)]) -> Void
@@ -155,24 +156,24 @@ package final class SteppedBroker<Kernel: Transport & ~Copyable> {
         return done.hasMore
     }
 
-    /// - Parameter observe: told of messages that are not stored, by the loops that send them, before anybody
-    ///   gets them.
+    /// - Parameter observe: called by the sending loop for each message that is not stored, before the first
+    ///   delivery.
     package func observeLive(_ observe: @escaping (Command, Outcome) -> Void) {
         for number in contexts.indices { loops[number].observeLive = observe }
     }
 
-    /// Answers the questions that wait.
-    /// - Returns: whether there were any.
+    /// Answers the waiting questions.
+    /// - Returns: whether a question waited.
     package func answerQuestions() -> Bool { inquiry.answerWaiting() > 0 }
 
     // MARK: Looking
 
-    /// Fanouts of a project in progress on a loop.
+    /// Number of a project's fanouts in progress on a loop.
     package func fanoutCount(of project: ProjectNumber, on loop: Int) -> Int {
         loops[loop].delivery.fanoutCount(of: project)
     }
 
-    /// Frames that broke the protocol, and connections that could not be accepted.
+    /// Violations of the protocol on all loops.
     package var protocolViolationCount: UInt64 {
         contexts.reduce(0) { $0 + $1.metrics.protocolViolations.load(ordering: .relaxed) }
     }

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the store could not take lately. A full disk refuses some thousand commands a second: one line a
-// second says so, with how many there were, and whoever asks for the broker's health hears it until a while
-// after the last. Rests on nothing: whoever commits tells it the time.
+// Recent refusals of the store. A full disk refuses some thousand commands a second. The log gets one line a
+// second with the number of refusals, and health checks fail until some seconds after the last refusal. Rests
+// on no other type: the committer passes the time.
 
 import MartletBase
 
-/// Refusals of the store.
+/// The recent refusals of the store.
 package struct StoreTrouble: Sendable {
-    /// How often a line is written at most.
+    /// Shortest time between two log lines.
     package static let tellingMilliseconds: Int64 = 1000
-    /// How long after a refusal the broker is not well: what is refused need not come every second.
+    /// Time after a refusal for which the broker counts as unhealthy. The time is long, because refused
+    /// commands may come less often than every second.
     package static let lastingMilliseconds: Int64 = 10_000
 
     private var last: (text: String, at: Int64)?
@@ -19,8 +20,9 @@ package struct StoreTrouble: Sendable {
 
     package init() {}
 
-    /// - Parameter now: milliseconds of a clock that only rises.
-    /// - Returns: how many refusals the line tells of that is to be written now; nil: none is.
+    /// Notes a refusal.
+    /// - Parameter now: milliseconds of a monotonic clock.
+    /// - Returns: the number of refusals for a log line that is due now; nil: no line is due.
     package mutating func note(_ text: String, at now: Int64) -> Int? {
         last = (text, now)
         untoldCount += 1
@@ -30,7 +32,7 @@ package struct StoreTrouble: Sendable {
         return untoldCount
     }
 
-    /// Why the store does not take what it should; nil: it does.
+    /// The reason of the last refusal, if recent; nil: the store takes all commands.
     package func lasting(at now: Int64) -> String? {
         guard let last, now - last.at < Self.lastingMilliseconds else { return nil }
         return last.text

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A thread of the operating system: loops and the committer own one each, since a ring belongs to
-// the thread that made it. Rests on pthreads.
+// A thread of the operating system. Each loop and the committer own a thread, because a ring belongs to the
+// thread that made the ring. Rests on pthreads.
 
 import Glibc
 import MartletBase
@@ -19,7 +19,7 @@ final class SystemThread: @unchecked Sendable {
             self.run = run
         }
 
-        /// Glibc's own call for this is an extension that Swift does not see.
+        /// Writes the name to `/proc`, because Glibc's own call is an extension that Swift does not see.
         func showName() {
             let descriptor = open("/proc/thread-self/comm", O_WRONLY | O_CLOEXEC)
             guard descriptor >= 0 else { return }
@@ -50,14 +50,14 @@ final class SystemThread: @unchecked Sendable {
         handle = created
     }
 
-    /// Waits for the end of the thread. Called once, unless it is detached.
+    /// Waits for the end of the thread. Called once, unless the thread is detached.
     func join() { pthread_join(handle, nil) }
 
-    /// Lets the thread end by itself: nobody waits for it, and its stack is given back then.
+    /// Lets the thread end by itself. The system frees the stack at the end of the thread.
     func detach() { pthread_detach(handle) }
 }
 
-/// What a starting thread tells the one that started it.
+/// The result of a thread's start, for the thread that waits for the start.
 final class Startup<Value: Sendable>: @unchecked Sendable {
     private let done = UnsafeMutablePointer<sem_t>.allocate(capacity: 1)
     private var result: Result<Value, any Error>?
@@ -80,7 +80,7 @@ final class Startup<Value: Sendable>: @unchecked Sendable {
     }
 }
 
-/// The system's clocks, read only at the edges.
+/// The system's clocks. Only the edges of the broker read a clock.
 enum SystemClock {
     static func now() -> Instant {
         var time = timespec()
@@ -89,12 +89,12 @@ enum SystemClock {
             millisecondsSince1970: Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000)
     }
 
-    /// Milliseconds that only rise, for timeouts.
+    /// Milliseconds of a monotonic clock, for timeouts.
     static func monotonicMilliseconds() -> Int64 {
         Int64(monotonicNanoseconds() / 1_000_000)
     }
 
-    /// Nanoseconds that only rise, for what is bounded in time.
+    /// Nanoseconds of a monotonic clock, for work that is bounded in time.
     static func monotonicNanoseconds() -> UInt64 {
         var time = timespec()
         clock_gettime(CLOCK_MONOTONIC, &time)

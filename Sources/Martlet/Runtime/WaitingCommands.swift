@@ -1,60 +1,63 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Commands on their way into a transaction. Everything in one transaction is durable at the same
-// time, so the more one project asks for, the longer all others wait. Whoever asks alone has the whole
-// transaction (FAN-4); where several projects ask, they share it.
+// Commands on their way into a transaction. All commands of a transaction become durable at the same time, so
+// each further command of a project lengthens the wait of all other projects. A project alone has the whole
+// transaction (FAN-4). Several projects share a transaction.
 //
-// Each project has a line, in which its commands stay in their order. What a command costs is counted in
-// units of about three microseconds. A deficit round robin divides transactions by units:
+// Each project has a line, in which its commands keep their order. The cost of a command is counted in units of
+// about three microseconds. A deficit round robin divides transactions by units:
 //
-//     several lines wait    each gives some units to the transaction. What a line gives beyond that is a
-//                           debt, and with every transaction a part of the debt is forgiven. A line in
-//                           debt gives nothing. What its next command does not fit into is carried over.
-//     one line waits        it gives more, and all of that is debt. Whoever comes next to it has some
-//                           transactions with little of the line in them, which are short.
-//     new lines meanwhile   give their first units to the transaction that is being applied, which ends
-//                           then: nobody waits for more than one fsync and what is left of another.
+//     several lines wait    Each line gives its share to the transaction. Units beyond the share are a
+//                           debt, and each transaction forgives a part of the debt. A line in debt gives
+//                           no commands. Units too few for the next command are carried over.
+//     one line waits        The line gives more than a share, and all its units are a debt. If another
+//                           line comes, the next transactions are short: they have little of the debtor.
+//     new lines meanwhile   The new lines give their first units to the transaction in progress, which
+//                           then ends: no line waits for more than one fsync and the rest of another.
 //
-// A change of a topic for more tokens than a line's part is cut to what the line gives, and its rest is the
-// line's first command then. Commands that concern connections, or no project alone, go first: they are few, and what
-// an ended connection left has to be there before the next one's start. Rests on Requests.
+// A change of a topic for more tokens than a line's share is cut to the units that the line gives. The rest is
+// the line's first command then. Commands without a line go first: commands that concern connections, or no
+// single project. They are few, and the store needs the news of an ended connection before the start of the
+// next connection. Rests on Requests.
 
 import MartletBase
 package import MartletEngine
 
-/// What the committer has been given and has not applied.
+/// Commands that the committer has got and not applied.
 package struct WaitingCommands {
-    /// Commands in one transaction: bounds how long the first of them waits for the last.
+    /// Commands in a transaction. The bound limits the time for which the first command waits for the last.
     package static let perTransactionMax = 4096
-    /// Units of one line where others wait too: a fifth of what its fsync takes. 16 sends, or 64 tokens of
-    /// a topic.
+    /// Units of a line in a transaction that several lines share: a fifth of the duration of an fsync. 64 units
+    /// are 16 sends, or 64 tokens of a topic.
     package static let unitsPerLine = 64
-    /// Units of a line that waits alone, while others come now and then: as many sends as one connection
-    /// mostly has outstanding, so that a burst stays together on its way. Whoever comes meanwhile does not
-    /// wait for them, because the transaction ends then.
+    /// Units of a line that waits alone while other lines come now and then: as many sends as a connection
+    /// mostly has outstanding, so that a burst stays together. A newcomer does not wait for all of them,
+    /// because the transaction ends when a newcomer comes.
     package static let unitsOfOneMax = 1024
-    /// Units of a project that has had the committer to itself for long: as many sends as commands.
+    /// Units of a project that has had the committer to itself for long: enough for `perTransactionMax` sends.
     package static let unitsAloneMax = Command.commonWeight * perTransactionMax
-    /// Units of all lines together, some milliseconds. Lines past it are first in the next transaction.
+    /// Units of all lines in a transaction: some milliseconds. Lines past the bound are first in the next
+    /// transaction.
     package static let unitsTogetherMax = 1024
-    /// A debt is no higher: it is forgiven within 16 transactions.
+    /// Highest debt of a line. Each transaction forgives 64 units, so the highest debt is gone after 16
+    /// transactions.
     package static let debtMax = 1024
-    /// Commands without a line: connections of all projects that begin.
+    /// Commands without a line in a transaction. Most of them are the starts of connections, of all projects.
     static let commonMax = 256
-    /// Commands that a line may have where all together ask for too much.
+    /// Commands that a line may have while all lines together have too many commands.
     package static let fewMax = 16
-    /// Commands of one project past which it is told to come back later. What a project's senders may
-    /// have outstanding is less, unless there are many of them.
+    /// Commands of a project past which further commands are refused with a retry delay. Few senders do not
+    /// reach the bound, because a connection has at most 1024 outstanding requests.
     package static let waitingPerProjectMax = 16_384
-    /// Transactions after which a project that no other one disturbed has them to itself.
+    /// Transactions without another project, after which a project has the committer to itself.
     package static let aloneAfter = 256
 
     private struct Line {
         var requests: [Request] = []
         var first = 0
-        /// Commands of the line in the present transaction; nil: the line gave nothing.
+        /// Commands of the line in the present transaction; nil: the line gave no commands.
         var givenCount: Int?
-        /// Units; below 0: what is carried over.
+        /// Debt in units. A value below 0 is a credit that was carried over.
         var debt = 0
 
         var count: Int { requests.count - first }
@@ -64,8 +67,8 @@ package struct WaitingCommands {
             first = 0
         }
 
-        /// Takes the first ones out that weigh no more together, one at least, unless that has to wait for
-        /// acknowledgements.
+        /// Takes the first commands of the line, as many as `weightMax` allows, but at least one command. A
+        /// command that depends on acknowledgements stays in the line if `canAsk` is false.
         /// - Returns: the commands and their weight.
         mutating func take(
             _ weightMax: Int, countMax: Int, canAsk: Bool = true
@@ -96,7 +99,7 @@ package struct WaitingCommands {
             } else {
                 taken = Array(requests[first..<end])
                 first = end
-                // Each is moved once on average.
+                // On average each command is moved once.
                 if 2 * first >= requests.count {
                     requests.removeFirst(first)
                     first = 0
@@ -107,29 +110,29 @@ package struct WaitingCommands {
         }
     }
 
-    /// What belongs to no line.
+    /// Commands without a line.
     private var common = Line()
     private var lines: [LineName: Line] = [:]
-    /// Commands in lines.
+    /// Number of commands in all lines.
     private var lineCount = 0
-    /// Lines in which commands wait, whose turn it is first.
+    /// Lines with waiting commands, in the order of their turns.
     private var order: [LineName] = []
-    /// Lines that gave something to the transaction, or are in debt.
+    /// Lines that gave commands to the transaction, or are in debt.
     private var kept: [LineName] = []
-    /// Units that the transaction has room for.
+    /// Units left in the transaction.
     private var unitsLeft = 0
-    /// Whether one line has the transaction, and whether others have come since it was given to that.
+    /// `isOfOne`: a single line has the transaction. `hasNewcomers`: other commands have come since then.
     private var isOfOne = false
     private var hasNewcomers = false
-    /// Whose the last commands were, and for how many transactions nobody else's came.
+    /// `last`: the line of the last commands. `aloneCount`: transactions since another line came.
     private var last: LineName?
     private var aloneCount = WaitingCommands.aloneAfter
-    /// What projects ask for beyond their part, until somebody tells them.
+    /// Requests beyond a project's part, until `takeRefused` takes them.
     private var refused: [Request] = []
 
     package init() {}
 
-    /// Whether one project has had the transactions to itself for long.
+    /// Whether a project has had the committer to itself for `aloneAfter` transactions.
     package var isAlone: Bool { aloneCount >= Self.aloneAfter }
 
     package var isEmpty: Bool { order.isEmpty && common.count == 0 }
@@ -142,7 +145,7 @@ package struct WaitingCommands {
                 continue
             }
             let count = lines[name]?.count ?? 0
-            // Where all together ask for too much, whoever asks for little is still taken.
+            // While all lines together have too many commands, a line with few commands may still add commands.
             let isMuch = lineCount >= Committer.waitingCommandsMax
             guard count < (isMuch ? Self.fewMax : Self.waitingPerProjectMax) else {
                 refused.append(request)
@@ -161,7 +164,7 @@ package struct WaitingCommands {
         }
     }
 
-    /// What was not added, once.
+    /// Takes the requests that were not added. Each request is returned once.
     package mutating func takeRefused() -> [Request] {
         guard !refused.isEmpty else { return [] }
         defer { refused = [] }
@@ -170,7 +173,7 @@ package struct WaitingCommands {
 
     // MARK: A transaction
 
-    /// What goes into the next transaction.
+    /// Takes the commands of the next transaction.
     package mutating func next() -> [Request] {
         if order.count > 1 { aloneCount = 0 }
         let isAlone = isAlone
@@ -185,7 +188,7 @@ package struct WaitingCommands {
             give(
                 order[0], isAlone ? Self.unitsAloneMax : Self.unitsOfOneMax, isShare: false, &batch)
             order = order.filter { lines[$0]!.count > 0 }
-            // A new line's part is due also where the first line used up the units.
+            // A new line gets its share even if the first line has used up the units.
             unitsLeft = Self.unitsTogetherMax
         } else if !order.isEmpty {
             let least = order.reduce(Int.max) { min($0, lines[$1]!.debt) }
@@ -195,10 +198,10 @@ package struct WaitingCommands {
         return batch
     }
 
-    /// Whether a transaction of one line ends as soon as it can, for somebody else has come.
+    /// Whether the transaction of a single line must end early, because other commands have come.
     package var mustEnd: Bool { isOfOne && hasNewcomers }
 
-    /// What newcomers give to the transaction that is being applied.
+    /// Takes the commands that newcomers give to the transaction in progress.
     /// - Parameter canAsk: whether all acknowledgements of the transaction are applied.
     package mutating func joining(canAsk: Bool) -> [Request] {
         var batch: [Request] = []
@@ -206,7 +209,7 @@ package struct WaitingCommands {
         return batch
     }
 
-    /// What of a transaction's commands is not done yet goes before everything that has come since.
+    /// Puts the unfinished commands of a transaction back, before all commands that have come since.
     package mutating func putBack(_ batch: [Request], _ outcomes: [Outcome]) {
         var commonRests: [Request] = []
         var rests: [LineName: [Request]] = [:]
@@ -233,7 +236,7 @@ package struct WaitingCommands {
         for name in names {
             let rests = rests[name]!
             if lines[name]!.count > 0 { order.removeAll { $0 == name } }
-            // Whoever did not come to its turn has the first one in the next transaction.
+            // A line with no command applied has the first turn in the next transaction.
             if untouched.contains(name), rests.count == lines[name]!.givenCount {
                 first.append(name)
             } else {
@@ -253,7 +256,7 @@ package struct WaitingCommands {
         }
     }
 
-    /// Lines that have given nothing yet give their part, as long as there is room.
+    /// Takes a share from each line that has given no commands, as long as the transaction has room.
     private mutating func share(_ batch: inout [Request], canAsk: Bool = true) {
         var (unserved, served): ([LineName], [LineName]) = ([], [])
         for name in order {
@@ -272,8 +275,9 @@ package struct WaitingCommands {
         order = unserved + served
     }
 
-    /// - Parameter isShare: what a line gives in a transaction of several costs it nothing up to its part,
-    ///   and what it did not need of that is carried over, since the rest of it waits.
+    /// Takes commands from a line into the batch.
+    /// - Parameter isShare: whether several lines share the transaction. Then the units of the share are no
+    ///   debt, and unused units are carried over, because the rest of the line waits.
     private mutating func give(
         _ name: LineName, _ units: Int, isShare: Bool, canAsk: Bool = true, _ batch: inout [Request]
     ) {
@@ -302,19 +306,19 @@ package struct WaitingCommands {
     }
 }
 
-/// Which commands stay in their order.
+/// A set of commands that keep their order.
 private enum LineName: Hashable {
     case project(ProjectNumber)
-    /// New devices of a project; nothing else is asked of one before it is there.
+    /// Registrations of new devices of a project. A new device has no other commands before its registration.
     case registrations(String)
 
-    /// Registrations do not end a project's time alone, because devices mostly register with the busy
-    /// project. Registrations of another project share each transaction for which they wait.
+    /// Registrations do not end a project's time alone, because devices mostly register with the busy project.
+    /// Registrations of another project share each transaction for which they wait.
     var isRegistrations: Bool { if case .registrations = self { true } else { false } }
 }
 
 extension Request {
-    /// A change of a topic that is cut to some tokens; nil: it is nothing that can be cut.
+    /// The part of a topic change with the next `tokenCount` tokens; nil: the command cannot be cut.
     fileprivate func part(_ tokenCount: Int) -> Request? {
         guard tokenCount > 0,
             case .changeTopic(let project, let topic, let change, let tokens, var progress) =
@@ -333,8 +337,8 @@ extension Command {
     /// Units of a command that writes some rows.
     fileprivate static var commonWeight: Int { 4 }
 
-    /// What it takes to apply, in units. A token of a topic's change is one unit, and so are two targets of
-    /// a message that names several.
+    /// Units of the command's cost. A token of a topic change is a unit, and so are two targets of a message to
+    /// several targets.
     fileprivate var weight: Int {
         switch self {
         case .changeTopic(_, _, _, let tokens, let progress):
@@ -352,18 +356,18 @@ extension Command {
         }
     }
 
-    /// Units of what the next transaction applies of it.
+    /// Units of the part that the next transaction applies.
     fileprivate var givenWeight: Int {
         guard case .changeTopic(_, _, _, _, let progress) = self else { return weight }
         return min(weight, progress.stepMax)
     }
 
-    /// Units that earlier transactions have applied of it.
+    /// Units of the part that earlier transactions have applied.
     fileprivate var doneCount: Int {
         if case .changeTopic(_, _, _, _, let progress) = self { progress.doneCount } else { 0 }
     }
 
-    /// nil if it goes before what waits in lines.
+    /// The command's line; nil: the command goes before all lines.
     fileprivate var line: LineName? {
         switch self {
         case .register(let instance): .registrations(instance.project)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What commands print, whether a broker told it over the wire or the folder was opened here. The
-// property names are those of the JSON output. Pure.
+// The answers that commands print, from a broker over the wire or from a data folder opened in this process. Property
+// names are the names in the JSON output. Pure.
 
 import Martlet
 
@@ -19,14 +19,14 @@ struct ProjectAnswer: Encodable, Sendable {
 struct NewKeyAnswer: Encodable, Sendable {
     var project: String
     var keyID: String
-    /// Told this once.
+    /// The secret text of the key. No later answer has it.
     var key: String
 }
 
 struct KeyAnswer: Encodable, Sendable {
     var keyID: String
     var name: String
-    /// ISO 8601.
+    /// Instant of creation, in ISO 8601.
     var created: String
     var revoked: Bool
 }
@@ -35,21 +35,21 @@ struct ServiceAccountAnswer: Encodable, Sendable {
     var keyID: String
     var name: String
     var clientEmail: String
-    /// ISO 8601.
+    /// Instant of creation, in ISO 8601.
     var created: String
     var revoked: Bool
 }
 
 struct SendAnswer: Encodable, Sendable {
-    /// nil after validation alone.
+    /// nil after a mere validation.
     var messageID: String?
     var recipients: UInt64
     var rateLimited: UInt64
     var inactive: UInt64
-    /// FAN-1: its place among those that wait; nil: it does not.
+    /// FAN-1: place among the deferred messages; nil: not deferred.
     var deferredPlace: UInt64?
-    /// GRP-5: members of a group, or tokens among several targets, that it is for; nil for any other
-    /// target, as the next.
+    /// GRP-5: members of the group, or tokens among several targets, for which the message was accepted. nil for any
+    /// other target, as `failures` is.
     var successes: Int?
     var failures: [TokenFailure]?
 
@@ -59,7 +59,7 @@ struct SendAnswer: Encodable, Sendable {
     }
 }
 
-/// What became of each token that a request named (TOP-4, REG-3).
+/// The results for the tokens of a request (TOP-4, REG-3).
 struct TokensAnswer: Encodable, Sendable {
     var successes: Int
     var failures: [SendAnswer.TokenFailure]
@@ -69,7 +69,7 @@ struct TokensAnswer: Encodable, Sendable {
         self.failures = failures
     }
 
-    /// - Parameter failures: places in `tokens`, each with the reason.
+    /// - Parameter failures: indices into `tokens`, each with the reason.
     init(successes: Int, failures: [(index: Int, word: ErrorWord)], tokens: [String]) {
         self.init(
             successes: successes,
@@ -84,7 +84,7 @@ struct TokensAnswer: Encodable, Sendable {
 struct GroupAnswer: Encodable, Sendable {
     var name: String
     var key: String
-    /// None: the group is no more.
+    /// Tokens of the members. Empty: the group has ended.
     var tokens: [String]
 }
 
@@ -100,7 +100,7 @@ struct CancelAnswer: Encodable, Sendable {
     var delivered: UInt64
 }
 
-/// RCP-2.
+/// RCP-2: a receipt.
 struct ReceiptAnswer: Encodable, Sendable {
     var messageID: String
     var token: String
@@ -109,13 +109,13 @@ struct ReceiptAnswer: Encodable, Sendable {
     var instant: Int64
 }
 
-/// UPS-1.
+/// UPS-1: a message of a device.
 struct UpstreamAnswer: Encodable, Sendable {
     var number: UInt64
     var token: String
     var app: String
     var messageID: String
-    /// Milliseconds since 1970; so the next.
+    /// Instant of acceptance, like `expires` in milliseconds since 1970.
     var accepted: Int64
     var expires: Int64
     var data: [String: String]
@@ -130,7 +130,7 @@ struct QuotaAnswer: Encodable, Sendable {
     var quota: String
     var limit: UInt64
     var remaining: UInt64
-    /// Missing where nobody can know.
+    /// Milliseconds until the quota is full again; nil if the time cannot be known.
     var untilFullMilliseconds: UInt64?
 }
 
@@ -164,21 +164,21 @@ struct ExplanationAnswer: Encodable, Sendable {
     }
 
     var condition: String
-    /// With all parentheses that say how it is read.
+    /// The condition with all parentheses that show how it is read.
     var readAs: String
     var parts: [Part]
     var bytecode: [String]
     var advice: [Advice]
 }
 
-/// One page of a list, with what to ask the next one with.
+/// A page of a list. `next` is the cursor for the next page; nil on the last page.
 struct AnswerPage<Entry: Sendable>: Sendable {
     var entries: [Entry]
     var next: String?
 }
 
 extension SendAnswer {
-    /// With what became of those that the target names, if it names any.
+    /// Adds the results for the tokens that the target names, if any.
     func with(_ tokens: TokenResults?) -> SendAnswer {
         var answer = self
         answer.successes = tokens?.successCount
@@ -190,7 +190,7 @@ extension SendAnswer {
 }
 
 extension String {
-    /// A part of a condition, by its bytes.
+    /// The bytes from `start` to `end` of a condition, as text.
     func slice(_ start: Int, _ end: Int) -> String {
         let bytes = Array(utf8)
         let low = max(0, min(start, bytes.count))

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What commands ask for, whoever answers: a broker over the wire, or the data folder opened in this
-// process. Rests on the answers.
+// The requests of commands, independent of the answering side: a broker over the wire, or a data folder opened in
+// this process. Rests on the answers.
 
 import FoundationEssentials
 import Martlet
 import MartletGateway
 
-/// Projects and keys.
+/// Administration of projects and keys.
 protocol AdministratorAccess: Sendable {
     func createProject(_ id: String, conditionTopicsMax: Int) async throws -> ProjectAnswer
-    /// nil: as it is.
+    /// Changes a project's settings; nil keeps a setting.
     func changeProject(
         _ id: String, weight: Int?, overload: OverloadPolicy?, conditionTopicsMax: Int?
     ) async throws -> ProjectAnswer
     func projects(after: String) async throws -> AnswerPage<ProjectAnswer>
-    /// FAN-8; nil: of all projects.
+    /// FAN-8: lists the fanouts of a project, or with nil the fanouts of all projects.
     func fanouts(of project: String?, after: String) async throws -> AnswerPage<FanoutAnswer>
     func createKey(name: String, in project: String) async throws -> NewKeyAnswer
     func keys(in project: String) async throws -> [KeyAnswer]
@@ -26,19 +26,19 @@ protocol AdministratorAccess: Sendable {
     func close() async throws
 }
 
-/// What a sender of one project may do.
+/// Requests of one project's sender.
 protocol SenderAccess: Sendable {
     func send(_ message: OutgoingMessage) async throws -> SendAnswer
     func cancel(_ messageID: String) async throws -> CancelAnswer
     func report(of messageID: String) async throws -> DeliveryReport
     func reports(days: ClosedRange<Day>, after: String) async throws -> AnswerPage<DailyCounts>
-    /// REP-2: tokens.
+    /// REP-2: lists the tokens of the instances without the message.
     func notReceived(
         _ messageID: String, after: String, limit: Int
     ) async throws -> AnswerPage<String>
-    /// Each receipt, taken when `body` returns; until it returns false.
+    /// Calls `body` with each receipt until `body` returns false. A receipt is taken when `body` returns.
     func receipts(_ body: @Sendable (ReceiptAnswer) async -> Bool) async throws
-    /// Each message of a device, taken when `body` returns; until it returns false.
+    /// Calls `body` with each message of a device until `body` returns false. A message is taken when `body` returns.
     func upstream(_ body: @Sendable (UpstreamAnswer) async -> Bool) async throws
     func fanouts(after: String) async throws -> AnswerPage<FanoutAnswer>
     func topics(after: String) async throws -> AnswerPage<TopicAnswer>
@@ -49,11 +49,11 @@ protocol SenderAccess: Sendable {
     func tokens(
         matching condition: String, after: String, limit: Int
     ) async throws -> AnswerPage<String>
-    /// TOP-4: at most 1000 tokens.
+    /// TOP-4: changes the subscriptions of at most 1000 tokens.
     func changeTopic(
         _ topic: String, _ operation: TopicOperation, tokens: [String]
     ) async throws -> TokensAnswer
-    /// REG-3.
+    /// REG-3: unregisters the instance with this token.
     func unregister(_ token: String) async throws
     func createGroup(named name: String, tokens: [String]) async throws -> GroupAnswer
     func changeGroup(
@@ -67,7 +67,7 @@ protocol SenderAccess: Sendable {
     func close() async throws
 }
 
-/// All pages of a list, one after the other.
+/// Reads all pages of a list, one after the other.
 func allPages<Entry: Sendable>(
     _ what: String, _ page: (String) async throws -> AnswerPage<Entry>
 ) async throws -> [Entry] {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Finds who answers for a data folder. A folder belongs to one process at a time, so the folder's own
-// lock says whether a broker runs: if it can be opened, it is opened here; if it is in use, the
-// broker's address and key are read from it. A stale address that a crash left is never asked.
-// Rests on the embedding API and MartletClient.
+// Finds the process that answers for a data folder. A folder belongs to one process at a time, so the folder's lock
+// tells whether a broker runs. A free folder is opened in this process. For a folder in use, the broker's address and
+// key are read from the folder. A stale address that a crash left is not asked while the folder is free. Rests on the
+// embedding API and MartletClient.
 
 import ArgumentParser
 import FoundationEssentials
@@ -16,13 +16,14 @@ import MartletStore
 struct DataFolderAccess {
     let folder: String
 
-    /// What --data says, else MARTLET_DATA, else `./martlet-data`.
+    /// Takes the folder of --data, else of MARTLET_DATA, else `./martlet-data`.
     init(option: String?) {
         folder =
             option ?? ProcessInfo.processInfo.environment["MARTLET_DATA"] ?? "./martlet-data"
     }
 
-    /// The folder, if there is a store in it.
+    /// The path of the folder, if the folder has a store.
+    /// - Throws: `NOT_FOUND` without a store.
     func existingFolder() throws(MartletError) -> String {
         guard FileManager.default.fileExists(atPath: folder + "/data.mdb") else {
             throw MartletError(
@@ -49,7 +50,7 @@ struct DataFolderAccess {
     }
 
     /// The broker that serves the folder.
-    /// - Throws: `UNAVAILABLE` if none does.
+    /// - Throws: `UNAVAILABLE` if no broker serves the folder.
     func runningBroker() async throws -> MartletAdministrator {
         switch try await find(creating: false) {
         case .embedded(let broker):
@@ -79,7 +80,7 @@ struct DataFolderAccess {
         if !creating { _ = try existingFolder() }
         var configuration = BrokerConfiguration(folder: folder)
         configuration.logger = .standardError(.error)
-        // Another command may have the folder for a moment, or a broker may be about to listen.
+        // Another command may hold the folder for a moment, or a broker may be about to listen.
         let deadline = ContinuousClock.now + .seconds(3)
         while true {
             do {
@@ -97,7 +98,7 @@ struct DataFolderAccess {
         }
     }
 
-    /// Where the gateway of the folder exchanges assertions for tokens; nil if none serves.
+    /// The address at which the folder's gateway exchanges assertions for tokens; nil without a gateway.
     var tokenURI: String? { read("http.address") }
 
     private func address() -> (host: String, port: Int, key: String)? {
@@ -134,7 +135,7 @@ struct DataFolderAccess {
 }
 
 extension ClientOptions {
-    /// A command that finds nobody says so at once.
+    /// Options for a single attempt, because a command without a broker must fail at once.
     static var once: ClientOptions {
         var options = ClientOptions()
         options.attemptsMax = 1
@@ -142,7 +143,7 @@ extension ClientOptions {
     }
 }
 
-/// Where the data folder is, on a command line.
+/// The option for the data folder, on a command line.
 struct FolderOptions: ParsableArguments {
     @Option(
         name: [.customLong("data"), .customLong("data-folder")],
@@ -153,7 +154,7 @@ struct FolderOptions: ParsableArguments {
     var access: DataFolderAccess { DataFolderAccess(option: folder) }
 }
 
-/// Which project, and how a sender of it connects, on a command line.
+/// The options for a project and its sender's connection, on a command line.
 struct SenderOptions: ParsableArguments {
     @Option(help: "The project.")
     var project: String
@@ -165,7 +166,7 @@ struct SenderOptions: ParsableArguments {
     }
 }
 
-/// How a sender connects, on a command line.
+/// The options for a sender's connection, on a command line.
 struct ConnectionOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
@@ -179,13 +180,13 @@ struct ConnectionOptions: ParsableArguments {
     @Option(help: "The broker's port, with a key.")
     var port = Limits.defaultPort
 
-    /// A key that is given wins; then a folder that is given; then what the environment says.
+    /// Access by a given key, else by a given folder, else by the environment.
     func access(project: String, folder: String?) async throws -> any SenderAccess {
         if let sender = sender(project: project, folder: folder) { return sender }
         return try await DataFolderAccess(option: folder).sender(project: project)
     }
 
-    /// nil: as administrator of the folder.
+    /// A sender with a server key. nil: the command works as administrator of the folder.
     func sender(project: String, folder: String?) -> WireSender? {
         let environment = ProcessInfo.processInfo.environment["MARTLET_KEY"]
         guard let key = key ?? (folder == nil ? environment : nil) else { return nil }

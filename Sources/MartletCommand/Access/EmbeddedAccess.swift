@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The data folder opened in this process, without an address, while no broker serves it. Rests on
-// the embedding API.
+// Access to a data folder opened in this process, without an address, while no broker serves the folder. Rests on the
+// embedding API.
 
 import Martlet
 import MartletGateway

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tree of an EXPLANATION frame, which is text: a line for each sub-expression, two blanks for each
-// level, an operator or a term, two blanks, a count. Pure.
+// Reads the tree of an EXPLANATION frame. The tree is text: a line for each sub-expression, with two blanks for each
+// level, an operator or a term, two blanks, and a count. Pure.
 
 struct ExplanationTree {
     struct Line {
@@ -23,7 +23,7 @@ struct ExplanationTree {
         }
     }
 
-    /// The condition with the parentheses that say how it is read.
+    /// The condition with the parentheses that show how it is read.
     var normalForm: String {
         var rest = lines[...]
         return Self.text(&rest)?.text ?? ""

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What `martlet report` prints as JSON (REP-1), whoever told it: every count, also those that are 0. The
-// property names are those of the JSON output. Pure.
+// The JSON that `martlet report` prints (REP-1), from either kind of access. Counts of 0 are printed too. Property
+// names are the names in the JSON output. Pure.
 
 import Martlet
 
@@ -14,14 +14,14 @@ struct CountsAnswer: Encodable, Sendable {
     var collapsed: UInt64
     var expired: UInt64
     var rateLimited: UInt64
-    /// Both of the next two.
+    /// Sum of `discardedTooMany` and `discardedInactive`.
     var discarded: UInt64
     var discardedTooMany: UInt64
     var discardedInactive: UInt64
     var unregistered: UInt64
     var cancelled: UInt64
     var nowOrNever: UInt64
-    /// All that are targeted and none of the nine outcomes.
+    /// Targeted instances without any of the nine outcomes.
     var pending: UInt64
 
     init(_ counts: DeliveryCounts) {
@@ -45,9 +45,9 @@ struct CountsAnswer: Encodable, Sendable {
 
 struct MessageReportAnswer: Encodable, Sendable {
     var messageID: String
-    /// Milliseconds since 1970.
+    /// Instant of acceptance, in milliseconds since 1970.
     var accepted: Int64
-    /// Of those that are pending, how many mailboxes were not looked into.
+    /// Pending instances whose mailboxes were not looked into.
     var unsettled: UInt64
     var counts: CountsAnswer
 
@@ -61,7 +61,7 @@ struct MessageReportAnswer: Encodable, Sendable {
 
 struct ProjectReportAnswer: Encodable, Sendable {
     struct Entry: Encodable, Sendable {
-        /// `2026-11-21`, UTC.
+        /// A day in UTC: `2026-11-21`.
         var day: String
         var app: String
         var platform: String
@@ -70,10 +70,10 @@ struct ProjectReportAnswer: Encodable, Sendable {
 
     var project: String
     var firstDay: String
-    /// Itself included.
+    /// The last day that the report includes.
     var lastDay: String
     var total: CountsAnswer
-    /// Day by day and app by app; what is all zero is left out.
+    /// Counts by day and app. Entries with only zeros are left out.
     var days: [Entry]
 
     init(_ report: ProjectReport) {

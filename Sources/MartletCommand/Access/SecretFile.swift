@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A file for a secret: its owner alone can read it, from its first byte on. Rests on POSIX files.
+// A file for a secret: readable by its owner alone, from the first byte on. Rests on POSIX files.
 
 import Glibc
 import Martlet
 
-/// A new file that is written once.
+/// A new file for a single write.
 struct SecretFile: ~Copyable {
     private let path: String
     private let descriptor: Int32
 
-    /// - Throws: `ALREADY_EXISTS`; `INVALID_ARGUMENT` where no file can be made. A file that is there is
-    ///   left alone: it may hold another secret, and others may have it open.
+    /// Creates the file. An existing file is left alone, because the file may hold another secret, and other
+    /// processes may have the file open.
+    /// - Throws: `ALREADY_EXISTS` for an existing file; `INVALID_ARGUMENT` if no file can be made.
     init(creating path: String) throws(MartletError) {
         self.path = path
         descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)

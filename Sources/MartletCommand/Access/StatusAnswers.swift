@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What `martlet fanouts` and `martlet top` print (FAN-8), whoever told it. The property names are those
-// of the JSON output. Pure.
+// The answers that `martlet fanouts` and `martlet top` print (FAN-8), from any source. Property names are the names
+// in the JSON output. Pure.
 
 import Martlet
 
-/// A message on its way to many instances, or one that waits to be.
+/// A message on its way to many instances, or a deferred message.
 struct FanoutAnswer: Encodable, Sendable {
     var project: String
     var messageID: String
-    /// `topic`, `condition` or `several`.
+    /// `topic`, `condition`, `group` or `several`.
     var kind: String
     var target: String
-    /// Milliseconds since 1970: when it began; when it was accepted if it waits.
+    /// Start of the fanout, in milliseconds since 1970; for a deferred message, the instant from which the message
+    /// waits.
     var since: Int64
-    /// Its place among those that wait; nil: it is in progress.
+    /// Place among the project's deferred messages; nil: in progress.
     var deferredPlace: Int?
     var recipients: UInt64
     var delivered: UInt64
-    /// 0 to 1.
+    /// Finished part of the fanout, 0 to 1.
     var progress: Double
     var deliveriesPerSecond: Double
-    /// 0 to 1.
+    /// Part of the whole delivery capacity, 0 to 1.
     var share: Double
     var secondsLeft: Double?
 }
@@ -41,7 +42,7 @@ struct StatusAnswer: Encodable, Sendable {
         var share: Double
     }
 
-    /// Milliseconds since 1970, of the broker's clock.
+    /// Milliseconds since 1970, by the broker's clock.
     var now: Int64
     var connections: UInt64
     var delivered: UInt64
@@ -52,11 +53,11 @@ struct StatusAnswer: Encodable, Sendable {
     var frameBytes: UInt64
     var requestBytes: UInt64
     var storeBytes: UInt64
-    /// nil: not known.
+    /// nil: the figure is not known.
     var allocatedBytes: UInt64?
     var projects: [Project]
 
-    /// With what was done since an earlier answer, by the clock.
+    /// The answer with rates of delivery since an earlier answer, by the broker's clock.
     func after(_ earlier: StatusAnswer) -> StatusAnswer {
         let seconds = Double(max(now - earlier.now, 1)) / 1000
         func rate(_ value: UInt64, _ before: UInt64) -> Double {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A running broker, over the wire. Rests on MartletClient.
+// Access to a running broker over the wire. Rests on MartletClient.
 
 import MartletClient
 import MartletGateway

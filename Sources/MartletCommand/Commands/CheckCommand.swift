@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `martlet check`: compares every index of a data folder with every other, while no broker serves it.
-// LMDB believes its file, and a damaged one may end the process that reads it. So the store is read in a
-// process of its own, the same program again, and the end of that one is told in a sentence. Rests on
-// MartletStore.
+// `martlet check`: compares every index of a data folder with every other index, while no broker serves the folder.
+// LMDB trusts its file, and a damaged file may end the process that reads it. So the command starts the same program
+// a second time to read the store, and reports the end of the second process in a sentence. Rests on MartletStore.
 
 import ArgumentParser
 import FoundationEssentials
@@ -30,14 +29,14 @@ struct CheckCommand: ReportingCommand {
     private struct Answer: Encodable {
         struct Problem: Encodable {
             var kind: String
-            /// The project's number; nil where it is no project's.
+            /// The project's number; nil for a problem outside projects.
             var project: UInt32?
             var detail: String
         }
 
         var clean: Bool
         var problemCount: UInt64
-        /// The first of them.
+        /// The first problems found.
         var problems: [Problem]
         var counts: [String: UInt64]
     }
@@ -48,11 +47,11 @@ struct CheckCommand: ReportingCommand {
         do { try check(folder) } catch { throw StoreOpenError(damageIn: folder, error) ?? error }
     }
 
-    /// The same command in a process of its own.
+    /// Runs the command again, in a process of its own.
     private static func checkElsewhere(_ folder: String) throws {
         var arguments: [UnsafeMutablePointer<CChar>?] = CommandLine.arguments.map { strdup($0) }
         arguments += [strdup("--in-this-process"), nil]
-        // A crash is an answer here, and told below.
+        // A crash is a result, reported below, so the second process prints no backtrace.
         var variables = ProcessInfo.processInfo.environment
         variables["SWIFT_BACKTRACE"] = "enable=no"
         var environment: [UnsafeMutablePointer<CChar>?] = variables.map { strdup("\($0)=\($1)") }

@@ -39,7 +39,7 @@ struct DemoCommand: ReportingCommand {
 
     func perform() async throws {
         let interrupt = Interrupt.prepare()
-        // Two for each device, one at either end, and some for the rest.
+        // Two for each device, one at either end of the connection, and some for the rest.
         let descriptors = DescriptorLimit.raise()
         guard devices * 2 + 500 <= descriptors else {
             throw MartletError(
@@ -54,7 +54,7 @@ struct DemoCommand: ReportingCommand {
         configuration.logger = .standardError(.warning)
         configuration.connectionsPerLoopMax = devices + 1000
         configuration.reconnectDelayMilliseconds = 100
-        // Subscribes in seconds what comes together in weeks.
+        // The demo makes in seconds the subscriptions of weeks, so changes of topics have no limit here.
         configuration.limits.topicChangesPerSecond = 0
         let broker = try await Broker.open(configuration)
         if !output.json {
@@ -93,7 +93,7 @@ struct DemoCommand: ReportingCommand {
             decoding: template.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
 
-    /// Goes on with the same store on the usual port, or on any.
+    /// Serves the same store again, on the usual port, or on any port if the usual port is taken.
     private func serve(_ folder: String, _ interrupt: Interrupt.Waiter) async throws {
         var configuration = BrokerConfiguration(folder: folder, address: .init())
         configuration.logger = .standardError(.warning)

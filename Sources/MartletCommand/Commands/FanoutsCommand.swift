@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `martlet fanouts`: what is on its way to many instances, and what waits to be (FAN-8). Rests on
+// `martlet fanouts`: lists messages on their way to many instances, and deferred messages (FAN-8). Rests on
 // AdministratorAccess and SenderAccess.
 
 import ArgumentParser

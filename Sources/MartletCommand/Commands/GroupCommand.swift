@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `martlet group`: groups of instances that are sent to by one key (GRP-1 to GRP-4). Rests on
-// SenderAccess.
+// `martlet group`: groups of instances, each addressed by a key (GRP-1 to GRP-4). Rests on SenderAccess.
 
 import ArgumentParser
 import Martlet
@@ -113,7 +112,7 @@ struct GroupCommand: AsyncParsableCommand {
     }
 }
 
-/// Which instances.
+/// The option for the instances of a group.
 struct MemberOptions: ParsableArguments {
     @Option(
         parsing: .unconditionalSingleValue,
@@ -121,7 +120,7 @@ struct MemberOptions: ParsableArguments {
     var token: [String] = []
 }
 
-/// Which group: its name, and what proves that it is meant.
+/// The options for a group: the name, and the key as proof of the right group.
 struct GroupOptions: ParsableArguments {
     @Argument(help: "The group's name.")
     var name: String

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What commands that run a gateway may be told about it. Rests on MartletGateway.
+// Options of commands that run a gateway. Rests on MartletGateway.
 
 import ArgumentParser
 import Logging
@@ -80,7 +80,8 @@ struct HTTPOptions: ParsableArguments {
         }
     }
 
-    /// - Parameter otherwise: where to serve if nothing is said.
+    /// The gateway's configuration; nil without an address.
+    /// - Parameter otherwise: the address if --http is not given.
     func configuration(
         otherwise: String?, logger: Logger
     ) -> GatewayConfiguration? {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What app servers and administrators change about instances: `martlet subscribe`, `martlet
-// unsubscribe` (TOP-4) and `martlet unregister` (REG-3). Each takes tokens, and says of each token that
-// was refused why. A refused token makes the exit code 1, because a script must not take the change for
-// done. Rests on SenderAccess.
+// Changes of instances by app servers and administrators: `martlet subscribe`, `martlet unsubscribe` (TOP-4) and
+// `martlet unregister` (REG-3). Each command takes tokens, and prints the reason for each refused token. A refused
+// token makes the exit code 1, because a script must not take the change for done. Rests on SenderAccess.
 
 import ArgumentParser
 import Martlet
@@ -81,7 +80,7 @@ struct UnregisterCommand: ReportingCommand {
     }
 }
 
-/// A topic, and the instances whose subscription to it changes.
+/// The options for a topic, and for the instances whose subscription changes.
 struct TopicChangeOptions: ParsableArguments {
     @Argument(help: "The topic.")
     var topic: String
@@ -95,7 +94,8 @@ struct TopicChangeOptions: ParsableArguments {
 }
 
 extension TokensAnswer {
-    /// - Parameter what: what the successful instances are now.
+    /// Prints the results.
+    /// - Parameter what: the new state of the instances without failure, such as `unregistered`.
     /// - Throws: exit code 1 if a token was refused.
     fileprivate func print(_ what: String, json: Bool) throws {
         if json {

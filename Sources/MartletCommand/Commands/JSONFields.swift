@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Takes the fields of a JSON object one by one, each under both of its spellings, and refuses what is
-// left over. Rests on JSONValue.
+// Takes the fields of a JSON object one by one, each by either of its spellings, and refuses the remaining fields.
+// Rests on JSONValue.
 
 import Martlet
 
-/// A value and where it stands.
+/// A value and its path in the object.
 struct JSONField {
     var value: JSONValue
     var path: String
@@ -22,7 +22,7 @@ struct JSONField {
         return flag
     }
 
-    /// Apple's flags are 1.
+    /// A flag as Apple writes flags, 1 or 0; true and false are accepted too.
     func mark() throws(MartletError) -> Bool {
         switch value {
         case .integer(1), .bool(true): true
@@ -40,7 +40,7 @@ struct JSONField {
 
     func fields() throws(MartletError) -> JSONFields { try JSONFields(value, path) }
 
-    /// A map of texts.
+    /// The entries of a map of texts.
     func entries() throws(MartletError) -> [Message.DataEntry] {
         var fields = try fields()
         var entries: [Message.DataEntry] = []
@@ -70,7 +70,7 @@ struct JSONFields {
 
     private func place(_ name: String) -> String { path.isEmpty ? name : "\(path).\(name)" }
 
-    /// A member by its name in snake_case, or as lowerCamelCase.
+    /// Takes a member by its name in snake_case or lowerCamelCase.
     mutating func take(_ name: String) -> JSONField? {
         let words = name.split(separator: "_")
         let camel = words.dropFirst().reduce(String(words.first ?? "")) {
@@ -84,7 +84,7 @@ struct JSONFields {
         return nil
     }
 
-    /// Everything that was not taken, in the order of the names.
+    /// Takes all remaining members, in the order of names.
     mutating func rest() -> [(name: String, field: JSONField)] {
         defer { members = [:] }
         return members.sorted { $0.key < $1.key }
@@ -106,7 +106,7 @@ struct JSONFields {
         return made == .init() ? nil : made
     }
 
-    /// What is left of a notification is passed through: texts as they are, the rest as JSON.
+    /// Takes the remaining members of a notification: texts unchanged, other values as JSON.
     mutating func options() -> [Message.DataEntry] {
         rest().map { .init(key: $0.name, value: $0.field.value.string ?? $0.field.value.text) }
     }

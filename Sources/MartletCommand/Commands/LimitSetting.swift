@@ -40,8 +40,7 @@ struct LimitSetting: Sendable {
     private let path: any WritableKeyPath<MailboxLimits, Int> & Sendable
     private let value: Int
 
-    /// nil for a name that is not in the list, or a value that is no whole number from 0 to
-    /// 1,000,000,000.
+    /// nil for an unknown name, or a value other than a whole number from 0 to 1,000,000,000.
     init?(_ text: String) {
         let parts = text.split(separator: "=", maxSplits: 1)
         guard parts.count == 2, let value = Int(parts[1]), (0...1_000_000_000).contains(value),

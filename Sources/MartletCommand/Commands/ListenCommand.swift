@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `martlet listen`: one device, as an installed app would be. It registers once and keeps who it
-// is, what it has taken and what it is subscribed to in a file. Rests on MartletDevice and
-// DeviceStateFile.
+// `martlet listen`: a device in the role of an installed app. The device registers once, and keeps its credentials,
+// taken messages and topics in a file. Rests on MartletDevice and DeviceStateFile.
 
 import ArgumentParser
 import FoundationEssentials
@@ -169,7 +168,7 @@ struct ListenCommand: ReportingCommand {
         return error
     }
 
-    /// Until `count` messages have come, or for ever.
+    /// Prints events until `count` messages have come, or without end.
     private func listen(_ started: (MartletDevice) -> Void) async throws {
         let device = try await opened()
         started(device)
@@ -221,7 +220,7 @@ struct ListenCommand: ReportingCommand {
                         ? JSON.line(DeletedLine(deleted)) : DeletedLine.text(deleted))
                 await device.acknowledge(deleted)
             }
-            // While more wait, the file can wait too: a crash costs no more than a repetition.
+            // While more messages wait, the file is not saved: a crash costs no more than repeated messages.
             if await device.bufferedMessages == 0 || left == 0 { try await device.save() }
             if left == 0 { return }
         }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What `martlet listen` prints of a message, for machines and for people. Rests on MartletClient.
+// The output of `martlet listen` for a message, for machines and for people. Rests on MartletClient.
 
 import Martlet
 import MartletClient
 
-/// One line of JSON.
+/// A message as a line of JSON.
 struct ListenLine: Encodable {
     struct Notification: Encodable {
         var title: String?
@@ -24,9 +24,9 @@ struct ListenLine: Encodable {
     var wantsReceipts: Bool
     var notification: Notification?
     var data: [String: String]
-    /// What the sender said for this platform.
+    /// The sender's options for this platform.
     var options: [String: String]?
-    /// The dictionary of an Apple application, as a text of JSON.
+    /// The dictionary of an Apple application, as JSON text.
     var apns: String?
 
     init(_ message: IncomingMessage, platform: Platform) {
@@ -70,7 +70,7 @@ struct ListenLine: Encodable {
     }
 }
 
-/// STO-1, STO-2: stored messages were discarded.
+/// STO-1, STO-2: a notice of discarded stored messages.
 struct DeletedLine: Encodable {
     var event = "deleted"
     var count: UInt64

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a sender does with a message after it was accepted: `martlet cancel` (MSG-10) and `martlet
-// receipts` (RCP-1). Rests on SenderAccess.
+// A sender's commands for accepted messages, `martlet cancel` (MSG-10) and `martlet receipts` (RCP-1), and a device's
+// command for a new token, `martlet rotate` (REG-4). Rests on SenderAccess and MartletDevice.
 
 import ArgumentParser
 import Martlet
@@ -79,13 +79,14 @@ struct ReceiptsCommand: ReportingCommand {
     }
 }
 
-/// How many results are still wanted.
+/// Counts the results still wanted.
 final class Countdown: Sendable {
     private let left: Mutex<Int>
 
     init(from count: Int) { left = Mutex(count) }
 
-    /// One has come; whether more are wanted.
+    /// Counts a result.
+    /// - Returns: whether more results are wanted.
     func step() -> Bool {
         left.withLock { left in
             left -= 1
@@ -130,7 +131,7 @@ struct RotateCommand: ReportingCommand {
         Terminal.print("Token \(token)")
     }
 
-    /// REG-4. What comes meanwhile is not taken and comes again.
+    /// REG-4: gives the device a new token. Messages that come meanwhile are not taken, and come again.
     private func rotated() async throws -> String {
         let file = DeviceStateFile(path: state)
         guard let stored = try file.load() else {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A message as JSON, in the shape of the message object of FCM's HTTP v1 interface, in snake_case or
-// lowerCamelCase. A key that is not known here is refused with its place: a misspelled field must not
-// be lost silently. Rests on JSONValue.
+// Reads a message from JSON, in the shape of the message object of FCM's HTTP v1 interface, in snake_case or
+// lowerCamelCase. An unknown key is refused with its place, because a misspelled field must not be lost silently.
+// Rests on JSONValue.
 
 import FoundationEssentials
 import Martlet
 
 struct MessageFile {
-    /// All that it names: one is right (MSG-1).
+    /// All targets in the file; a message must have exactly one (MSG-1).
     private(set) var targets: [MessageTarget] = []
     private(set) var message = Message()
     private(set) var validateOnly = false

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `martlet project`: create, change and list. Rests on AdministratorAccess.
+// `martlet project`: creates, changes and lists projects. Rests on AdministratorAccess.
 
 import ArgumentParser
 import Martlet

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What may be asked about a project: its topics, a topic's subscribers, whom a condition selects and
-// why (TOP-9, CON-8, CON-9). Rests on SenderAccess.
+// Questions about a project: topics, a topic's subscribers, and the instances that a condition selects, with an
+// explanation of the condition (TOP-9, CON-8, CON-9). Rests on SenderAccess.
 
 import ArgumentParser
 import Martlet

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `martlet quotas`: what is left of a project's quotas (QUO-2, QUO-3, QUO-4). Rests on
-// SenderAccess.
+// `martlet quotas`: shows the remaining part of a project's quotas (QUO-2, QUO-3, QUO-4). Rests on SenderAccess.
 
 import ArgumentParser
 import Martlet

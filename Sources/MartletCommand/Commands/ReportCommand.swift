@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `martlet report`: what became of a message or of a project's messages (REP-1), and who has not got one
-// (REP-2). Rests on SenderAccess and ReportText.
+// `martlet report`: counts the outcomes of a message or of a project's messages (REP-1), and lists the instances
+// without a message (REP-2). Rests on SenderAccess and ReportText.
 
 import ArgumentParser
 import FoundationEssentials
@@ -55,7 +55,7 @@ struct ReportCommand: ReportingCommand {
         case day, app, platform
     }
 
-    /// What is asked about.
+    /// The subject of a report.
     private enum Subject {
         case message(String, project: String)
         case project(String)

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reports as people read them: tables, and in a terminal bars and courses beside the numbers (REP-1).
-// Rests on Table and Bars.
+// Reports for people: tables, and in a terminal bars and courses beside the numbers (REP-1). Rests on Table and Bars.
 
 import Martlet
 
-/// What was counted of a project's messages over some days.
+/// The counts of a project's messages over several days.
 struct ProjectReport: Sendable {
     var project: String
     var days: ClosedRange<Day>
@@ -13,7 +12,7 @@ struct ProjectReport: Sendable {
 
     var total: DeliveryCounts { entries.reduce(into: DeliveryCounts()) { $0 += $1.counts } }
 
-    /// Sums over what is the same by `key`, in the order in which keys first come.
+    /// Sums of the entries with equal `key`, in the order in which keys first appear.
     func sums<Key: Hashable>(
         by key: (DailyCounts) -> Key
     ) -> [(key: Key, counts: DeliveryCounts)] {
@@ -33,7 +32,7 @@ struct ProjectReport: Sendable {
 }
 
 struct ReportText {
-    /// Whether a terminal shows it.
+    /// Whether the report has bars, for a terminal.
     let hasBars: Bool
 
     private static let barCells = 24
@@ -102,7 +101,7 @@ struct ReportText {
             + "\(counts.targeted). Shares are of what was targeted."
     }
 
-    /// Those that are not 0 everywhere.
+    /// The counters that are above 0 in at least one of `all`.
     private static func present(_ counters: [Counter], in all: [DeliveryCounts]) -> [Counter] {
         counters.filter { counter in all.contains { counter.value($0) > 0 } }
     }
@@ -143,7 +142,8 @@ struct ReportText {
         return sections.joined(separator: "\n\n")
     }
 
-    /// One row for each key. What is 0 in all rows has no column, but for what everybody looks for.
+    /// A table with a row for each key. A counter with only zeros has no column, except the four counters that every
+    /// reader looks for.
     private static func table(
         _ keys: [String], _ rows: [(keys: [String], counts: DeliveryCounts)]
     ) -> String {
@@ -159,7 +159,7 @@ struct ReportText {
         return table.text
     }
 
-    /// How each count went, day by day.
+    /// The course of each count, day by day.
     private static func courses(_ report: ProjectReport) -> String {
         let first = report.days.lowerBound.rawValue
         let count = Int(report.days.upperBound.rawValue - first) + 1

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `martlet send`: one message, from options or from a JSON file. Rests on SenderAccess.
+// `martlet send`: sends a message from options or from a JSON file. Rests on SenderAccess.
 
 import ArgumentParser
 import FoundationEssentials
@@ -214,8 +214,8 @@ struct SendCommand: ReportingCommand {
             notReceived: notReceived, validateOnly: isValidation)
     }
 
-    /// A message has at most 4000 bytes for each platform; a file with its targets, names and escapes is
-    /// far below this.
+    /// Longest file, in bytes. A message has at most 4000 bytes for each platform, so a file with targets, names and
+    /// escapes stays far below the bound.
     private static let fileBytesMax = 1 << 20
 
     private static func contents(of path: String) throws -> Data {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// When a message is to be sent, on a command line (MSG-10): an instant, or a duration from now.
+// The instant at which a message is to be sent, on a command line (MSG-10): an instant, or a duration from now.
 
 import ArgumentParser
 import FoundationEssentials

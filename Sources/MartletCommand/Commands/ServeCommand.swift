@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `martlet serve`: a broker on a data folder, with a gateway if it is asked for, until a signal; and
-// `martlet gateway`, which asks for one. Rests on the embedding API and MartletGateway.
+// `martlet serve`: runs a broker on a data folder, with a gateway on request, until a signal. `martlet gateway`:
+// `martlet serve` with a gateway. Rests on the embedding API and MartletGateway.
 
 import ArgumentParser
 import Martlet
@@ -28,7 +28,7 @@ struct ServeCommand: ReportingCommand {
 }
 
 struct GatewayCommand: ReportingCommand {
-    /// Where it serves HTTP unless it is told.
+    /// The gateway's address if --http is not given.
     static let address = "127.0.0.1:\(Limits.httpPort)"
 
     static let configuration = CommandConfiguration(
@@ -50,7 +50,7 @@ struct GatewayCommand: ReportingCommand {
     }
 }
 
-/// A broker, and perhaps a gateway, from the first line to the last.
+/// A broker, and perhaps a gateway, from start to end.
 private struct Serving {
     var options: ServeOptions
     var http: HTTPOptions
@@ -61,7 +61,7 @@ private struct Serving {
         var host: String
         var port: UInt16
         var data: String
-        /// Where HTTP is served; nil: nowhere.
+        /// The gateway's URL; nil without a gateway.
         var http: String?
     }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What commands that run a broker may be told about it. Rests on the embedding API.
+// Options of commands that run a broker. Rests on the embedding API.
 
 import ArgumentParser
 import Logging
@@ -90,8 +90,8 @@ struct ServeOptions: ParsableArguments {
         return configuration
     }
 
-    /// A command that works on the folder has it for some milliseconds, and so does a broker that was
-    /// killed; that is waited for.
+    /// Opens the broker, and waits up to a second for a folder in use. Another command holds the folder for some
+    /// milliseconds, and so does a killed broker.
     func open() async throws -> Broker {
         let end = ContinuousClock.now + .seconds(1)
         while true {

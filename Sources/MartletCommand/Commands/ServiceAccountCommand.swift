@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `martlet service-account`: create, list and revoke service-account keys. The pair of keys is made
-// here: the private one is in the file that is printed, and the broker gets the public one.
-// Rests on AdministratorAccess.
+// `martlet service-account`: creates, lists and revokes service-account keys. The command makes the pair of keys: the
+// printed file has the private key, and the broker gets the public key. Rests on AdministratorAccess.
 
 import ArgumentParser
 import Glibc
@@ -51,14 +50,14 @@ struct ServiceAccountCommand: AsyncParsableCommand {
             let file = try ServiceAccountFile(
                 projectID: project,
                 tokenURI: tokenURI ?? folder.access.tokenURI ?? Self.usualTokenURI)
-            // Before there is a key that nobody has.
+            // The file comes first, because without a file nobody would have the registered key.
             let destination = try path.map { try SecretFile(creating: $0) }
             do {
                 let access = try await folder.access.administrator()
                 try await access.createServiceAccount(file, named: name)
                 try await access.close()
             } catch {
-                // Else the next attempt would find a file that says nothing.
+                // Otherwise the next attempt would find an empty file.
                 if let path { unlink(path) }
                 throw error
             }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where `serve` and `gateway` are told what to do (OPS-2): a file, then the environment, then the command
-// line; what comes later wins. File and environment become flags in front of those that were typed, so
-// that everything is read and judged in one way. Rests on ArgumentParser.
+// Sources of settings for `serve` and `gateway` (OPS-2): a file, then the environment, then the command line; a later
+// source wins. The settings of file and environment become flags in front of the typed flags, so that all settings
+// are read and judged in one way. Rests on ArgumentParser.
 
 import ArgumentParser
 import FoundationEssentials
 
 /// Settings outside of the command line.
 enum Settings {
-    /// The names: of flags without hyphens, in the file as they are, in the environment in capitals with
-    /// `MARTLET_` in front.
+    /// Names of settings. A name is a flag without the leading hyphens, and a name in the file. In the environment
+    /// the name is in capitals, with `_` for `-` and `MARTLET_` in front.
     static let names: [String] = [
         "data", "host", "port", "loops", "connections-per-loop", "idle-seconds",
         "handshake-seconds", "limit", "deliveries-per-second", "log-level", "http",
@@ -18,25 +18,25 @@ enum Settings {
         "access-token-seconds", "http-body-bytes", "http-requests", "http-connections",
         "http-idle-seconds", "http-request-seconds", "http-retry-seconds",
     ]
-    /// Those that are yes or no.
+    /// Settings with the values yes and no.
     private static let flags: Set<String> = ["http-plain-elsewhere"]
-    /// Those that one alone says nothing about.
+    /// Settings that are valid only together, and so are not judged singly.
     private static let pairs: Set<String> = ["http-certificate", "http-key"]
     private static let commands: Set<String> = ["serve", "gateway"]
 
-    /// A value and where it was said.
+    /// A setting and the place of its value.
     private struct Setting {
         var name: String
         var value: String
         var place: String
     }
 
-    /// What is wrong, and where.
+    /// A fault in a setting, with the setting's place.
     struct Fault: Error, CustomStringConvertible {
         var description: String
     }
 
-    /// The arguments of a command line with what else was said.
+    /// The arguments of a command line, with the settings of file and environment inserted.
     static func expanded(_ arguments: [String]) throws -> [String] {
         guard let command = arguments.first, commands.contains(command) else { return arguments }
         let environment = ProcessInfo.processInfo.environment
@@ -56,7 +56,7 @@ enum Settings {
         return [command] + added + arguments.dropFirst()
     }
 
-    /// The file that a command line names.
+    /// The file given with --config.
     private static func file(_ arguments: [String]) -> String? {
         for (index, argument) in arguments.enumerated() {
             if argument == "--config", index + 1 < arguments.count { return arguments[index + 1] }
@@ -65,7 +65,7 @@ enum Settings {
         return nil
     }
 
-    /// `name = value`, one on a line; what begins with `#` is for people.
+    /// Reads `name = value` from each line of a file. A line with `#` in front is a comment.
     private static func read(_ file: String) throws(Fault) -> [Setting] {
         guard let bytes = FileManager.default.contents(atPath: file),
             let text = String(validating: bytes, as: UTF8.self)
@@ -92,7 +92,7 @@ enum Settings {
         return settings
     }
 
-    /// The setting as it would be typed; judged by itself, for then its place is known.
+    /// The flags for a setting. Each setting is judged singly, because an error can then name its place.
     private static func words(_ setting: Setting) throws(Fault) -> [String] {
         let words: [String]
         if flags.contains(setting.name) {

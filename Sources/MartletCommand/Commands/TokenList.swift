@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tokens read page by page, as `martlet subscribers`, `audience --tokens` and `report --missing` print
-// them. The property names are those of the JSON output. Rests on AnswerPage.
+// Tokens read page by page, for `martlet subscribers`, `audience --tokens` and `report --missing`. Property names are
+// the names in the JSON output. Rests on AnswerPage.
 
 import Martlet
 
 struct TokenList: Encodable {
-    /// Whose tokens they are: one of these.
+    /// Subject of the list: either `topic`, `condition` or `messageID` is set.
     var topic: String?
     var condition: String?
     var messageID: String?
     var tokens: [String] = []
-    /// nil at the end.
+    /// Cursor for the next page; nil at the end of the list.
     var next: String?
 
     init(topic: String? = nil, condition: String? = nil, messageID: String? = nil) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `martlet top`: a running broker and its projects, live (FAN-8). Counters are asked for twice: what
-// lies between is the rate. Rests on MartletClient.
+// `martlet top`: a running broker and its projects, live (FAN-8). The counters are read twice; the difference gives
+// the rate. Rests on MartletClient.
 
 import ArgumentParser
 import Martlet
@@ -54,7 +54,7 @@ struct TopCommand: ReportingCommand {
         await administrator.close()
     }
 
-    /// Until the time is over, or a signal comes.
+    /// Waits until the time is over, or a signal comes.
     private static func pause(_ duration: Duration, _ interrupt: Interrupt.Waiter?) async {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { try? await Task.sleep(for: duration) }

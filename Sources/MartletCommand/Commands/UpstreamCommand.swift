@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `martlet upstream`: what devices send to their project (UPS-1). Rests on SenderAccess.
+// `martlet upstream`: prints the messages of devices to their project (UPS-1). Rests on SenderAccess.
 
 import ArgumentParser
 import Martlet

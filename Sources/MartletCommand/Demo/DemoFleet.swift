@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The demo's devices: each registers, connects over its own socket, and writes down what its
-// application is given. Rests on MartletDevice and DemoInbox.
+// The demo's devices. Each device registers, connects over its own socket, and records the application's messages.
+// Rests on MartletDevice and DemoInbox.
 
 import Martlet
 import MartletClient
 import Synchronization
 
 final class DemoFleet: Sendable {
-    /// Devices that connect or ask at the same time.
+    /// Devices at work at a time, connecting or asking.
     static let waveWidth = 250
 
     let plan: DemoPlan
@@ -73,7 +73,7 @@ final class DemoFleet: Sendable {
         }
     }
 
-    /// Each device subscribes itself to those of `topics` that the plan gives it.
+    /// Subscribes each device to its planned topics among `topics`.
     func subscribe(to topics: [String], _ progress: Progress) async throws {
         try await inWaves(Array(plan.devices.indices), progress) { index in
             guard let device = self.connected.withLock({ $0[index] }) else { return }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who got what, how often and when: what all devices of the demo write down. Rests on nothing.
+// The arrivals of messages at the demo's devices: at which device, how often and when. Rests on Synchronization.
 
 import Synchronization
 
 final class DemoInbox: Sendable {
     struct Arrivals: Sendable {
-        /// Times that each device got it.
+        /// Arrivals at each device, by the device's index.
         var times: [Int: Int] = [:]
         var count = 0
         var first: ContinuousClock.Instant?
@@ -21,7 +21,7 @@ final class DemoInbox: Sendable {
         arrivals = Mutex([Arrivals](repeating: Arrivals(), count: stepCount))
     }
 
-    /// A device's application was given a message of a step.
+    /// Records that the device's application was given a message of a step.
     func record(step: Int?, device: Int) {
         let now = ContinuousClock.now
         arrivals.withLock { arrivals in
@@ -36,7 +36,7 @@ final class DemoInbox: Sendable {
         }
     }
 
-    /// A device ended although nobody closed it.
+    /// Records that a device ended without being closed.
     func recordFailure(_ text: String) { failures.withLock { $0.append(text) } }
 
     func arrivals(step: Int) -> Arrivals { arrivals.withLock { $0[step] } }

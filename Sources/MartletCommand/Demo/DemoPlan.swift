@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the demo does and what must come of it. The model is as plain as can be: a set of topic names
-// for each device, and a Swift closure beside the text of each condition. It shares nothing with the
-// engine that it checks. Pure.
+// The steps of the demo and their expected results. The model is as plain as possible: a set of topic names for each
+// device, and a Swift closure beside the text of each condition. The model shares no rule with the engine under test.
+// Pure.
 
 import Martlet
 
@@ -16,7 +16,7 @@ struct DemoPlan: Sendable {
     struct Step: Sendable {
         var target: MessageTarget
         var isExpected: @Sendable (Int, Set<String>) -> Bool
-        /// Devices that are away when it is sent, and come back later.
+        /// Devices that are away during the send, and come back later.
         var away: Set<Int> = []
 
         var label: String {
@@ -32,7 +32,7 @@ struct DemoPlan: Sendable {
         }
     }
 
-    /// How likely a device is subscribed to a topic, and who subscribes it.
+    /// Topics, each with the probability of a subscription. `bySender`: the sender subscribes the devices.
     static let topics: [(name: String, probability: Double, bySender: Bool)] = [
         ("weather", 0.6, true),
         ("tide-currents", 0.25, true),
@@ -59,7 +59,7 @@ struct DemoPlan: Sendable {
         }
     }
 
-    /// - Parameter tokens: of the devices, in their order.
+    /// - Parameter tokens: tokens of the devices, in the order of `devices`.
     func steps(tokens: [String]) -> [Step] {
         let chosen = devices.count / 2
         let away = Set(stride(from: 3, to: devices.count, by: 10))
@@ -82,7 +82,7 @@ struct DemoPlan: Sendable {
             Step(
                 target: .condition("'dogs' in topics || 'cats' in topics && 'weather' in topics")
             ) {
-                // Left to right.
+                // Operators are read from left to right.
                 ($1.contains("dogs") || $1.contains("cats")) && $1.contains("weather")
             },
             Step(target: .condition("'tide-currents' in topics && !('silent' in topics)")) {
@@ -98,7 +98,7 @@ struct DemoPlan: Sendable {
         Set(devices.indices.filter { step.isExpected($0, devices[$0].topics) })
     }
 
-    /// What `dogs || cats && weather` would select where && came first.
+    /// Devices that `dogs || cats && weather` would select if && came first.
     var otherReading: Int {
         devices.filter {
             $0.topics.contains("dogs")

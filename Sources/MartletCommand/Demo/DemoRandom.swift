@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The same numbers for the same seed, so that a demo can be run again exactly. Pure.
+// Equal numbers for equal seeds, so that a demo can be repeated exactly. Pure.
 // Source: Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014.
 
 struct DemoRandom: RandomNumberGenerator {

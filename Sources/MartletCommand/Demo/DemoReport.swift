@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the demo saw, a line for each send, and what was wrong with it. Pure.
+// The results of the demo: a line for each send, and a count of all faults. Pure.
 
 struct DemoReport {
-    /// One send. The property names are those of the JSON output.
+    /// The results of a send. Property names are the names in the JSON output.
     struct Line: Encodable {
         var target: String
         var expected: Int
@@ -15,17 +15,17 @@ struct DemoReport {
     }
 
     struct Check: Encodable {
-        /// Devices that should have got a message and did not.
+        /// Expected messages that did not come, summed over devices.
         var missing = 0
-        /// Devices that got a message that they should not.
+        /// Messages that came to devices outside the audience, summed over devices.
         var extra = 0
-        /// Devices that got a message twice.
+        /// Messages that came more than once, summed over devices.
         var twice = 0
-        /// Messages that nobody sent.
+        /// Arrivals of messages from outside the demo.
         var unknown = 0
         /// Devices whose connection ended for good.
         var failed = 0
-        /// Sends whose accepted or acknowledged number is wrong.
+        /// Sends with a wrong number of accepted or acknowledged messages.
         var miscounted = 0
 
         var isRight: Bool {
@@ -71,12 +71,12 @@ struct DemoReport {
 }
 
 extension Duration {
-    /// To a tenth.
+    /// Milliseconds, rounded to a tenth.
     var milliseconds: Double {
         let (seconds, attoseconds) = components
         return ((Double(seconds) * 1000 + Double(attoseconds) / 1e15) * 10).rounded() / 10
     }
 
-    /// To a tenth.
+    /// Seconds, rounded to a tenth, with the unit.
     var secondsText: String { "\((milliseconds / 100).rounded() / 10) s" }
 }

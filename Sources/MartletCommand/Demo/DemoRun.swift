@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The demo from an empty folder to the last check: registration, subscriptions, sends, and the
-// comparison of what every device got with the plan. Rests on the embedding API for the broker, and on
-// MartletClient for everybody who talks to it.
+// Runs the demo from an empty folder to the last check: registration, subscriptions, sends, and the comparison of all
+// arrivals with the plan. The broker rests on the embedding API, and its clients on MartletClient.
 
 import FoundationEssentials
 import Martlet
@@ -10,13 +9,13 @@ import MartletClient
 
 struct DemoRun {
     static let project = "demo"
-    /// How long a send may take to reach everybody before it counts as wrong.
+    /// Longest time for a send to reach all its recipients. A slower send counts as wrong.
     static let patience = Duration.seconds(15)
-    /// After the last message: what must not come has had its time.
+    /// Wait after the last message, in which an unexpected message has time to come.
     static let quiet = Duration.milliseconds(500)
 
-    /// How long devices are gone before something is sent. Longer than acknowledgements gather in the
-    /// broker: a device that comes back sooner acknowledges the same again, which counts twice.
+    /// Absence of devices before a send. The absence is longer than the broker gathers acknowledgements, because a
+    /// device that comes back sooner repeats its acknowledgement, and the broker counts twice.
     static let absence = Duration.milliseconds(200)
 
     let plan: DemoPlan
@@ -28,7 +27,8 @@ struct DemoRun {
         var check: DemoReport.Check
     }
 
-    /// Says whether every number was right.
+    /// Runs the demo.
+    /// - Returns: whether every number was right.
     func perform() async throws -> Bool {
         guard let port = broker.port else { return false }
         _ = try await broker.createProject(Self.project)
@@ -69,7 +69,7 @@ struct DemoRun {
         if !isJSON { Terminal.print("\(what): \((ContinuousClock.now - began).secondsText)") }
     }
 
-    /// In batches of as many tokens as one request takes (TOP-4).
+    /// Subscribes devices in batches of as many tokens as a request takes (TOP-4).
     private func subscribe(
         _ topic: String, _ tokens: [String], _ sender: MartletSender
     ) async throws {

@@ -6,7 +6,7 @@ enum Bars {
     private static let eighths = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"]
     private static let heights: [Character] = ["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"]
 
-    /// A bar that fills all cells when `part` is `whole`. What is not 0 can be seen.
+    /// A bar that fills all cells when `part` equals `whole`. Any part above 0 can be seen.
     static func bar(_ part: UInt64, of whole: UInt64, cells: Int) -> String {
         guard part > 0, whole > 0 else { return "" }
         let share = min(Double(part) / Double(whole), 1)
@@ -14,7 +14,8 @@ enum Bars {
         return String(repeating: "█", count: filled / 8) + eighths[filled % 8]
     }
 
-    /// A line with one character for each value, as high as it is beside the largest; a dot for 0.
+    /// A line with a character for each value. The character's height is the value's part of the largest value; a dot
+    /// stands for 0.
     static func course(_ values: [UInt64]) -> String {
         let top = Double(values.max() ?? 0)
         return String(
@@ -24,7 +25,8 @@ enum Bars {
             })
     }
 
-    /// Sums of neighbours, so that there are no more values than there is room for.
+    /// Sums neighbours, so that the values fit into `cells`.
+    /// - Returns: the sums, and the number of values in each sum.
     static func grouped(_ values: [UInt64], cells: Int) -> (values: [UInt64], each: Int) {
         let each = max(1, (values.count + cells - 1) / cells)
         let starts = stride(from: 0, to: values.count, by: each)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Points at a byte of a text, as compilers do: the line it stands in, and a caret below it. Rests on SafeText.
-// Pure.
+// Points at a byte of a text, as compilers do: prints the line with the byte, and a caret below the byte. Rests on
+// SafeText. Pure.
 
 enum Caret {
-    /// - Parameter byteOffset: in the UTF-8 of `text`; past the end it points behind the last byte.
+    /// - Parameter byteOffset: offset in the UTF-8 of `text`; past the end, the caret stands behind the last byte.
     static func pointing(at byteOffset: Int, of text: String, indent: String = "  ") -> String {
         let bytes = Array(text.utf8)
         let offset = max(0, min(byteOffset, bytes.count))

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every connection is an open descriptor, and the soft limit that a shell gives is 1024. Rests on
-// POSIX.
+// Raises the limit of open descriptors. Each connection is an open descriptor, and the soft limit of a shell is 1024.
+// Rests on POSIX.
 
 import Glibc
 
 enum DescriptorLimit {
-    /// Raises the soft limit to the hard one and returns it.
+    /// Raises the soft limit to the hard limit.
+    /// - Returns: the soft limit afterwards.
     @discardableResult
     static func raise() -> Int {
         var limit = rlimit()

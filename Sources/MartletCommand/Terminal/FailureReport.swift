@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a refusal is told: the error word, where, what to do; below a condition, a caret under the byte
-// at fault. Never holds a token or a key. Rests on MartletError and Caret.
+// The report of a refusal: the error word, the place and the remedy; below a condition, a caret under the byte at
+// fault. The report never holds a token or a key. Rests on MartletError and Caret.
 
 import Martlet
 
-/// An error about a text that the user gave, to be shown with it.
+/// An error about a condition, with the condition's text for the report.
 struct ConditionFailure: Error {
     var error: MartletError
     var condition: String
 }
 
-/// Runs `body`, and where it refuses a condition, keeps the condition's text for the caret.
+/// Runs `body`. If `body` refuses the condition, the error keeps the condition's text for the caret.
 func pointing<Result>(
     at condition: String?, _ body: () async throws -> Result
 ) async throws -> Result {

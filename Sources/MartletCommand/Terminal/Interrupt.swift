@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SIGINT, SIGTERM and SIGHUP: the first asks for an orderly end, the second ends at once. The handler only
-// counts and writes a byte; a thread turns that into a resumed continuation. Rests on POSIX signals.
+// SIGINT, SIGTERM and SIGHUP: the first signal asks for an orderly end, the second ends the process at once. The
+// signal handler only counts and writes a byte; a thread reads the byte and resumes the waiting tasks. Rests on POSIX
+// signals.
 
 import Glibc
 import Synchronization
@@ -10,8 +11,8 @@ enum Interrupt {
     private static let count = Atomic<Int32>(0)
     private static let writingEnd = Atomic<Int32>(-1)
 
-    /// Takes over these signals, and lets no SIGPIPE end the process: the log's reader may go. Every wait, begun
-    /// or to come, ends with the first of the signals.
+    /// Takes over the three signals, and ignores SIGPIPE, because the reader of the log may go away. Every wait on
+    /// the returned waiter, begun or to come, ends with the first signal.
     static func prepare() -> Waiter {
         var ends: [Int32] = [-1, -1]
         let failed = pipe(&ends) != 0
@@ -41,7 +42,7 @@ enum Interrupt {
         action.sa_flags = SA_RESTART
         sigaction(SIGINT, &action, nil)
         sigaction(SIGTERM, &action, nil)
-        // Whoever started it with SIGHUP ignored (nohup) wants it to outlive the terminal.
+        // A process started with SIGHUP ignored (nohup) is meant to outlive the terminal.
         var before = sigaction()
         sigaction(SIGHUP, nil, &before)
         let isIgnored = unsafeBitCast(before.__sigaction_handler.sa_handler, to: Int.self) == 1

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Results for machines: keys sorted, one object or array for a command, one object a line where
-// results come one by one. Rests on FoundationEssentials.
+// Results for machines, with sorted keys. A command prints a single object or array; a series of results is an object
+// on each line. Rests on FoundationEssentials.
 
 import FoundationEssentials
 

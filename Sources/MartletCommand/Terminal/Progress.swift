@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One line on standard error about work that takes longer than a second, in a terminal only. Rests
-// on Terminal.
+// A line on standard error about work of more than a second, in a terminal only. Rests on Terminal.
 
 import Synchronization
 
-/// Progress of one piece of work.
+/// The progress of one piece of work.
 final class Progress: Sendable {
     private struct State {
         var began = ContinuousClock.now
@@ -17,12 +16,12 @@ final class Progress: Sendable {
 
     init(_ what: String) { self.what = what }
 
-    /// Shows how far the work is.
+    /// Shows the finished part of the work.
     func show(_ done: Int, of total: Int) {
         show("\(done) of \(total) (\(100 * done / max(1, total)) %)")
     }
 
-    /// Shows where the work is, at most ten times a second.
+    /// Shows the state of the work, at most ten times a second, and not in the first second.
     func show(_ text: @autoclosure () -> String) {
         guard Terminal.showsProgress else { return }
         let isDue = state.withLock { state in
@@ -35,13 +34,13 @@ final class Progress: Sendable {
         if isDue { Terminal.replaceLine("\(what): \(text())") }
     }
 
-    /// Takes the line away.
+    /// Removes the line.
     func end() {
         if state.withLock({ $0.last != nil }) { Terminal.replaceLine("") }
     }
 }
 
-/// Runs `body` and says what is waited for when it takes longer than a second.
+/// Runs `body`, and shows `what` if `body` takes longer than a second.
 func showing<Result: Sendable>(
     _ what: String, _ body: () async throws -> Result
 ) async rethrows -> Result {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Numbers for people: short, with the unit where there is one. Pure.
+// Numbers for people: short, and with a unit where a unit fits. Pure.
 
 enum Quantity {
     /// `950`, `12.3k`, `4.56M`.

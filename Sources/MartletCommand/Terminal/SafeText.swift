@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Text of others on this terminal: what a terminal would act on is shown as a blank, so that a
-// message can neither move the cursor nor write what looks like another line. Pure.
+// Foreign text on this terminal. A blank takes the place of each control character, so that a message can neither
+// move the cursor nor imitate another line. Pure.
 
 extension String {
-    /// The same text, one blank for each control character.
+    /// The text with a blank in the place of each control character.
     var withoutControls: String {
         var scalars = String.UnicodeScalarView()
         for scalar in unicodeScalars {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A terminal's whole window, written over in place. What does not fit is left out. Rests on POSIX.
+// The whole window of a terminal, rewritten in place. Text beyond the window is left out. Rests on POSIX.
 
 import Glibc
 
 enum Screen {
     static func clear() { Terminal.write("\u{1B}[2J\u{1B}[H") }
 
-    /// Puts lines where those before them were.
+    /// Writes lines over the previous lines.
     static func show(_ lines: [String]) {
         let (columns, rows) = size
         var text = "\u{1B}[H"

@@ -2,7 +2,7 @@
 //
 // Aligned columns for people. Widths are counted in characters. Pure.
 
-/// A table that is printed when all its rows are known.
+/// A table for printing when all rows are known.
 struct Table {
     enum Alignment {
         case left, right
@@ -34,7 +34,7 @@ struct Table {
             .joined(separator: "\n")
     }
 
-    /// One line of a table whose widths are known beforehand.
+    /// A line of a table with known column widths.
     static func line(_ cells: [String], _ widths: [Int], _ alignments: [Alignment]) -> String {
         var line = ""
         for (index, cell) in cells.enumerated() {

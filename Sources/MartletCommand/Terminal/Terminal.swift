@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Standard output and standard error, and whether people sit at them. Whole lines are written at
-// once, so that lines of concurrent tasks do not mix. Rests on POSIX.
+// Standard output and standard error, and tests for people at a terminal. Whole lines are written at once, so that
+// lines of concurrent tasks do not mix. Rests on POSIX.
 
 import Glibc
 
 enum Terminal {
-    /// Whether somebody can type and read.
+    /// Whether a person can type and read.
     static var isInteractive: Bool { isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1 }
 
-    /// Whether results are shown to somebody as they are.
+    /// Whether a person sees results as they are printed.
     static var hasScreen: Bool { isatty(STDOUT_FILENO) == 1 }
 
-    /// Whether progress is of use to anybody.
+    /// Whether a person sees progress.
     static var showsProgress: Bool { isatty(STDERR_FILENO) == 1 }
 
-    /// Without a new line.
+    /// Writes without a new line.
     static func write(_ text: String) { write(text, to: STDOUT_FILENO) }
 
     static func print(_ text: String) { write(text + "\n", to: STDOUT_FILENO) }
 
     static func printError(_ text: String) { write(text + "\n", to: STDERR_FILENO) }
 
-    /// Replaces the last line of a terminal.
+    /// Replaces the last line of the terminal.
     static func replaceLine(_ text: String) { write("\r\u{1B}[2K" + text, to: STDERR_FILENO) }
 
     private static func write(_ text: String, to descriptor: Int32) {

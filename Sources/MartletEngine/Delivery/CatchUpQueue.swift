@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sessions that wait to have their mailbox read, project by project: projects take turns by what
-// their readings cost, so that all devices of one that come back at once, or have much to read, hold
-// up nobody else's. In a project, mailboxes that have been read in part and others take turns. Each
-// session waits once (a flag in the session sees to that), so that nothing has to grow with sessions.
-// Rests on FairTurns.
+// Sessions waiting for a mailbox reading, project by project. Projects take turns by the cost of their readings. So
+// a project with a burst of returning devices, or with much to read, holds up no other project. Within a project,
+// paused readings and fresh readings take turns. A flag in the session ensures one entry per session, so one link
+// per session is enough. Rests on FairTurns.
 
 import MartletBase
 
@@ -26,26 +25,26 @@ struct CatchUpQueue: ~Copyable {
         }
     }
 
-    /// The sessions of one project.
+    /// The waiting sessions of one project.
     private struct Waiting {
         var fresh = List()
         var paused = List()
-        /// Whose turn it is of the two.
+        /// Whether a paused reading has the project's next turn.
         var isPausedNext = false
         var count = 0
-        /// None of it is read for now.
+        /// The project's mailboxes are not read for now.
         var isHeld = false
 
         var isEmpty: Bool { fresh.first == .nothing && paused.first == .nothing }
     }
 
-    /// Rows and messages of one turn: some mailboxes, where they are short.
+    /// A turn's quantum is 256 rows and messages: enough for several short mailboxes.
     private var turns = FairTurns(quantum: 256)
-    /// By project number.
+    /// Waiting sessions by project number.
     private var projects: [Waiting] = []
-    /// Session number ↦ the next one in its list.
+    /// Session number ↦ the next session in its list.
     private let next: UnsafeMutablePointer<UInt32>
-    /// Sessions of projects that are not held.
+    /// Waiting sessions of projects that are not held.
     private(set) var count = 0
 
     init(capacity: Int) { next = .allocate(capacity: capacity) }
@@ -68,8 +67,9 @@ struct CatchUpQueue: ~Copyable {
         }
     }
 
-    /// - Parameter mustGoOn: too many mailboxes have been read in part; none is begun where one of
-    ///   those waits.
+    /// Takes the next session, or nil if no project has a turn.
+    /// - Parameter mustGoOn: too many readings are paused, so a paused reading of the project goes before a fresh
+    ///   reading.
     mutating func popFirst(mustGoOn: Bool) -> UInt32? {
         guard let project = turns.next() else { return nil }
         let number = Int(project)
@@ -89,7 +89,8 @@ struct CatchUpQueue: ~Copyable {
         return index
     }
 
-    /// What a reading of the project cost. One that nothing of waits any more owes nothing.
+    /// Charges a project for a mailbox reading. A project without waiting sessions is not charged: the project has
+    /// left the round of turns, and leaving forgives all debts.
     mutating func charge(_ project: ProjectNumber, _ cost: Int) {
         let number = Int(project.rawValue)
         guard number < projects.count, !projects[number].isEmpty, !projects[number].isHeld
@@ -97,7 +98,7 @@ struct CatchUpQueue: ~Copyable {
         turns.charge(project.rawValue, cost)
     }
 
-    /// Whether the project's sessions wait without having a turn.
+    /// Holds or releases a project. The sessions of a held project wait without a turn.
     mutating func setHeld(_ isHeld: Bool, _ project: ProjectNumber) {
         let number = Int(project.rawValue)
         guard isHeld != (number < projects.count && projects[number].isHeld) else { return }

@@ -8,17 +8,17 @@
 import MartletBase
 
 extension Delivery {
-    /// Single acknowledgements that wait for the committer. Further single acknowledgements are dropped, because
+    /// The most single acknowledgements that wait for the committer. Further acknowledgements are dropped, because
     /// a device could fill the memory. The price of a dropped acknowledgement is one more delivery.
     public static var singleAcknowledgementsMax: Int { 65_536 }
-    /// Acknowledged messages between two CONFIRMED frames to a device.
+    /// Acknowledged messages between two CONFIRMED frames to a device, by the estimate in `unconfirmedCount`.
     static var confirmationsAfter: UInt8 { 64 }
-    /// The highest count of one cumulative acknowledgement. Stream IDs are the project's, so the distance to
-    /// the acknowledgement before is an upper bound of its messages, and not their number.
+    /// The most messages that a cumulative acknowledgement adds to the estimate. Stream IDs belong to the whole
+    /// project, so the distance between two acknowledgements is only an upper bound of the acknowledged messages.
     static var messagesPerAcknowledgement: UInt64 { 16 }
 
-    /// Takes an acknowledgement of a device. The session is a device's, or was before a newer connection of the
-    /// instance replaced the session.
+    /// Takes an acknowledgement of a device. The session is a device's, or was a device's until a newer connection
+    /// of the instance replaced the session.
     /// - Returns: false for a stream ID above all stream IDs that the connection has sent.
     public mutating func acknowledge(
         _ index: UInt32, through claimed: UInt64, single: [UInt64]
@@ -71,13 +71,13 @@ extension Delivery {
         return true
     }
 
-    /// Frees details without a use.
+    /// Frees the details of a session that is not split, if the details have no other use.
     func foldDetails(_ index: UInt32) {
         guard !sessions[Int(index)].flags.contains(.split) else { return }
         devices[Int(index)].foldDetails()
     }
 
-    /// The session's late messages without an acknowledgement. nil: none.
+    /// The session's late messages above an acknowledgement; nil for a session without late messages.
     private mutating func lateDeliveries(
         to index: UInt32, behind through: UInt64
     ) -> LateDeliveries? {
@@ -113,7 +113,7 @@ extension Delivery {
     }
 
     /// Notes the end of a connection. The marks of a session without open messages move up to the last finished
-    /// fanout, so the next connection skips the recipients of those fanouts.
+    /// fanout, so the next connection does not read the recipients of these fanouts.
     mutating func keepDeparture(of index: UInt32, _ now: Instant) {
         let session = sessions + Int(index)
         let device = devices + Int(index)
@@ -161,7 +161,8 @@ extension Delivery {
     /// The number of waiting single acknowledgements and departures.
     public var waitingCount: Int { closedAcknowledgements.count }
 
-    /// Takes all acknowledgements since the last call. The result has one entry with the marks of each session.
+    /// Takes all acknowledgements since the last call: departures, single acknowledgements, and one entry for each
+    /// session with risen marks.
     public mutating func takeAcknowledgements() -> [Acknowledgement] {
         var result = takeUrgentAcknowledgements()
         result.reserveCapacity(result.count + acknowledged.count)
@@ -205,15 +206,16 @@ extension Delivery {
         }
     }
 
-    /// The stream ID of the CONFIRMED frame that goes with what a session is sent next. A send of its own would
-    /// be one in six of all sends and receives of a device that gets many messages.
+    /// The stream ID of the CONFIRMED frame that goes with the session's next send. For a device with many
+    /// messages, a separate send would be one in six of all sends and receives.
     public mutating func takeConfirmation(_ index: UInt32) -> UInt64? {
         guard sessions[Int(index)].flags.contains(.confirmable) else { return nil }
         sessions[Int(index)].flags.remove(.confirmable)
         return devices[Int(index)].confirmableThrough
     }
 
-    /// Sessions for which a CONFIRMED frame was due since the last call. Some of them have received it.
+    /// Sessions for which a CONFIRMED frame was due since the last call. Some of the sessions have received the
+    /// frame already.
     public mutating func takeConfirmable() -> [UInt32] {
         defer { confirmable.removeAll(keepingCapacity: true) }
         return confirmable

@@ -1,33 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sessions that are behind read their mailbox: the log is replayed, over several turns if it is long,
-// and what is left of it is queued in order, as far as lanes are open and the queue has room. Then the
-// session is live, or reads again when its queue has left. Rests on MailboxReading.
+// Sessions that are behind read the mailboxes of their instances. A replay takes the log, over several turns for a
+// long log. The messages that remain are queued in order, as far as lanes are open and the queue has room. Then the
+// session is live, or reads again when its queue is empty. Rests on MailboxReading.
 
 public import MartletBase
 public import MartletRows
 
 extension Delivery {
-    /// Mailboxes that may have been read in part at a time; past it those are finished first.
+    /// The number of paused readings at which no fresh reading begins in a project with a paused reading.
     static var readingsMax: Int { 512 }
-    /// Entries of one replay past which what can not be discarded any more is delivered before the
-    /// rest is read.
+    /// Replayed entries after which delivery begins although later entries may replace or discard some of them.
+    /// Only messages from before the absence are delivered then, because later entries may still discard the
+    /// others.
     static var readingEntriesMax: Int { 16_384 }
-    /// The same where what has been read is not collapsible: nothing replaces it any more. A queue has
-    /// room for about as many, and what it has no room for is read again.
+    /// Replayed entries after which delivery begins when no entry is collapsible or discarded. No later entry can
+    /// replace them, so waiting for the end of the log gains no certainty. A queue has room for about as many
+    /// messages; messages without room are read again.
     public static var partialEntriesMaxDefault: Int { 256 }
 
-    /// STO-1 counts it where a doze holds it back.
+    /// STO-1: the lane whose messages count while a doze holds them back.
     static var heldLane: Lane { Lane(.normal, isCollapsible: false) }
 
     // MARK: Reading
 
-    /// The next session that is behind and has room, with its mailbox as far as it has been read.
+    /// Takes the next session that is behind and has room, with the reading of its mailbox so far. nil: no session
+    /// waits.
     public mutating func nextReading() -> MailboxReading? {
         while let index = nextBehind() {
             let session = sessions + Int(index)
             session.pointee.flags.remove(.catchingUp)
-            // It may have been closed meanwhile, and not be behind any more.
+            // The session may have been closed meanwhile, and may not be behind any more.
             guard session.pointee.flags.contains(.behind),
                 !devices[Int(index)].waitsForStore
             else { continue }
@@ -36,14 +39,15 @@ extension Delivery {
         return nil
     }
 
+    /// Whether sessions wait for a reading of their mailbox.
     public var hasBehind: Bool { behind.count > 0 }
 
     private mutating func nextBehind() -> UInt32? {
         behind.popFirst(mustGoOn: readings.count >= Self.readingsMax)
     }
 
-    /// What a reading cost, in rows that were read and messages that were queued: its project's next
-    /// turn comes that much later.
+    /// Charges a project for a reading, in rows read and messages queued. The project's next turn comes later by
+    /// this cost.
     public mutating func chargeReading(_ cost: Int, of project: ProjectNumber) {
         behind.charge(project, cost)
     }
@@ -67,22 +71,22 @@ extension Delivery {
                 discarded: device.pointee.discarded, delivered: delivered))
     }
 
-    /// The log goes on behind `through`: the session is next again after others.
-    /// - Returns: what can be delivered already, if the replay has become long.
+    /// Pauses a reading whose log goes on behind `through`. The session reads on after other sessions.
+    /// - Returns: a plan for the messages that can be delivered already, if the replay has become long.
     public mutating func pause(
         _ reading: consuming MailboxReading, through: MessageSequence, now: Instant
     ) -> MailboxPlan? {
         guard isReading(reading) else { return nil }
         let index = reading.index
         reading.after = max(reading.after, through)
-        // The absence before the connection discards what was stored before it too: that is known when the
-        // store has seen to it.
+        // An overflow in the absence before the connection also discards older messages. The session waits for the
+        // store's answer, which makes the discards known.
         if !devices[Int(index)].isStored, reading.replay.mayHaveDiscarded {
             devices[Int(index)].waitsForStore = true
             return nil
         }
-        // Nothing that comes later in the log changes what has been read: it is not collapsible, and
-        // nothing is, or can be, discarded.
+        // No later entry of the log changes the entries read: none is collapsible, and none is discarded or can be
+        // discarded.
         let isCertain =
             !reading.replay.hasCollapsible && reading.replay.discardedCount == 0
             && (devices[Int(index)].isStored || limits.storedPerInstanceMax == 0)
@@ -97,8 +101,8 @@ extension Delivery {
         return nil
     }
 
-    /// Whether anything of a plan could go now. What waits in closed lanes alone would be planned again
-    /// and again.
+    /// Whether a step of a plan could go now. A plan with only messages of closed lanes would be made again and
+    /// again.
     private func hasOpenStep(_ plan: borrowing MailboxPlan) -> Bool {
         let closed = devices[Int(plan.index)].closed
         return plan.steps.contains {
@@ -109,15 +113,15 @@ extension Delivery {
         }
     }
 
-    /// The log has been read to the end of a snapshot, whose last message is `through`.
-    /// - Returns: what to deliver; nil if it has to be read once more.
+    /// Ends a reading at the end of a snapshot, whose last message is `through`.
+    /// - Returns: the messages to deliver; nil if the session has ended, or reads again after the store's answer.
     public mutating func finish(
         _ reading: consuming MailboxReading, through: MessageSequence, now: Instant
     ) -> MailboxPlan? {
         guard isReading(reading) else { return nil }
         let device = devices + Int(reading.index)
-        // Nothing is discarded, or left undiscarded, for want of news of an earlier connection: what the
-        // store says later of this absence is what the device was told.
+        // The session waits for the news of earlier connections. Without them the discards of the absence could
+        // differ from the store's decision, and the device is told the store's decision.
         if !device.pointee.isStored,
             reading.replay.discardedCount > 0 || reading.replay.mayHaveDiscarded
         {
@@ -138,7 +142,7 @@ extension Delivery {
         let device = devices + Int(reading.index)
         var steps: [MailboxPlan.Step] = []
         var discarded: MessageSequence?
-        // What a doze discards is told when that is over.
+        // The notice of a doze's discards waits for the end of the doze.
         if !device.pointee.isSettled || !device.pointee.isDozing,
             reading.replay.discardedCount > 0,
             reading.replay.discardedThrough.rawValue > device.pointee.toldThrough
@@ -169,7 +173,7 @@ extension Delivery {
 
     // MARK: Queueing
 
-    /// Asks whether a message of a plan is to be queued now, in the plan's order.
+    /// Decides whether a message of a plan is queued now. The caller offers the messages in the plan's order.
     public mutating func offer(
         _ entry: LogEntry, of plan: inout MailboxPlan, now: Instant
     ) -> MailboxOffer {
@@ -195,14 +199,13 @@ extension Delivery {
         return hasRoom(index) ? .open : .full
     }
 
-    /// Whether more of its mailbox may be queued for a session.
+    /// Whether more messages of a mailbox may be queued for a session.
     public func hasRoom(_ index: UInt32) -> Bool {
         sessions[Int(index)].queuedBytes < OutputBounds.catchUpBytes
     }
 
-    /// Queues a message of a plan that was offered. The first `byteCount` bytes of what was reserved
-    /// are its frame.
-    /// - Returns: false if the session has enough for now; the message was not queued then.
+    /// Queues an offered message of a plan. The frame is the first `byteCount` bytes of the reserved room.
+    /// - Returns: false if the queue is full; the message is not queued then.
     public mutating func catchUp(
         _ entry: LogEntry, of plan: borrowing MailboxPlan, byteCount: Int, now: Instant
     ) -> Bool {
@@ -231,7 +234,8 @@ extension Delivery {
         return true
     }
 
-    /// Queues the notice of what was discarded (STO-1): it stands for everything up to its sequence.
+    /// Queues the notice of discards (STO-1). The notice stands for all messages up to its sequence.
+    /// - Returns: false if the queue is full; the notice is not queued then.
     public mutating func catchUp(
         deletedThrough: MessageSequence, of plan: borrowing MailboxPlan, byteCount: Int
     ) -> Bool {
@@ -247,7 +251,7 @@ extension Delivery {
         }
         split(index)
         let device = devices + Int(index)
-        // What was stored before the instance was inactive may still wait in a closed lane.
+        // Messages from before the inactivity of the instance may still wait in a closed lane.
         device.pointee.delivered.raise(allBut: plan.heldLanes, to: sequence)
         for lane in Lane.all where plan.heldLanes.contains(lane) {
             device.pointee.delivered[lane] = max(
@@ -268,7 +272,8 @@ extension Delivery {
 
     // MARK: Ending
 
-    /// Everything of a plan was queued, or waits in a closed lane, or is there no more.
+    /// Ends a plan: each message was queued, waits in a closed lane, or does not exist any more. After a whole plan
+    /// the session is live.
     public mutating func caughtUp(_ plan: borrowing MailboxPlan) {
         let index = plan.index
         let session = sessions + Int(index)
@@ -289,7 +294,8 @@ extension Delivery {
             session.pointee.deliveredThrough = deliveredMarks(index).highest.rawValue
             session.pointee.flags.remove(.split)
         }
-        // What was discarded was told: nothing is while the instance has a connection.
+        // The notice of the absence's discards is queued, and no further absence begins while the instance has a
+        // connection.
         device.pointee.awayFrom = .max
         foldDetails(index)
         taken[index] = nil
@@ -301,7 +307,7 @@ extension Delivery {
         }
     }
 
-    /// The store could not be read: tries again when the session's queue has drained, or now.
+    /// Retries a reading after the store could not be read: now, or when the session's queue has drained.
     public mutating func catchUpLater(_ index: UInt32) {
         if sessions[Int(index)].queuedBytes == 0 { queueCatchUp(index) }
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where messages come in to one loop and leave it: fanouts begin, messages for one instance are queued
-// at once, and what is queued is gathered into sends. Rests on ProjectTable and OutputQueues.
+// The entry and the exit of one loop's messages: fanouts begin, messages for one instance are queued at once, and
+// queued frames are gathered into sends. Rests on ProjectTable and OutputQueues.
 
 public import Glibc
 public import MartletBase
@@ -11,7 +11,7 @@ import MartletRows
 extension Delivery {
     // MARK: Beginning
 
-    /// Whether any session here could get the message: if not, no frame is needed.
+    /// Whether a session of the loop could get the message. If not, the message needs no frame.
     public func concerns(_ fanout: Fanout) -> Bool {
         guard let project = projects.find(fanout.project) else { return false }
         switch fanout.recipients {
@@ -20,7 +20,8 @@ extension Delivery {
         }
     }
 
-    /// Whether everybody that the message is for is connected here: then no other loop need hear of it.
+    /// Whether all recipients of the message are connected to the loop. Then no other loop needs to hear of the
+    /// message.
     public func isConnected(to fanout: Fanout) -> Bool {
         guard let project = projects.find(fanout.project) else { return false }
         switch fanout.recipients {
@@ -38,13 +39,13 @@ extension Delivery {
         }
     }
 
-    /// Messages that are not stored could not be told to another loop.
+    /// Counts messages as dropped: they are not stored, and another loop had no room for them.
     public mutating func drop(_ count: Int) { counters.dropped &+= UInt64(count) }
 
-    /// Begins a fanout, or queues a message for one instance at once (FAN-5). The first `byteCount`
-    /// bytes of what was reserved, of the fanout's kind, are its frame.
+    /// Begins a fanout, or queues a message for one instance at once (FAN-5). The frame is the first `byteCount`
+    /// bytes of the room that was reserved with the fanout's frame kind.
     public mutating func enqueue(_ fanout: Fanout, byteCount: Int, now: Instant) {
-        // Whose token has come by now gets what waited for it first.
+        // A session with a due token falls behind first, so that held messages precede the new message.
         wake(now)
         activity.note(fanout.project, now)
         let frame = output.arena.take(byteCount, fanout.frameKind)
@@ -63,7 +64,7 @@ extension Delivery {
     ) {
         let project = projects[fanout.project]
         guard let index = project.pointee.connected.handle(of: ordinal) else { return }
-        // What it gets from now on is behind what is in progress.
+        // The messages in progress for the session precede the new message.
         visit(index, of: project, now)
         let header = fanout.header
         guard !header.sequence.isStored || header.expires > now else { return }
@@ -74,7 +75,7 @@ extension Delivery {
         count(header.sequence, sent, of: fanout.project)
     }
 
-    /// The numbers of a project's fanouts are used up: those in progress are numbered from 1 on.
+    /// Numbers a project's fanouts in progress from 1 on, because the arrival numbers are used up.
     private mutating func renumber(_ project: ProjectNumber) {
         let before = projects.renumber(project)
         for index in 0..<sessionCount
@@ -84,16 +85,16 @@ extension Delivery {
         }
     }
 
-    /// Whether any other project had a message for somebody here of late.
+    /// Whether a message of another project has begun on the loop in the last 100 milliseconds.
     public func hasOthers(than project: ProjectNumber, now: Instant) -> Bool {
         activity.hasOthers(than: project, now)
     }
 
-    /// Fanouts in progress here, past which `postpone` is called instead of `enqueue`.
+    /// The number of fanouts in progress on a loop at which the caller uses `postpone` instead of `enqueue`.
     public static var fanoutsInProgressMax: Int { 4096 }
 
-    /// Too much is in progress here: whoever the stored message is for reads it from its mailbox.
-    /// Messages that are not stored are dropped. Memory stays bounded whatever is sent.
+    /// Postpones a fanout, because too much is in progress here. The connected recipients read a stored message
+    /// from their mailboxes; a message that is not stored is dropped. So memory stays bounded under any load.
     public mutating func postpone(_ fanout: Fanout) {
         guard let project = projects.find(fanout.project) else { return }
         project.pointee.hear(fanout)
@@ -101,7 +102,7 @@ extension Delivery {
             counters.dropped &+= 1
             return
         }
-        // What is in progress passes these sessions by from now on; they find it in the mailbox.
+        // Fanouts in progress skip these sessions from now on. The messages are in the mailboxes.
         switch fanout.recipients {
         case .one(let ordinal):
             if let index = project.pointee.connected.handle(of: ordinal) { fallBehind(index) }
@@ -122,35 +123,37 @@ extension Delivery {
         if sessions[Int(index)].queuedBytes == 0 { queueCatchUp(index) }
     }
 
-    /// FAN-2: a project's share from now on.
+    /// FAN-2: sets a project's share of the turns from now on.
     public mutating func setWeight(_ weight: Int, of project: ProjectNumber) {
         projects.setWeight(project, weight)
     }
 
-    /// A fanout that concerns nobody here still moves its project on.
+    /// Notes a fanout that concerns no session here, so that the project has heard of its sequence.
     public mutating func skip(_ fanout: Fanout) { projects.skip(fanout) }
 
-    /// Fanouts in progress here.
+    /// Fanouts in progress on the loop.
     public var fanoutCount: Int { projects.fanoutCount }
 
-    /// Those of one project here.
+    /// Fanouts of a project in progress on the loop.
     public func fanoutCount(of project: ProjectNumber) -> Int {
         projects.find(project)?.pointee.turns.count ?? 0
     }
 
-    /// MSG-10: a fanout in progress goes on without a message.
+    /// MSG-10: takes a cancelled message out of the fanouts in progress.
     public mutating func cancel(_ sequence: MessageSequence, in project: ProjectNumber) {
         projects.find(project)?.pointee.cancel(sequence)
     }
 
     // MARK: Sending
 
+    /// The next session with frames to send and no send in flight, or nil.
     public mutating func nextReady() -> UInt32? { output.nextReady() }
 
-    /// Sessions that wait for their send to be started.
+    /// Sessions with frames to send and no send in flight.
     public var readyCount: Int { output.readyCount }
 
-    /// What to send next for a session. Stays valid until `sent` or `close`.
+    /// Writes a session's next send into `vectors`. The memory stays valid until `sent` or `close`.
+    /// - Returns: the number of vectors.
     public mutating func gather(
         _ index: UInt32, into vectors: UnsafeMutableBufferPointer<iovec>
     ) -> Int {
@@ -158,20 +161,21 @@ extension Delivery {
         return output.gather(index, into: vectors)
     }
 
+    /// Ends a session's send after `byteCount` bytes. A session that is behind reads on when the queue is empty.
     public mutating func sent(_ index: UInt32, byteCount: Int) {
         output.sent(index, byteCount: byteCount)
         if sessions[Int(index)].queuedBytes == 0 { queueCatchUp(index) }
     }
 
-    /// Bytes waiting for a session.
+    /// Bytes queued for a session, including the bytes in flight.
     public func queuedBytes(_ index: UInt32) -> Int { Int(sessions[Int(index)].queuedBytes) }
 
-    /// Bytes of the send that is with the kernel.
+    /// Bytes of the session's send in flight; 0: no send is in flight.
     public func inFlightBytes(_ index: UInt32) -> Int {
         Int(sessions[Int(index)].inFlightBytes)
     }
 
-    /// `nextReady` returned the session, and nothing was sent: it has its turn again.
+    /// Queues a session for a send again, because `nextReady` returned the session and no send was started.
     public mutating func sendAgain(_ index: UInt32) { output.markReady(index) }
 
     /// Whether a send of the session is with the kernel.

@@ -1,38 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whose frames fill the arena (OPS-5, FAN-6). A chunk stays while anybody still has to be sent a part
-// of it, so those who read nothing hold on to memory, and what they hold is their project's. It is
-// measured from time to time instead of being counted with each frame: then a frame costs nothing, and
-// only connections with something to send are looked at. A project above its bound is *crowded*: its
-// fanouts and mailboxes wait, and its caller disconnects those who have not read for longest. Rests on
-// OutputQueues and ProjectTable.
+// The arena's memory by project (OPS-5, FAN-6). A chunk stays as long as parts of the chunk wait to be sent. So a
+// stopped reader holds memory, and the memory counts for the reader's project. The caller measures the memory from
+// time to time, because a count with each frame would cost time for each frame. A measurement looks only at
+// connections with frames to send. A project above the bound is *crowded*: the project's fanouts and mailboxes
+// wait, and the caller disconnects the readers stuck longest. Rests on OutputQueues and ProjectTable.
 
 public import MartletBase
 
-/// Bytes of frames that one loop holds.
+/// Bounds on the bytes of frames in a loop.
 public struct FrameBounds: Sendable {
+    /// Bytes of a project above which the project is crowded.
     public var perProjectMax: Int
+    /// Bytes of the arena at which no fanout begins and no mailbox is read.
     public var totalMax: Int
 
-    /// - Parameter loopCount: loops that share what the limits allow.
+    /// - Parameter loopCount: the number of loops. Each loop gets an equal part of the limits.
     public init(_ limits: MailboxLimits = MailboxLimits(), loopCount: Int = 1) {
         perProjectMax = Self.part(limits.frameMegabytesPerProjectMax, loopCount)
         totalMax = Self.part(limits.frameMegabytesMax, loopCount)
     }
 
-    /// A loop with a few chunks less could not go on.
+    /// A loop's part of a limit; 0 megabytes: no bound. The part is at least eight chunks, because a loop with only
+    /// a few chunks could not go on.
     private static func part(_ megabytes: Int, _ loopCount: Int) -> Int {
         guard megabytes > 0 else { return .max }
         return max((megabytes << 20) / loopCount, 8 * FrameArena.bytesPerChunk)
     }
 
-    /// Growth after which it is measured again.
+    /// Growth of the arena, in bytes, after which the caller measures again.
     public var step: Int { perProjectMax / 4 }
-    /// A crowded project is not when it holds less than this.
+    /// Bytes at or below which a crowded project stops being crowded.
     var released: Int { perProjectMax / 4 * 3 }
 }
 
-/// Chunks by number.
+/// A set of chunk numbers.
 struct ChunkSet {
     private var words: [UInt64] = []
 
@@ -48,20 +50,20 @@ struct ChunkSet {
 }
 
 extension Delivery {
-    /// Everything is counted anew.
+    /// Begins a measurement: the chunks of all projects are counted anew.
     public mutating func beginMeasuring() {
         projects.forEach { $0.pointee.chunks.removeAll() }
     }
 
-    /// Counts what one connection holds.
+    /// Counts the chunks held by a connection, for its project.
     public mutating func measure(_ index: UInt32) {
         guard sessions[Int(index)].queuedBytes > 0 else { return }
         let project = projects[sessions[Int(index)].project]
         output.forEachChunk(of: index) { project.pointee.chunks.insert($0) }
     }
 
-    /// From now on projects are crowded, or not, by what was counted.
-    /// - Returns: those that are.
+    /// Ends a measurement, and decides from the counts whether each project is crowded.
+    /// - Returns: the crowded projects.
     public mutating func endMeasuring(_ bounds: FrameBounds) -> [ProjectNumber] {
         var crowded: [ProjectNumber] = []
         projects.forEach { project in
@@ -75,12 +77,12 @@ extension Delivery {
         return crowded
     }
 
-    /// Whether what waits to be sent for a project may not grow.
+    /// Whether a project is crowded: the frames that wait to be sent for the project may not grow.
     public func isCrowded(_ project: ProjectNumber) -> Bool {
         projects.find(project)?.pointee.isCrowded ?? false
     }
 
-    /// The project that holds most, as of the last measurement.
+    /// The project with most bytes at the last measurement; nil if no project had any.
     public var largestHolder: ProjectNumber? {
         var largest: (project: ProjectNumber, bytes: Int)?
         projects.forEach { project in
@@ -90,10 +92,11 @@ extension Delivery {
         return largest?.project
     }
 
-    /// What a connection that is no device's holds is this project's.
+    /// Assigns a connection without a device to a project. The connection's frames count for the project.
     public mutating func assign(_ index: UInt32, to project: ProjectNumber) {
         sessions[Int(index)].project = project
     }
 
+    /// The project charged for the session's frames.
     public func project(of index: UInt32) -> ProjectNumber { sessions[Int(index)].project }
 }

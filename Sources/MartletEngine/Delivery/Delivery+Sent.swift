@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// REP-1: what was written to connections, message by message and app by app, until the store is told. A
-// walk counts in a table that fits into a few cache lines, and adds that up at the end of its turn. Rests
-// on Session.
+// REP-1: counts of queued messages, by message and by app, until the store is told. A walk counts in a small table
+// by app number, mostly a few cache lines, and adds the table up at the end of its turn. Rests on Session.
 
 import MartletBase
 
-/// Counts of what was queued for sessions since they were last handed on.
+/// Counts of messages queued for sessions since the last hand-over to the store.
 struct SentCounts {
     struct Message: Hashable {
         var project: ProjectNumber
@@ -25,10 +24,10 @@ struct SentCounts {
 }
 
 extension Delivery {
-    /// Apps that a session's byte tells apart; those behind are looked up.
+    /// App numbers below this value fit into `Session.app`; higher app numbers are looked up.
     static var appsInTurn: Int { Int(UInt8.max) }
 
-    /// Messages were queued for a session, in its project's turn.
+    /// Counts messages that were queued for a session in the turn of its project.
     @inline(__always)
     func countInTurn(_ count: Int, _ session: UnsafeMutablePointer<Session>, _ index: UInt32) {
         let app = Int(session.pointee.app)
@@ -44,7 +43,7 @@ extension Delivery {
         Int(kinds[devices[Int(index)].kind].app.rawValue) % turnSentCapacity
     }
 
-    /// A project's turn is over.
+    /// Ends a project's turn and adds up its counts.
     mutating func endSentTurn(of project: ProjectNumber) {
         let last = Int(turnSent[turnSentCapacity])
         turnSent[turnSentCapacity] = 0
@@ -61,10 +60,11 @@ extension Delivery {
             UInt64(count)
     }
 
-    /// Whether there is anything that the store is to be told.
+    /// Whether counts wait for the store.
     public var hasSent: Bool { !sent.isEmpty }
 
-    /// What was queued since the last call.
+    /// Takes the counts since the last call: an entry without a sequence for each app, and an entry for each stored
+    /// message.
     public mutating func takeSent() -> [SentCount] {
         var taken = SentCounts()
         swap(&taken, &sent)

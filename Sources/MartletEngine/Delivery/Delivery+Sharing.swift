@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What many devices find in their mailboxes at once. Devices that come back together read the same
-// messages of their project's log, in the same snapshot: a message's frame is then encoded for the first
-// of these devices, and the next devices get a reference to the frame. Frames of consecutive messages are
-// contiguous in the arena, so a session's part is one segment and one send.
+// Mailbox messages read by many devices at once. Devices that come back together read the same messages of the
+// project's log, in one snapshot. A message's frame is encoded for the first of these devices, and the next devices
+// get a reference to the frame. Frames of consecutive messages are contiguous in the arena, so a session's part is
+// one segment and one send.
 //
-// Only a plain reading is shared: no mailbox rule has a say in what the device is given, because nothing
-// of it is collapsible or discarded, no more messages are stored than STO-1 allows, and all lanes are
-// open. Any other reading is replayed by itself. Rests on MailboxReading and OutputQueues.
+// Only a plain reading is shared, in which the mailbox rules change nothing: no message is collapsible or
+// discarded, no more messages are stored than STO-1 allows, and all lanes are open. Any other reading is replayed
+// by itself. Rests on MailboxReading and OutputQueues.
 
 public import MartletBase
 public import MartletRows
 
-/// A message of a log, as the devices of one platform that read it in one snapshot share it.
+/// A message of a log, shared by the devices of one platform that read one snapshot.
 public struct SharedMessage {
     public enum State: UInt8 {
-        /// The record has not been looked at: the message is nobody's so far.
+        /// The record has not been read, because no reader so far is a recipient.
         case unread
-        /// There is no such message for the platform.
+        /// The message does not exist for the platform.
         case absent
-        /// The mailbox rules have a say: it is collapsible, or was discarded.
+        /// The mailbox rules apply, because the message is collapsible or was discarded.
         case ruled
-        /// Its body is gone: it counts as an entry and is given to nobody.
+        /// The body is gone. The message counts as an entry and is not delivered.
         case dropped
+        /// The message can be delivered.
         case plain
     }
 
@@ -32,24 +33,24 @@ public struct SharedMessage {
     public internal(set) var isEncoded = false
     public var expires = Instant(rawValue: .min)
     var frame = FrameReference(chunk: 0, offset: 0, length: 0)
-    /// REP-1: sessions it was queued for that are not counted yet.
+    /// REP-1: sessions for which the message was queued since the last count.
     var sentCount = 0
 
     public init(_ sequence: MessageSequence) { self.sequence = sequence }
 
-    /// Of the frame.
+    /// The length of the frame, in bytes.
     public var byteCount: Int { Int(frame.length) }
 }
 
-/// What a plain reading asks of the log.
+/// The part of a log that a plain reading needs.
 public struct SharedReading {
     public let index: UInt32
     public let owner: MailboxOwner
-    /// Messages behind this are looked at.
+    /// The reading looks at messages above this sequence.
     public let after: MessageSequence
-    /// Messages up to the mark of their lane are entries, and not to be given.
+    /// Messages up to the mark of their lane count as entries, and are not delivered.
     public let marks: LaneMarks
-    /// The highest stream ID that the connection has: a lower one would come late (TTL-4).
+    /// The highest stream ID on the connection. A lower stream ID would come late (TTL-4).
     public let highest: MessageSequence
 
     public init(
@@ -65,7 +66,7 @@ public struct SharedReading {
 }
 
 extension Delivery {
-    /// The reading as far as it can be shared; nil if the mailbox rules may have a say in it.
+    /// The reading in a shareable form; nil if the mailbox rules may change the result.
     public func shared(
         _ reading: borrowing MailboxReading, _ state: borrowing MailboxState
     ) -> SharedReading? {
@@ -74,9 +75,9 @@ extension Delivery {
         guard isReading(reading), reading.taken.isEmpty, reading.replay.isUntouched,
             device.pointee.closed.isEmpty
         else { return nil }
-        // Delivered messages count for STO-1 alone, and no longer after the store's decision on the absence. A
-        // shared reading looks at a bounded number of entries. If each began with the delivered messages, no
-        // reading would come to the end of a mailbox in which they are more than that number.
+        // Delivered messages matter for STO-1 alone, and only until the store's decision on the absence. A shared
+        // reading looks at a bounded number of entries. If each reading began with the delivered messages, a
+        // mailbox with more delivered messages than the bound would never be read to its end.
         let isDecided = limits.storedPerInstanceMax == 0 || device.pointee.isStored
         let after =
             isDecided ? max(reading.after, reading.delivered.lowest) : reading.after
@@ -88,21 +89,21 @@ extension Delivery {
             marks: marks, highest: MessageSequence(sessions[Int(index)].highestDelivered))
     }
 
-    /// Whether a plain reading that has found so many entries may be given what it found: the store has
-    /// seen to what the absence discarded (STO-1), or it is too little for that.
+    /// Whether the entries of a plain reading may be delivered. The store has decided on the discards of the
+    /// absence (STO-1), or a whole reading has found no more entries than STO-1 allows.
     public func isCertain(_ reading: SharedReading, entries: Int, isWhole: Bool) -> Bool {
         let device = devices + Int(reading.index)
         guard limits.storedPerInstanceMax > 0 else { return true }
         return device.pointee.isStored || isWhole && entries <= limits.storedPerInstanceMax
     }
 
-    /// Bytes that may be queued for a session before it has enough for now.
+    /// Bytes that may still be queued for a session in a step of catching up.
     public func room(_ index: UInt32) -> Int {
         OutputBounds.catchUpBytes - Int(sessions[Int(index)].queuedBytes)
     }
 
-    /// The first `byteCount` bytes of what was reserved, a direct frame, are the message's for all who
-    /// read it. They are kept until `endSharing`.
+    /// Turns the first `byteCount` bytes of the room, reserved for a direct frame, into the message's frame for all
+    /// readers. The frame stays until `releaseShared`.
     public mutating func share(_ message: inout SharedMessage, byteCount: Int) {
         message.frame = output.arena.take(byteCount, .direct)
         message.isEncoded = true
@@ -111,8 +112,9 @@ extension Delivery {
         sharedChunks.append(message.frame.chunk)
     }
 
-    /// Queues encoded messages for a session, in their order, as far as its queue takes them.
-    /// - Returns: how many were queued.
+    /// Queues encoded messages for a session, in order, as far as the queue has room.
+    /// - Parameter selected: places in `messages`.
+    /// - Returns: the number of queued messages.
     public mutating func give(
         _ selected: Slice<UnsafeBufferPointer<UInt32>>,
         of messages: UnsafeMutableBufferPointer<SharedMessage>, to index: UInt32
@@ -146,7 +148,7 @@ extension Delivery {
         return count
     }
 
-    /// Everything that a plain reading found was queued, or is there no more.
+    /// Ends a plain reading: each message found was queued or does not exist any more.
     public mutating func caughtUp(
         _ reading: SharedReading, through: MessageSequence, isWhole: Bool
     ) {
@@ -156,7 +158,7 @@ extension Delivery {
                 through: through, isWhole: isWhole))
     }
 
-    /// The messages are shared no more: counts what of them was queued.
+    /// REP-1: ends the sharing of messages, and counts the sessions that each message was queued for.
     public mutating func endSharing(
         _ messages: UnsafeMutableBufferPointer<SharedMessage>, of project: ProjectNumber
     ) {
@@ -166,7 +168,8 @@ extension Delivery {
         }
     }
 
-    /// Frames that were encoded to be shared stay as long as somebody is still to be sent them.
+    /// Releases the shared frames of the present turn. The arena keeps a frame as long as a session has to be sent
+    /// a part of it.
     public mutating func releaseShared() {
         for chunk in sharedChunks { output.arena.release(chunk) }
         sharedChunks.removeAll(keepingCapacity: true)

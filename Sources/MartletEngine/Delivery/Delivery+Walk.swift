@@ -1,34 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The way of fanouts through the sessions. Each fanout in progress walks through its recipients, a
-// block of ordinals at a time, and they take turns: project by project, and in a project fanout by
-// fanout. Whoever a walk comes to is given everything that is in progress for it, in order, whichever
-// fanout's walk it is; walks that come later pass it by. So a session gets its messages in order
-// however many fanouts there are, and all of them in one send. What it was given is charged to the
-// fanouts it belongs to, so that shares stay equal.
+// The walks of fanouts through the sessions. Each fanout in progress walks through its recipients, a block of
+// ordinals at a time. Projects take turns, and the fanouts of a project take turns.
 //
-// What happens to most sessions most of the time is a flag test, a comparison and a longer segment;
-// whoever is behind, split or out of tokens is dealt with message by message. Rests on ProjectTable
-// and OutputQueues.
+// A walk gives each session all messages in progress for the session, in order, from all fanouts of the project.
+// Later walks skip the session. So a session gets its messages in order and in one send, however many fanouts are
+// in progress. Each fanout is charged for its own deliveries, so that shares stay equal.
+//
+// For most sessions a walk costs a flag test, a comparison and a longer segment. A session that is behind, split or
+// out of tokens is served message by message. Rests on ProjectTable and OutputQueues.
 
 public import MartletBase
 import MartletBits
 import MartletRows
 
-/// A fanout in progress that has recipients in the block that is walked through.
+/// A fanout in progress with recipients in the block of the present walk.
 struct Rider {
     let work: UnsafeMutablePointer<FanoutWork>
     let slot: UInt32
     let arrival: UInt32
     let view: BlockView
     let turn: Turn
-    /// Messages queued in this turn.
+    /// Messages of the fanout queued in this turn.
     var delivered = 0
 
-    /// What is the same for every session of a block.
+    /// Values of the fanout that are equal for all sessions of a block.
     struct Turn {
         let now: Int64
-        /// Milliseconds of the throttle's bucket that all messages of the work take together.
+        /// The tokens that all messages of the work take together, in milliseconds of the throttle's bucket.
         let cost: Int64
         let frame: FrameReference
         let first: UInt64
@@ -41,7 +40,7 @@ struct Rider {
             self.now = now
             cost = work.tokenCount &* throttle.token
             frame = work.frame
-            // Where a message has expired nobody gets all of them.
+            // 0 keeps every session from the run as a whole, because the run contains an expired message.
             first = work.hasExpired ? 0 : work.first.rawValue
             last = work.last.rawValue
             position = work.position.rawValue
@@ -51,7 +50,7 @@ struct Rider {
     }
 }
 
-/// What one call of `step` may do.
+/// Values of the counters at which one call of `step` ends.
 private struct StepBounds {
     let looks: Int
     let ready: Int
@@ -59,18 +58,18 @@ private struct StepBounds {
 }
 
 extension Delivery {
-    /// Looks at sessions that are given nothing, that cost as much as a delivery.
+    /// Looks at sessions without a delivery that cost as much as a delivery.
     private static var looksPerDelivery: Int { 64 }
 
     // MARK: Turns
 
-    /// Goes on with the fanouts in progress, until one of the bounds is reached.
+    /// Continues the fanouts in progress until a bound is reached.
     /// - Parameters:
-    ///   - budget: sessions looked at, whether they are given something or not.
-    ///   - sendsMax: sessions that have something to send where they had not.
-    ///   - deliveriesMax: messages queued.
-    ///   - now: a stored message that has expired by then is given to nobody any more (TTL-3).
-    /// - Returns: whether there is more to do.
+    ///   - budget: sessions to look at, with or without a delivery.
+    ///   - sendsMax: sessions that newly have frames to send.
+    ///   - deliveriesMax: messages to queue.
+    ///   - now: the present instant. A stored message that has expired by `now` is not delivered any more (TTL-3).
+    /// - Returns: whether fanouts are still in progress.
     public mutating func step(
         budget: Int, sendsMax: Int = .max, deliveriesMax: Int = .max, now: Instant
     ) -> Bool {
@@ -92,7 +91,7 @@ extension Delivery {
             || counters.delivered >= bounds.deliveries
     }
 
-    /// One fanout's turn of a project, or what of it a block has.
+    /// Gives the next fanout of a project its turn. The turn ends with the current block at the latest.
     private mutating func walk(
         _ project: UnsafeMutablePointer<ProjectDelivery>, _ bounds: StepBounds, _ now: Instant
     ) {
@@ -126,7 +125,7 @@ extension Delivery {
                     || counters.delivered &- deliveredBefore >= UInt64(projectCredit)
                     || isUsedUp(bounds)
             }
-            // What is left of the batch is looked at again in the next turn.
+            // The next turn looks again at the rest of the batch.
             guard at == count else { break }
             work.pointee.nextStep = step
             guard step == .max else { continue }
@@ -142,7 +141,7 @@ extension Delivery {
         }
     }
 
-    /// Where a walk is: blocks in which nobody is connected are passed.
+    /// The block at which a walk continues, or nil at its end. Blocks without connected instances are skipped.
     private func nextBlock(
         of work: UnsafeMutablePointer<FanoutWork>, _ recipients: RecipientSet,
         _ project: UnsafeMutablePointer<ProjectDelivery>
@@ -159,8 +158,8 @@ extension Delivery {
         return nil
     }
 
-    /// Everything in progress that has recipients in a block, in order.
-    /// - Returns: where in it the walk's own fanout is.
+    /// Collects the fanouts in progress with recipients in a block, in order of arrival.
+    /// - Returns: the place of the walk's own fanout in `riders`.
     private mutating func gatherRiders(
         of project: UnsafeMutablePointer<ProjectDelivery>, in block: UInt32, _ own: UInt32,
         _ now: Instant
@@ -217,7 +216,7 @@ extension Delivery {
 
     // MARK: Visits
 
-    /// Gives a session that a walk has come to everything in progress for it.
+    /// Gives a session on a walk all messages in progress for the session.
     @inline(__always)
     private mutating func visitOnWalk(
         _ index: UInt32, _ own: Int, _ project: UnsafeMutablePointer<ProjectDelivery>
@@ -238,7 +237,7 @@ extension Delivery {
         }
     }
 
-    /// Gives a session everything in progress for it outside of any walk.
+    /// Gives a session all messages in progress for the session, outside any walk.
     mutating func visit(
         _ index: UInt32, of project: UnsafeMutablePointer<ProjectDelivery>, _ now: Instant
     ) {
@@ -268,8 +267,8 @@ extension Delivery {
         endSentTurn(of: project.pointee.number)
     }
 
-    /// Queues all messages of a work for one session, as one run if it is to have all of them.
-    /// - Returns: how many were queued.
+    /// Queues all messages of a work for one session, as one run if the session is to have all of them.
+    /// - Returns: the number of queued messages.
     @inline(__always)
     private mutating func deliver(
         _ rider: UnsafePointer<Rider>, to index: UInt32
@@ -303,8 +302,8 @@ extension Delivery {
         return turn.count
     }
 
-    /// The messages of a work one by one: the session has the first of them already, has no room or no
-    /// tokens for all, is not live in all lanes, or some have expired.
+    /// Queues the messages of a work one by one. A run is not possible: the session has the first message already,
+    /// lacks room or tokens for all messages, or is not live in all lanes, or a message has expired.
     @inline(never)
     private mutating func deliverEach(
         _ work: UnsafeMutablePointer<FanoutWork>, to index: UInt32, _ now: Int64
@@ -328,7 +327,8 @@ extension Delivery {
         return count
     }
 
-    /// - Returns: how many were queued: 1 or 0.
+    /// Queues a message for a session, if the rule of delivery, the lane and the queue allow.
+    /// - Returns: 1 if the message was queued, else 0.
     mutating func deliver(
         _ frame: FrameReference, _ sequence: MessageSequence, _ lane: Lane,
         _ position: MessageSequence, to index: UInt32, _ now: Int64
@@ -360,7 +360,7 @@ extension Delivery {
             full = later
         }
         guard output.append(frame, to: index) == .queued else {
-            // It was live, so it has everything before this one.
+            // The session was live, so all its earlier messages are queued.
             moveOn(index, to: raw &- 1)
             session.pointee.flags.insert(.behind)
             counters.fellBehind &+= 1
@@ -374,13 +374,12 @@ extension Delivery {
         return 1
     }
 
-    /// TTL-2: a message that is not stored, for whoever is connected and ready.
+    /// TTL-2: queues a message that is not stored, if the session is ready.
     private mutating func deliverNow(
         _ frame: FrameReference, _ lane: Lane, _ position: MessageSequence, to index: UInt32
     ) -> Int {
         let session = sessions + Int(index)
-        // Before the message's position was whoever was connected then: later, the ordinal may have
-        // another holder.
+        // A session that was attached after the message's position may belong to another holder of the ordinal.
         guard position.rawValue >= session.pointee.attachedAt else { return 0 }
         let device = devices + Int(index)
         guard device.pointee.isSettled || !session.pointee.flags.contains(.behind) else {
@@ -398,8 +397,8 @@ extension Delivery {
         return 1
     }
 
-    /// Everything up to a sequence was queued for the session, or is none of its, in all lanes that
-    /// are open.
+    /// Raises the position of all open lanes: each message up to the sequence was queued for the session, or is for
+    /// other instances.
     func moveOn(_ index: UInt32, to sequence: UInt64) {
         let session = sessions + Int(index)
         if session.pointee.flags.contains(.split) {

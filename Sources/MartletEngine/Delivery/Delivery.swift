@@ -1,29 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The delivery side of one loop: sessions, who of each project is connected here, the fanouts in
-// progress, and what waits to be sent. A state machine: it is told what happened and asked what to do
-// next; sockets, clocks and the store are its caller's.
+// The delivery side of one loop: sessions, the connected instances of each project, fanouts in progress, and frames
+// that wait to be sent. Delivery is a state machine. Its caller reports events and asks for the next action;
+// sockets, clocks and the store belong to the caller.
 //
-// The one rule that keeps every instance's messages complete and in order: a session is given a
-// stored message exactly if its sequence is above `deliveredThrough`, which then becomes it. A
-// session that cannot keep up, or has just connected, is *behind*: live fanouts pass it by and it
-// reads its mailbox instead, in a snapshot taken afterwards; when it has reached the end of the
-// snapshot it is live again, and fanouts that were in the snapshot pass it by through the rule. This
-// rests on one loop's fanouts of a project starting in their order, and on a loop hearing of a message
-// only after it is committed.
+// One rule keeps the messages of every instance complete and in order. A session receives a stored message exactly
+// if the message's sequence is above the session's `deliveredThrough`. `deliveredThrough` then becomes this
+// sequence.
 //
-// What a doze or the throttle holds back is held back lane by lane (see `Lane`): the session is
-// *split*, the rule holds for each lane by itself, and what belongs to a closed lane passes by. When
-// the lane opens again the session is behind, and finds in its mailbox what is still there.
+// A session that cannot keep up, or has just connected, is *behind*. Live fanouts skip the session, and the session
+// reads its mailbox in a later snapshot. At the end of the snapshot the session is live again. By the rule, fanouts
+// of messages in the snapshot skip the session. The rule rests on two facts: on each loop the fanouts of a project
+// begin in the order of the sequences, and a loop hears of a message only after the commit.
+//
+// A doze and the throttle hold messages back lane by lane (see `Lane`). The session is then *split*: the rule holds
+// for each lane separately, and messages of a closed lane pass the session by. When the lane opens again, the
+// session is behind, and reads the remaining messages of the lane from its mailbox.
 
 public import MartletBase
 import MartletBits
 public import MartletRows
 
-/// One loop's delivery.
+/// The delivery state machine of one loop.
 public struct Delivery: ~Copyable {
     let sessions: UnsafeMutablePointer<Session>
-    /// What belongs to a session once it is a device's; zeros before.
+    /// The device's part of each session, by session number. An entry is zeros until a device is attached.
     let devices: UnsafeMutablePointer<DeviceSession>
     private let sessionTable: ZeroedTable<Session>
     private let deviceTable: ZeroedTable<DeviceSession>
@@ -32,61 +33,69 @@ public struct Delivery: ~Copyable {
     let throttle: Throttle
     var output: OutputQueues
     var projects: ProjectTable
-    /// Sessions that are behind and have room.
+    /// Sessions waiting for a mailbox reading: they are behind and have room in the queue.
     var behind: CatchUpQueue
-    /// See `partialEntriesMaxDefault`.
+    /// Replayed entries after which delivery may begin before the end of the log; see `partialEntriesMaxDefault`.
     let partialEntriesMax: Int
-    /// Mailboxes that have been read in part.
+    /// Paused mailbox readings, by session number.
     var readings: [UInt32: MailboxReading] = [:]
-    /// What devices said they have taken, until they have caught up.
+    /// Stream IDs that devices named as taken in HELLO, by session number. An entry ends when the session has
+    /// caught up.
     var taken: [UInt32: Set<UInt64>] = [:]
-    /// REP-1: who was not given all that was in their mailboxes, until that is handed on.
+    /// REP-1: mailbox readings in which the mailbox rules had dropped messages, by session number. An entry ends
+    /// with the session's next acknowledgement for the committer.
     var skipped: [UInt32: Acknowledgement.Skipped] = [:]
-    /// TTL-4: by session, of those that were delivered something late.
+    /// TTL-4: the late messages of sessions, by session number. A session without late messages has no entry.
     var late: [UInt32: LateDeliveries] = [:]
-    /// STO-1: sessions of which the store is to decide what their doze discards.
+    /// STO-1: sessions for whose doze the store has to decide on the discards.
     private var overfull: [UInt32] = []
-    /// Sessions whose collapsible lanes are closed.
+    /// Sessions with closed collapsible lanes, by the instant of their next token.
     var waking: WakeQueue
-    /// The given clock, by which the throttle goes.
+    /// The instant of the last `wake`, on the throttle's clock.
     private var lastWake = Instant(rawValue: .min)
-    /// Acknowledgements of sessions that are closed already, and single ones.
+    /// Departures of closed sessions, and single acknowledgements, not yet taken for the committer.
     var closedAcknowledgements: [Acknowledgement] = []
-    /// Open sessions with an acknowledgement to hand on.
+    /// Open sessions with risen marks, not yet taken for the committer.
     var acknowledged: [UInt32] = []
-    /// Single acknowledgements in `closedAcknowledgements`.
+    /// The number of single acknowledgements in `closedAcknowledgements`.
     var singleCount = 0
-    /// Sessions to be told what is durable when what was handed on is.
+    /// Sessions waiting for CONFIRMED until a batch of acknowledgements is on disk.
     var unconfirmed: [Unconfirmed] = []
     /// Sessions for which a CONFIRMED frame was due since the last tick.
     var confirmable: [UInt32] = []
-    /// The batch of acknowledgements that was handed on last.
+    /// The number of the last batch of acknowledgements for the committer.
     public internal(set) var lastBatch: UInt64 = 0
     var activity = ProjectActivity()
-    /// A connection has ended since acknowledgements were handed on.
+    /// Whether departures, or the list of taken messages in a HELLO, wait for the committer. The store needs them
+    /// before the next commands.
     public internal(set) var hasUrgentAcknowledgements = false
-    /// Sessions looked at in this turn.
+    /// Sessions looked at in the present turn.
     var looks = 0
-    /// What the walk that is on comes along with, and whom it comes to.
+    /// The fanouts in progress with recipients in the block of the present walk. The first `riderCount` elements
+    /// are in use.
     var riders: UnsafeMutablePointer<Rider>
-    /// Chunks with frames that readers of mailboxes share in this turn.
+    /// Chunks of frames shared by the mailbox readings of the present turn. Delivery holds a reference to each
+    /// chunk.
     var sharedChunks: [UInt32] = []
-    /// REP-1: what was queued in this turn, app by app, and behind that the highest of these.
+    /// REP-1: messages queued in the present turn, by app number. The element behind the apps is the highest app
+    /// number with a count.
     let turnSent: UnsafeMutablePointer<UInt32>
     let turnSentCapacity = Limits.appsPerProjectMax
     var sent = SentCounts()
     private var ridersCapacity = 8
     var riderCount = 0
+    /// Session numbers in a walk's block, to be visited next.
     let found: UnsafeMutableBufferPointer<UInt32>
-    /// Sessions that were ever opened are below this number.
+    /// All sessions ever opened have numbers below this count.
     var sessionCount = 0
     public internal(set) var counters = DeliveryCounters()
 
     /// - Parameters:
-    ///   - capacity: sessions are numbered below it; each takes memory from when it is first opened.
-    ///   - arrivalsMax: fanouts of a project after which those in progress are numbered anew.
-    ///   - partialEntriesMax: entries of a mailbox after which they are delivered before the rest is
-    ///     read, where nothing that is read later can change what becomes of them.
+    ///   - capacity: the bound on session numbers. A session takes memory from the first opening on.
+    ///   - arrivalsMax: the highest arrival number of a project's fanouts. At this number the fanouts in progress
+    ///     are numbered anew.
+    ///   - partialEntriesMax: replayed entries after which messages are delivered before the rest of the log is
+    ///     read, if no later entry can change the outcome.
     public init(
         capacity: Int, limits: MailboxLimits = MailboxLimits(), arrivalsMax: UInt32 = .max,
         partialEntriesMax: Int = Delivery.partialEntriesMaxDefault
@@ -126,6 +135,7 @@ public struct Delivery: ~Copyable {
 
     // MARK: Sessions
 
+    /// Begins a session for a new connection. The session belongs to no device before `attach`.
     public mutating func open(_ index: UInt32) {
         sessionCount = max(sessionCount, Int(index) + 1)
         forgetDevice(index)
@@ -134,8 +144,9 @@ public struct Delivery: ~Copyable {
         sessions[Int(index)].flags = rings
     }
 
-    /// The session is a device's from now on and behind: it gets what is in its mailbox first.
-    /// - Returns: the session of the same instance that it replaces, still open.
+    /// Attaches a device to a session. The session is behind from now on, because the messages in the mailbox come
+    /// first.
+    /// - Returns: the replaced session of the instance, still open, or nil.
     public mutating func attach(
         _ index: UInt32, _ attachment: borrowing Attachment, now: Instant
     ) -> UInt32? {
@@ -143,7 +154,8 @@ public struct Delivery: ~Copyable {
         let replaced = projects[owner.project].pointee.connected.insert(
             owner.ordinal, handle: index)
         var state = attachment.mailbox
-        // What began before it was connected is in its mailbox, or not for it.
+        // Fanouts from before the connection skip the session: the messages are in the mailbox, or not for the
+        // session.
         var visitedThrough = projects[owner.project].pointee.lastArrival
         projects[owner.project].pointee.beginAnew()
         if let replaced {
@@ -173,8 +185,9 @@ public struct Delivery: ~Copyable {
         devices[Int(index)].isDozing = attachment.state == .doze
         devices[Int(index)].dozingFrom = attachment.position.rawValue
         devices[Int(index)].hasLostConnection = state.hasLostConnection
-        // What the connection before has acknowledged is on its way to the store, before the news of this one.
-        // The list in HELLO has no effect on the discards of the absence before. The store decides on those first.
+        // The acknowledgements of the connection before are on their way to the store, ahead of the news of the new
+        // connection. The list in HELLO has no effect on the discards of the absence before, because the store
+        // decides on the discards first.
         devices[Int(index)].waitsForStore = state.isConnected || !attachment.taken.isEmpty
         if !attachment.taken.isEmpty {
             taken[index] = Set(attachment.taken)
@@ -185,7 +198,8 @@ public struct Delivery: ~Copyable {
         return replaced
     }
 
-    /// The session that is replaced knows more than the store does yet.
+    /// Takes over the marks and the throttle of the replaced session, because the store does not know the latest
+    /// values yet.
     private func inherit(from index: UInt32, _ holder: Holder, _ state: inout MailboxState) {
         let device = devices[Int(index)]
         guard device.holder == holder else { return }
@@ -195,12 +209,13 @@ public struct Delivery: ~Copyable {
     }
 
     private func setThrottle(_ index: UInt32, _ full: Instant, _ now: Instant) {
-        // A clock that was wrong once does not throttle for longer than an empty bucket.
+        // An instant from a wrong clock throttles for no longer than an empty bucket does.
         sessions[Int(index)].throttleFull = min(
             max(full.rawValue, sessions[Int(index)].throttleFull), now.rawValue &+ throttle.bucket)
     }
 
-    /// The store has all that earlier connections of the session's instance left behind.
+    /// Notes the store's answer: the store has applied all news of earlier connections of the session's instance,
+    /// and has decided on the discards of a doze (STO-1).
     public mutating func stored(_ index: UInt32, connectionNumber: UInt64) {
         guard isDevice(index, connectionNumber) else { return }
         let device = devices + Int(index)
@@ -211,7 +226,7 @@ public struct Delivery: ~Copyable {
         } else if device.pointee.isSettled {
             return
         }
-        // What was read before does not know yet what the last connection left.
+        // Readings until now lack the news of the last connection.
         readings[index] = nil
         device.pointee.isStale = true
         guard device.pointee.waitsForStore else { return }
@@ -219,8 +234,9 @@ public struct Delivery: ~Copyable {
         if sessions[Int(index)].queuedBytes == 0 { queueCatchUp(index) }
     }
 
-    /// The store cannot be told of the session now. Better a message twice than none; but where a connection
-    /// was lost, nobody knows yet what was discarded.
+    /// Notes that the store cannot be told of the session now. The session reads the mailbox without the store's
+    /// answer, because a message delivered twice is better than a lost message. After a lost connection the session
+    /// keeps waiting, because the discards of the absence are not known yet.
     public mutating func notStored(_ index: UInt32) {
         guard sessions[Int(index)].flags.contains(.device) else { return }
         let device = devices + Int(index)
@@ -230,15 +246,15 @@ public struct Delivery: ~Copyable {
         if sessions[Int(index)].queuedBytes == 0 { queueCatchUp(index) }
     }
 
-    /// What the store says of the session's instance in the snapshot that its mailbox is read from.
-    /// - Returns: how to read it now.
+    /// Takes the state of the session's instance from the snapshot of the mailbox reading.
+    /// - Returns: the reading to continue with. The reading begins anew if the store has settled the log meanwhile.
     public mutating func refresh(
         _ reading: consuming MailboxReading, _ state: MailboxState, now: Instant
     ) -> MailboxReading {
         let index = reading.index
         let device = devices + Int(index)
-        // A log that the store has settled meanwhile is begun anew.
-        // The discards of an acknowledged notice lie below the marks, and may still stand in the store.
+        // The reading begins anew if the store has settled the log meanwhile. Discards below the marks do not
+        // count, because the device has acknowledged their notice; the store may still hold them.
         let known = max(reading.discardedThrough, device.pointee.acknowledged.lowest.rawValue)
         let isStale = device.pointee.isStale
         guard isStale || state.discardedThrough.rawValue > known else { return reading }
@@ -247,7 +263,8 @@ public struct Delivery: ~Copyable {
         if !device.pointee.isSettled { device.pointee.awayFrom = state.awayFrom.rawValue }
         device.pointee.awayThrough = min(
             state.awayThrough.rawValue, sessions[Int(index)].attachedAt)
-        // The list in HELLO may have acknowledged the notice that was known then.
+        // The store's values replace the values of a stale session, because the list in HELLO may have acknowledged
+        // the known notice.
         if isStale || state.discardedThrough.rawValue >= device.pointee.discardedThrough {
             device.pointee.discardedThrough = state.discardedThrough.rawValue
             device.pointee.discardedCount = state.discardedCount
@@ -261,7 +278,8 @@ public struct Delivery: ~Copyable {
             && devices[Int(index)].connectionNumber == connectionNumber
     }
 
-    /// The session of an instance here, and its connection number.
+    /// The session of an instance on the loop, with the connection number; nil if the instance is not connected
+    /// here.
     public func session(
         of ordinal: Ordinal, in project: ProjectNumber
     ) -> (index: UInt32, connectionNumber: UInt64)? {
@@ -271,7 +289,7 @@ public struct Delivery: ~Copyable {
         return (index, devices[Int(index)].connectionNumber)
     }
 
-    /// No more messages for the session; its queue is still sent.
+    /// Ends the delivery of messages to a session. The queued frames are still sent.
     public mutating func detach(_ index: UInt32, now: Instant) {
         let session = sessions + Int(index)
         guard session.pointee.flags.contains(.device) else { return }
@@ -288,7 +306,7 @@ public struct Delivery: ~Copyable {
         ])
     }
 
-    /// The session is gone, and no send is in flight.
+    /// Closes a session without a send in flight.
     public mutating func close(_ index: UInt32, now: Instant) {
         detach(index, now: now)
         output.clear(index)
@@ -301,7 +319,7 @@ public struct Delivery: ~Copyable {
         devices[Int(index)].free()
     }
 
-    /// Whose log a device's session reads.
+    /// The owner of the log that a device's session reads.
     func owner(of index: UInt32) -> MailboxOwner {
         let session = sessions + Int(index)
         let kind = kinds[devices[Int(index)].kind]
@@ -322,7 +340,8 @@ public struct Delivery: ~Copyable {
 
     // MARK: States
 
-    /// PRI-2: the device says how awake it is.
+    /// PRI-2: notes how awake the device is. A doze closes the lanes of normal priority. At the end of the doze the
+    /// session reads its mailbox.
     public mutating func setState(_ index: UInt32, _ state: DeviceState) {
         guard sessions[Int(index)].flags.contains(.device) else { return }
         let device = devices + Int(index)
@@ -339,7 +358,7 @@ public struct Delivery: ~Copyable {
         }
     }
 
-    /// The last stored message of its project that a session could have heard of.
+    /// The last stored message of the project that a session could have heard of.
     func heardThrough(_ index: UInt32) -> UInt64 {
         let session = sessions + Int(index)
         let heard = projects.find(session.pointee.project)?.pointee.heardThrough ?? 0
@@ -347,7 +366,7 @@ public struct Delivery: ~Copyable {
             heard, deliveredMarks(index).highest.rawValue, session.pointee.attachedAt)
     }
 
-    /// COL-4: the sessions whose next token has come.
+    /// COL-4: opens the collapsible lanes of sessions whose next token is due.
     mutating func wake(_ now: Instant) {
         if now < lastWake { clockWasSetBack(now) }
         lastWake = now
@@ -357,7 +376,7 @@ public struct Delivery: ~Copyable {
         }
     }
 
-    /// Buckets that are full at a later instant than an empty one are empty.
+    /// Limits the throttle after the clock was set back: no bucket is full later than an empty bucket would be.
     private mutating func clockWasSetBack(_ now: Instant) {
         let latest = now.rawValue &+ throttle.bucket
         for index in 0..<sessionCount
@@ -368,10 +387,11 @@ public struct Delivery: ~Copyable {
         }
     }
 
-    /// When `step` is to be called next although nothing happened.
+    /// The instant at which `step` is due without another event, because a session gains a token. nil: no session
+    /// waits.
     public var nextWake: Instant? { waking.next.map { Instant(rawValue: $0) } }
 
-    /// No token is left: collapsible messages wait for the next.
+    /// Closes the collapsible lanes of a session without tokens, until its next token.
     mutating func closeCollapsible(_ index: UInt32) {
         split(index)
         devices[Int(index)].isThrottled = true
@@ -381,14 +401,14 @@ public struct Delivery: ~Copyable {
 
     // MARK: A doze
 
-    /// STO-1: a message that is not collapsible waits for the end of a session's doze.
+    /// STO-1: counts a message that is not collapsible and waits for the end of a session's doze.
     mutating func noteHeld(_ index: UInt32) {
         devices[Int(index)].heldCount += 1
         askIfOverfull(index)
     }
 
-    /// STO-1: where more wait for the end of a doze than may be stored, the store decides what is discarded.
-    /// The mailbox is not read meanwhile, and then once, for what is still held back.
+    /// STO-1: asks the store for the discards if a doze holds back more messages than may be stored. The mailbox is
+    /// not read before the answer, and then once, for the messages still held back.
     mutating func askIfOverfull(_ index: UInt32) {
         let device = devices + Int(index)
         guard limits.storedPerInstanceMax > 0, device.pointee.isDozing,
@@ -401,7 +421,8 @@ public struct Delivery: ~Copyable {
         overfull.append(index)
     }
 
-    /// The next session of which the store is to decide that. It is told as that of a connection.
+    /// STO-1: the next session for whose doze the store has to decide on the discards, or nil. The caller tells the
+    /// store as at the beginning of a connection, with `connectionStart`.
     public mutating func nextOverfull() -> UInt32? {
         while let index = overfull.popLast() {
             if sessions[Int(index)].flags.contains(.device), devices[Int(index)].isOverfull {
@@ -411,7 +432,7 @@ public struct Delivery: ~Copyable {
         return nil
     }
 
-    /// How a device's connection began, and the doze that it is in.
+    /// The beginning of the device's connection. STO-1: includes the doze while the session asks for the discards.
     public func connectionStart(of index: UInt32) -> ConnectionStart {
         let device = devices + Int(index)
         var start = ConnectionStart(
@@ -426,13 +447,13 @@ public struct Delivery: ~Copyable {
         return start
     }
 
-    /// Lanes were opened: what was held back comes first.
+    /// Notes that lanes were opened. The session is behind, because the messages held back come first.
     private mutating func reopen(_ index: UInt32) {
         sessions[Int(index)].flags.insert(.behind)
         if sessions[Int(index)].queuedBytes == 0 { queueCatchUp(index) }
     }
 
-    /// From now on each of the session's lanes has a position of its own.
+    /// Splits a session: from now on each lane has a separate position.
     func split(_ index: UInt32) {
         let session = sessions + Int(index)
         guard !session.pointee.flags.contains(.split) else { return }
@@ -449,16 +470,16 @@ public struct Delivery: ~Copyable {
 
     // MARK: Frames
 
-    /// Room for one frame, to be written at once and then given away: a shared one by `enqueue`, a
-    /// direct one by `send` or `catchUp`.
+    /// Reserves room for one frame. The caller writes the frame at once and then passes it on: a frame of a
+    /// fanout's kind to `enqueue`, a direct frame to `send`, `catchUp` or `share`.
     public mutating func reserve(
         _ byteCount: Int, _ kind: FrameKind
     ) -> UnsafeMutableRawBufferPointer {
         output.arena.reserve(byteCount, kind)
     }
 
-    /// Queues the first `byteCount` bytes of what was reserved for one session.
-    /// - Returns: false if the session's queue is full.
+    /// Queues the first `byteCount` bytes of the reserved room for one session.
+    /// - Returns: false if the session's queue is full; the frame is not queued then.
     public mutating func send(_ byteCount: Int, to index: UInt32) -> Bool {
         let frame = output.arena.take(byteCount, .direct)
         return output.append(
@@ -466,22 +487,23 @@ public struct Delivery: ~Copyable {
             segmentsMax: OutputBounds.answersPerSessionMax) == .queued
     }
 
-    /// Bytes held for frames.
+    /// Bytes of the arena's chunks, in use or kept for later use.
     public var frameBytes: Int { output.arena.byteCount }
 }
 
-/// A device's connection, as it begins.
+/// The beginning of a device's connection.
 public struct Attachment: Sendable {
     public var owner: MailboxOwner
     public var app: AppNumber
     public var holder: Holder
-    /// What the store says of the instance.
+    /// The mailbox state of the instance in the store.
     public var mailbox: MailboxState
-    /// The project's last sequence in the same snapshot.
+    /// The project's last sequence in the snapshot of `mailbox`.
     public var position: MessageSequence
     public var state: DeviceState
     /// Stream IDs that the device has taken and does not know to be acknowledged.
     public var taken: [UInt64]
+    /// Rises with every connection of the broker.
     public var connectionNumber: UInt64
 
     public init(
@@ -500,24 +522,28 @@ public struct Attachment: Sendable {
     }
 }
 
-/// What one loop did since it began.
+/// Counts of a loop since its beginning.
 public struct DeliveryCounters: Sendable {
+    /// Fanouts begun on the loop, including messages for one instance.
     public var fanoutsStarted: UInt64 = 0
-    /// Messages queued for a session.
+    /// Messages queued for sessions, counted once for each session.
     public var delivered: UInt64 = 0
-    /// Those of them that fanouts in progress brought.
+    /// Messages queued by fanouts in progress, a part of `delivered`.
     public var fanoutDelivered: UInt64 = 0
-    /// Live messages that passed a session by because it was behind; it gets them from its mailbox.
+    /// Live messages that passed a session by because the session was behind. The mailbox has the stored messages;
+    /// other messages are lost for the session.
     public var passedBy: UInt64 = 0
-    /// Live messages whose lane was closed.
+    /// Live messages held back because the lane was closed or the session had no token.
     public var heldBack: UInt64 = 0
     /// How often a session's throttle ran out of tokens.
     public var throttled: UInt64 = 0
-    /// Sessions whose queue was full.
+    /// How often a session fell behind, because its queue was full or a fanout was postponed.
     public var fellBehind: UInt64 = 0
-    /// Messages that are not stored and found a full queue, or a dozing device.
+    /// Messages that are not stored and were dropped: a queue was full, a device was dozing, the fanout was
+    /// postponed, or another loop had no room.
     public var dropped: UInt64 = 0
-    /// Acknowledgements that moved a session on.
+    /// Acknowledgements that raised a session's marks.
     public var acknowledged: UInt64 = 0
+    /// Sends gathered for the kernel.
     public var sends: UInt64 = 0
 }

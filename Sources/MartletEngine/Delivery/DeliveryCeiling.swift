@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FAN-7: so many deliveries of fanouts per second over all loops. One leaky bucket, in whole numbers,
-// on the clock it is given: a delivery fills it by 1000 and a millisecond drains it by the rate. It
-// holds what 20 milliseconds allow (one delivery at least), so that loops may sleep between turns.
+// FAN-7: a ceiling on the deliveries of fanouts per second, over all loops. The ceiling is one leaky bucket, in
+// whole numbers, on the caller's clock: a delivery fills the bucket by 1000, and a millisecond drains the bucket by
+// the rate. The bucket holds the deliveries of 20 milliseconds, at least one delivery, so that loops may sleep
+// between turns.
 //
-// A loop takes a part of the bucket's room at a time and uses it up before it takes more. What it has
-// not used after 20 milliseconds is void: the bucket has drained as much meanwhile. So in any window
-// of w seconds there are at most rate × w + 2 × the bucket deliveries, and beyond that only what the
-// last session of a turn got at once, which is paid for before anything else is allowed.
+// A loop takes a part of the bucket's room at a time, and takes more only after the part is used up. A part is void
+// after 20 milliseconds, because the bucket has drained by as much meanwhile. So a window of w seconds has at most
+// rate × w + 2 × the bucket deliveries. Only the last session of a turn may get more at once; the excess is paid
+// for before further deliveries are allowed.
 //
 // Rests on MartletBase.
 
@@ -17,7 +18,7 @@ import Synchronization
 /// The ceiling of one broker.
 public final class DeliveryCeiling: Sendable {
     private struct State {
-        /// How full the bucket is, at `last`. More than full: to be paid for first.
+        /// The bucket's fill at `last`. A fill above the capacity has to be paid for first.
         var level: Int64 = 0
         var last = Instant(rawValue: .min)
     }
@@ -26,21 +27,24 @@ public final class DeliveryCeiling: Sendable {
     private let capacity: Int64
     private let state = Mutex(State())
 
+    /// The fill of one delivery. With 1000, the drain of a millisecond is the rate per second.
     static let costOfOne: Int64 = 1000
+    /// The time, in milliseconds, whose deliveries the bucket holds.
     static let bucketMilliseconds: Int64 = 20
 
     /// - Parameter perSecond: 1 to `Limits.deliveriesPerSecondMax`.
     public init(perSecond: Int) {
         self.perSecond = Int64(min(max(perSecond, 1), Limits.deliveriesPerSecondMax))
-        // What a clock of whole milliseconds brings too late is not lost.
+        // On a clock of whole milliseconds a delivery may come up to a millisecond late. The extra room keeps the
+        // drain of this time.
         capacity = max(
             self.perSecond * Self.bucketMilliseconds, Self.costOfOne + self.perSecond)
     }
 
-    /// Deliveries that an empty bucket takes.
+    /// Deliveries that fit into an empty bucket.
     public var burst: Int { Int(capacity / Self.costOfOne) }
 
-    /// - Returns: how many of `count` deliveries are allowed.
+    /// - Returns: the number of allowed deliveries, at most `count`.
     func take(_ count: Int, at now: Instant) -> Int {
         state.withLock { state in
             drain(&state, now)
@@ -51,12 +55,12 @@ public final class DeliveryCeiling: Sendable {
         }
     }
 
-    /// Deliveries that were not asked for.
+    /// Charges deliveries that were made beyond an allowance.
     func pay(_ count: Int) {
         state.withLock { $0.level += Int64(count) * Self.costOfOne }
     }
 
-    /// Milliseconds until one delivery is allowed.
+    /// Milliseconds until the next delivery is allowed.
     func wait(at now: Instant) -> Int {
         state.withLock { state in
             drain(&state, now)
@@ -65,7 +69,7 @@ public final class DeliveryCeiling: Sendable {
         }
     }
 
-    /// While the clock is set back no time passes.
+    /// Drains the bucket for the time since the last call. No time passes while the clock is set back.
     private func drain(_ state: inout State, _ now: Instant) {
         guard now > state.last else { return }
         if state.last.rawValue != .min {
@@ -78,10 +82,10 @@ public final class DeliveryCeiling: Sendable {
     }
 }
 
-/// One loop's part of the ceiling.
+/// The part of the ceiling that one loop has taken.
 public struct DeliveryAllowance: Sendable {
     private let ceiling: DeliveryCeiling
-    /// Taken and not used yet.
+    /// Deliveries taken and not used yet.
     private var left = 0
     private var taken = Instant(rawValue: .min)
     private let atOnceMax: Int
@@ -91,7 +95,7 @@ public struct DeliveryAllowance: Sendable {
         atOnceMax = max(1, ceiling.burst / 4)
     }
 
-    /// - Returns: how many deliveries the next turn may make.
+    /// - Returns: the number of deliveries that the next turn may make.
     public mutating func next(at now: Instant) -> Int {
         dropVoid(now)
         if left == 0 {
@@ -101,13 +105,13 @@ public struct DeliveryAllowance: Sendable {
         return left
     }
 
-    /// So many were made.
+    /// Notes the deliveries of a turn.
     public mutating func use(_ count: Int) {
         if count > left { ceiling.pay(count - left) }
         left = max(0, left - count)
     }
 
-    /// Milliseconds until a turn may make one.
+    /// Milliseconds until a turn may make a delivery.
     public mutating func wait(at now: Instant) -> Int {
         dropVoid(now)
         return left > 0 ? 0 : ceiling.wait(at: now)

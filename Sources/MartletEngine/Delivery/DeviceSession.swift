@@ -90,8 +90,8 @@ struct DeviceSession {
         return new
     }
 
-    /// Frees the details of a session with equal marks, no open notice and a finished catch-up. Callers are
-    /// the end of a split and each move of the marks.
+    /// Frees the details of a session with equal marks, no open notice and a finished catch-up. Delivery calls the
+    /// function at the end of a split and at each move of the marks.
     mutating func foldDetails() {
         guard let details, isSettled, acknowledged.isEven else { return }
         let mark = acknowledged.lowest.rawValue
@@ -133,13 +133,13 @@ struct DeviceSession {
         }
     }
 
-    /// See `MailboxState`. The highest value after the first catch-up, because a connected instance has no
-    /// absence.
+    /// The start of the absence before the connection (see `MailboxState`). The highest value after the first
+    /// catch-up, because a connected instance has no absence.
     var awayFrom: UInt64 {
         get { details?.pointee.awayFrom ?? .max }
         set { reserveDetails().pointee.awayFrom = newValue }
     }
-    /// See `MailboxState`. Unused after the first catch-up.
+    /// The end of the absence before the connection (see `MailboxState`). Unused after the first catch-up.
     var awayThrough: UInt64 {
         get { details?.pointee.awayThrough ?? 0 }
         set { reserveDetails().pointee.awayThrough = newValue }
@@ -221,8 +221,8 @@ struct DeviceSession {
         get { flags.contains(.overfull) }
         set { set(.overfull, newValue) }
     }
-    /// The instance had a connection in an earlier run of the broker, and the store has not ended that
-    /// connection yet.
+    /// When the device was attached, the store had not yet ended a connection of the instance from an earlier run
+    /// of the broker.
     var hasLostConnection: Bool {
         get { flags.contains(.lost) }
         set { set(.lost, newValue) }
@@ -272,7 +272,7 @@ struct DeviceSession {
 struct InstanceKind: Hashable {
     var app: AppNumber
     var platform: Platform
-    /// See `MailboxOwner`.
+    /// The digest of the app's package name (see `MailboxOwner`).
     var appKey: CollapseDigest
 }
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whose turn it is, of those that have work: a deficit round robin. Each turn gives a credit in
-// proportion to a weight; whoever has any is served until it is used up. What was served beyond the
-// credit is a debt that later turns pay first, so shares are exact in the long run whatever one
-// service costs. Who is alone takes nothing from anybody and owes nothing: whoever comes later begins
-// on equal terms. Who has no work is not in the round and costs nothing. Rests on nothing.
+// Turns among numbers with work: a deficit round robin. A turn gives a number a credit in proportion to the
+// number's weight. The number is served until the credit is used up. Service beyond the credit is a debt, which
+// later turns pay first. So shares are exact in the long run, however much a single service costs. A number alone
+// in the round has no debt, so the next number begins on equal terms. A number without work is not in the round and
+// costs no time. Rests on the standard library.
 
-/// A round of numbers, in the order in which they came.
+/// A round of numbers, in order of insertion.
 struct FairTurns: ~Copyable {
-    /// Credit of one turn at weight 1, in deliveries. Small, so that nobody waits long; large enough
-    /// that a turn is worth its beginning.
+    /// The credit of a turn at weight 1, in the unit of the charged costs. The quantum is small, so that no number
+    /// waits long, but worth the fixed cost of a turn.
     let quantum: Int
     private struct Entry {
         var next: UInt32
@@ -18,11 +18,11 @@ struct FairTurns: ~Copyable {
         var credit: Int
     }
 
-    /// By number; undefined for those that are not in the round.
+    /// Entries by number; undefined for numbers outside the round.
     private var entries: UnsafeMutablePointer<Entry>
     private var capacity = 8
     private(set) var count = 0
-    /// Who came first of those who are here.
+    /// The oldest number in the round.
     private(set) var first: UInt32 = .nothing
     private var current: UInt32 = .nothing
 
@@ -33,7 +33,7 @@ struct FairTurns: ~Copyable {
 
     deinit { entries.deallocate() }
 
-    /// Who came next; nothing behind the last.
+    /// The next number in order of insertion; `nothing` after the last number.
     func after(_ number: UInt32) -> UInt32 {
         let next = entries[Int(number)].next
         return next == first ? .nothing : next
@@ -41,7 +41,7 @@ struct FairTurns: ~Copyable {
 
     var last: UInt32 { first == .nothing ? .nothing : entries[Int(first)].previous }
 
-    /// It has its first turn when everybody who is here has had theirs.
+    /// Adds a number with work. Each number in the round has a turn before the new number's first turn.
     mutating func insert(_ number: UInt32, weight: Int) {
         reserve(Int(number))
         count += 1
@@ -58,7 +58,7 @@ struct FairTurns: ~Copyable {
         entries[Int(first)].previous = number
     }
 
-    /// It has no work any more. Its debt is forgiven.
+    /// Removes a number without further work, and forgives its debt.
     mutating func remove(_ number: UInt32) {
         count -= 1
         guard count > 0 else {
@@ -75,7 +75,7 @@ struct FairTurns: ~Copyable {
         giveTurn()
     }
 
-    /// Whose turn it is: the same until its credit is used up.
+    /// The number with the turn, until its credit is used up; nil for an empty round.
     mutating func next() -> UInt32? {
         guard current != .nothing else { return nil }
         while entries[Int(current)].credit <= 0 {

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A fanout in progress on one loop. Rests on FrameArena.
+// The work of a fanout in progress on a loop: messages, frame, walk and counts. Rests on FrameArena.
 
 import MartletBase
 import MartletRows
 
-/// A fanout in progress on one loop: of one message, or of several that follow each other and have
-/// the same recipients. Their frames lie behind each other, so each recipient gets one run of bytes
-/// and is looked at once, however many messages there are.
+/// A fanout in progress on a loop: a message, or several consecutive messages with the same recipients. The frames
+/// of several messages are contiguous, so each recipient is looked at once and gets one run of bytes.
 struct FanoutWork {
     struct Part {
         var sequence: MessageSequence
@@ -15,45 +14,45 @@ struct FanoutWork {
         var frameBytes: UInt32
         var expires: Instant
         var isExpired = false
-        /// Sessions that it was queued for by itself.
+        /// Sessions for which the message was queued by itself, outside a run.
         var sentAlone = 0
     }
 
-    /// Of the first message; recipients and position are those of all.
+    /// The fanout of the first message. Recipients and position are equal for all messages.
     let fanout: Fanout
     /// The frames of all messages.
     private(set) var frame: FrameReference
-    /// Of the first message, and of the last.
+    /// The sequence of the first message.
     let first: MessageSequence
+    /// The sequence of the last message.
     private(set) var last: MessageSequence
     let position: MessageSequence
-    /// Of the first message.
+    /// The lane of the first message.
     let lane: Lane
-    /// Stored messages that take a token of the throttle (COL-4).
+    /// The number of stored collapsible messages: each takes a token of the throttle (COL-4).
     private(set) var tokenCount: Int64
-    /// Each message by itself; empty as long as there is only one.
+    /// Each message by itself; empty while the work has only one message.
     private(set) var parts: [Part] = []
-    /// Whether any of several messages has expired.
+    /// Whether one of several messages has expired.
     private(set) var hasExpired = false
-    /// When the first of them does.
+    /// The earliest expiry among the messages that have not expired.
     private var nextExpiry: Instant
-    /// Rises with each fanout of the project on this loop.
+    /// The arrival number, which rises with each fanout of the project on the loop.
     var arrival: UInt32
-    /// Nobody was given any of it: others may be put together with it.
+    /// No session counts as visited for the work yet, so further messages may join.
     var isUntouched = true
-    /// How far its own walk is: the index of a block in the recipients' directory, and where in it.
+    /// The walk's block, as an index in the recipients' directory, and the step inside the block (`nextStep`).
     var nextBlock = 0
     var nextStep: UInt32 = 0
-    /// Messages that were queued for sessions.
+    /// Messages queued for sessions.
     private var sentCount = 0
-    /// What the progress of its messages has not been told of yet.
+    /// Deliveries not yet told to the progress of the messages.
     private var untoldDeliveries = 0
     private var toldBlocks = 0
-    /// Of the messages behind the first.
+    /// The progress of the messages behind the first.
     private var joinedProgress: [FanoutProgress] = []
 
-    /// Bytes of one run: an eighth of what may be queued for a session, so that a run that finds no
-    /// room is an exception.
+    /// The longest run, in bytes: an eighth of a session's queue, so that a run seldom lacks room.
     static let frameBytesMax: UInt32 = 64 * 1024
 
     init(fanout: Fanout, frame: FrameReference, arrival: UInt32) {
@@ -68,7 +67,7 @@ struct FanoutWork {
         nextExpiry = fanout.header.expires
     }
 
-    /// MSG-10: nobody is given the message any more who has not been.
+    /// MSG-10: cancels a message, which then goes to no further session.
     mutating func cancel(_ sequence: MessageSequence) {
         if parts.isEmpty {
             if last == sequence { nextExpiry = .always }
@@ -80,11 +79,11 @@ struct FanoutWork {
         }
     }
 
-    /// Marks what has expired by `now`. What is not stored is on its way however long that takes.
-    /// - Returns: whether nothing is left.
+    /// Marks messages with an expiry up to `now`. A message that is not stored does not expire on its way.
+    /// - Returns: whether all messages have expired.
     mutating func dropExpired(_ now: Instant) -> Bool {
         guard last.isStored, nextExpiry <= now else { return false }
-        // Who was passed by because of it must not miss what would be put together with it.
+        // A message that joined now would miss the sessions that were skipped because of the expiry.
         isUntouched = false
         guard !parts.isEmpty else { return true }
         hasExpired = true
@@ -103,19 +102,19 @@ struct FanoutWork {
 
     var messageCount: Int { max(parts.count, 1) }
 
-    // MARK: What was sent (REP-1)
+    // MARK: Sent counts (REP-1)
 
     mutating func note(_ count: Int) {
         sentCount += count
         untoldDeliveries += count
     }
 
-    /// The message at a place among several was queued for a session by itself, or not.
+    /// Notes for how many sessions, 0 or 1, the message at a place was queued by itself.
     mutating func noteEach(_ count: Int, _ place: Int) {
         if count > 0 { parts[place].sentAlone += count }
     }
 
-    /// For how many sessions each message was queued.
+    /// Calls `body` with each message and the number of sessions that the message was queued for.
     func forEachSent(_ body: (MessageSequence, Int) -> Void) {
         guard !parts.isEmpty else { return body(first, sentCount) }
         let together = (sentCount - parts.reduce(0) { $0 + $1.sentAlone }) / parts.count
@@ -124,7 +123,8 @@ struct FanoutWork {
 
     // MARK: Progress (FAN-8)
 
-    /// Tells how far its walk is. Of what was delivered of several messages each counts a part.
+    /// Adds the walked blocks and the deliveries since the last call to the progress of the messages. Each message
+    /// counts an equal part of the deliveries.
     mutating func tellProgress() {
         let blocks = nextBlock - toldBlocks
         let share = untoldDeliveries / messageCount
@@ -135,7 +135,7 @@ struct FanoutWork {
         for progress in joinedProgress { progress.add(delivered: share, blocks: blocks) }
     }
 
-    /// It has nothing more to do here.
+    /// Ends the work on the loop.
     mutating func end(_ now: Instant) {
         tellProgress()
         fanout.progress?.add(delivered: untoldDeliveries, blocks: 0)
@@ -145,7 +145,7 @@ struct FanoutWork {
 
     // MARK: Several messages
 
-    /// Takes a message in if it can be delivered together with those that are here.
+    /// Adds a message if the message can be delivered together with the messages of the work.
     mutating func join(_ next: Fanout, _ nextFrame: FrameReference) -> Bool {
         guard isUntouched, next.recipients.isSame(as: fanout.recipients),
             frame.chunk == nextFrame.chunk, frame.offset &+ frame.length == nextFrame.offset,
@@ -177,12 +177,12 @@ struct FanoutWork {
 }
 
 extension Instant {
-    /// Before every other: what expires then has expired.
+    /// The earliest instant: the expiry of a cancelled message.
     fileprivate static let always = Instant(rawValue: .min)
 }
 
 extension Recipients {
-    /// Whether these are known to be the same instances without looking at them.
+    /// Whether two values are known to have equal recipients without a look at the members.
     fileprivate func isSame(as other: Recipients) -> Bool {
         switch (self, other) {
         case (.one(let mine), .one(let other)): mine == other

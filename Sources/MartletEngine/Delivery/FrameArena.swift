@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where encoded frames lie while somebody still has to be sent them. A frame is written once, behind
-// the one before it, and everybody it is for refers to it: fanouts to the same instances are then one
-// run of bytes for each of them, and leave in one send without being copied. Chunks are counted, not
-// collected: a chunk is used again when the last reference to it is gone. Rests on nothing.
+// The memory of encoded frames until they are sent. A frame is written once, directly behind the frame before, and
+// all recipients refer to the bytes. So fanouts to the same instances are one run of bytes for each instance, and
+// leave in one send without a copy. Chunks have reference counts: a chunk without references is used again. Rests
+// on the standard library.
 
 /// Chunks of frames with reference counts. Not thread-safe: one per loop.
 struct FrameArena: ~Copyable {
-    /// A chunk holds at least one of the longest frames. Larger chunks pin more memory for a slow
-    /// consumer; smaller ones break runs of frames apart.
+    /// Bytes of a chunk: room for the longest frame. Larger chunks pin more memory for a slow consumer; smaller
+    /// chunks break runs of frames apart.
     static let bytesPerChunk = 256 * 1024 + 4096
 
     struct Chunk {
@@ -22,18 +22,18 @@ struct FrameArena: ~Copyable {
     private var free: [UInt32] = []
     /// Chunk numbers whose memory went back to the allocator.
     private var releasedNumbers: [UInt32] = []
-    /// Where the next frame of each kind goes.
+    /// The places of the next frames, by kind.
     private var shared = Place()
     private var direct = Place()
 
     private struct Place {
-        /// `nothing`: no chunk, which is as good as a full one.
+        /// `nothing`: the place has no chunk and counts as full.
         var chunk: UInt32 = .nothing
         /// Bytes written in the chunk.
         var used = FrameArena.bytesPerChunk
     }
 
-    /// Free chunks that are kept for later; more go back to the allocator.
+    /// Free chunks kept for later use. Further chunks go back to the allocator.
     private static let freeChunksMax = 16
 
     init() {
@@ -49,10 +49,10 @@ struct FrameArena: ~Copyable {
         chunks.deallocate()
     }
 
-    /// Bytes held for frames, whether in use or kept for later.
+    /// Bytes of all chunks, in use or kept for later use.
     var byteCount: Int { (chunkCount - releasedNumbers.count) * Self.bytesPerChunk }
 
-    /// Room for `count` bytes, to be written at once and then taken by `take`.
+    /// Reserves room for `count` bytes. The caller writes the bytes at once and then calls `take`.
     mutating func reserve(
         _ count: Int, _ kind: FrameKind
     ) -> UnsafeMutableRawBufferPointer {
@@ -69,8 +69,8 @@ struct FrameArena: ~Copyable {
             start: chunks[Int(place.chunk)].base + place.used, count: count)
     }
 
-    /// The place itself, or the start of a chunk: of the same one where nobody has to be sent any of it
-    /// any more, so that a loop with little to do stays in a few pages.
+    /// The given place, or the start of a chunk. A chunk without frames to send is used again, so that a loop with
+    /// little to do stays in a few pages.
     private mutating func fit(_ count: Int, in place: Place) -> Place {
         precondition(count <= Self.bytesPerChunk, "A frame fits into a chunk.")
         if isUnused(place) { return Place(chunk: place.chunk, used: 0) }
@@ -80,8 +80,8 @@ struct FrameArena: ~Copyable {
         return next
     }
 
-    /// Makes the first `count` bytes of what was reserved last a frame. Whoever keeps the reference
-    /// retains it.
+    /// Turns the first `count` bytes of the room reserved last into a frame. A caller that keeps the reference
+    /// retains the chunk.
     mutating func take(_ count: Int, _ kind: FrameKind) -> FrameReference {
         switch kind {
         case .shared: Self.take(count, in: &shared)
@@ -116,7 +116,7 @@ struct FrameArena: ~Copyable {
         releasedNumbers.append(chunk)
     }
 
-    /// Gives back the chunks of which nobody has to be sent anything.
+    /// Gives back the chunks without frames to send.
     mutating func releaseMemory() {
         for chunk in free { giveBack(chunk) }
         free.removeAll()
@@ -130,12 +130,12 @@ struct FrameArena: ~Copyable {
         }
     }
 
-    /// Whether only the place itself refers to its chunk.
+    /// Whether the place has the only reference to the chunk.
     private func isUnused(_ place: Place) -> Bool {
         place.chunk != .nothing && chunks[Int(place.chunk)].references == 1
     }
 
-    /// A chunk with one reference: being the current one.
+    /// A chunk with a single reference, from the place to be filled.
     private mutating func takeChunk() -> UInt32 {
         if let index = free.popLast() {
             chunks[Int(index)].references = 1
@@ -160,15 +160,16 @@ struct FrameArena: ~Copyable {
     }
 }
 
-/// Frames of one kind lie behind each other, so that a run of them can leave as one piece.
+/// The kinds of frames. Frames of one kind lie directly behind each other, so that a run of them can leave as one
+/// piece.
 public enum FrameKind: Sendable {
-    /// For whoever is in a fanout.
+    /// A frame for the recipients of a fanout.
     case shared
-    /// For one session: answers, and messages of its mailbox.
+    /// Any other frame: an answer, a message for one instance, or a message of a mailbox.
     case direct
 }
 
-/// An encoded frame, or a run of them, in the arena.
+/// An encoded frame, or a run of contiguous frames, in the arena.
 struct FrameReference {
     var chunk: UInt32
     var offset: UInt32

@@ -6,7 +6,7 @@
 
 import MartletBase
 
-/// The late messages of one connection. An entry ends with the first acknowledgement that names a message above
+/// The late messages of one connection. An episode ends with the first acknowledgement that names a message above
 /// its barrier.
 struct LateDeliveries {
     /// Late messages of one lane behind the same message. Delivery keeps the order of a lane, so a later
@@ -19,8 +19,8 @@ struct LateDeliveries {
         let cap: UInt64
     }
 
-    /// Episodes of one lane. Further late messages join the last episode. The price is a second delivery of
-    /// some messages after a reconnect.
+    /// The most episodes of one lane. Further late messages join the last episode. The price is a second delivery
+    /// of some messages after a reconnect.
     private static let episodesPerLaneMax = 8
     private var episodes: [Episode] = []
 

@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What waits to be sent, per session: a chain of references into the arena, from one table of
-// segments. A frame that lies right behind the last one queued only makes that segment longer, so a
-// run of frames for the same sessions costs each of them one segment and one send. An idle session
-// holds no segment. Queues are bounded; past the bound nothing is queued and the session is said to
-// be behind. Rests on FrameArena.
+// The frames waiting to be sent, per session: a chain of segments with references into the arena. One table holds
+// the segments of all sessions. A frame directly behind the last queued frame only makes the last segment longer.
+// So a run of frames costs each session one segment and one send. An idle session holds no segment. Queues are
+// bounded: past the bound no frame is queued, and the caller marks the session as behind. Rests on FrameArena.
 //
 //   session ─► head ─► segment ─► segment ─► tail          segment = chunk, offset, length, next
 //              └ in flight: the first `inFlightBytes` ┘
 
 import Glibc
 
-/// Bounds of one session's queue, and where they came from.
+/// The bounds of a session's queue, with reasons.
 public enum OutputBounds {
-    /// Bytes queued for one session: 256 messages of a kilobyte and more. A reader that is further behind
-    /// reads from its mailbox instead.
+    /// Bytes queued for a session: room for 256 messages of a kilobyte and more. A reader further behind reads from
+    /// the mailbox instead.
     public static let bytesPerSessionMax = 512 * 1024
-    /// Segments of one session: separate sends that can gather into one.
+    /// Segments queued for a session: separate pieces to be gathered into one send.
     public static let segmentsPerSessionMax = 64
-    /// The same bounds for answers, which cannot be read again from anywhere: a peer that lets so many
-    /// pile up is disconnected. Requests outstanding are bounded too, so only one that does not read
-    /// gets here.
+    /// Bytes queued for a session when an answer is added. Answers are stored nowhere, so a peer with more unread
+    /// bytes is disconnected. Only a peer that does not read reaches the bound, because outstanding requests are
+    /// bounded too.
     public static let answerBytesPerSessionMax = 4 << 20
+    /// Segments queued for a session when an answer is added.
     public static let answersPerSessionMax = 4096
-    /// Vectors in one send. The kernel copies the vector of each send, so more gain nothing.
+    /// Vectors in a send. The kernel copies the vectors of each send, so more vectors gain no time.
     public static let vectorsPerSend = 64
-    /// Bytes that one step of catching up reads from the mailbox.
+    /// Bytes queued for a session at which a step of catching up ends.
     public static let catchUpBytes = 64 * 1024
 }
 
@@ -33,16 +33,16 @@ struct Segment {
     var chunk: UInt32
     var offset: UInt32
     var length: UInt32
-    /// The next segment of the same session, or of the free list.
+    /// The next segment of the session, or of the free list.
     var next: UInt32
 }
 
 extension UInt32 {
-    /// No segment, no session.
+    /// The number for no segment, no session and no chunk.
     @inline(__always) static var nothing: UInt32 { .max }
 }
 
-/// Queues of all sessions of one loop.
+/// The queues of all sessions of a loop.
 struct OutputQueues: ~Copyable {
     var arena = FrameArena()
     private var segments: UnsafeMutablePointer<Segment>
@@ -50,10 +50,10 @@ struct OutputQueues: ~Copyable {
     private var freeSegment: UInt32
     private var usedSegments = 0
     private let sessions: UnsafeMutablePointer<Session>
-    /// Sessions that have something to send and no send in flight, each once.
+    /// Sessions with frames to send and no send in flight, each at most once.
     private var ready = SessionRing()
 
-    /// Segments that are there without any session.
+    /// Segments of the table when no session has a segment.
     private static let segmentCapacityMin = 1024
 
     init(sessions: UnsafeMutablePointer<Session>) {
@@ -68,7 +68,7 @@ struct OutputQueues: ~Copyable {
 
     enum Queueing {
         case queued
-        /// The queue is at its bound; nothing was queued.
+        /// The queue is at the bound, and the frame was not queued.
         case full
     }
 
@@ -100,7 +100,7 @@ struct OutputQueues: ~Copyable {
     ) -> Queueing {
         let session = sessions + Int(index)
         let bytes = Int(session.pointee.queuedBytes) + Int(frame.length)
-        // One frame is always taken, however long.
+        // An empty queue takes a frame of any length.
         guard
             session.pointee.segmentCount == 0
                 || (bytes <= bytesMax && Int(session.pointee.segmentCount) < segmentsMax)
@@ -133,14 +133,14 @@ struct OutputQueues: ~Copyable {
         ready.append(index)
     }
 
-    /// Sessions that have something to send and no send in flight.
+    /// Sessions with frames to send and no send in flight. Sessions closed meanwhile may be included.
     var readyCount: Int { ready.count }
 
-    /// The next session that has something to send.
+    /// Takes the next session with frames to send.
     mutating func nextReady() -> UInt32? {
         while let index = ready.popFirst() {
             sessions[Int(index)].flags.remove(.ready)
-            // It may have been closed meanwhile.
+            // The session may have been closed meanwhile.
             if sessions[Int(index)].queuedBytes > 0, sessions[Int(index)].inFlightBytes == 0 {
                 return index
             }
@@ -148,7 +148,8 @@ struct OutputQueues: ~Copyable {
         return nil
     }
 
-    /// Writes what a session has to send into `vectors` and marks it as in flight.
+    /// Writes a session's queued frames into `vectors` and marks the bytes as in flight.
+    /// - Returns: the number of vectors.
     mutating func gather(
         _ index: UInt32, into vectors: UnsafeMutableBufferPointer<iovec>
     ) -> Int {
@@ -169,7 +170,7 @@ struct OutputQueues: ~Copyable {
         return count
     }
 
-    /// The send in flight ended after `byteCount` bytes; what is left is ready again.
+    /// Ends the send in flight after `byteCount` bytes. A session with bytes left is ready again.
     mutating func sent(_ index: UInt32, byteCount: Int) {
         let session = sessions + Int(index)
         precondition(
@@ -179,7 +180,7 @@ struct OutputQueues: ~Copyable {
         markReady(index)
     }
 
-    /// The chunks that a session holds on to; one may come more than once.
+    /// Calls `body` with each chunk in a session's queue. A chunk may come more than once.
     func forEachChunk(of index: UInt32, _ body: (UInt32) -> Void) {
         var number = sessions[Int(index)].head
         while number != .nothing {
@@ -188,7 +189,7 @@ struct OutputQueues: ~Copyable {
         }
     }
 
-    /// Forgets everything queued for a session whose send, if any, has ended.
+    /// Drops all queued frames of a session whose send, if any, has ended.
     mutating func clear(_ index: UInt32) {
         sessions[Int(index)].inFlightBytes = 0
         drop(index, byteCount: sessions[Int(index)].queuedBytes)
@@ -247,11 +248,11 @@ struct OutputQueues: ~Copyable {
     }
 }
 
-/// Session numbers in order, at most one entry per number (a flag in the session sees to that and
-/// outlives the session's end), so that it never has more entries than there are sessions.
+/// Session numbers in order, each at most once. A flag in the session prevents a second entry and outlives the
+/// session, so the ring never has more entries than there are sessions.
 struct SessionRing: ~Copyable {
     private var slots: UnsafeMutablePointer<UInt32>
-    /// A power of two.
+    /// The number of slots, a power of two.
     private var capacity: Int
     private var first = 0
     private(set) var count = 0

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether a project has a loop to itself: what can wait goes at full speed then (FAN-4), and rests now
-// and then where others have messages, which go first. Rests on MartletBase.
+// Whether a project has a loop to itself. Deferrable work, such as mailbox readings, then goes at full speed
+// (FAN-4). Where other projects have messages, the work rests now and then, because messages go first. Rests on
+// MartletBase.
 
 import MartletBase
 
-/// Whose messages came to a loop last.
+/// The two projects with the latest messages on a loop.
 struct ProjectActivity {
     /// How long after its last message a project counts as active.
     private static let activeMilliseconds: Int64 = 100
@@ -16,7 +17,7 @@ struct ProjectActivity {
     }
 
     private var latest = Sight()
-    /// The latest of any other project.
+    /// The latest project other than `latest.project`.
     private var other = Sight()
 
     mutating func note(_ project: ProjectNumber, _ now: Instant) {

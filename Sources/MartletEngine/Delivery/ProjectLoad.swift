@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What one loop has to do for each project, for whoever looks on. Rests on ProjectTable.
+// The load of each project on a loop, for the broker's metrics. Rests on ProjectTable.
 
 public import MartletBase
 import MartletBits
 
-/// One project on one loop.
+/// The load of a project on a loop, or on several loops after `add`.
 public struct ProjectLoad: Sendable {
     public var project: ProjectNumber
+    /// Connected instances.
     public var connectionCount = 0
-    /// Messages that its fanouts brought to connections since the loop began.
+    /// Messages queued by fanouts for the project's connections since the loop began.
     public var deliveredCount: UInt64 = 0
-    /// Frames that wait to be sent to its connections.
+    /// Bytes of the chunks held by the project's connections at the last measurement.
     public var frameBytes = 0
 
     public init(_ project: ProjectNumber) { self.project = project }
 
-    /// What another loop has to do for it.
+    /// Adds the project's load on another loop.
     public mutating func add(_ other: ProjectLoad) {
         connectionCount += other.connectionCount
         deliveredCount += other.deliveredCount
@@ -25,7 +26,7 @@ public struct ProjectLoad: Sendable {
 }
 
 extension Delivery {
-    /// One of each project that somebody was connected for.
+    /// The loads of all projects that have had a connection or a fanout on the loop.
     public var projectLoads: [ProjectLoad] {
         var loads: [ProjectLoad] = []
         projects.forEach { project in

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The projects of one loop: who is connected here, and the fanouts in progress. Projects with work
-// take turns, and so do the fanouts of each (FAN-2, FAN-3); one without work is not looked at. Rests
-// on FairTurns and MartletBits.
+// The projects of a loop: connected instances and fanouts in progress. Projects with work take turns, and the
+// fanouts of a project take turns (FAN-2, FAN-3). A project without work is not looked at. Rests on FairTurns and
+// MartletBits.
 
 import MartletBase
 import MartletBits
 import MartletRows
 
-/// One project on one loop.
+/// The state of a project on a loop.
 struct ProjectDelivery: ~Copyable {
     let number: ProjectNumber
     var connected = ConnectedSet()
     /// The last stored message that this loop has heard of.
     fileprivate(set) var heardThrough: UInt64 = 0
-    /// The last fanout that began here.
+    /// The arrival number of the last fanout that began here.
     fileprivate(set) var lastArrival: UInt32 = 0
-    /// Messages that its fanouts in progress brought.
+    /// Messages queued by the project's fanouts for sessions.
     var delivered: UInt64 = 0
-    /// Chunks that its connections held when it was measured.
+    /// Chunks held by the project's connections at the last measurement.
     var chunks = ChunkSet()
     var frameBytes = 0
     var isCrowded = false
-    /// Whose turn it is of the fanouts in progress, in the order in which they began.
+    /// The turns of the fanouts in progress, in order of arrival.
     var turns = FairTurns(quantum: 16)
     private var works: UnsafeMutablePointer<FanoutWork>
     private var capacity = 4
@@ -50,7 +50,7 @@ struct ProjectDelivery: ~Copyable {
         heardThrough = max(heardThrough, fanout.header.sequence.rawValue)
     }
 
-    /// Every stored message up to here has been worked through here.
+    /// The sequence up to which all stored messages have been worked through on this loop.
     var finishedThrough: UInt64 {
         var slot = turns.first
         while slot != .nothing {
@@ -69,13 +69,14 @@ struct ProjectDelivery: ~Copyable {
         }
     }
 
-    /// Somebody has connected, and is passed by what is in progress: what comes next does not go with
-    /// that.
+    /// Keeps the next message apart from the fanouts in progress, because a session has just been attached. The
+    /// fanouts in progress skip the session.
     mutating func beginAnew() {
         if turns.last != .nothing { work(turns.last).pointee.isUntouched = false }
     }
 
-    /// - Returns: false if it goes with the one before it.
+    /// Adds a fanout, or joins the message to the last fanout.
+    /// - Returns: false if the message has joined the last fanout.
     fileprivate mutating func add(_ fanout: Fanout, _ frame: FrameReference) -> Bool {
         if turns.last != .nothing, work(turns.last).pointee.join(fanout, frame) { return false }
         lastArrival += 1
@@ -105,7 +106,7 @@ struct ProjectDelivery: ~Copyable {
     }
 
     /// Numbers the fanouts in progress from 1 on.
-    /// - Returns: their numbers until now, in their order.
+    /// - Returns: their former numbers, in order.
     fileprivate mutating func renumber() -> [UInt32] {
         var before: [UInt32] = []
         var slot = turns.first
@@ -119,16 +120,17 @@ struct ProjectDelivery: ~Copyable {
     }
 }
 
-/// Projects by number, and whose turn it is.
+/// The projects of a loop by number, with their turns.
 struct ProjectTable: ~Copyable {
     private var projects: UnsafeMutablePointer<UnsafeMutablePointer<ProjectDelivery>?>
     private var capacity = 16
-    /// Projects with work.
+    /// The turns of the projects with work.
     var turns = FairTurns(quantum: 64)
     private(set) var fanoutCount = 0
     private let arrivalsMax: UInt32
 
-    /// - Parameter arrivalsMax: fanouts of a project after which they are numbered anew.
+    /// - Parameter arrivalsMax: the highest arrival number of a project's fanouts. At this number the fanouts are
+    ///   numbered anew.
     init(arrivalsMax: UInt32) {
         self.arrivalsMax = arrivalsMax
         projects = .allocate(capacity: capacity)
@@ -169,7 +171,8 @@ struct ProjectTable: ~Copyable {
         }
     }
 
-    /// Whether the fanouts of a project are to be numbered anew before the next one begins.
+    /// Whether the arrival numbers of a project are used up, so that the fanouts in progress have to be numbered
+    /// anew.
     func isNumberedThrough(_ project: ProjectNumber) -> Bool {
         find(project).map { $0.pointee.lastArrival >= arrivalsMax } ?? false
     }
@@ -178,8 +181,8 @@ struct ProjectTable: ~Copyable {
         self[project].pointee.renumber()
     }
 
-    /// - Returns: whether it is a fanout of its own; else it goes with the one before it, which holds
-    ///   the frame's chunk already.
+    /// Adds a fanout, or joins the message to the last fanout of the project.
+    /// - Returns: false if the message has joined the last fanout, which holds the frame's chunk already.
     mutating func enqueue(_ fanout: Fanout, _ frame: FrameReference) -> Bool {
         let project = self[fanout.project]
         project.pointee.hear(fanout)
@@ -194,20 +197,20 @@ struct ProjectTable: ~Copyable {
         return true
     }
 
-    /// A project's share from now on.
+    /// Sets the weight of a project with fanouts in progress: its share of the turns from now on.
     mutating func setWeight(_ project: ProjectNumber, _ weight: Int) {
         guard let found = find(project), found.pointee.turns.count > 0 else { return }
         turns.setWeight(project.rawValue, weight)
     }
 
-    /// The projects that somebody was connected for.
+    /// Calls `body` with each project that has had a connection or a fanout here.
     func forEach(_ body: (UnsafeMutablePointer<ProjectDelivery>) -> Void) {
         for index in 0..<capacity {
             if let project = projects[index] { body(project) }
         }
     }
 
-    /// A fanout that has nothing to do here, or is done at once.
+    /// Notes a fanout that has no work here, or is done at once.
     mutating func skip(_ fanout: Fanout) { self[fanout.project].pointee.hear(fanout) }
 
     mutating func finish(_ slot: UInt32, of project: UnsafeMutablePointer<ProjectDelivery>) {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// COL-4: a token bucket per instance, kept as the one instant at which it is full again, and the
-// sessions that wait for their next token, by the instant of that. Rests on the limits.
+// COL-4: a token bucket per instance, stored as the instant at which the bucket is full again. Also the sessions
+// that wait for their next token, by its instant. Rests on the limits.
 
 import MartletBase
 import MartletBits
 
 /// The arithmetic of the buckets, in milliseconds.
 struct Throttle: Sendable {
-    /// Milliseconds until there is one token more; 0: nothing is throttled.
+    /// Milliseconds until a bucket gains a token; 0: the throttle is off.
     let token: Int64
     /// Milliseconds until an empty bucket is full.
     let bucket: Int64
@@ -19,19 +19,19 @@ struct Throttle: Sendable {
         bucket = token * Int64(limits.collapsibleBurst)
     }
 
-    /// When the bucket is full again once tokens worth `cost` milliseconds are taken; nil if there are
-    /// not so many.
+    /// The instant at which the bucket is full again, after tokens worth `cost` milliseconds are taken; nil if the
+    /// bucket has too few tokens.
     @inline(__always)
     func taking(_ cost: Int64, from full: Int64, _ now: Int64) -> Int64? {
         let later = max(full, now) &+ cost
         return later &- now <= bucket ? later : nil
     }
 
-    /// When an empty bucket has its next token.
+    /// The instant at which an empty bucket gains a token. `full`: the instant at which the bucket would be full.
     func nextToken(_ full: Int64) -> Int64 { full &+ token &- bucket }
 }
 
-/// Sessions that wait for an instant, each once, in a heap.
+/// Sessions that wait for an instant, each at most once, in a heap.
 struct WakeQueue: ~Copyable {
     private struct Entry {
         var instant: Int64
@@ -73,7 +73,7 @@ struct WakeQueue: ~Copyable {
         return place == 0 ? nil : Int(place) - 1
     }
 
-    /// The session at a place has come there.
+    /// Notes the new place of a session in the heap.
     private func note(_ place: Int) { places.base[Int(heap[place].index)] = UInt32(place) + 1 }
 
     private mutating func rise(_ start: Int) {
@@ -86,7 +86,7 @@ struct WakeQueue: ~Copyable {
         note(at)
     }
 
-    /// - Returns: its place then.
+    /// - Returns: the entry's new place.
     private mutating func sink(_ start: Int) -> Int {
         var at = start
         while true {

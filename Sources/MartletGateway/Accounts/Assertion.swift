@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an SDK signs with its service-account key to get an access token (GW-5). The signature comes
-// first, then what it says. Source: RFC 7523. Rests on JWTKit.
+// A signed assertion (JWT). An SDK signs the assertion with a service-account key and exchanges it for an access
+// token (GW-5). The gateway verifies the signature first and judges the claims afterwards. Source: RFC 7523. Rests on
+// JWTKit.
 
 import CryptoExtras
 import FoundationEssentials
 import JWTKit
 import Martlet
 
-/// The claims of an assertion.
+/// The claims of a service account's assertion.
 struct Assertion: JWTPayload {
-    /// How far the clocks of app servers may be off, in seconds.
+    /// Tolerated difference between an app server's clock and the broker's clock, in seconds.
     static let skewSeconds: Double = 300
-    /// The longest life of an assertion, in seconds: what SDKs ask for.
+    /// Longest life of an assertion, from `iat` to `exp`, in seconds: one hour, because SDKs ask for one hour.
     static let lifeSecondsMax: Double = 3600
-    /// Some SDKs address every assertion to this, wherever they send it.
+    /// An audience for every endpoint: some SDKs write this address into each assertion, wherever the assertion is
+    /// sent.
     static let wellKnownAudience = "https://oauth2.googleapis.com/token"
-    /// One of these is needed to send.
+    /// Scopes for sending; an assertion must name at least one.
     static let scopes: Set<Substring> = [
         "https://www.googleapis.com/auth/cloud-platform",
         "https://www.googleapis.com/auth/firebase.messaging",
@@ -29,10 +31,12 @@ struct Assertion: JWTPayload {
     var nbf: NotBeforeClaim?
     var scope: String?
 
-    /// What is said is judged by `check`, with the broker's clock.
+    /// Accepts all claims, because `fault` judges the claims with the broker's clock.
     func verify(using algorithm: some JWTAlgorithm) {}
 
-    /// - Returns: why it is not taken; nil if it is.
+    /// Judges the claims against the account, the audiences and the time.
+    /// - Parameter now: seconds since 1970, by the broker's clock.
+    /// - Returns: the reason for a refusal; nil for a valid assertion.
     func fault(
         of account: ServiceAccountSummary, audiences: Set<String>, now: Double
     ) -> OAuthError? {
@@ -60,7 +64,7 @@ struct Assertion: JWTPayload {
     }
 }
 
-/// A refusal of the token endpoint. Source: RFC 6749 §5.2.
+/// A refusal by the token endpoint. Source: RFC 6749 §5.2.
 struct OAuthError: Error {
     var word: String
     var description: String
@@ -72,7 +76,7 @@ struct OAuthError: Error {
         self.status = status
     }
 
-    /// Whether what was presented is refused, and not how the request was written.
+    /// True if the credential itself is refused; false for a badly written request.
     var isOfCredential: Bool { word == "invalid_grant" }
 
     static func invalidGrant(_ description: String) -> OAuthError {

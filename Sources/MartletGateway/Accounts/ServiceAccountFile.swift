@@ -1,29 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The JSON file that SDKs are given (REG-5): a new RSA key, and where to exchange what is signed with
-// it for access tokens. The private half is in the file and nowhere else. Rests on swift-crypto.
+// The service-account file for SDKs (REG-5): a new RSA key, and the address at which an SDK exchanges signed
+// assertions for access tokens. Only the file holds the private half of the key. Rests on swift-crypto.
 
 import CryptoExtras
 import Crypto
 import Martlet
 
-/// A new service-account key with its private half.
+/// A new service-account key, private half included.
 public struct ServiceAccountFile: Sendable {
     public let projectID: String
-    /// Made from the public key.
+    /// The first 20 bytes of the public key's SHA-256 digest, in hexadecimal.
     public let keyID: String
     public let clientEmail: String
-    /// SubjectPublicKeyInfo, in DER: what the broker is told.
+    /// The public key for the broker: SubjectPublicKeyInfo in DER.
     public let publicKey: [UInt8]
     private let clientID: String
     private let privateKey: String
     private let tokenURI: String
 
-    /// Behind the project's ID.
+    /// The part of `clientEmail` behind the project's ID.
     static let emailDomain = ".iam.gserviceaccount.com"
 
-    /// Makes the pair of keys.
-    /// - Parameter tokenURI: the address of the gateway's `/token`, as SDKs reach it.
+    /// Makes a new pair of RSA keys of 2048 bits.
+    /// - Parameter tokenURI: address of the gateway's `/token`, as SDKs reach it.
+    /// - Throws: the crypto library's error if the key cannot be made.
     public init(projectID: String, tokenURI: String) throws {
         let key = try _RSA.Signing.PrivateKey(keySize: .bits2048)
         publicKey = Array(key.publicKey.derRepresentation)
@@ -39,7 +40,7 @@ public struct ServiceAccountFile: Sendable {
         clientEmail = "martlet-\(keyID.prefix(8))@\(projectID)\(Self.emailDomain)"
     }
 
-    /// The file's text.
+    /// The text of the file: a JSON object.
     public var json: String {
         let members: [(String, String)] = [
             ("type", "service_account"), ("project_id", projectID), ("private_key_id", keyID),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a route answers. Rests on JSONValue.
+// The answer of a route. Rests on JSONValue.
 
 public import Martlet
 
@@ -8,7 +8,7 @@ public import Martlet
 public struct GatewayAnswer: Sendable {
     /// The HTTP status.
     public var status: Int
-    /// Names in lower case. The length is added by the server.
+    /// Headers with names in lower case. The server adds the length.
     public var headers: [(name: String, value: String)]
     public var body: [UInt8]
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What callers of lists say of pages. A page token is the place where a list goes on, written so that
-// nobody reads a meaning into it. Rests on GatewayCall.
+// Page size and page token of list calls. A page token is the place at which a list continues, encoded so that
+// callers read no meaning into the text. Rests on GatewayCall.
 
 import Martlet
 
 extension GatewayCall {
-    /// 0 is the default, and more than the largest is the largest.
-    /// - Throws: INVALID_ARGUMENT.
+    /// The page size of the call. 0 or no size means `default`; a size above `max` means `max`.
+    /// - Throws: INVALID_ARGUMENT if the size is not a whole number from 0 on.
     func pageSize(default: Int, max: Int) throws(GatewayError) -> Int {
         guard let text = parameter("pageSize") ?? parameter("page_size") else { return `default` }
         guard let size = Int32(text), size >= 0 else {
@@ -18,8 +18,8 @@ extension GatewayCall {
         return size == 0 ? `default` : min(Int(size), max)
     }
 
-    /// Where the list goes on; empty for its beginning.
-    /// - Throws: INVALID_ARGUMENT.
+    /// The place at which the list continues; empty for the beginning of the list.
+    /// - Throws: INVALID_ARGUMENT for a token with broken encoding.
     var pageStart: String {
         get throws(GatewayError) {
             let token = parameter("pageToken") ?? parameter("page_token") ?? ""
@@ -28,7 +28,7 @@ extension GatewayCall {
         }
     }
 
-    /// The token of the page with which the list goes on there.
+    /// Encodes the place at which the list continues.
     static func pageToken(_ start: String) -> JSONValue {
         .string(Base64URL.encode(Array(start.utf8)))
     }

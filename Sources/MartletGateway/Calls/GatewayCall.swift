@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One request as routes see it, whichever HTTP version or server brought it. Rests on nothing.
+// A request in the form that routes read, independent of HTTP version and server. Rests on the standard library.
 
 /// A request of a caller.
 public struct GatewayCall: Sendable {
@@ -13,21 +13,21 @@ public struct GatewayCall: Sendable {
     }
 
     public var method: Method
-    /// The path's parts between slashes, decoded: `["v1", "projects", "tides", "messages:send"]`.
+    /// Decoded parts of the path between slashes: `["v1", "projects", "tides", "messages:send"]`.
     public var path: [String]
-    /// Decoded, in their order.
+    /// Decoded query parameters, in the order of the request.
     public var query: [(name: String, value: String)]
-    /// Names in lower case, in their order.
+    /// Headers in the order of the request, with names in lower case.
     public var headers: [(name: String, value: String)]
     public var body: [UInt8]
-    /// The address of whoever calls, for the log.
+    /// The caller's network address, for the log.
     public var peer: String?
-    /// GW-8: the way of the answer to the caller. nil: the caller has the answer when `Gateway.answer`
-    /// returns it.
+    /// GW-8: delivery of the answer to the caller. nil: the caller has the answer as soon as `Gateway.answer`
+    /// returns.
     package var delivery: AnswerDelivery?
-    /// What stands for `{name}` in the route's pattern. Filled in by the route table.
+    /// The path's values for each `{name}` in the route's pattern. `Gateway` sets the values.
     public internal(set) var parameters: [String: String] = [:]
-    /// Who calls. Filled in by the route table where the route asks for it.
+    /// The authenticated caller; nil on a route without authentication. `Gateway` sets the caller.
     public package(set) var caller: Caller?
 
     public init(
@@ -41,8 +41,8 @@ public struct GatewayCall: Sendable {
         self.body = body
     }
 
-    /// - Parameter target: path and query as they are on the request line; nil if an escape in it is
-    ///   broken.
+    /// Decodes the target of a request; nil for a broken escape, or a target without a leading slash.
+    /// - Parameter target: path and query as written on the request line.
     public init?(
         _ method: Method, target: String, headers: [(name: String, value: String)] = [],
         body: [UInt8] = []
@@ -60,21 +60,22 @@ public struct GatewayCall: Sendable {
         self.init(method, path: parts, query: query, headers: headers, body: body)
     }
 
-    /// The first header of this name, in lower case.
+    /// The value of the first header with this name.
+    /// - Parameter name: in lower case.
     public func header(_ name: String) -> String? {
         headers.first { $0.name == name }?.value
     }
 
-    /// The first query parameter of this name.
+    /// The value of the first query parameter with this name.
     public func parameter(_ name: String) -> String? {
         query.first { $0.name == name }?.value
     }
 
-    /// What stands for `{name}` in the route's pattern; empty for a name that is not in it.
+    /// The value for `{name}` in the route's pattern; empty for an unknown name.
     public subscript(name: String) -> String { parameters[name] ?? "" }
 }
 
-/// Who calls, as their credential says.
+/// The caller proved by a credential.
 public struct Caller: Sendable, Hashable {
     public enum Credential: Sendable, Hashable {
         case accessToken
@@ -84,7 +85,7 @@ public struct Caller: Sendable, Hashable {
     public var projectID: String
     public var senderID: UInt64
     public var credential: Credential
-    /// Of the service-account key or server key.
+    /// ID of the service-account key or server key.
     public var keyID: String
 
     package init(projectID: String, senderID: UInt64, credential: Credential, keyID: String) {
@@ -94,7 +95,7 @@ public struct Caller: Sendable, Hashable {
         self.keyID = keyID
     }
 
-    /// The project is named by its ID or by its numeric sender ID.
+    /// Whether `project` names the caller's project, by ID or by numeric sender ID.
     public func isOf(_ project: String) -> Bool {
         project == projectID || project == String(senderID)
     }

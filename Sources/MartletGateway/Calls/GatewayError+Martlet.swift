@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the broker refuses, in the words and sentences that callers of v1 know. The broker's own
-// sentence, which says what to do, goes along as the description of the field. Rests on MartletError.
+// Errors of the broker, in the words and sentences known to callers of v1. The broker's own sentence contains the
+// remedy, and goes along as the description of the field. Rests on MartletError.
 
 public import Martlet
 
 extension GatewayError {
-    /// Of a call that sends a message.
+    /// Translates the broker's error for a call that sends a message.
     public init(_ error: MartletError) {
         let delay = error.retryDelayMilliseconds
         switch error.word {
@@ -25,7 +25,7 @@ extension GatewayError {
                 quota: [QuotaViolation(Self.subject(of: error), error.message)],
                 retryDelayMilliseconds: delay, cause: error)
         case .unavailable, .replaced:
-            // Whoever is told to come back is told when: without it some never do.
+            // A retry delay always goes along, because some callers never come back without a delay.
             self.init(
                 .unavailable, error.message, code: .unavailable,
                 retryDelayMilliseconds: delay ?? 1000, cause: error)
@@ -73,7 +73,7 @@ extension GatewayError {
         return result
     }
 
-    /// Where a field of the broker is in a request of v1.
+    /// Path in a v1 request for a field of the broker.
     private static func path(of field: String) -> String {
         switch field {
         case "": "message"

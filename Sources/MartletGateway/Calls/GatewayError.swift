@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A refusal as the SDKs read it (GW-6): a canonical status, the word of the messaging service, which
-// field is at fault, when to try again. Rests on JSONValue.
+// A refusal in the form that SDKs read (GW-6): a canonical status, the messaging service's error code, the field at
+// fault, and the delay before a retry. Rests on JSONValue.
 
 public import Martlet
 
-/// What is told to a caller whose request is refused.
+/// The refusal of a caller's request.
 public struct GatewayError: Error, Sendable, Hashable {
-    /// The canonical states of an answer. Readers know these names and no others.
+    /// Canonical statuses of an answer. SDKs know no other names.
     public enum Status: String, Sendable, Hashable, CaseIterable {
         case invalidArgument = "INVALID_ARGUMENT"
         case unauthenticated = "UNAUTHENTICATED"
@@ -36,7 +36,7 @@ public struct GatewayError: Error, Sendable, Hashable {
         }
     }
 
-    /// The words of the messaging service: `FcmError.errorCode`.
+    /// Error codes of the messaging service: `FcmError.errorCode`.
     public enum Code: String, Sendable, Hashable, CaseIterable {
         case invalidArgument = "INVALID_ARGUMENT"
         case unregistered = "UNREGISTERED"
@@ -47,9 +47,9 @@ public struct GatewayError: Error, Sendable, Hashable {
         case thirdPartyAuthError = "THIRD_PARTY_AUTH_ERROR"
     }
 
-    /// A field that is at fault.
+    /// A field at fault.
     public struct Violation: Sendable, Hashable {
-        /// As it is written in the request: `message.token`.
+        /// Path of the field in the request: `message.token`.
         public var field: String
         public var description: String
 
@@ -59,9 +59,9 @@ public struct GatewayError: Error, Sendable, Hashable {
         }
     }
 
-    /// A quota that is used up.
+    /// An exhausted quota.
     public struct QuotaViolation: Sendable, Hashable {
-        /// Whose: `device`, `topic`, `project`.
+        /// Owner of the quota: `device`, `topic` or `project`.
         public var subject: String
         public var description: String
 
@@ -72,16 +72,16 @@ public struct GatewayError: Error, Sendable, Hashable {
     }
 
     public var status: Status
-    /// Where it is not the status's own: 405, 413.
+    /// HTTP status of the answer; differs from the HTTP status of `status` for 405 and 413.
     public var httpStatus: Int
     public var code: Code?
     public var message: String
-    /// nil: the answer says nothing of fields.
+    /// Fields at fault. Empty: the answer's detail names no field. nil: the answer has no detail about fields.
     public var violations: [Violation]?
     public var quota: [QuotaViolation]
-    /// When to try again.
+    /// Delay before a retry, in milliseconds.
     public var retryDelayMilliseconds: UInt32?
-    /// What a legacy form of this refusal is made from; nil where the gateway itself refuses.
+    /// The broker's error, from which legacy forms of the refusal are made; nil where the gateway itself refuses.
     public var cause: MartletError?
 
     public init(
@@ -99,7 +99,7 @@ public struct GatewayError: Error, Sendable, Hashable {
         self.cause = cause
     }
 
-    /// A request that breaks a rule, as `FcmError` INVALID_ARGUMENT with the field at fault.
+    /// Refuses a request that breaks a rule: `FcmError` INVALID_ARGUMENT with the field at fault.
     public static func invalid(
         _ message: String, field: String, _ description: String? = nil
     ) -> GatewayError {
@@ -108,24 +108,24 @@ public struct GatewayError: Error, Sendable, Hashable {
             violations: [Violation(field, description ?? message)])
     }
 
-    /// Whole seconds, rounded up: a caller that comes earlier is refused again.
+    /// Retry delay in whole seconds, at least 1; rounded up, because an earlier caller is refused again.
     public var retryAfterSeconds: Int? {
         retryDelayMilliseconds.map { max(1, (Int($0) + 999) / 1000) }
     }
 
-    /// `Retry-After`, and for 401 what to present.
+    /// `Retry-After`, and for status 401 the scheme of the required credential.
     public var headers: [(name: String, value: String)] {
         var headers: [(name: String, value: String)] = []
         if let seconds = retryAfterSeconds { headers.append(("retry-after", String(seconds))) }
         if httpStatus == 401 {
-            // Some SDKs get a new token only where this says that theirs is bad. Source: RFC 6750 §3.1.
+            // Some SDKs fetch a new token only after `invalid_token`. Source: RFC 6750 §3.1.
             let reason = cause == nil ? "" : ", error=\"invalid_token\""
             headers.append(("www-authenticate", "Bearer realm=\"martlet\"" + reason))
         }
         return headers
     }
 
-    /// The envelope of v1.
+    /// The refusal as JSON envelope of v1.
     public var envelope: GatewayAnswer {
         var details: [JSONValue] = []
         if let code {

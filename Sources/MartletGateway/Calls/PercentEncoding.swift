@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Escapes in paths, queries and forms. Source: RFC 3986 §2.1; forms: WHATWG URL §5. Rests on nothing.
+// Escapes in paths, queries and forms. Source: RFC 3986 §2.1; forms: WHATWG URL §5. Rests on the standard library.
 
 enum PercentEncoding {
-    /// nil if an escape is broken, or the text is not UTF-8.
+    /// Decodes percent escapes; nil for a broken escape, or bytes that are not UTF-8.
     static func decode(_ text: Substring, plusIsSpace: Bool = false) -> String? {
         var bytes: [UInt8] = []
         var rest = text.utf8[...]
@@ -21,7 +21,7 @@ enum PercentEncoding {
         return String(validating: bytes, as: UTF8.self)
     }
 
-    /// The pairs of a form: `a=1&b=2`. nil if it is broken.
+    /// Decodes the pairs of a form: `a=1&b=2`; nil for a broken escape, or bytes that are not UTF-8.
     static func form(_ text: Substring) -> [(name: String, value: String)]? {
         var pairs: [(name: String, value: String)] = []
         for pair in text.split(separator: "&") {

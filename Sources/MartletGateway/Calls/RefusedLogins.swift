@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// REG-10: callers whose credential is refused leave a line in the log, one a second at most: whoever
-// tries a thousand keys a second neither fills the disk nor hides in silence. Rests on swift-log.
+// REG-10: a refused credential leaves a line in the log, at most one line a second. A caller with a thousand wrong
+// keys a second neither fills the disk nor goes unnoticed. Rests on swift-log.
 
 import Logging
 import Synchronization
 
-/// Writes about refused credentials. Never writes what was presented.
+/// Logs refused credentials. The log never contains the presented credential.
 final class RefusedLogins: Sendable {
     private static let silence = Duration.seconds(1)
 
@@ -20,9 +20,10 @@ final class RefusedLogins: Sendable {
 
     init(_ logger: Logger) { self.logger = logger }
 
+    /// Logs a refused credential. Within a second of the last line, the refusal is only counted for the next line.
     /// - Parameters:
-    ///   - kind: of the credential.
-    ///   - peer: the caller's address, where it is known.
+    ///   - kind: kind of the credential.
+    ///   - peer: the caller's address, if known.
     func refused(_ kind: String, from peer: String?) {
         let now = ContinuousClock.now
         let untoldCount: Int? = state.withLock { state in

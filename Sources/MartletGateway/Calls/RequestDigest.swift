@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GW-8: tells whether two calls are the same: same caller, same path, same bytes. Rests on GatewayCall.
+// GW-8: the identity of a call. Calls with equal caller, path and body have equal digests. Rests on GatewayCall.
 
 import Crypto
 
@@ -13,7 +13,7 @@ struct RequestDigest: Hashable, Sendable {
     /// - Parameter bytes: `bytesCount` bytes.
     init(bytes: [UInt8]) { self.bytes = bytes }
 
-    /// Hashes who sends what, and where to. Parts say their length, so that none runs into the next.
+    /// Hashes caller, path and body. The length of each part goes before the part, so that no two parts run together.
     init(of call: GatewayCall, by caller: Caller) {
         var hash = SHA256()
         let parts: [[UInt8]] = [

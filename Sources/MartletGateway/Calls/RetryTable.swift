@@ -1,48 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GW-8: SDKs send a message again by themselves when a connection breaks or an answer does not come in
-// time, and callers send equal messages on purpose, also many at a time: `send_each([m] * 5)` is five
-// equal requests on five threads. Both look the same but for what became of the first answer:
+// GW-8: recognises repeated sends. An SDK repeats a send by itself after a broken connection or a late answer.
+// Callers also send equal messages on purpose, many at a time: `send_each([m] * 5)` makes five equal requests on five
+// threads. Only the fate of the first answer tells the two cases apart:
 //
-//   attempt ── answer written whole ──► forgotten: an equal call is a message of its own
+//   attempt ── answer written whole ──► forgotten: an equal call is a new message
 //      │
-//      └── connection or stream ended before ──► left: the next equal call is the attempt's repetition,
-//                                                 gets its answer, and nothing is sent
+//      └── connection or stream ended early ──► left: the next equal call is the attempt's repetition;
+//                                                the call gets the attempt's answer, and sends no message
 //
-// An equal call that comes while an attempt is in progress finds it left or not. SDKs close the
-// connection or the stream of the first attempt before they repeat it; an attempt whose caller still
-// waits is therefore not repeated, and the equal call is sent by itself. Whether the caller still waits
-// is asked of the system first, because the event loop of the other connection may not have looked yet.
+// An equal call may come while an attempt is in progress. SDKs close the connection or stream of the first attempt
+// before the repetition. So an attempt with a waiting caller is not repeated, and the equal call is a message of its
+// own. The table first asks the system whether the caller still waits, because the event loop of the other connection
+// may not have looked yet.
 //
-// The caller of an attempt may be gone before the attempt begins, and threads are not fair: the repetition
-// may overtake the attempt, and even be answered before the attempt begins. A call whose caller has left joins
-// an equal one that began after the call's bytes came to the system.
+// The caller of an attempt may be gone before the attempt begins. Threads are not fair: the repetition may overtake
+// the attempt, and may even be answered before the attempt begins. A call whose caller has left therefore joins an
+// equal attempt if the attempt began after the call's bytes reached the system.
 //
-// What was refused is not kept: its repetition is a new attempt. Left attempts are kept for a window,
-// in memory, bounded; the file beside it (UnansweredFile) lets the next process know them.
-// Rests on AnswerDelivery.
+// A refused attempt is not kept, so its repetition is a new attempt. Left attempts are kept in memory for `window`,
+// at most `entriesMax` at a time. `UnansweredFile` hands the attempts to the next process. Rests on AnswerDelivery.
 
 import Martlet
 import Synchronization
 
-/// The attempts whose callers have not read an answer.
+/// Attempts whose callers have not read an answer.
 package final class RetryTable: Sendable {
     package typealias Work = @Sendable (SendAttempt?) async throws -> GatewayAnswer
     private typealias Run = Task<GatewayAnswer, any Error>
 
     private enum Phase {
-        /// A caller waits for the answer. Can transition to: left; ends when the answer was written.
+        /// A caller waits for the answer. Ends when the answer was written whole. Can transition to: left.
         case waited(AnswerDelivery?)
-        /// No caller waits for the answer. Can transition to: waited; ends at the instant.
+        /// No caller waits for the answer. Ends at `until`. Can transition to: waited.
         case left(until: ContinuousClock.Instant)
     }
 
     private struct Entry {
         var attempt: SendAttempt
-        /// nil: the process before this one made the attempt.
+        /// The work on the attempt; nil for an attempt of the previous process.
         var run: Run?
         var phase: Phase
-        /// When the latest caller that waits or waited for it was served.
+        /// Instant at which the attempt's latest caller was served.
         var began: ContinuousClock.Instant
 
         var isLeft: Bool { if case .left = phase { true } else { false } }
@@ -54,7 +53,7 @@ package final class RetryTable: Sendable {
         var until: ContinuousClock.Instant
     }
 
-    /// What was answered a moment ago, for calls that it has overtaken.
+    /// An attempt answered a moment ago. A call that the attempt has overtaken joins the attempt's run.
     private struct Answered {
         var digest: RequestDigest
         var began: ContinuousClock.Instant
@@ -63,23 +62,24 @@ package final class RetryTable: Sendable {
 
     private struct State {
         var entries: [RequestDigest: [Entry]] = [:]
-        /// In the order of their ends; all are kept equally long. Has those too that a caller came for.
+        /// Left attempts in the order of their ends, because all are kept equally long. An attempt with a new caller
+        /// stays in the list.
         var left: ArraySlice<Left> = []
         var answered: [RequestDigest: Answered] = [:]
-        /// In the order in which they were answered.
+        /// Answered attempts in the order of their answers.
         var answeredInOrder: ArraySlice<Answered> = []
         var freePlaces: [UInt32] = []
         var placeCount: UInt32 = 0
     }
 
-    /// Connections of equal attempts that are asked for before a call is sent: an attempt that is left
+    /// Equal attempts whose connections are asked about before a send. Sixteen are enough, because an attempt left
     /// without the event loop's knowledge is among the oldest.
     private static let askedMax = 16
 
-    /// How long a call may lie unread while its repetition is answered. Longer than an event loop was seen
-    /// to be late on a machine with four busy threads a core.
+    /// Longest time for which a call may lie unread while its repetition is answered. Ten seconds exceed every delay
+    /// of an event loop seen on a machine with four busy threads per core.
     private static let lateness = Duration.seconds(10)
-    /// The system's notes of when bytes came are as coarse as its clock ticks.
+    /// Tolerance for the system's receive times, which are as coarse as the system's clock ticks.
     private static let coarseness = Duration.milliseconds(10)
 
     private let window: Duration
@@ -89,9 +89,9 @@ package final class RetryTable: Sendable {
     private let state: Mutex<State>
 
     /// - Parameters:
-    ///   - window: how long an attempt whose caller has left is recognised; zero: every call is sent.
-    ///   - entriesMax: attempts that are left and remembered; the oldest is forgotten first.
-    ///   - folder: where attempts are written down for the next process; nil: nowhere.
+    ///   - window: time for which a left attempt is recognised; with zero, every call is sent.
+    ///   - entriesMax: left attempts in memory; past the bound, the oldest is forgotten first.
+    ///   - folder: folder of the file for the next process; nil: no file.
     package init(
         window: Duration, entriesMax: Int = Limits.retriesRememberedMax, folder: String? = nil,
         now: @escaping @Sendable () -> ContinuousClock.Instant = { ContinuousClock.now }
@@ -102,7 +102,8 @@ package final class RetryTable: Sendable {
         file = window > .zero ? folder.flatMap { UnansweredFile(in: $0, window: window) } : nil
         let seconds = UnansweredFile.now
         var state = State()
-        // Places in their order; what was left first is forgotten first.
+        // The file has its rows in the order of places. `left` is sorted below, because the oldest is forgotten
+        // first.
         for send in file?.left ?? [] {
             state.freePlaces += state.placeCount..<send.attempt.place
             state.placeCount = send.attempt.place + 1
@@ -116,8 +117,8 @@ package final class RetryTable: Sendable {
         self.state = Mutex(state)
     }
 
-    /// Answers as the same call was answered if `call` is its repetition; else by `work`, which goes on
-    /// when the caller has gone.
+    /// Answers a repetition with the first attempt's answer, and any other call by `work`. `work` goes on after its
+    /// caller has left.
     package func answer(
         _ call: GatewayCall, by work: @escaping Work
     ) async throws -> GatewayAnswer {
@@ -131,7 +132,7 @@ package final class RetryTable: Sendable {
         let (number, run) = take(digest, call.delivery, came: came, work)
         guard let number else { return try await run.value }
         guard let delivery = call.delivery else {
-            // Nobody watches this answer's way, so the caller has it when this returns.
+            // No handler watches the delivery, so the caller has the answer when `answer` returns.
             defer { end(digest, number, isWhole: true) }
             return try await run.value
         }
@@ -139,7 +140,8 @@ package final class RetryTable: Sendable {
         return try await run.value
     }
 
-    /// The deliveries of equal attempts in progress; nil if there is no equal attempt, and was none.
+    /// Deliveries of equal attempts in progress; nil if the table has no equal attempt, in progress, left or
+    /// answered.
     private func equal(_ digest: RequestDigest) -> [AnswerDelivery]? {
         state.withLock { state in
             let entries = state.entries[digest, default: []]
@@ -150,8 +152,8 @@ package final class RetryTable: Sendable {
         }
     }
 
-    /// The oldest attempt that is left, or a new one.
-    /// - Returns: no number where the call is another caller's attempt already.
+    /// Takes the oldest left attempt, or begins a new attempt.
+    /// - Returns: the attempt's number and work. The number is nil if the call joined another caller's attempt.
     private func take(
         _ digest: RequestDigest, _ delivery: AnswerDelivery?, came: ContinuousClock.Instant,
         _ work: @escaping Work
@@ -250,7 +252,7 @@ package final class RetryTable: Sendable {
         while let first = state.left.first, first.until <= now || state.left.count > entriesMax {
             state.left.removeFirst()
             let entry = state.entries[first.digest]?.first { $0.attempt.number == first.number }
-            // A caller may have come for the attempt, and have left as well.
+            // A new caller may have taken the attempt meanwhile, and may have left again with a later end.
             guard case .left(let until)? = entry?.phase, until == first.until else { continue }
             remove(first.digest, first.number, &state)
         }

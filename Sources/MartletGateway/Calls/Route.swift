@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A method and a path's pattern, and what answers. Routes stand in lists, one for each area, and the
-// first one that fits answers. Rests on GatewayCall.
+// A route: a method, a path pattern and a handler. Each area of the gateway has a list of routes; the first route
+// that fits a call answers. Rests on GatewayCall.
 
-/// One route.
+/// A route of the gateway.
 package struct Route: Sendable {
     package typealias Handler = @Sendable (GatewayCall, Gateway) async throws -> GatewayAnswer
 
-    /// Who may call it.
+    /// Callers with access to a route.
     package enum Access: Sendable {
         case anyone
-        /// `Authorization: Bearer` with an access token or a server key. A `{project}` in the pattern
-        /// must be the caller's.
+        /// `Authorization: Bearer` with an access token or a server key. A `{project}` in the pattern must be the
+        /// caller's project.
         case bearer
-        /// The same, and `Authorization: key=SERVER_KEY`.
+        /// `bearer`, and also `Authorization: key=SERVER_KEY`.
         case bearerOrKey
     }
 
-    /// What it is called in the metrics.
+    /// Name of the route in the metrics.
     var name: String
     var method: GatewayCall.Method
-    /// `v1/projects/{project}/messages:send`. A part is a text, or `{name}`, or `{name}:verb`.
+    /// Pattern of the path: `v1/projects/{project}/messages:send`. Each part is a text, `{name}` or `{name}:verb`.
     var pattern: String
     var access: Access
-    /// How this area says a refusal.
+    /// Writes a refusal in the form of the route's area.
     var refusal: @Sendable (GatewayError) -> GatewayAnswer
     var handler: Handler
 
@@ -56,7 +56,7 @@ package struct Route: Sendable {
         }
     }
 
-    /// What stands for the pattern's names; nil if the path does not fit.
+    /// The path's values for the pattern's names; nil if the path does not fit.
     package func match(_ path: [String]) -> [String: String]? {
         guard path.count == parts.count else { return nil }
         var parameters: [String: String] = [:]
@@ -73,7 +73,7 @@ package struct Route: Sendable {
 }
 
 extension Route {
-    /// Every route of the gateway. A new area is a list in a file of its own and a line here.
+    /// All routes of the gateway. A new area needs a list of routes in a new file, and a line here.
     static let all: [Route] =
         messages + subscriptions + instanceTopics + groups + legacy + deliveryData + tokens
         + operations

@@ -1,46 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GW-8 across a restart. The file has a row for each send that no caller has read the answer to: the
-// row is written before the broker hears of the send, and cleared when the answer was written whole to
-// the connection. After a kill -9 the rows that are left are the attempts that a caller may repeat; the
-// broker knows which of these it accepted, because it keeps the attempt in the message's transaction.
+// GW-8 across a restart. The file has a row for each send whose answer no caller has read. The gateway writes the row
+// before the broker hears of the send, and clears the row when the answer was written whole to the connection. After
+// a kill -9 the remaining rows are the attempts that callers may repeat. The broker knows which of the attempts were
+// accepted, because it stores the attempt in the message's transaction.
 //
-// The rows are never synced. The kernel keeps what a killed process has written, and after a crash of
-// the machine nobody knows which rows reached the disk: a row that should have been cleared would
-// swallow a new message. So a file of an earlier boot counts as empty.
+// Rows are never synced. The kernel keeps the writes of a killed process. After a crash of the machine it is unknown
+// which rows reached the disk, and a row that should have been cleared would swallow a new message. So a file of an
+// earlier boot counts as empty.
 //
-// Two writes of 64 bytes into the page cache a send, about a microsecond each; the fsync of the send
-// takes a thousand times as long. Rests on POSIX files.
+// A send costs two writes of 64 bytes into the page cache, about a microsecond each. The fsync of the send takes a
+// thousand times as long. Rests on POSIX files.
 
 import Glibc
 import Martlet
 
-/// A send that no caller has the answer to.
+/// A send whose answer no caller has read.
 struct UnansweredSend: Sendable {
     var attempt: SendAttempt
     var digest: RequestDigest
-    /// When it was made, or its caller left it: seconds since the machine's start.
+    /// Time of the send, or of the caller's leaving, in seconds since the machine's start.
     var at: Int64
 }
 
-/// The sends of one gateway that no caller has the answer to, in a file that outlives the process.
+/// The unanswered sends of one gateway, in a file that outlives the process.
 final class UnansweredFile: Sendable {
-    /// A row never crosses a page: a killed process leaves it whole or not at all.
+    /// Bytes of a row. A row never crosses a page, because 64 divides the size of a page: a killed process leaves a
+    /// row whole or not at all.
     private static let rowBytes = 64
-    /// Places past which a file is not read: 64 MiB.
+    /// Rows read from a file, at most: 2^20 rows of 64 bytes are 64 MiB.
     private static let placesMax = 1 << 20
     private static let magic = Array("MRTLUNA2".utf8)
 
     private let descriptor: Int32
-    /// What the process before this one left.
+    /// Unanswered sends of the previous process.
     let left: [UnansweredSend]
 
     /// - Parameters:
-    ///   - window: rows that are older say nothing any more, and are cleared.
+    ///   - window: age past which rows are obsolete and cleared.
     ///   - now: seconds since the machine's start.
-    /// - Returns: nil where the file cannot be written, and where another gateway has it: two gateways
-    ///   on one broker do not share places. Such a gateway does not recognise repetitions of sends that
-    ///   were made before it began.
+    /// - Returns: nil if the file cannot be written, or another gateway has locked the file, because two gateways on
+    ///   one broker do not share places. A gateway without a file does not recognise repetitions of sends made before
+    ///   its start.
     init?(in folder: String, window: Duration, now: Int64 = UnansweredFile.now) {
         guard let boot = Self.boot() else { return nil }
         let path = folder + "/gateway.unanswered"
@@ -59,7 +60,7 @@ final class UnansweredFile: Sendable {
         for send in left where send.at < oldest { remove(place: send.attempt.place) }
     }
 
-    /// Seconds since the machine's start, seconds of sleep included.
+    /// Seconds since the machine's start, time asleep included.
     static var now: Int64 {
         var time = timespec()
         clock_gettime(CLOCK_BOOTTIME, &time)
@@ -68,7 +69,8 @@ final class UnansweredFile: Sendable {
 
     deinit { close(descriptor) }
 
-    /// A full disk does not refuse the send: without the row a repetition after a restart is sent again.
+    /// Writes the row of a send. A failed write (a full disk) does not refuse the send: without the row, a repetition
+    /// after a restart is sent again.
     func put(_ send: UnansweredSend) {
         let number = withUnsafeBytes(of: send.attempt.number.littleEndian) { Array($0) }
         let at = withUnsafeBytes(of: send.at.littleEndian) { Array($0) }
@@ -90,7 +92,8 @@ final class UnansweredFile: Sendable {
         pwrite(descriptor, row, rowBytes, off_t(index * rowBytes)) == rowBytes
     }
 
-    /// The rows of a file with this header; none of one with another header, which is emptied.
+    /// Reads the rows of a file with this header. A file with another header is emptied and has no rows.
+    /// - Returns: nil if the file cannot be emptied.
     private static func read(_ descriptor: Int32, _ header: [UInt8]) -> [UnansweredSend]? {
         var bytes = [UInt8](repeating: 0, count: rowBytes)
         guard pread(descriptor, &bytes, rowBytes, 0) == rowBytes, bytes == header else {
@@ -113,7 +116,7 @@ final class UnansweredFile: Sendable {
         return left
     }
 
-    /// Differs after every start of the machine. Source: random(4), `/proc/sys/kernel/random/boot_id`.
+    /// The boot ID, new after every start of the machine. Source: random(4), `/proc/sys/kernel/random/boot_id`.
     private static func boot() -> [UInt8]? {
         let descriptor = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return nil }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `ApnsConfig` of v1 as Martlet's block for Apple's platforms. The payload is free: what has no field
-// of its own, or another type than that field, goes to the device as it is. Rests on RequestField.
+// Translates `ApnsConfig` of v1 into Martlet's block for Apple's platforms. The payload is free: a member without a
+// Martlet field, or of another type than the field, goes to the device unchanged. Rests on RequestField.
 
 import Martlet
 
 extension Message.APNS {
-    /// `message.apns`.
+    /// Reads `message.apns`.
     init(_ field: RequestField) throws(GatewayError) {
         self.init()
         var fields = try field.object("ApnsConfig")
@@ -42,10 +42,11 @@ extension Message.APNS {
         try fields.finish()
     }
 
-    /// Source: Apple's "Sending notification requests to APNs".
+    /// Longest `apns-collapse-id`, in bytes. Source: Apple's "Sending notification requests to APNs".
     private static let collapseIDBytesMax = 64
 
-    /// The others are Apple's servers' and go along for whoever passes the message on to them.
+    /// Reads the headers with a meaning in Martlet. Other headers are for Apple's servers; they become options, for a
+    /// recipient that passes the message on to Apple.
     private mutating func take(headers: inout RequestObject) throws(GatewayError) {
         if let field = headers.takeHeader("apns-expiration") {
             guard let seconds = Int64(try field.text()), Lifespan(unixSeconds: seconds) != nil
@@ -103,7 +104,8 @@ extension Message.APNS {
             .map { .init(key: $0.key, value: $0.value.text) }
     }
 
-    /// What of an alert is no title, subtitle or body; nil if it has nothing else.
+    /// Reads an alert's title, subtitle and body.
+    /// - Returns: an object with the alert's other members; nil without other members.
     private mutating func take(
         alert members: [(name: String, field: RequestField)]
     ) throws(GatewayError) -> JSONValue? {

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `AndroidConfig` and `AndroidConfigV2` of v1 as Martlet's block for Android. What says how the
-// notification looks goes to the device as it is written, under its name in snake_case. Rests on
-// RequestField.
+// Translates `AndroidConfig` and `AndroidConfigV2` of v1 into Martlet's block for Android. Fields for the look of a
+// notification go to the device as written, under their names in snake_case. Rests on RequestField.
 
 import Martlet
 
 extension Message.Android {
-    /// `message.android`.
+    /// Reads `message.android`.
     init(_ field: RequestField) throws(GatewayError) {
         self.init()
         var fields = try field.object("AndroidConfig")
@@ -24,7 +23,7 @@ extension Message.Android {
         try fields.finish()
     }
 
-    /// `message.android_v2`.
+    /// Reads `message.android_v2`.
     init(second field: RequestField) throws(GatewayError) {
         self.init()
         var fields = try field.object("AndroidConfigV2")
@@ -102,7 +101,7 @@ extension Message.Android {
 
     private typealias Reader = @Sendable (RequestField) throws(GatewayError) -> String
 
-    /// What of a notification is no text of Martlet's own, and how it is checked.
+    /// Fields of a notification beside title, body and image, each with the reader that checks the value.
     private static let notificationFields: [(String, Reader)] = [
         ("icon", text), ("color", color), ("sound", text), ("tag", text), ("click_action", text),
         ("body_loc_key", text), ("body_loc_args", texts), ("title_loc_key", text),
@@ -115,7 +114,7 @@ extension Message.Android {
         ("light_settings", lightSettings),
     ]
 
-    /// What only `AndroidNotification` says.
+    /// Fields of `AndroidNotification` that `AndroidNotificationV2` lacks.
     private static let proxyFields: [(String, Reader)] = [
         ("bypass_proxy_notification", flag), ("proxy", proxy),
     ]
@@ -159,7 +158,7 @@ extension Message.Android {
             ["PROXY_UNSPECIFIED", "ALLOW", "DENY", "IF_PRIORITY_LOWERED"])
     }
 
-    /// Source: RFC 3339, with nine digits of a second at most.
+    /// Checks an instant. Source: RFC 3339, with at most nine fractional digits of a second.
     private static let instant: Reader = { (field) throws(GatewayError) in
         let text = try field.text()
         let pattern =

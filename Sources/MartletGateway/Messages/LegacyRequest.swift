@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The body of `/fcm/send` (GW-4): one notification whose fields each platform has its own place for.
-// Fields that it does not know are passed over, as this interface always did. Rests on RequestField.
+// The body of `/fcm/send` (GW-4). The body has one notification, and each platform has its own place for the
+// notification's fields. Unknown fields are ignored, as the interface always did. Rests on RequestField.
 
 import Martlet
 
 package struct LegacyRequest {
-    /// What the form of the answer depends on.
+    /// Kinds of recipients; the form of the answer depends on the kind.
     enum Recipients {
         /// A token or the key of a group.
         case one
@@ -68,7 +68,7 @@ package struct LegacyRequest {
             : (.one, OutgoingMessage(to: .token(to), Message()))
     }
 
-    /// Tokens in one request.
+    /// Most tokens in a request.
     private static let tokensMax = 1000
 
     private static func timeToLive(
@@ -95,7 +95,8 @@ package struct LegacyRequest {
         }
     }
 
-    /// MSG-5: Android's and the web's look, and Apple's badge, sound and texts to look up.
+    /// MSG-5: reads the notification's look for Android and the web, and badge, sound and localisation keys for
+    /// Apple.
     private mutating func take(notification field: RequestField) throws(GatewayError) {
         var fields = try field.members()
         message.message.notification = try fields.takeTexts()

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The body of `messages:send` (GW-1): `SendMessageRequest` of v1, every field in snake_case and
-// lowerCamelCase, as a message of Martlet. Rests on RequestField.
+// Reads the body of `messages:send` (GW-1), a `SendMessageRequest` of v1, as a message of Martlet. Every field is
+// accepted in snake_case and in lowerCamelCase. Rests on RequestField.
 
 import Martlet
 
-/// What a caller of v1 wants sent.
+/// A v1 caller's request to send a message.
 package struct MessageRequest {
     package var message: OutgoingMessage
 
-    /// - Throws: `GatewayError` that names the field.
+    /// - Throws: `GatewayError` with the name of the field at fault.
     package init(body: [UInt8]) throws(GatewayError) {
         var request = try RequestObject(body: body)
         let validateOnly = try request.take("validate_only")?.flag() ?? false
@@ -29,7 +29,7 @@ package struct MessageRequest {
     private static let noTarget = GatewayError.invalid(
         "Recipient of the message is not set.", field: "message")
 
-    /// MSG-1. An installation ID addresses an instance as its token does: Martlet has one name for
+    /// MSG-1: reads the target. An installation ID (`fid`) is read like a token, because Martlet has one name for
     /// both.
     private static func target(_ fields: inout RequestObject) throws(GatewayError) -> MessageTarget
     {
@@ -75,7 +75,7 @@ package struct MessageRequest {
         return message
     }
 
-    /// MSG-3, of what each platform's instances get.
+    /// MSG-3: checks the size of the payload for each platform.
     private static func checkSize(_ message: Message) throws(GatewayError) {
         let bytes = Platform.allCases.map { message.payloadBytes(for: $0) }.max() ?? 0
         guard bytes > Limits.payloadBytesMax else { return }
@@ -86,10 +86,10 @@ package struct MessageRequest {
     }
 }
 
-// MARK: What blocks have in common
+// MARK: Common parts of blocks
 
 extension RequestObject {
-    /// `notification` of the message: three texts.
+    /// Reads `notification` of the message: title, body and image.
     fileprivate mutating func takeNotification() throws(GatewayError) -> Message.Notification? {
         guard let field = try take("notification") else { return nil }
         var fields = try field.object("Notification")
@@ -98,7 +98,7 @@ extension RequestObject {
         return notification
     }
 
-    /// Title, body and image.
+    /// Reads title, body and image; nil without any of the three.
     mutating func takeTexts() throws(GatewayError) -> Message.Notification? {
         let texts = Message.Notification(
             title: try take("title")?.text(), body: try take("body")?.text(),
@@ -106,7 +106,7 @@ extension RequestObject {
         return texts == .init() ? nil : texts
     }
 
-    /// `fcm_options` that have nothing but a label.
+    /// Reads `fcm_options` with a label and no other field.
     mutating func takeAnalyticsLabel() throws(GatewayError) -> String? {
         guard let field = try take("fcm_options") else { return nil }
         var options = try field.object("FcmOptions")
@@ -128,7 +128,7 @@ extension RequestObject {
 extension Message {
     static let labelOption = "analytics_label"
 
-    /// A label for all platforms whose block has none of its own.
+    /// Sets the label for all platforms whose block has no label.
     fileprivate mutating func setCommonLabel(_ label: String) {
         func add(to options: inout [DataEntry]) {
             guard !options.contains(where: { $0.key == Self.labelOption }) else { return }
@@ -145,7 +145,7 @@ extension Message {
         self.webpush = webpush
     }
 
-    /// MSG-3: what counts against the maximum on one platform.
+    /// MSG-3: bytes that count against the maximum on one platform.
     fileprivate func payloadBytes(for platform: Platform) -> Int {
         let own: (notification: Notification?, data: [DataEntry]) =
             switch platform {
@@ -165,7 +165,7 @@ extension Message {
 }
 
 extension OutgoingMessage {
-    /// PRI-1: where nothing else is said, notifications are urgent and data is not. Source: the
+    /// PRI-1: sets the priority of a request without a priority: notifications are urgent, data is not. Source: the
     /// reference of v1, AndroidMessagePriority.
     fileprivate mutating func setUsualPriority() {
         if message.notification != nil {

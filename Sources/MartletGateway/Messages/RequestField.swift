@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The JSON of v1 requests, field by field: both spellings, null for what is not said, and refusals in
-// the words that callers of v1 know. Source: the JSON form of protocol buffers. Rests on JSONValue.
+// Reads the JSON of v1 requests field by field. Names have two spellings, null means absent, and refusals use the
+// words known to callers of v1. Source: the JSON form of protocol buffers. Rests on JSONValue.
 
 import Martlet
 
-/// A value and where it stands, in snake_case whatever the request wrote.
+/// A value and its path in the request. The path is in snake_case, also for a request in lowerCamelCase.
 struct RequestField {
     var value: JSONValue
     var path: String
@@ -20,7 +20,7 @@ struct RequestField {
         return flag
     }
 
-    /// A number, or a text of one.
+    /// A whole number, written as a number or as a text.
     func integer() throws(GatewayError) -> Int32 {
         switch value {
         case .integer(let number):
@@ -34,7 +34,7 @@ struct RequestField {
         throw mistyped("TYPE_INT32")
     }
 
-    /// A number, or a text of one.
+    /// A number, written as a number or as a text.
     func fraction() throws(GatewayError) -> Double {
         switch value {
         case .integer(let number): return Double(number)
@@ -46,7 +46,7 @@ struct RequestField {
         throw mistyped("TYPE_FLOAT")
     }
 
-    /// One of a type's names, in any case; told as the type writes it.
+    /// Reads a name of an enum type in any case, and returns the type's spelling.
     func choice(_ type: String, _ names: [String], prefix: String = "") throws(GatewayError)
         -> String
     {
@@ -59,7 +59,7 @@ struct RequestField {
         throw mistyped(Self.messageType + type)
     }
 
-    /// Seconds with at most nine digits behind the point, and `s`.
+    /// A duration: seconds with at most nine digits behind the point, and the suffix `s`.
     func duration() throws(GatewayError) -> String {
         let text = try text()
         let parts = text.dropLast().split(separator: ".", omittingEmptySubsequences: false)
@@ -80,7 +80,7 @@ struct RequestField {
         }
     }
 
-    /// A map of texts.
+    /// The entries of a map of texts, in the order of keys.
     func entries() throws(GatewayError) -> [Message.DataEntry] {
         guard case .object(let members) = value else { throw mistyped("TYPE_MAP") }
         var entries: [Message.DataEntry] = []
@@ -96,7 +96,7 @@ struct RequestField {
         return RequestObject(members: members, path: path)
     }
 
-    /// An object whose members are free.
+    /// An object with free members.
     func members() throws(GatewayError) -> RequestObject {
         guard case .object(let members) = value else {
             throw mistyped("type.googleapis.com/google.protobuf.Struct")
@@ -111,7 +111,7 @@ struct RequestField {
             "Invalid value at '\(path)' (\(type)), \(value.shortText)", code: nil)
     }
 
-    /// A value of the right type that is not right.
+    /// Refuses a value of the right type with wrong content.
     func refusal(
         _ message: String, code: GatewayError.Code? = .invalidArgument
     ) -> GatewayError {
@@ -120,7 +120,7 @@ struct RequestField {
     }
 }
 
-/// Takes the fields of an object one by one, and refuses what is left over.
+/// Takes the fields of an object one by one; `finish` refuses the remaining fields.
 package struct RequestObject {
     private var members: [String: JSONValue]
     var path: String
@@ -132,7 +132,8 @@ package struct RequestObject {
 
     private func place(_ name: String) -> String { path.isEmpty ? name : "\(path).\(name)" }
 
-    /// A field by its name in snake_case, or as lowerCamelCase. nil if it is not there, or null.
+    /// Takes a field by its name in snake_case or lowerCamelCase; nil for an absent field or null.
+    /// - Throws: INVALID_ARGUMENT if the object has both spellings.
     mutating func take(_ name: String) throws(GatewayError) -> RequestField? {
         let camel = Self.camelCase(name)
         let first = members.removeValue(forKey: name)
@@ -146,7 +147,7 @@ package struct RequestObject {
         return RequestField(value: value, path: place(name))
     }
 
-    /// A member of a map, whose names are in the case of what they are for.
+    /// Takes a member of a map of headers, whose names are in any case.
     mutating func takeHeader(_ name: String) -> RequestField? {
         guard let key = members.keys.first(where: { $0.lowercased() == name.lowercased() }),
             let value = members.removeValue(forKey: key)
@@ -154,7 +155,7 @@ package struct RequestObject {
         return RequestField(value: value, path: place(name))
     }
 
-    /// Everything that was not taken, in the order of the names.
+    /// Takes all remaining members, in the order of names.
     mutating func rest() -> [(name: String, field: RequestField)] {
         defer { members = [:] }
         return members.sorted { $0.key < $1.key }
@@ -180,7 +181,7 @@ package struct RequestObject {
 }
 
 extension RequestObject {
-    /// A request's body.
+    /// Parses the body of a request; an empty body counts as `{}`.
     init(body: [UInt8]) throws(GatewayError) {
         let value: JSONValue
         do {
@@ -201,7 +202,7 @@ extension RequestObject {
 }
 
 extension JSONValue {
-    /// What of a value a refusal repeats.
+    /// The value as a refusal repeats it: whole up to 64 bytes, else the first 60 characters.
     fileprivate var shortText: String {
         let text = text
         return text.utf8.count <= 64 ? text : String(text.prefix(60)) + "…"

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `WebpushConfig` of v1 as Martlet's block for the web. The notification is free beside its texts.
-// Rests on RequestField.
+// Translates `WebpushConfig` of v1 into Martlet's block for the web. Beside title, body and image, the members of the
+// notification are free. Rests on RequestField.
 
 import Martlet
 
 extension Message.WebPush {
-    /// `message.webpush`.
+    /// Reads `message.webpush`.
     init(_ field: RequestField) throws(GatewayError) {
         self.init()
         var fields = try field.object("WebpushConfig")
@@ -39,7 +39,8 @@ extension Message.WebPush {
         try fields.finish()
     }
 
-    /// The others are a push service's, and no device of Martlet's gets them.
+    /// Reads the headers with a meaning in Martlet. Other headers are for a push service, and reach no device of
+    /// Martlet.
     private mutating func take(headers: inout RequestObject) throws(GatewayError) {
         if let field = headers.takeHeader("TTL") {
             guard case .seconds(let seconds)? = Lifespan(webTTL: try field.text()) else {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a gateway and its broker measure (EMB-2), through swift-metrics: requests as they are answered,
-// the broker's figures whenever somebody reads or reports them. Rests on PrometheusRegistry.
+// Metrics of a gateway and its broker (EMB-2), through swift-metrics. A request is counted at its answer; the
+// broker's figures are taken at each reading or report. Rests on PrometheusRegistry.
 
 import CoreMetrics
 import Martlet
@@ -19,11 +19,11 @@ final class GatewayMetrics: Sendable {
     private let requests = Mutex<[String: RequestSeries]>([:])
     private let counters: [(Counter, @Sendable (BrokerStatistics) -> UInt64)]
     private let gauges: [(Gauge, @Sendable (BrokerStatistics) -> Int?)]
-    /// What the counters have been told of.
+    /// The broker's figures already added to the counters.
     private let told: Mutex<BrokerStatistics>
     private let inProgress: Gauge
 
-    /// - Parameter other: who else is told.
+    /// - Parameter other: a second receiver of the metrics.
     init(other: (any MetricsFactory)?) {
         let registry = PrometheusRegistry()
         let factory: any MetricsFactory =
@@ -32,7 +32,7 @@ final class GatewayMetrics: Sendable {
         self.factory = factory
         inProgress = Gauge(
             label: "martlet_http_requests_in_progress", dimensions: [], factory: factory)
-        // What was counted before this gateway was there is in the first figures.
+        // Begins at zero, so that the first `record` includes counts from before the gateway.
         told = Mutex(BrokerStatistics())
         func counter(
             _ name: String, _ value: @escaping @Sendable (BrokerStatistics) -> UInt64
@@ -62,7 +62,7 @@ final class GatewayMetrics: Sendable {
         ]
     }
 
-    /// A request was answered.
+    /// Counts an answered request, and records the time until its answer.
     func answered(_ route: String, status: Int, after duration: Duration) {
         let series = requests.withLock { requests in
             let key = "\(route) \(status)"
@@ -82,7 +82,7 @@ final class GatewayMetrics: Sendable {
         series.timer.recordNanoseconds(seconds * 1_000_000_000 + attoseconds / 1_000_000_000)
     }
 
-    /// Takes the broker's figures as they are now.
+    /// Records the broker's present figures and the number of requests in progress.
     func record(_ now: BrokerStatistics, requestsInProgress: Int) {
         let before = told.withLock { told in
             defer { told = now }

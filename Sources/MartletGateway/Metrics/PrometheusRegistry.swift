@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Metrics as Prometheus reads them (EMB-2): a factory of swift-metrics that keeps what is measured, and
-// writes it down when asked. Source: Prometheus text exposition format 0.0.4. Rests on swift-metrics.
+// Metrics in the format of Prometheus (EMB-2): a factory of swift-metrics that keeps measurements and writes them out
+// on request. Source: Prometheus text exposition format 0.0.4. Rests on swift-metrics.
 
 public import CoreMetrics
 import Synchronization
 
-/// Keeps metrics in this process.
+/// Keeps metrics in the memory of the process.
 public final class PrometheusRegistry: MetricsFactory, Sendable {
-    /// Names with labels that are kept; what comes beyond is not measured.
+    /// Series kept, at most. A series is a name with labels; further series are not measured.
     public static let seriesMax = 10_000
 
     private struct Family {
         var kind: String
-        /// By their labels as they are written.
+        /// Series by labels in written form.
         var series: [String: any Series] = [:]
     }
 
@@ -26,7 +26,7 @@ public final class PrometheusRegistry: MetricsFactory, Sendable {
 
     public init() {}
 
-    /// Everything that was measured, in the order of names and labels.
+    /// All measurements as text, in the order of names and labels.
     public var text: String {
         let families = state.withLock { $0.families }
         var lines: [String] = []
@@ -49,7 +49,7 @@ public final class PrometheusRegistry: MetricsFactory, Sendable {
             var family = state.families[name] ?? Family(kind: One.kind)
             if let known = family.series[labels] as? One { return known }
             let new = make()
-            // Another kind of that name would not be understood.
+            // Prometheus does not understand a name with two kinds of series.
             guard family.kind == One.kind, state.count < Self.seriesMax else { return new }
             family.series[labels] = new
             state.families[name] = family
@@ -99,7 +99,7 @@ public final class PrometheusRegistry: MetricsFactory, Sendable {
             : series(label, dimensions) { GaugeSeries() }
     }
 
-    /// Written in seconds.
+    /// Makes a timer, whose durations `text` writes in seconds.
     public func makeTimer(label: String, dimensions: [(String, String)]) -> any TimerHandler {
         series(label, dimensions) { HistogramSeries(dividingBy: 1e9) }
     }

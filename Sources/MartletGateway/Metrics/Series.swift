@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is kept for one metric with its labels. Rests on swift-metrics.
+// State of a metric with its labels. Rests on swift-metrics.
 
 import CoreMetrics
 import Synchronization
 
-/// One line of the text, or a histogram's few.
+/// State of a metric that writes a line of text, or several lines for a histogram.
 protocol Series: Sendable {
     static var kind: String { get }
     func write(_ name: String, _ labels: String, into lines: inout [String])
@@ -49,7 +49,7 @@ final class GaugeSeries: Series, RecorderHandler, MeterHandler {
 
 final class HistogramSeries: Series, TimerHandler, RecorderHandler {
     static let kind = "histogram"
-    /// Upper ends, in seconds where it is one of times.
+    /// Upper ends of the buckets, in seconds for a timer.
     static let ends = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 
     private struct State {
@@ -57,7 +57,7 @@ final class HistogramSeries: Series, TimerHandler, RecorderHandler {
         var sum = 0.0
     }
 
-    /// What is recorded divided by this is what is written.
+    /// Divisor between recorded and written values; 1e9 turns nanoseconds into seconds.
     private let divisor: Double
     private let state = Mutex(State())
 

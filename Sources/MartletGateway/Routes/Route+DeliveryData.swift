@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `deliveryData` (GW-7): what became of an Android app's messages, day by day. The percentages have the
-// names of the original system; the exact counts that they are made from stand beside them. What
-// Martlet does not count is left out. Rests on Broker and GatewayCall+Pages.
+// `deliveryData` (GW-7): daily figures about the messages of an Android app. The percentages have the names of the
+// original system; the exact counts behind the percentages stand beside them. Figures that Martlet does not count are
+// left out. Rests on Broker and GatewayCall+Pages.
 
 import Martlet
 
@@ -17,7 +17,7 @@ extension Route {
     ]
 }
 
-/// The resource of one app and day.
+/// The resource for one app and one day.
 package enum DeliveryData {
     private static let pageDefault = 1000
     private static let pageMax = 10_000
@@ -28,7 +28,7 @@ package enum DeliveryData {
         let size = try call.pageSize(default: pageDefault, max: pageMax)
         let start = try call.pageStart
         guard let day = start.isEmpty ? 0 : UInt32(start) else { throw GatewayError.badPageToken }
-        // One more tells whether there is another page.
+        // The extra report tells whether there is another page.
         let found = try gateway.broker.reports(
             ofApp: call["app"], on: .android, in: try call.identified.projectID, from: Day(day),
             limit: size + 1)
@@ -59,8 +59,8 @@ package enum DeliveryData {
         return .object(Dictionary(uniqueKeysWithValues: members))
     }
 
-    /// Percentages are of what was accepted: whom the messages were for, less those whose quota was used
-    /// up. Where nothing was accepted there are none.
+    /// Counts and percentages as JSON. The percentages refer to the accepted messages: the targeted count minus the
+    /// rate-limited count. Without accepted messages there are no percentages.
     package static func data(_ counts: DeliveryCounts) -> JSONValue {
         let accepted = counts.targeted - min(counts.targeted, counts.rateLimited)
         var members: [String: JSONValue] = [
@@ -74,7 +74,7 @@ package enum DeliveryData {
         return .object(members)
     }
 
-    /// What the original system has a name for.
+    /// Counts with a name in the original system.
     private static func outcomes(_ counts: DeliveryCounts) -> [String: UInt64] {
         [
             "delivered": counts.acknowledged,
@@ -105,6 +105,6 @@ package enum DeliveryData {
         ]
     }
 
-    /// 64 bits are a text in the JSON of these interfaces.
+    /// Writes a count as a text, because the JSON of the original interfaces has 64-bit numbers as texts.
     private static func count(_ value: UInt64) -> JSONValue { .string(String(value)) }
 }

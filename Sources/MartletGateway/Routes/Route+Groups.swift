@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Device groups (GW-3): create, add, remove, and a group's key by its name. A refusal is a sentence in
-// `error` with status 400, as callers of this interface know it. Rests on RequestField.
+// Device groups (GW-3): create a group, add or remove members, and find a group's key by name. A faulty request is
+// answered with a sentence in `error` and status 400, as known to callers of the interface. Rests on RequestField.
 
 import Martlet
 
@@ -33,7 +33,7 @@ extension Route {
 }
 
 extension GatewayCall {
-    /// The header `project_id` names the sender by its number, or the project.
+    /// Checks the header `project_id`, which names the caller's project by sender ID or by project ID.
     fileprivate func checkSender() throws(GatewayError) {
         guard let sender = header("project_id"), try !identified.isOf(sender) else { return }
         throw GatewayError(
@@ -44,7 +44,7 @@ extension GatewayCall {
 
 private struct GroupRequest {
     var operation: String
-    /// Not needed where there is a key.
+    /// Name of the group; optional in a request with a key.
     var name: String?
     var key: String?
     var tokens: [String] = []
@@ -100,7 +100,7 @@ private struct GroupRequest {
 }
 
 extension GatewayError {
-    /// `{"error": "sentence"}`. Whatever is wrong with the request is a 400.
+    /// The refusal as `{"error": "sentence"}`. A fault in the request has status 400.
     fileprivate var groupAnswer: GatewayAnswer {
         let text: String
         switch cause {

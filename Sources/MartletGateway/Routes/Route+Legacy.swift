@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `/fcm/send`, the interface before v1 (GW-4), with its own answers: one result for each token, a
-// number for a topic or condition, counts for a group. Rests on LegacyRequest.
+// `/fcm/send`, the interface before v1 (GW-4). Its answers have their own form: a result for each token, a number for
+// a topic or condition, counts for a group. Rests on LegacyRequest.
 
 import Martlet
 
@@ -37,7 +37,7 @@ extension LegacyRequest {
         case .many:
             return .json(.object(["message_id": .integer(Int64(number) ?? 0)]))
         case .one:
-            // Only a group's receipt tells of tokens.
+            // Only a group's receipt has tokens.
             guard let tokens = receipt.tokens else {
                 return Self.answer([.object(["message_id": messageID])])
             }
@@ -62,7 +62,8 @@ extension LegacyRequest {
         }
     }
 
-    /// - Throws: what is the whole request's.
+    /// The answer to a refused send.
+    /// - Throws: UNAVAILABLE and INTERNAL, because both refuse the whole request.
     fileprivate func answer(_ error: MartletError) throws(GatewayError) -> GatewayAnswer {
         if error.word == .unavailable || error.word == .internal { throw GatewayError(error) }
         let result = JSONValue.object(["error": .string(error.legacyWord)])
@@ -86,7 +87,7 @@ extension LegacyRequest {
 }
 
 extension MartletError {
-    /// The error words of this interface.
+    /// The error's word in the legacy interface.
     var legacyWord: String {
         switch word {
         case .unregistered: "NotRegistered"
@@ -110,7 +111,7 @@ extension MartletError {
 }
 
 extension GatewayError {
-    /// The status, and a text for people.
+    /// The refusal as status and a text for people.
     fileprivate var legacyAnswer: GatewayAnswer {
         var answer = GatewayAnswer.text(cause?.message ?? message, status: httpStatus)
         answer.headers += headers

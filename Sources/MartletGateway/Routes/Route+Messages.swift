@@ -12,7 +12,7 @@ extension Route {
             let request = try MessageRequest(body: call.body)
             return try await gateway.send(request.message, of: call) { receipt in
                 try receipt.requireMember()
-                // A dry run has no number, and SDKs want a name of the same form.
+                // A dry run has no message number, but SDKs expect a name of the usual form.
                 let name =
                     receipt.messageID ?? "projects/\(caller.projectID)/messages/fake_message_id"
                 return .json(.object(["name": .string(name)]))
@@ -22,9 +22,9 @@ extension Route {
 }
 
 extension SendReceipt {
-    /// GRP-5: v1 has no place for what became of a group's members one by one, so a message that no
-    /// member gets is refused as it would be of the first. Source: the original refuses (XMPP: nacks) a
-    /// message to a group only where all members failed.
+    /// GRP-5: refuses a message that no member of the group gets, with the first member's failure. v1 has no place
+    /// for the outcomes of single members. Source: the original refuses (XMPP: nacks) a message to a group only where
+    /// all members failed.
     fileprivate func requireMember() throws(MartletError) {
         guard let tokens, tokens.successCount == 0, let failure = tokens.failures.first else {
             return

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What who runs a gateway asks it: metrics and health (EMB-2). Rests on GatewayMetrics.
+// Metrics and health for the operator of a gateway (EMB-2). Rests on GatewayMetrics.
 
 import Martlet
 

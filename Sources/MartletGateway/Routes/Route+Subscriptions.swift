@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `topicSubscriptions` of v1 (GW-2): the subscriptions of one registration as resources. When one was
-// made is not kept, so none has a `createTime`. Rests on Route+Topics and GatewayCall+Pages.
+// `topicSubscriptions` of v1 (GW-2): the subscriptions of a registration as resources. A resource has no
+// `createTime`, because the time of a subscription is not kept. Rests on Route+Topics and GatewayCall+Pages.
 
 import Martlet
 
@@ -34,13 +34,13 @@ extension Route {
         "v1/projects/{project}/registrations/{registration}/topicSubscriptions"
 }
 
-/// One subscription of one registration.
+/// A subscription: a registration and a topic.
 private struct Subscription {
     private static let pageDefault = 1000
     private static let pageMax = 2000
 
     var project: String
-    /// As the caller wrote it: the project's ID or number.
+    /// Name of the registration, with the project as the caller wrote it: by ID or number.
     var parent: String
     var token: String
     var topic: String
@@ -68,7 +68,8 @@ private struct Subscription {
         GatewayError(.notFound, "The registration is not subscribed to this topic.")
     }
 
-    /// - Throws: also if there is no such registration.
+    /// Whether the registration is subscribed to the topic.
+    /// - Throws: also for an unknown registration.
     func exists(in gateway: Gateway) throws -> Bool {
         try gateway.broker.allTopics(of: token, in: project).contains(topic)
     }
@@ -105,7 +106,7 @@ private struct Subscription {
         return .json(found.resource)
     }
 
-    /// A `TopicSubscription` in the body, of which only the topic's name counts.
+    /// The topic's name in a body with a `TopicSubscription`. The other fields are checked and ignored.
     private static func topicName(in call: GatewayCall) throws(GatewayError) -> String? {
         var body = try RequestObject(body: call.body)
         _ = try body.take("name")?.text()

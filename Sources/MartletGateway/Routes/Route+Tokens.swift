@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The token endpoint (GW-5): an assertion signed with a service-account key is exchanged for an access
-// token. Rests on Assertion.
+// The token endpoint (GW-5): exchanges an assertion, signed with a service-account key, for an access token. Rests on
+// Assertion.
 
 import CryptoExtras
 import JWTKit
@@ -26,7 +26,7 @@ extension Route {
         }
     ]
 
-    /// The longest assertion.
+    /// Longest assertion, in bytes.
     private static let assertionBytesMax = 8192
 
     fileprivate static func assertion(in call: GatewayCall) throws(OAuthError) -> String {
@@ -50,8 +50,8 @@ extension Route {
 }
 
 extension Gateway {
-    /// Assertions that are not verified cost no more than reading them: who signs with an unknown key
-    /// is refused before any arithmetic.
+    /// Exchanges the call's assertion for an access token. An assertion with an unknown key is refused before any
+    /// arithmetic, so that a flood of bad assertions costs only the parsing.
     fileprivate func exchange(_ call: GatewayCall) async throws -> GatewayAnswer {
         let text = try Route.assertion(in: call)
         let invalid = OAuthError.invalidGrant("Invalid JWT Signature.")
@@ -90,11 +90,11 @@ extension Gateway {
             ]), headers: [("cache-control", "no-store")])
     }
 
-    /// Keys of one project with the same issuer that are tried.
+    /// Keys of a project with the same issuer that are tried, at most.
     private static let triedMax = 4
 
-    /// The keys that an assertion may be signed with. Some SDKs name none: then the issuer does, which has
-    /// the project in it.
+    /// Keys that may have signed an assertion. Some SDKs name no key; the issuer then leads to the keys, because the
+    /// issuer's address contains the project.
     private func accounts(
         of keyID: String?, issuer: String
     ) throws(MartletError) -> [ServiceAccountSummary] {
@@ -127,8 +127,8 @@ extension Gateway {
         }
     }
 
-    /// What an assertion may be addressed to: what SDKs that do not look address it to, what the
-    /// configuration says, and where the gateway listens.
+    /// Accepted audiences of an assertion: the well-known address, the configured URLs, and the address at which the
+    /// gateway listens.
     private var audiences: Set<String> {
         var result: Set<String> = [Assertion.wellKnownAudience]
         result.formUnion(configuration.tokenURLs)
@@ -139,8 +139,8 @@ extension Gateway {
         return result
     }
 
-    /// The address of `/token` as SDKs reach it: what the configuration says first, else where the
-    /// gateway listens, from this machine if that is every address.
+    /// The URL of `/token` for SDKs: the first configured URL, else the address at which the gateway listens. A
+    /// wildcard address becomes this machine's loopback address.
     var tokenURL: String {
         if let told = configuration.tokenURLs.first { return told }
         return switch configuration.address.host {
@@ -158,7 +158,7 @@ extension Gateway {
 }
 
 extension OAuthError {
-    /// What is not the caller's fault.
+    /// Translates a refusal for which the caller is not at fault.
     init(_ error: GatewayError) {
         self.init(
             error.status == .unavailable ? "temporarily_unavailable" : "invalid_request",

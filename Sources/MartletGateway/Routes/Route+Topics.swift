@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Subscriptions that senders change and look at (GW-2, TOP-4): the instance ID interface that every
-// Admin SDK calls. A refusal is a word in `error`, not an envelope. Rests on RequestField.
+// Senders change and read subscriptions (GW-2, TOP-4) through the instance ID interface, used by every Admin SDK. A
+// refusal is a word in `error`, not an envelope. Rests on RequestField.
 
 import Martlet
 
@@ -81,7 +81,7 @@ private struct TopicBatch {
     }
 }
 
-/// What is told of an instance. The day on which it subscribed to a topic is not kept.
+/// Information about an instance. A subscription has no date, because the broker does not keep the date.
 private struct InstanceInformation {
     var answer: GatewayAnswer
 
@@ -123,7 +123,7 @@ extension Broker {
         }
     }
 
-    /// All topics of an instance, in the order of their names: at most 2000 (TOP-3).
+    /// All topics of an instance, in the order of names: at most 2000 (TOP-3).
     func allTopics(of token: String, in project: String) throws(MartletError) -> [String] {
         var names: [String] = []
         var after: String? = ""
@@ -140,7 +140,7 @@ extension Broker {
 // MARK: Refusals
 
 extension ErrorWord {
-    /// What became of one token, as readers of the instance ID interface know it.
+    /// The outcome for a token, in the words of the instance ID interface.
     var instanceWord: String {
         switch self {
         case .notFound, .unregistered: "NOT_FOUND"
@@ -156,7 +156,7 @@ extension ErrorWord {
 }
 
 extension GatewayError {
-    /// Of a call that names a single token.
+    /// The refusal of a call that names a single token.
     init(token word: ErrorWord) {
         switch word {
         case .tooManyTopics:
@@ -171,7 +171,7 @@ extension GatewayError {
         }
     }
 
-    /// `{"error": "WORD"}`, and the sentence beside it.
+    /// The refusal as `{"error": "WORD", "message": "sentence"}`.
     var instanceAnswer: GatewayAnswer {
         let word = cause?.word == .tooManyTopics ? "TOO_MANY_TOPICS" : status.rawValue
         return .json(

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How every interface of the gateway sends. The key of a group may stand where a token does (GRP-5).
-// Rests on Broker.
+// Sending for every interface of the gateway. The key of a group may stand in the place of a token (GRP-5). Rests on
+// Broker.
 
 import Martlet
 
 extension Gateway {
-    /// Sends the message of a call once, also when the caller repeats the call (GW-8).
-    /// - Parameter answer: says the receipt in the interface's form.
+    /// Sends the message of a call once, even if the caller repeats the call (GW-8).
+    /// - Parameter answer: writes the receipt in the interface's form.
     func send(
         _ message: OutgoingMessage, of call: GatewayCall,
         answer: @escaping @Sendable (SendReceipt) throws -> GatewayAnswer
@@ -21,8 +21,8 @@ extension Gateway {
         }
     }
 
-    /// GRP-5: whether nobody got the message because its target is a group without members. Such a group
-    /// has ended (GRP-4), and only its key is left to tell.
+    /// GRP-5: whether a send failed because the target is a group without members. Such a group has ended (GRP-4),
+    /// and only its key is left.
     func isOfEndedGroup(
         _ error: MartletError, _ message: OutgoingMessage, of call: GatewayCall
     ) throws -> Bool {
@@ -32,7 +32,7 @@ extension Gateway {
         return try broker.isGroupKey(key, in: try call.identified.projectID)
     }
 
-    /// Sends to the group of this key where no instance has the token.
+    /// Sends to the token's instance, or to the group with this key if no instance has the token.
     private func send(
         _ message: OutgoingMessage, as attempt: SendAttempt?, in project: String
     ) async throws(MartletError) -> SendReceipt {

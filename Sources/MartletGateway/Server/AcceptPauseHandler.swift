@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-5: out of descriptors the listening socket stays readable, and an event loop that goes on asking
-// takes a whole core from everybody else. Accepting rests for a moment instead; connections wait in the
-// system's queue meanwhile. Rests on NIO.
+// OPS-5: without free descriptors the listening socket stays readable, and an event loop that keeps accepting takes a
+// whole core from all other work. The handler pauses accepting for a moment; connections wait in the system's queue
+// meanwhile. Rests on NIO.
 
 import Glibc
 import Logging
@@ -15,9 +15,9 @@ final class AcceptPauseHandler: ChannelDuplexHandler {
     typealias OutboundIn = Never
     typealias OutboundOut = Never
 
-    /// Five attempts a second cost nothing that can be measured.
+    /// Pause after a failed accept. Five attempts a second have no measurable cost.
     private static let pause = TimeAmount.milliseconds(200)
-    /// Between two lines in the log.
+    /// Shortest time between two lines in the log.
     private static let silence = Duration.seconds(60)
 
     private let logger: Logger
@@ -30,14 +30,14 @@ final class AcceptPauseHandler: ChannelDuplexHandler {
         guard let fault = error as? IOError else { return context.fireErrorCaught(error) }
         switch fault.errnoCode {
         case ECONNABORTED:
-            // The peer has gone while it waited. Handed on, the error would end the server.
+            // The peer left while waiting. Handed on, the error would end the server.
             break
         case EMFILE, ENFILE, ENOBUFS, ENOMEM: pause(context, fault)
         default: context.fireErrorCaught(error)
         }
     }
 
-    /// Whoever asks for connections meanwhile gets them when the pause is over.
+    /// Ignores reads during a pause; automatic reading resumes at the end of the pause.
     func read(context: ChannelHandlerContext) {
         if !isPaused { context.read() }
     }
@@ -53,7 +53,7 @@ final class AcceptPauseHandler: ChannelDuplexHandler {
         guard !isPaused else { return }
         isPaused = true
         let channel = context.channel
-        // Only this makes the event loop forget the socket; not to ask for connections does not.
+        // Only `autoRead` makes the event loop forget the socket; ignoring reads is not enough.
         setAutoRead(false, channel)
         context.eventLoop.assumeIsolated().scheduleTask(in: Self.pause) {
             self.isPaused = false

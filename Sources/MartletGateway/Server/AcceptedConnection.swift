@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A connection between its acceptance and the task that serves it. NIO ends the process when what writes
-// to a connection is dropped while the connection is open, and Hummingbird drops connections that it
-// accepted and has not begun to serve: when its task is cancelled, and when the server ends in that
-// moment. Under load many connections wait there. Rests on Hummingbird and NIO.
+// A connection after its acceptance and before its serving task. Hummingbird drops such a connection in two cases:
+// Hummingbird's task is cancelled, or the server ends at the wrong moment. NIO ends the process if the writer of an
+// open connection is dropped. Under load many connections wait in this state. Rests on Hummingbird and NIO.
 
 import HummingbirdCore
 import NIOCore
 import Synchronization
 
-/// Closes the connection before it is dropped, unless it was taken to be served.
+/// Closes an accepted connection before dropping it, unless `take` handed the connection out.
 final class AcceptedConnection<Value: ServerChildChannelValue>: ServerChildChannelValue {
     let channel: any Channel
     private let value: Mutex<Value?>
@@ -19,7 +18,7 @@ final class AcceptedConnection<Value: ServerChildChannelValue>: ServerChildChann
         self.value = Mutex(value)
     }
 
-    /// The connection; nil if it was taken.
+    /// Hands out the connection; nil after the first call.
     func take() -> Value? {
         value.withLock { value in
             defer { value = nil }

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GW-8: sees what becomes of answers on a connection of HTTP/1.1 or a stream of HTTP/2. An answer counts
-// as written whole when the system, or the connection of the stream, took its last byte, unless the
-// caller had closed the connection before the answer began. A connection that is closed for writing
-// alone counts as closed: no SDK does that, and a caller that has gone looks the same. Rests on NIO.
+// GW-8: watches the answers on an HTTP/1.1 connection or an HTTP/2 stream. An answer counts as written whole when the
+// system, or the connection of the stream, took the last byte. The exception is a caller that had closed the
+// connection before the answer began. A connection closed only for writing counts as closed, because no SDK does so,
+// and a caller that has gone looks the same. Rests on NIO.
 
 import HTTPTypes
 import NIOCore
 import NIOHTTPTypes
 
-/// Tells the deliveries of a channel's answers how they ended.
+/// Ends the deliveries of a channel's answers, whole or lost.
 final class AnswerWatchHandler: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPRequestPart
     typealias InboundOut = HTTPRequestPart
     typealias OutboundIn = HTTPResponsePart
     typealias OutboundOut = HTTPResponsePart
 
-    /// Of the answer that comes next. One request after the other is answered on a channel.
+    /// Delivery of the next answer. A single delivery is enough, because a channel answers its requests in order.
     private var delivery: AnswerDelivery?
     private var hasPeerLeft = false
 
-    /// The delivery of the answer to the request that is being answered on `channel`, whose event loop
-    /// calls this.
+    /// Begins the delivery of the answer to the current request on `channel`. The channel's event loop calls this
+    /// method.
     func watch(_ channel: any Channel) -> AnswerDelivery {
         let watched = AnswerDelivery { await Self.connection(of: channel) }
         if hasPeerLeft || !channel.isActive {
@@ -33,7 +33,7 @@ final class AnswerWatchHandler: ChannelDuplexHandler, RemovableChannelHandler {
     }
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-        // The end of a request is one on a stream: there the caller goes on reading.
+        // On a stream, `inputClosed` is the end of a request, and the caller goes on reading.
         if case ChannelEvent.inputClosed = event, !context.channel.isStream { lose() }
         context.fireUserInboundEventTriggered(event)
     }
@@ -65,7 +65,7 @@ final class AnswerWatchHandler: ChannelDuplexHandler, RemovableChannelHandler {
             }
             context.write(data, promise: promise)
         case .body, .end:
-            // The responder writes the body in one part.
+            // The responder writes a body in a single part, so the first part is the whole body.
             delivery = nil
             let written = promise ?? context.eventLoop.makePromise()
             written.futureResult.whenComplete { result in
@@ -81,15 +81,15 @@ final class AnswerWatchHandler: ChannelDuplexHandler, RemovableChannelHandler {
 
     // MARK: The socket
 
-    /// The first 56 bytes of TCP_INFO. No vector type: those are aligned more than what is kept over a
-    /// suspension, which ended the process. Source: linux/tcp.h.
+    /// The first 56 bytes of TCP_INFO. The struct has no vector type, because a vector's alignment exceeds the
+    /// alignment of values kept over a suspension, and ended the process. Source: linux/tcp.h.
     private struct SocketState: Sendable {
         typealias Four = (UInt32, UInt32, UInt32, UInt32)
         var beginning: Four = (0, 0, 0, 0)
         var second: Four = (0, 0, 0, 0)
         var third: Four = (0, 0, 0, 0)
         var lastAcknowledgementSent: UInt32 = 0
-        /// `tcpi_last_data_recv`, at byte 52: milliseconds ago.
+        /// `tcpi_last_data_recv`, at byte 52: milliseconds since data arrived last.
         var lastDataReceived: UInt32 = 0
 
         /// `tcpi_state`, the first byte; `TCP_ESTABLISHED` is 1.
@@ -109,7 +109,7 @@ final class AnswerWatchHandler: ChannelDuplexHandler, RemovableChannelHandler {
         }
     }
 
-    /// The state of the channel's connection; nil where there is no socket.
+    /// State of the channel's TCP connection; nil for a channel without a socket.
     /// Source: tcp(7), linux/tcp.h: `TCP_INFO` is 11.
     private static func socketState(_ channel: any Channel) -> EventLoopFuture<SocketState>? {
         let connection = channel.isStream ? channel.parent : channel
@@ -117,7 +117,7 @@ final class AnswerWatchHandler: ChannelDuplexHandler, RemovableChannelHandler {
             .unsafeGetSocketOption(level: .tcp, name: NIOBSDSocket.Option(rawValue: 11))
     }
 
-    /// Whether the peer has closed a connection in this state.
+    /// Whether the peer has closed the connection with this state.
     private static func isClosed(_ state: Result<SocketState, any Error>) -> Bool {
         switch state {
         case .success(let known): !known.isOpen
@@ -130,6 +130,6 @@ final class AnswerWatchHandler: ChannelDuplexHandler, RemovableChannelHandler {
 extension AnswerWatchHandler: Sendable {}
 
 extension Channel {
-    /// A stream of HTTP/2 belongs to a connection, which belongs to the server.
+    /// True for an HTTP/2 stream: the parent of a stream is a connection, and the connection's parent is the server.
     var isStream: Bool { parent?.parent != nil }
 }

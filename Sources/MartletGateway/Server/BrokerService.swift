@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A broker among the services of a process (EMB-2): it is there until the group ends, and is closed
-// after what was begun before it. Rests on swift-service-lifecycle.
+// A broker as a service of a process (EMB-2). The broker lives until its service group ends, and closes after the
+// services listed behind it. Rests on swift-service-lifecycle.
 
 public import Martlet
 public import ServiceLifecycle
 
-/// Closes a broker when its group ends (NET-5). Put it before the services that use the broker.
+/// Closes a broker when its service group ends (NET-5). List the broker before the services that use the broker.
 public struct BrokerService: Service {
     private let broker: Broker
 
     public init(_ broker: Broker) { self.broker = broker }
 
     public func run() async throws {
-        // Cancelled or told to end: what was accepted is finished either way.
+        // After a cancellation, as after a graceful shutdown, the broker finishes accepted work.
         try? await gracefulShutdown()
         try await broker.close()
     }

@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-5: what a peer's bytes of HTTP/2 are, as far as a bound needs it. The HTTP/2 library bounds every
-// kind of frame that costs work and brings none, but for WINDOW_UPDATE, GOAWAY and those that RFC 9113 does
-// not know; and no limit of time looks at a frame, or a block of header fields, that does not end. Decides, and does nothing. Rests on nothing.
+// OPS-5: reads a peer's HTTP/2 bytes as far as a bound needs. The HTTP/2 library bounds every kind of frame that
+// costs work without effect, except WINDOW_UPDATE, GOAWAY and frames unknown to RFC 9113. No other time limit covers
+// an unfinished frame or an unfinished block of header fields. The scanner decides, and does not act. Rests on the
+// standard library.
 
 /// Reads the heads of frames. Source: RFC 9113 §4.1, §6.2, §6.9, §6.10.
 package struct FrameScanner {
-    /// What a client of HTTP/2 sends first.
+    /// The first bytes of an HTTP/2 client.
     package static let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8)
 
-    /// WINDOW_UPDATE frames that are free, as many as the library allows of PING and SETTINGS,
+    /// WINDOW_UPDATE frames that are free in `updatesWindow`: as many as the library allows of PING and SETTINGS.
+    /// GOAWAY and unknown frames count as updates.
     package static let updatesFree = 200
-    /// in so long a time.
+    /// Time after which the count of frames begins again.
     package static let updatesWindow = Duration.seconds(30)
-    /// Further ones for a request: clients say two for each DATA frame of an answer.
+    /// Further updates for each request: clients send two for each DATA frame of an answer.
     package static let updatesPerRequest = 8
-    /// Bytes of answers for which a further one is allowed: the smallest that libraries say one for.
+    /// Bytes of answers that allow a further update: the smallest amount for which libraries send an update.
     static let bytesPerUpdate = 512
 
     private enum FrameType {
@@ -35,18 +37,19 @@ package struct FrameScanner {
     private var bytesWritten = 0
     private var windowBegan: ContinuousClock.Instant
 
-    /// Rises with every frame or block of header fields that begins.
+    /// Frames and blocks of header fields begun so far.
     package private(set) var begunCount = 0
 
     package init(now: ContinuousClock.Instant) { windowBegan = now }
 
-    /// A frame or a block of header fields has begun and has not ended.
+    /// True inside a frame or a block of header fields.
     package var isInside: Bool { !head.isEmpty || payloadBytesLeft > 0 || isInHeaderBlock }
 
-    /// Answers earn updates: a client that reads much says so often.
+    /// Counts bytes of answers. Answers allow updates, because a client that reads much sends many updates.
     package mutating func write(bytesCount: Int) { bytesWritten += bytesCount }
 
-    /// - Returns: false if the peer says WINDOW_UPDATE more often than reading answers explains.
+    /// Reads bytes of the peer.
+    /// - Returns: false if the peer sends more WINDOW_UPDATE frames than reading answers explains.
     package mutating func read(_ bytes: some Collection<UInt8>, now: ContinuousClock.Instant)
         -> Bool
     {

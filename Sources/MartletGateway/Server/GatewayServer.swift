@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// HTTP for a gateway: connections, TLS, what a peer may cost, and the way from requests to calls. A
-// service that finishes what it has begun when it is told to end. Rests on Hummingbird and NIO.
+// HTTP for a gateway: connections, TLS, bounds on the cost of a peer, and the way from requests to calls. The service
+// finishes requests in progress before a graceful shutdown ends. Rests on Hummingbird and NIO.
 
 import HTTPTypes
 import HummingbirdCore
@@ -14,7 +14,7 @@ import NIOSSL
 public import ServiceLifecycle
 import Synchronization
 
-/// Serves a gateway over HTTP until it is told to end.
+/// Serves a gateway over HTTP until a graceful shutdown.
 public final class GatewayServer: Service {
     public let gateway: Gateway
     private let server: any Service
@@ -58,7 +58,8 @@ public final class GatewayServer: Service {
 
     deinit { bound.fail(CancellationError()) }
 
-    /// Serves. Returns when it was told to end and every request is answered.
+    /// Serves until a graceful shutdown, and returns when every request is answered.
+    /// - Throws: the error that ended the server.
     public func run() async throws {
         defer { gateway.broker.tellGateway(nil) }
         do {
@@ -70,11 +71,11 @@ public final class GatewayServer: Service {
         }
     }
 
-    /// The port, when it is served.
-    /// - Throws: why it cannot be.
+    /// The bound port; waits until the server listens.
+    /// - Throws: the reason for which the server cannot listen.
     public func port() async throws -> UInt16 { try await bound.futureResult.get() }
 
-    /// A channel that is closed already accepts nothing.
+    /// Adds an `AcceptPauseHandler`. A failure is ignored, because a closed channel accepts no connection.
     private static func pauseAccepting(_ channel: any Channel, _ logger: Logger) async {
         try? await channel.eventLoop.submit {
             try channel.pipeline.syncOperations.addHandler(
@@ -137,7 +138,8 @@ public final class GatewayServer: Service {
         return configuration
     }
 
-    /// Credentials over plain HTTP are for this machine alone.
+    /// Requires a loopback address, because credentials over plain HTTP must not leave this machine.
+    /// - Throws: `INVALID_ARGUMENT` for another address, unless the configuration allows plain HTTP there.
     private static func requireLoopback(
         _ configuration: GatewayConfiguration
     ) throws(MartletError) {

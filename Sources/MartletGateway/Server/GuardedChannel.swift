@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Guards connections where Hummingbird's own handlers do not look: before they speak HTTP, and below
-// the level of requests. Rests on Hummingbird and NIO.
+// Guards connections in two places outside Hummingbird's own handlers: before a connection speaks HTTP, and below the
+// level of requests. Rests on Hummingbird and NIO.
 
 import HummingbirdCore
 import Logging
@@ -9,13 +9,13 @@ import NIOCore
 import NIOHTTP2
 import NIOSSL
 
-/// A channel of another kind whose peer is bounded by its bytes, and must speak HTTP by a deadline.
+/// Wraps a channel of another kind: bounds the peer's bytes, and sets a deadline for the beginning of HTTP.
 struct GuardedChannel<Base: ServerChildChannel>: ServerChildChannel {
     private let base: Base
     private let handshakeLimit: TimeAmount?
     private let requestLimit: TimeAmount
 
-    /// - Parameter handshakeLimit: nil without TLS.
+    /// - Parameter handshakeLimit: time until the connection must speak HTTP; nil without TLS.
     init(_ base: Base, handshakeLimit: TimeAmount?, requestLimit: TimeAmount) {
         self.base = base
         self.handshakeLimit = handshakeLimit
@@ -42,8 +42,8 @@ struct GuardedChannel<Base: ServerChildChannel>: ServerChildChannel {
         }
     }
 
-    /// A cancelled task drops streams of HTTP/2 as well, so the connection's own task is not cancelled:
-    /// the connection is closed, and that ends the task.
+    /// Serves the connection in a task of its own. On cancellation the channel is closed, and the close ends the
+    /// task. The task is not cancelled, because a cancelled task drops HTTP/2 streams.
     func handle(value: AcceptedConnection<Base.Value>, logger: Logger) async {
         guard let connection = value.take() else { return }
         let (base, channel) = (base, value.channel)

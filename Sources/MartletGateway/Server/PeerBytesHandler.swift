@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-5: looks at the bytes of a connection before they are HTTP, after TLS where there is any. Over
-// HTTP/1.1 it tells SlowPeerHandler that a request has begun, for that one sees heads only when they are
-// whole. Over HTTP/2 it ends connections whose frames come too slowly, or that flood. Rests on NIO.
+// OPS-5: looks at the bytes of a connection below HTTP, and above TLS if the connection has TLS. On HTTP/1.1 the
+// handler tells SlowPeerHandler of the beginning of a request, because SlowPeerHandler sees a head only when the head
+// is whole. On HTTP/2 the handler ends connections with slow frames or floods of frames. Rests on NIO.
 
 import NIOCore
 
-/// Bounds what a peer may do below the level of requests.
+/// Bounds a peer below the level of requests.
 final class PeerBytesHandler: ChannelDuplexHandler {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
@@ -14,20 +14,20 @@ final class PeerBytesHandler: ChannelDuplexHandler {
     typealias OutboundOut = ByteBuffer
 
     private enum Mode {
-        /// So far the bytes are HTTP/2's preface as far as they go. Can transition to: the others.
+        /// The bytes so far begin the preface of HTTP/2. Can transition to: requests, frames.
         case unknown(beginning: [UInt8])
-        /// Can transition to: none.
+        /// The connection speaks HTTP/1.1. Final state.
         case requests
-        /// Can transition to: ended.
+        /// The connection speaks HTTP/2. Can transition to: ended.
         case frames(FrameScanner)
-        /// The connection is being closed, which takes TLS seconds if the peer does not answer: what
-        /// comes meanwhile is nobody's. Can transition to: none.
+        /// The connection is closing, and further bytes are dropped. TLS takes seconds to close if the peer does not
+        /// answer. Final state.
         case ended
     }
 
     private let limit: TimeAmount
     private var mode = Mode.unknown(beginning: [])
-    /// Ends the connection in the midst of the frame with this number.
+    /// Closes the connection if the frame with this number is still unfinished after `limit`.
     private var clock: (frame: Int, end: Scheduled<Void>)?
 
     init(_ limit: TimeAmount) { self.limit = limit }
@@ -42,6 +42,7 @@ final class PeerBytesHandler: ChannelDuplexHandler {
         context.fireChannelRead(data)
     }
 
+    /// Reads bytes of the peer.
     /// - Returns: false if the connection must end.
     private func take(_ bytes: ByteBufferView, _ context: ChannelHandlerContext) -> Bool {
         switch mode {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One request on its way to a call, and the answer on its way back. A body is read within its limits
-// before anything else is done for it. Rests on Hummingbird.
+// Turns a request into a call, and the call's answer into a response. A body is read within its limits before any
+// other work. Rests on Hummingbird.
 
 import HTTPTypes
 import HummingbirdCore
@@ -11,10 +11,10 @@ import Synchronization
 
 /// Answers the requests of a server.
 final class Responder: Sendable {
-    /// The rest of a body that was refused, as far as it is read: who still sends hears the answer.
+    /// Bytes read from the rest of a refused body, so that a caller still sending can read the answer: 8 MiB.
     private static let drainedBytesMax = 8 << 20
 
-    /// Ends a connection whose rest is of no use.
+    /// Ends a connection after a refused body.
     private struct EndOfConnection: Error {}
 
     private enum Body {
@@ -46,7 +46,7 @@ final class Responder: Sendable {
             try await Self.write(answer, writer, isHeadOnly: request.method == .head)
         case .refused(let error):
             var answer = error.envelope
-            // A stream of HTTP/2 must not say it: it ends by itself.
+            // An HTTP/2 stream must not send `connection`, and ends by itself.
             if !channel.isStream { answer.headers.append(("connection", "close")) }
             gateway.metrics.answered("none", status: answer.status, after: .zero)
             try await Self.write(answer, writer)
@@ -55,7 +55,7 @@ final class Responder: Sendable {
         }
     }
 
-    /// GW-8: the way of the answer that comes next on the channel.
+    /// GW-8: begins the delivery of the channel's next answer.
     private func delivery(on channel: any Channel) async throws -> AnswerDelivery {
         try await channel.eventLoop.submit {
             let handler = try channel.pipeline.syncOperations.handler(
@@ -68,7 +68,7 @@ final class Responder: Sendable {
         _ request: HummingbirdCore.Request, _ body: [UInt8], _ delivery: AnswerDelivery?,
         from peer: String?
     ) async -> GatewayAnswer {
-        // Source: RFC 9110 §9.3.2.
+        // HEAD is answered like GET. Source: RFC 9110 §9.3.2.
         let asked = request.method == .head ? .get : request.method
         guard let method = GatewayCall.Method(rawValue: asked.rawValue) else {
             return GatewayError(
@@ -96,7 +96,8 @@ final class Responder: Sendable {
         request.headers[.contentLength].flatMap { Int($0) }
     }
 
-    /// - Parameter held: what it takes of the memory for all bodies.
+    /// Reads a body within the bounds on one body and on all bodies.
+    /// - Parameter held: bytes that the request holds of the memory for all bodies.
     private func read(_ request: HummingbirdCore.Request, _ held: inout Int) async throws -> Body {
         let most = gateway.configuration.bodyBytesMax
         let tooLong = GatewayError(
@@ -123,7 +124,7 @@ final class Responder: Sendable {
         return all <= gateway.configuration.bodyMegabytesMax << 20
     }
 
-    /// Within the time that a request has.
+    /// Reads and drops the rest of a refused body, within the time limit of a request.
     private func drain(_ request: HummingbirdCore.Request) async throws {
         var count = 0
         for try await part in request.body {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ends the connection of a peer that sends its request, or reads its answer, a byte at a time: what it
-// takes is taken from others (OPS-5). Rests on NIO.
+// OPS-5: ends the connection of a peer that sends a request, or reads an answer, a byte at a time, because the
+// connection takes resources from other peers. Rests on NIO.
 
 import NIOCore
 import NIOHTTPTypes
 
-/// Gives every request, and every answer, so much time on the network.
+/// Limits the time of every request and every answer on the network.
 final class SlowPeerHandler: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPRequestPart
     typealias InboundOut = HTTPRequestPart
@@ -19,7 +19,7 @@ final class SlowPeerHandler: ChannelDuplexHandler, RemovableChannelHandler {
 
     init(_ limit: TimeAmount) { self.limit = limit }
 
-    /// Bytes have come on the channel's connection: unless a request is being read, one begins.
+    /// Begins the deadline of a request when bytes come, unless a request is being read.
     func bytesCame(on channel: any Channel) {
         if reading == nil { reading = deadline(channel) }
     }

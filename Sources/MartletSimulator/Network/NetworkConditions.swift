@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How good a world's network is. Times are microseconds, chances are per thousand. Rests on nothing.
+// The quality of a world's network. Times are microseconds, chances are per thousand. Rests on Randomness.
 
-/// What connections of one world have to bear.
+/// Properties of all connections in a world.
 struct NetworkConditions {
     var delayMean: Int64 = 400
-    /// A chunk that takes a hundred times as long.
+    /// Chance of a chunk that takes a hundred times as long.
     var slowChance = 0
-    /// A send that the kernel takes only a part of.
+    /// Chance of a send that the kernel takes only in part.
     var shortSendChance = 0
-    /// Bytes that arrive in several pieces.
+    /// Chance of bytes that arrive in several pieces.
     var splitChance = 0
-    /// What a socket holds of what its peer has not read.
+    /// Capacity of a socket for bytes that the peer has not read, in bytes.
     var socketBytes = 64 * 1024
-    /// An end that destroys what is on its way.
+    /// Chance of a close by the loop that destroys the bytes on their way.
     var resetChance = 0
 
-    /// Everything arrives at once and whole.
+    /// A network without troubles: bytes arrive whole and almost at once.
     static let perfect = NetworkConditions(delayMean: 20, socketBytes: 1 << 20)
 
     static func random(_ random: inout Randomness) -> NetworkConditions {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One connection: bytes in both directions, in order, with delays that differ from connection to
-// connection; a socket's buffer that fills when the peer does not read; and every way in which a
-// connection ends. Bytes of a send are read when the send ends, which is when the kernel may still read
-// them: whoever overwrites them before is found out. Rests on Agenda.
+// A connection: bytes in both directions, in order, with delays that differ from connection to connection; a socket
+// buffer that fills up while the peer does not read; and every way in which a connection ends. The bytes of a send
+// are read when the send ends, because the kernel may read them until then. Code that overwrites the bytes early is
+// found out. Rests on Agenda.
 
 import Glibc
 import MartletRing
@@ -14,7 +14,7 @@ final class SimulatedLink {
     private let network: SimulatedNetwork
     private let port: SimulatedPort
     private weak var client: SimulatedClient?
-    /// The loop's name for it, once it has been accepted.
+    /// The loop's ID for the connection, valid after the connection is accepted.
     var id = ConnectionID(index: .max, generation: 0)
 
     var clientNumber: Int? { client?.number }
@@ -36,9 +36,9 @@ final class SimulatedLink {
     private var endErrno: Int32?
     private var loopHears: Int64 = 0
     private var sending: [UnsafeRawBufferPointer]?
-    /// Bytes that the socket holds: sent, and not read by the client.
+    /// Bytes in the socket: sent, and not yet read by the client.
     private var socketBytes = 0
-    /// What was on its way when it was reset is lost.
+    /// The connection was reset; bytes on their way are lost.
     private var isReset = false
     private var hasVanished = false
 
@@ -59,7 +59,7 @@ final class SimulatedLink {
 
     // MARK: Ways
 
-    /// Something that reaches the loop's machine after all that went before.
+    /// Plans an action at the loop's machine, after a delay and behind all earlier actions.
     private func toLoop(_ action: @escaping (SimulatedLink) -> Void) {
         loopHears = max(loopHears, network.agenda.now + network.delay())
         network.agenda.at(loopHears) { action(self) }
@@ -70,14 +70,14 @@ final class SimulatedLink {
         network.agenda.at(clientHears) { action(self) }
     }
 
-    // MARK: What the client does
+    // MARK: Actions of the client
 
     func write(_ bytes: [UInt8]) {
         guard isClientOpen else { return }
         toLoop { $0.arrived(bytes) }
     }
 
-    /// Reads no more for a while, or goes on.
+    /// Stops reading, or goes on.
     func setReading(_ reads: Bool) {
         guard isClientOpen, reads != isReading else { return }
         isReading = reads
@@ -85,11 +85,11 @@ final class SimulatedLink {
     }
 
     enum Ending {
-        /// The client has said everything and looks at nothing that comes.
+        /// The client has sent all its bytes, and ignores further bytes.
         case finished
-        /// Both sides hear of it, what is on its way is lost.
+        /// Both sides hear of the end, and bytes on their way are lost.
         case reset
-        /// The client's machine vanishes: the loop hears nothing.
+        /// The client's machine vanishes, and the loop hears of no end.
         case vanished
     }
 
@@ -112,7 +112,7 @@ final class SimulatedLink {
         progress()
     }
 
-    /// The client's machine is back, knows nothing of the connection and says so.
+    /// Resets the connection, because the client's machine is back and does not know the connection.
     func returnFromVanishing() {
         guard hasVanished else { return }
         hasVanished = false
@@ -122,7 +122,7 @@ final class SimulatedLink {
         progress()
     }
 
-    // MARK: What the loop does
+    // MARK: Actions of the loop
 
     func send(_ pieces: [UnsafeRawBufferPointer]) {
         precondition(sending == nil, "a send of this connection is in flight")
@@ -147,7 +147,7 @@ final class SimulatedLink {
         toClient { $0.endForClient() }
     }
 
-    /// The broker's process was killed.
+    /// Ends the connection after a kill of the broker's process.
     func processDied() {
         isClosing = true
         sending = nil
@@ -186,7 +186,7 @@ final class SimulatedLink {
         progress()
     }
 
-    /// A send goes on as far as the socket has room.
+    /// Continues the send as far as the socket has room.
     private func progress() {
         guard let pieces = sending, !isClosing else { return }
         if isPeerGone, isStreamEnded {
@@ -245,7 +245,7 @@ final class SimulatedLink {
     private func endForClient() {
         guard isClientOpen else { return }
         isEnded = true
-        // It finds the end behind what it has not read.
+        // The client finds the end only behind its unread bytes.
         guard isReading, unread.isEmpty else { return }
         isClientOpen = false
         client?.ended(self)

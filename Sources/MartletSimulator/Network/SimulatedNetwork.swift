@@ -4,7 +4,7 @@
 
 import MartletRing
 
-/// What carries bytes.
+/// Carries bytes between clients and ports.
 final class SimulatedNetwork {
     let agenda: Agenda
     let trace: Trace
@@ -12,11 +12,11 @@ final class SimulatedNetwork {
     private var random: Randomness
     private var ports: [SimulatedPort] = []
     private var lastLink = 0
-    /// Somebody has something for a loop, or for the committer behind the last of them.
+    /// Called with the number of a loop that has work; the number behind the last loop is the committer's.
     var onWake: (Int) -> Void = { _ in }
-    /// What a loop sends, as it hands it over.
+    /// Called with the bytes of a send, as the loop hands the bytes over.
     var onSend: (([UnsafeRawBufferPointer], SimulatedLink) -> Void)?
-    /// Canary: per thousand sends, one whose bytes go to another connection.
+    /// Canary: chance per thousand of a send whose bytes go to another connection.
     var misdirectChance = 0
     private var links: [SimulatedLink] = []
 
@@ -27,19 +27,19 @@ final class SimulatedNetwork {
         self.random = random
     }
 
-    /// The broker's machine has new loops. The last port is the committer's, without connections.
+    /// Replaces the ports by the ports of new loops. The last port is the committer's, without connections.
     func listen(_ ports: [SimulatedPort]) {
         for port in self.ports { port.die() }
         self.ports = ports
     }
 
-    /// The broker's process has ended.
+    /// Ends all ports, because the broker's process has ended.
     func die() { listen([]) }
 
-    /// Machines that vanished are back: none of their connections holds a place any longer.
+    /// Brings vanished machines back: none of their connections holds a place any longer.
     func returnVanished() { for port in ports { port.returnVanished() } }
 
-    /// - Returns: nil if nobody listens.
+    /// - Returns: nil if no loop listens.
     func connect(_ client: SimulatedClient) -> SimulatedLink? {
         guard ports.count > 1 else { return nil }
         lastLink += 1
@@ -56,7 +56,7 @@ final class SimulatedNetwork {
         onSend?(pieces, link)
     }
 
-    /// Where bytes sent on a connection go.
+    /// The connection that receives the bytes sent on `link`: `link`, or another connection for the canary.
     func target(of link: SimulatedLink) -> SimulatedLink {
         guard misdirectChance > 0, chance(misdirectChance) else { return link }
         return links.last { $0.isClientOpen && $0 !== link } ?? link

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A loop's side of the network: the table of its connections, and the completions that wait for its
-// next turn. What arrives is lent for one event and overwritten afterwards, so that whoever keeps it
-// longer is found out. Rests on SimulatedLink.
+// A loop's side of the network: the table of the loop's connections, and the completions for the loop's next turn.
+// Received bytes are lent for one event and overwritten afterwards: code that keeps the bytes longer is found out.
+// Rests on SimulatedLink.
 
 import Glibc
 import MartletRing
 
-/// Where connections of one loop arrive.
+/// The port of a loop, where connections arrive.
 final class SimulatedPort {
     enum Completion {
         case accepted(SimulatedLink)
@@ -43,7 +43,7 @@ final class SimulatedPort {
 
     var hasCompletions: Bool { next < completions.count }
 
-    /// The connection, unless it is being closed: operations on it are ignored then.
+    /// The connection with this ID; nil for a closing connection, because operations are then ignored.
     func link(_ connection: ConnectionID) -> SimulatedLink? {
         guard let link = links[Int(connection.index)], link.id == connection, !link.isClosing
         else { return nil }
@@ -101,10 +101,10 @@ final class SimulatedPort {
         }
     }
 
-    /// Machines of clients that vanished are back.
+    /// Brings the machines of vanished clients back.
     func returnVanished() { for link in links { link?.returnFromVanishing() } }
 
-    /// The process behind the port is gone: the kernel resets all its connections.
+    /// Ends the port with its process: the kernel resets all connections.
     func die() {
         isAccepting = false
         completions = []

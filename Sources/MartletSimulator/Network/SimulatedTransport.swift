@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The third implementation of the transport interface, beside io_uring and what stands in for it:
-// operations go to a simulated network and completions come from there. Rests on SimulatedPort.
+// A transport in the place of io_uring: operations go to a simulated network, and completions come from the network.
+// Rests on SimulatedPort.
 
 import Glibc
 import MartletRing
 
-/// One loop's connections.
+/// The connections of one loop.
 struct SimulatedTransport: ~Copyable, Transport {
     let port: SimulatedPort
 
     mutating func nextEvent() -> TransportEvent? { port.nextEvent() }
 
-    /// Never waits: the world turns the loop when there is something for it.
+    /// Never waits, because the world turns the loop when the loop has work.
     mutating func submitAndWait(timeoutMicroseconds: Int?) throws(RingError) {}
 
     mutating func send(_ connection: ConnectionID, _ bytes: UnsafeRawBufferPointer) {

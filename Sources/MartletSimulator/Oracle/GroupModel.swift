@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Groups as a world knows them: a list of instances under a name. Rests on the models.
+// Groups in a world: a list of instances under a name. Rests on the models.
 
 import MartletBase
 
-/// A group, also one that has ended.
+/// A group, present or ended.
 final class GroupModel {
     unowned let project: ProjectModel
     let name: String
     let key: String
-    /// Instances' numbers, in the order in which they joined; none: it has ended.
+    /// Numbers of the member instances, in the order of joining. Empty: the group has ended.
     var members: [Int] = []
 
     init(project: ProjectModel, name: String, key: String) {
@@ -20,11 +20,11 @@ final class GroupModel {
 }
 
 extension ProjectModel {
-    /// The one that there is of a name.
+    /// The present group with this name.
     func group(named name: String) -> GroupModel? {
         groups.first { $0.name == name && !$0.members.isEmpty }
     }
 
-    /// Also those that have ended.
+    /// The group with this key, present or ended.
     func group(withKey key: String) -> GroupModel? { groups.first { $0.key == key } }
 }

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a world knows of projects, instances and messages, kept as naively as possible: sets of objects
-// and counts of tokens. Rests on nothing of the engine.
+// A world's own account of projects, instances and messages, kept as naively as possible: sets of objects and counts
+// of tokens. Rests on no rule of the engine.
 
 import MartletBase
 import MartletEngine
 import MartletWire
 
-/// A project and who subscribes to what.
+/// A project with its instances, subscriptions and groups.
 final class ProjectModel {
     let index: Int
     let id: String
     var number = ProjectNumber(0)
     var instances: [InstanceModel] = []
-    /// By topic, instances' numbers.
+    /// Numbers of the subscribed instances, by topic.
     var members: [String: Set<Int>] = [:]
-    /// GRP-1: all that there ever were.
+    /// GRP-1: all groups of the project, including ended groups.
     var groups: [GroupModel] = []
-    /// Who holds an ordinal.
+    /// The present holder of each ordinal.
     var holders: [Ordinal: InstanceModel] = [:]
 
     init(index: Int, id: String) {
@@ -33,16 +33,16 @@ final class InstanceModel {
     let token: String
     let deviceKey: String
     var isRegistered = true
-    /// QUO-1.
+    /// QUO-1: quotas of messages to the device, in a minute and in an hour.
     var minute: TokenBucket
     var hour: TokenBucket
-    /// Messages that its application has taken.
+    /// IDs of the messages that the application has taken.
     var taken: Set<Int> = []
-    /// Those that are not stored and came.
+    /// IDs of the messages that came without being stored.
     var cameOnce: Set<Int> = []
-    /// Up to which stream ID it was told that stored messages were discarded.
+    /// Highest stream ID through which stored messages were discarded, according to the device's notices.
     var deletedThrough: UInt64 = 0
-    /// Of its connection, the highest stream ID of each lane.
+    /// Highest stream ID of each lane on the present connection.
     var highest: [UInt64] = [0, 0, 0, 0]
 
     init(
@@ -58,15 +58,17 @@ final class InstanceModel {
     }
 }
 
-/// A bucket counted in tokens: as the documentation describes it, not as the engine keeps it. In
-/// units of which a token has as many as its refill has milliseconds, so nothing is rounded.
+/// A bucket of tokens, kept as the documentation describes a quota, and not as the engine stores it. The bucket
+/// counts in units. A token has as many units as a full refill has milliseconds, so no step rounds.
 struct TokenBucket {
     private let count: Int64
     private let unitsPerToken: Int64
     private var units: Int64
     private var looked: Int64 = .min
 
-    /// - Parameter count: 0: no limit.
+    /// - Parameters:
+    ///   - count: tokens of a full bucket; 0: no limit.
+    ///   - milliseconds: time in which an empty bucket fills.
     init(count: Int, milliseconds: Int64) {
         self.count = Int64(count)
         unitsPerToken = milliseconds
@@ -85,7 +87,7 @@ struct TokenBucket {
     mutating func fill() { units = count * unitsPerToken }
 }
 
-/// A message and what became of it.
+/// A message and its fate.
 final class MessageModel: CustomStringConvertible {
     enum Target {
         case token(InstanceModel)
@@ -95,7 +97,7 @@ final class MessageModel: CustomStringConvertible {
         case without(String, String)
         case not(String)
         case group(GroupModel)
-        /// GRP-7: what a member sends to its group.
+        /// GRP-7: a message from a member to its group, for all other members.
         case others(GroupModel, InstanceModel)
     }
 
@@ -104,28 +106,28 @@ final class MessageModel: CustomStringConvertible {
     let target: Target
     let timeToLiveSeconds: UInt32?
     let priority: MessagePriority
-    /// Empty: not collapsible.
+    /// Empty: the message is not collapsible.
     let collapseKey: String
     let idempotencyKey: String?
     let paddingBytes: Int
-    /// MSG-10.
+    /// MSG-10: instant at which a scheduled message is due.
     let sendAt: Instant?
 
-    /// MSG-6; nil until it is accepted.
+    /// MSG-6: the message's number; nil before acceptance.
     var number: UInt64?
-    /// Its place in the project's order, where anybody gets it.
+    /// Place in the project's order; 0 for a message without a fanout.
     var sequence: UInt64 = 0
-    /// It was accepted before it was due.
+    /// The message was accepted before it was due.
     var wasEarly = false
-    /// It has its recipients: at once, or when it is due.
+    /// The message has its recipients: from its acceptance, or from the instant at which it is due.
     var isSent = false
     var accepted = Instant(rawValue: 0)
     var expires = Instant(rawValue: 0)
     var recipients: Set<Int> = []
-    /// Who would be a recipient but for the device's quota (QUO-1).
+    /// Numbers of instances that only the device's quota keeps from being recipients (QUO-1).
     var limited: Set<Int> = []
     var isCancelled = false
-    /// Its sender was told so.
+    /// The sender was told of the acceptance.
     var isAnswered = false
 
     init(
@@ -150,14 +152,14 @@ final class MessageModel: CustomStringConvertible {
 
     func isExpired(_ now: Instant) -> Bool { expires <= now }
 
-    /// It was stored to be sent, and would have expired before it is: nobody gets it.
+    /// Whether a scheduled message would have expired by `now`, before the send. No instance gets an expired message.
     func isOver(at now: Instant) -> Bool {
         guard let sendAt, let seconds = timeToLiveSeconds, seconds > 0 else { return false }
         return sendAt.advanced(bySeconds: Int64(seconds)) <= now
     }
 
-    /// It goes to its recipients now.
-    /// - Parameter start: what its life is counted from.
+    /// Notes that the message goes to its recipients.
+    /// - Parameter start: instant from which the message's life counts.
     func send(at now: Instant, from start: Instant, sequence: UInt64?) {
         isSent = true
         accepted = now
@@ -178,7 +180,7 @@ final class MessageModel: CustomStringConvertible {
         return text + ")"
     }
 
-    /// Who it is for at this instant.
+    /// Numbers of the instances that the target selects now.
     var audience: Set<Int> {
         func members(_ topic: String) -> Set<Int> { project.members[topic] ?? [] }
         switch target {
@@ -224,7 +226,7 @@ final class MessageModel: CustomStringConvertible {
             idempotencyKey: idempotencyKey ?? "", sendAt: sendAt)
     }
 
-    /// Which message a body is.
+    /// The ID of the message with this body.
     static func id(of body: [UInt8]) -> Int? {
         guard let message = try? Message(decoding: body, unknownTags: .skip) else { return nil }
         return message["n"].flatMap { Int($0) }

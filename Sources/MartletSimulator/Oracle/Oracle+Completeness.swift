@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Nothing accepted is lost: what every instance has to have in the end. Rests on the models.
+// No accepted message is lost: finds the messages still missing at their recipients. Rests on the models.
 
 import MartletBase
 
 extension Oracle {
-    /// An instance and a message that it should have and has not.
+    /// A message missing at a recipient.
     struct Missing {
         let instance: InstanceModel
         let message: MessageModel
     }
 
-    /// What is still to come at this instant.
+    /// All messages still to come at this instant.
     func missing(at now: Instant) -> [Missing] {
         var missing: [Missing] = []
-        // Newest first: what a later message of the same key replaced need not come (COL-1).
+        // Newest first, because a message replaced by a later message of the same key need not come (COL-1).
         var replaced: [Int: Set<String>] = [:]
         let stored = messages.filter { $0.isSent && $0.isStored }
         for message in stored.sorted(by: { $0.sequence > $1.sequence }) {
@@ -36,7 +36,7 @@ extension Oracle {
         return missing
     }
 
-    /// The world has come to rest.
+    /// Checks, in a world at rest, that no message is missing.
     func checkCompleteness(at now: Instant) {
         for one in missing(at: now) {
             fail(

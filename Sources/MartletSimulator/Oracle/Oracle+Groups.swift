@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GRP-1 to GRP-5: what becomes of a request about a group is worked out from the lists of the models,
-// and compared with what was committed; and what a sender is told of a message to a group with whom
-// it was accepted for. Rests on GroupModel.
+// GRP-1 to GRP-5: works out the result of each group request from the models' lists, and compares the result with the
+// committed outcome. For a message to a group, compares the sender's answer with the members for which the message
+// was accepted. Rests on GroupModel.
 
 import MartletBase
 import MartletEngine
 import MartletWire
 
 extension Oracle {
-    /// What should come of a request: the members, or a refusal.
+    /// The expected result of a request: the members, or a refusal.
     private typealias Expected = Result<[Int], ExpectedRefusal>
 
     private struct ExpectedRefusal: Error { var word: ErrorWord }
@@ -58,7 +58,8 @@ extension Oracle {
         return .success(members)
     }
 
-    /// - Returns: whether the group is as it should be from now on.
+    /// Compares the outcome of a request with the expected result.
+    /// - Returns: true if the request succeeded, as expected.
     private func compare(
         _ group: GroupModel, _ expected: Expected, _ outcome: Outcome
     ) -> Bool {
@@ -73,22 +74,22 @@ extension Oracle {
             }
             return true
         case (.refused(let error), .failure(let refusal)) where error.word == refusal.word: break
-        // The store could not be written.
+        // A store that cannot be written refuses any request.
         case (.refused(let error), _) where error.word == .unavailable: break
         default: fail("a request about group \(group.name): \(outcome), not \(expected)")
         }
         return false
     }
 
-    /// REG-3: who goes for good leaves its groups.
+    /// REG-3: removes an unregistered instance from its groups.
     func leaveGroups(_ instance: InstanceModel) {
         for group in instance.project.groups { group.members.removeAll { $0 == instance.number } }
     }
 
-    /// GRP-5: the members that it was accepted for are counted, and the others named.
+    /// GRP-5: checks an answer, with the count of members that get the message and the names of all other members.
     func answered(_ message: MessageModel, _ answer: GroupAccepted) {
         answered(message, answer.accepted)
-        // The members of one that waits are those of when it is due.
+        // A waiting message has no members before it is due.
         let failed = message.wasEarly ? [] : message.limited.map { instances[$0].token }.sorted()
         let successes = message.wasEarly ? 0 : message.recipients.count
         if Int(answer.successes) != successes || answer.failures.map(\.token).sorted() != failed

@@ -1,27 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// UPS-1, GRP-7: what devices send is accepted once, comes to a sender at least once, and neither when it
-// was acknowledged before the sender's connection began nor when it had expired by then. Rests on the
-// models.
+// UPS-1, GRP-7: a device's message is accepted once and comes to a sender at least once. The message does not come to
+// a connection begun after the message was acknowledged or had expired. Rests on the models.
 
 import MartletBase
 import MartletEngine
 import MartletRows
 import MartletWire
 
-/// What a device sends itself.
+/// A message sent by a device.
 final class UpstreamModel {
     let id: Int
     let instance: InstanceModel
-    /// nil: to the senders of its project.
+    /// The addressed group; nil: the message is for the senders of the project.
     let group: GroupModel?
     let timeToLiveSeconds: UInt32?
-    /// What the members of a group get.
+    /// The message as the members of the group get it; nil without a group.
     let message: MessageModel?
-    /// nil until it is accepted.
+    /// The message's number; nil before acceptance.
     var number: UInt64?
     var expires = Instant(rawValue: 0)
-    /// When the store was told that a sender has taken it.
+    /// Instant at which the store was told of a sender's acknowledgement; nil before.
     var taken: Instant?
 
     init(
@@ -52,7 +51,7 @@ extension Oracle {
         return upstream[id]
     }
 
-    // MARK: What is committed
+    // MARK: Commits
 
     func committed(_ command: UpstreamCommand, _ outcome: Outcome) {
         guard let sent = upstream(command.messageID) else {
@@ -97,7 +96,7 @@ extension Oracle {
         case .unavailable: return
         case .unregistered where !sent.instance.isRegistered: return
         case .notFound where sent.group != nil && !isMember: return
-        // Now or never, and nobody had room for it.
+        // Now or never, and no sender had room for the message.
         case .notFound where sent.group == nil && sent.timeToLiveSeconds == 0: return
         default: fail("\(sent.messageID) was refused: \(error)")
         }
@@ -111,7 +110,7 @@ extension Oracle {
         }
     }
 
-    // MARK: What is heard of it
+    // MARK: Answers and deliveries
 
     func answered(_ sent: UpstreamModel, _ number: UInt64) {
         if sent.number != number {
@@ -119,8 +118,9 @@ extension Oracle {
         }
     }
 
-    /// - Parameter began: when the connection said that it listens.
-    /// - Returns: which message it is.
+    /// Checks a message on its arrival at a sender.
+    /// - Parameter began: instant at which the connection began to listen.
+    /// - Returns: the message; nil for a message not accepted for this project's senders.
     func came(
         _ delivery: UpstreamDelivery, in project: ProjectModel, _ began: Instant
     ) -> UpstreamModel? {
@@ -146,7 +146,7 @@ extension Oracle {
         return sent
     }
 
-    /// What no sender has taken, and should.
+    /// Accepted messages that a sender has yet to take.
     func upstreamLeft(at now: Instant) -> [UpstreamModel] {
         upstream.filter {
             $0.number != nil && $0.group == nil && $0.timeToLiveSeconds != 0 && $0.taken == nil

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What must be true of a world. The oracle sees the commands in the order in which they were committed,
-// works out for itself who each message is for, and looks at everything that devices get:
+// The truths of a world. The oracle sees the commands in the order in which they were committed, works out the
+// recipients of each message by itself, and checks all frames that devices get:
 //
-//   - a message comes only to its recipients, and only once it is committed
+//   - a message comes only to its recipients, and only after its commit
 //   - an application takes a message once
-//   - on a connection the messages of a lane come in their order
-//   - a device is sent neither more than QUO-1 allows nor less
-//   - what a sender was told is what was committed
-//   - a group has the members that were asked for, and a message to it is for them
-//   - what a device sends is accepted once, and taken by a sender of its project
-//   - in the end every recipient has every message that has not expired, collapsed, been discarded
-//     with notice, or been cancelled
+//   - on a connection the messages of a lane come in order
+//   - a device is sent neither more nor fewer messages than QUO-1 allows
+//   - a sender is told the committed outcome
+//   - a group has the requested members, and a message to the group is for the members
+//   - a message of a device is accepted once, and taken by a sender of the project
+//   - in the end every recipient has every message, except for messages that expired, collapsed, were
+//     discarded with notice, or were cancelled
 //
 // Rests on the models.
 
@@ -20,9 +20,9 @@ import MartletEngine
 import MartletRows
 import MartletWire
 
-/// Finds what is wrong.
+/// Finds violations of a world's truths.
 final class Oracle {
-    /// Failures that are kept: the first say what happened.
+    /// Failures kept, at most: the first failures show the cause.
     private static let failuresMax = 10
 
     let trace: Trace
@@ -82,7 +82,7 @@ final class Oracle {
         return sent
     }
 
-    // MARK: What is committed
+    // MARK: Commits
 
     func committed(_ command: Command, _ outcome: Outcome) {
         switch (command, outcome) {
@@ -146,7 +146,7 @@ final class Oracle {
         }
     }
 
-    /// A part of a request, or all of it.
+    /// Applies a change of a topic, whole or in part.
     private func change(
         _ project: ProjectNumber, _ topic: String, _ change: TopicOperation,
         _ tokens: ArraySlice<(index: Int, token: String)>, _ result: TopicChangeResult
@@ -186,7 +186,7 @@ final class Oracle {
             "accepted", message.id, Int(acceptance.recipientCount),
             Int(acceptance.rateLimitedCount))
         if let number = message.number {
-            // MSG-9: the same again.
+            // MSG-9: a repetition gets the first answer.
             guard message.idempotencyKey != nil, acceptance.messageNumber == number else {
                 return fail("message \(message.id) was accepted twice")
             }
@@ -203,18 +203,18 @@ final class Oracle {
         send(message, from: clock.instant, acceptance, fanouts)
     }
 
-    /// MSG-10: what was scheduled is due.
+    /// MSG-10: notes that a scheduled message is due and sent.
     func happened(_ outcome: Outcome) {
         guard case .accepted(let acceptance, let fanouts) = outcome else { return }
         let now = clock.instant
-        // What goes to nobody does not say of which project it is.
+        // An outcome without recipients does not name the project.
         let message = messages.first {
             guard $0.number == acceptance.messageNumber, !$0.isSent, !$0.isCancelled,
                 let due = $0.sendAt, due <= now
             else { return false }
             if let fanout = fanouts.first { return fanout.project == $0.project.number }
             let audience = $0.audience
-            // TTL-2: what is now or never goes to nobody only if it is for nobody.
+            // TTL-2: a now-or-never message has no recipients only if its audience is empty.
             guard $0.isStored else {
                 return audience.isEmpty && acceptance.rateLimitedCount == 0
             }
@@ -253,20 +253,20 @@ final class Oracle {
         }
     }
 
-    /// The message goes to its audience, as far as QUO-1 lets it.
+    /// Sends the message to the part of its audience that QUO-1 allows.
     func distribute(
         _ message: MessageModel, to audience: Set<Int>, from start: Instant, sequence: UInt64?
     ) {
         let now = clock.instant
         message.send(at: now, from: start, sequence: sequence)
-        // TTL-2: what is now or never is not throttled.
+        // TTL-2: a now-or-never message is not throttled.
         message.recipients =
             message.isStored ? audience.filter { take(instances[$0], now) } : audience
         message.limited = audience.subtracting(message.recipients)
         trace.explain("\(message) to \(message.recipients.sorted())")
     }
 
-    /// QUO-1.
+    /// QUO-1: takes a token for the minute and a token for the hour; false if either is missing.
     private func take(_ instance: InstanceModel, _ now: Instant) -> Bool {
         guard hasToken(instance, now) else { return false }
         instance.minute.take()
@@ -295,7 +295,7 @@ final class Oracle {
         }
     }
 
-    /// The broker was started again: quotas begin anew.
+    /// Fills all quotas, because quotas begin anew with the broker's process.
     func restarted() {
         for instance in instances {
             instance.minute.fill()
@@ -303,7 +303,7 @@ final class Oracle {
         }
     }
 
-    // MARK: What senders hear
+    // MARK: Answers to senders
 
     func answered(_ message: MessageModel, _ accepted: Accepted) {
         message.isAnswered = true
@@ -319,7 +319,7 @@ final class Oracle {
         }
     }
 
-    // MARK: What devices get
+    // MARK: Deliveries to devices
 
     func connected(_ instance: InstanceModel) { instance.highest = [0, 0, 0, 0] }
 
@@ -333,7 +333,8 @@ final class Oracle {
         }
     }
 
-    /// - Returns: which message it is; nil if it is none of the world's.
+    /// Checks a message on its arrival at a device.
+    /// - Returns: the message's ID; nil for a message from outside the world.
     func delivered(_ deliver: Deliver, to instance: InstanceModel) -> Int? {
         deliveryCount += 1
         guard let id = MessageModel.id(of: deliver.message), id < messages.count else {
@@ -371,7 +372,7 @@ final class Oracle {
         guard limits.storedPerInstanceMax > 0 else {
             return fail("instance \(instance.number) was told of discarded messages: no limit")
         }
-        // STO-1: one more than are stored at most, and no more than there were.
+        // STO-1: a discard covers at least one message more than the limit, and no more than were sent.
         let sent = messages.count {
             $0.isStored && $0.recipients.contains(instance.number)
                 && $0.sequence <= deleted.streamID
@@ -394,7 +395,7 @@ final class Oracle {
 }
 
 extension TopicChangeProgress {
-    /// A request's tokens in the order in which they are dealt with.
+    /// A request's tokens in the order in which the engine applies them.
     fileprivate func tokens(_ tokens: [String]) -> [(index: Int, token: String)] {
         tokens.indices.map { place in
             let index = order.isEmpty ? place : Int(order[place])

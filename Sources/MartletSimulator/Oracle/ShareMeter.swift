@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How fairly one loop divides its deliveries among groups: projects (FAN-2), or fanouts of one project
-// (FAN-3). What is counted is what the loop hands over for sending, turn by turn. And how long messages
-// to single instances wait behind fanouts (FAN-5). Rests on the frames' lengths, types and targets.
+// Measures how fairly a loop divides its deliveries among groups: projects (FAN-2), or fanouts of one project
+// (FAN-3). The meter counts deliveries as the loop hands them over for sending, turn by turn. The meter also counts
+// the turns that messages to single instances wait behind fanouts (FAN-5). Rests on the frames' lengths, types and
+// targets.
 
 import MartletBase
 import MartletWire
 
 /// Counts deliveries by group.
 final class ShareMeter {
-    /// One send: deliveries to one session of a group.
+    /// A send: deliveries to one session of a group.
     private struct Send {
         var group: Int
         var count: Int
     }
 
-    /// The sends of one turn, and which groups had more to do at its end.
+    /// The sends of a turn, and for each group whether it had more to do at the turn's end.
     private struct Turn {
         var sends: [Send]
         var isBusy: [Bool]
@@ -24,16 +25,16 @@ final class ShareMeter {
     private let groupCount: Int
     private var turns: [Turn] = []
     private var sends: [Send] = []
-    /// Turns that have passed since direct messages were committed, oldest first.
+    /// Turns since the commit of each direct message in progress, oldest first.
     private var directs: [Int] = []
-    /// The longest that any of them has waited.
+    /// Longest wait of a direct message, in turns.
     private(set) var directTurnsMax = 0
-    /// DELIVER: length, type, stream ID, two instants, then the kind of target.
+    /// Offset of the target's kind in DELIVER, behind length, type, stream ID and two instants.
     private static let kindOffset = 4 + 1 + 8 + 8 + 8
 
     init(groupCount: Int) { self.groupCount = groupCount }
 
-    /// Whole frames that are handed over for one connection.
+    /// Counts the deliveries in whole frames that are handed over for one connection.
     func count(_ pieces: [UnsafeRawBufferPointer], of group: Int) {
         var bytes: [UInt8] = []
         for piece in pieces { bytes += piece }
@@ -64,9 +65,9 @@ final class ShareMeter {
         sends = []
     }
 
-    /// Jain's index of the least fair window: of every run of sends during which all groups had work
-    /// and that has `size` deliveries, none of its sends to spare.
-    /// - Returns: the index, and how many windows there were.
+    /// Jain's index of the least fair window. A window is a run of sends during which all groups had work. A window
+    /// has at least `size` deliveries, and without its first send would have fewer.
+    /// - Returns: the index, and the number of windows.
     func leastFair(windowOf size: Int) -> (index: Double, windows: Int) {
         var least = 1.0
         var windows = 0
@@ -90,8 +91,8 @@ final class ShareMeter {
         return (least, windows)
     }
 
-    /// The sends of consecutive turns in which all groups had work throughout: what begins does so
-    /// before a turn's first delivery, so whoever has work at its end had it all the time.
+    /// Sends in runs of consecutive turns in which all groups had work throughout. New work begins before a turn's
+    /// first delivery, so a group with work at the turn's end had work during the whole turn.
     private var busyRuns: [[Send]] {
         var runs: [[Send]] = []
         var run: [Send] = []
@@ -106,14 +107,14 @@ final class ShareMeter {
         return runs + [run]
     }
 
-    /// What each group got while all had work.
+    /// Deliveries of each group while all groups had work.
     var shares: [Int] {
         var sums = Array(repeating: 0, count: groupCount)
         for send in busyRuns.joined() { sums[send.group] += send.count }
         return sums
     }
 
-    /// (Σx)² / (n · Σx²): 1 if all are equal (Source: Jain, Chiu, Hawe, "A quantitative measure of
+    /// Jain's index (Σx)² / (n · Σx²): 1 for equal shares (Source: Jain, Chiu, Hawe, "A quantitative measure of
     /// fairness", 1984).
     static func jain(_ shares: [Int]) -> Double {
         let sum = shares.reduce(0, +)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The other end of a connection: frames in and out. Rests on MartletWire and SimulatedLink.
+// The client's end of a connection: writes and reads frames. Rests on MartletWire and SimulatedLink.
 
 import MartletBase
 import MartletWire
 
-/// Somebody who connects to the broker.
+/// A client of the broker.
 class SimulatedClient {
     let number: Int
     let network: SimulatedNetwork
@@ -20,7 +20,7 @@ class SimulatedClient {
         self.oracle = oracle
     }
 
-    /// - Returns: whether somebody listens.
+    /// - Returns: whether a loop listens.
     func connect() -> Bool {
         splitter = FrameSplitter(frameBytesMax: Limits.brokerFrameBytesMax)
         link = network.connect(self)
@@ -29,7 +29,7 @@ class SimulatedClient {
 
     func send(_ frame: ClientFrame) { send([frame]) }
 
-    /// In one piece.
+    /// Sends the frames in one piece.
     func send(_ frames: [ClientFrame]) {
         writer.reset()
         for frame in frames { frame.encode(into: &writer) }
@@ -71,6 +71,6 @@ class SimulatedClient {
 
     func handle(_ frame: BrokerFrame) {}
 
-    /// The connection is gone.
+    /// Called after the end of the connection.
     func lost() {}
 }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A device: the client library's ledger between a connection and an application, which takes messages
-// one by one. What MartletClient does on an event loop is done here on simulated time; what is new and
-// what may be acknowledged is decided by the same code. Rests on DeliveryLedger and Backoff.
+// A device: the client library's ledger between a connection and an application. The application takes messages one
+// by one. The ledger decides which messages are new and which may be acknowledged. The work of MartletClient's event
+// loop is done here, on simulated time. Rests on DeliveryLedger and Backoff.
 
 import MartletBase
 import MartletClient
 import MartletWire
 
-/// One instance and its application.
+/// An instance and its application.
 final class SimulatedDevice: SimulatedClient {
-    /// What came and was not taken yet.
+    /// An event that came and was not taken yet.
     private enum Waiting {
         case message(id: Int, streamID: UInt64, isStored: Bool)
         case deleted(streamID: UInt64)
@@ -24,20 +24,20 @@ final class SimulatedDevice: SimulatedClient {
     private(set) var state = DeviceState.active
     private var helloState = DeviceState.active
     private var isOpen = false
-    /// Whether it wants to be connected.
+    /// Whether the device wants to be connected.
     private(set) var isWanted = false
     private var waiting: [Waiting] = []
     private var isTaking = false
     private var isTimerSet = false
-    /// Rises when the process is started again: what was planned before it is void.
+    /// Rises at each restart of the process; plans of an earlier life are void.
     private var life = 0
     private var correlation: UInt32 = 0
     private var attempt = 0
-    /// Its connection is one of several apps.
+    /// The phone whose connection the device shares; nil: the device has its own connection.
     private let phone: SimulatedPhone?
-    /// Its own there; nil: it is not attached.
+    /// The device's channel on the phone's connection; nil: not attached.
     private var channel: UInt8?
-    /// What it sends and has no answer to; by correlation, what was sent on this connection.
+    /// Messages without an answer. `asked` has the messages sent on the present connection, by correlation.
     private var unanswered: [UpstreamModel] = []
     private var asked: [UInt32: UpstreamModel] = [:]
 
@@ -90,7 +90,7 @@ final class SimulatedDevice: SimulatedClient {
                     projectID: instance.project.id, token: instance.token,
                     deviceKey: instance.deviceKey, state: state,
                     unconfirmed: ledger.unconfirmed)))
-        // A broker that was killed meanwhile answers nothing.
+        // A broker that was killed meanwhile does not answer.
         let present = attempt
         network.agenda.after(20_000_000) { [weak self] in
             guard let self, !isOpen, attempt == present, isConnected else { return }
@@ -112,7 +112,7 @@ final class SimulatedDevice: SimulatedClient {
         if isWanted { retry() }
     }
 
-    /// Ends its connection, and comes back if it wants to be connected.
+    /// Ends the connection. A device that wants to be connected connects again.
     func leave(_ ending: SimulatedLink.Ending) {
         guard isConnected else { return }
         if ending == .finished { acknowledge() }
@@ -124,7 +124,7 @@ final class SimulatedDevice: SimulatedClient {
         lost()
     }
 
-    /// The device's process is killed and started again. What it had not taken is forgotten.
+    /// Kills and restarts the device's process. The process forgets messages not yet taken.
     func restart() {
         life += 1
         waiting = []
@@ -153,9 +153,9 @@ final class SimulatedDevice: SimulatedClient {
                     operation: operation, correlation: correlation, topics: topics)))
     }
 
-    /// UPS-1: again on each connection until it is answered.
+    /// UPS-1: sends a message, and repeats the message on each connection until the answer comes.
     func submit(_ sent: UpstreamModel) {
-        // The broker knows a message again until its device has sent a hundred others.
+        // The broker recognises a message until its device has sent a hundred more.
         guard unanswered.count < Limits.upstreamIDsPerInstanceMax / 2 else { return }
         unanswered.append(sent)
         tell(sent)
@@ -276,9 +276,9 @@ final class SimulatedDevice: SimulatedClient {
     }
 }
 
-/// How fast a device is.
+/// The speed of a device.
 struct DeviceHabits {
-    /// Microseconds that the application spends on a message; 0: it takes all at once.
+    /// Mean time that the application spends on a message, in microseconds; 0: no time.
     var takingMean: Int64 = 0
     var acknowledgedTogetherMax = 10
     var acknowledgementDelay: Int64 = 20_000

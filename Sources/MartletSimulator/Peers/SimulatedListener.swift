@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An app server that takes what devices send (UPS-1), one connection after another. Rests on
+// An app server that takes the messages of devices (UPS-1), on one connection after another. Rests on
 // SimulatedServer.
 
 import MartletBase
 import MartletWire
 
-/// One of a project's listeners.
+/// A listener of a project.
 final class SimulatedListener: SimulatedServer {
     private let takingMean: Int64
     private let clock: SimulatedClock
     private var random: Randomness
-    /// Of its connection: when it began, what came, what of that is to be acknowledged.
+    /// Beginning of the present connection. `came` has the messages on the connection; `untaken` has the messages
+    /// still to be acknowledged.
     private var began = Instant(rawValue: 0)
     private var came: Set<UInt64> = []
     private var untaken: [UInt64: UpstreamModel] = [:]
@@ -51,7 +52,7 @@ final class SimulatedListener: SimulatedServer {
             oracle.fail("message \(delivery.number) came to one connection twice")
         }
         untaken[delivery.number] = sent
-        // The acknowledgement of an earlier connection may arrive when this one has the message.
+        // An acknowledgement of an earlier connection may arrive after the message came on the present connection.
         let count = untaken.values.count { $0.taken == nil }
         if count > Limits.upstreamWindow {
             oracle.fail("a listener has \(count) messages that nobody has acknowledged")

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A connection that several devices share, each on a channel (NET-4). What breaks it breaks it for
-// all of them; who leaves it leaves the others alone. Rests on MartletWire.
+// A connection that several devices share, each on a channel (NET-4). A break of the connection ends all channels; an
+// app that leaves ends only its own channel. Rests on MartletWire.
 
 import MartletBase
 import MartletWire
 
 /// The push service of a phone with several apps.
 final class SimulatedPhone: SimulatedClient {
-    /// Channels that are not free; nil: its app has left, and DETACHED has not come.
+    /// Channels in use. nil: the channel's app has left, and DETACHED has not come.
     private var apps: [UInt8: SimulatedDevice?] = [:]
     private var heard: UInt8 = 0
     private var told: UInt8 = 0
-    /// Devices that it is for.
+    /// Devices on the phone.
     var deviceCount = 0
 
-    /// - Returns: the channel, if somebody listens.
+    /// - Returns: the channel; nil if no loop listens, or no channel is free.
     func attach(_ device: SimulatedDevice) -> UInt8? {
         if link == nil {
             guard connect() else { return nil }
@@ -36,13 +36,13 @@ final class SimulatedPhone: SimulatedClient {
         send((isOther ? [.channel(ChannelSelection(number: channel))] : []) + frames)
     }
 
-    /// One app leaves.
+    /// Detaches an app from its channel.
     func detach(_ channel: UInt8) {
         apps[channel] = .some(nil)
         send([.detach(Detach())], on: channel)
     }
 
-    /// The connection breaks, and every app loses it.
+    /// Breaks the connection for every app.
     func breakOff(_ ending: SimulatedLink.Ending) {
         guard link != nil else { return }
         drop(ending)

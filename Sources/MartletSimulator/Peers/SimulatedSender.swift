@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An app server: it sends what the world tells it to, waits for the answers, and asks again where an
-// idempotency key makes that safe (MSG-9). Rests on SimulatedServer.
+// An app server: sends the messages that the world hands over, and waits for the answers. After a failure the sender
+// repeats only messages with an idempotency key, because other repetitions are not safe (MSG-9). Rests on
+// SimulatedServer.
 
 import MartletBase
 import MartletWire
 
-/// One project's sender.
+/// The sender of a project.
 final class SimulatedSender: SimulatedServer {
     private var lastCorrelation: UInt32 = 0
-    /// Messages that are not answered yet.
+    /// Messages without an answer.
     private var unanswered: [(correlation: UInt32, message: MessageModel)] = []
-    /// To be sent when there is a connection.
+    /// Messages that wait for a connection.
     private var queued: [MessageModel] = []
 
-    /// Whether nothing is to be answered or to be sent.
+    /// Whether no message waits for an answer or for a connection.
     var isIdle: Bool { unanswered.isEmpty && queued.isEmpty }
 
     override func lost() {
@@ -27,7 +28,7 @@ final class SimulatedSender: SimulatedServer {
 
     func submit(_ message: MessageModel) { submit([message]) }
 
-    /// In one piece, so that they mostly come into one transaction.
+    /// Sends the messages in one piece, so that most come into one transaction.
     func submit(_ messages: [MessageModel]) {
         guard isOpen else {
             queued += messages
@@ -47,7 +48,7 @@ final class SimulatedSender: SimulatedServer {
         send(.cancel(CancelRequest(correlation: lastCorrelation, messageNumber: number)))
     }
 
-    /// TOP-4: on behalf of devices.
+    /// TOP-4: changes subscriptions on behalf of devices.
     func change(_ operation: TopicOperation, topic: String, tokens: [String]) {
         guard isOpen else { return }
         lastCorrelation += 1
@@ -58,7 +59,7 @@ final class SimulatedSender: SimulatedServer {
                     tokens: tokens)))
     }
 
-    /// GRP-2.
+    /// GRP-2: creates a group.
     func createGroup(named name: String, tokens: [String]) {
         guard isOpen else { return }
         lastCorrelation += 1

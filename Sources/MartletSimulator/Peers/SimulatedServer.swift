@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An app server's connection: that of the administrator, acting for a project, and again when it is
-// lost. Rests on MartletWire.
+// An app server's connection. The server connects with the administrator's key, acts for a project, and connects
+// again after a loss. Rests on MartletWire.
 
 import MartletBase
 import MartletWire
 
-/// A server of one project.
+/// A server of a project.
 class SimulatedServer: SimulatedClient {
     let project: ProjectModel
     private let administratorKey: String
     private(set) var isOpen = false
-    /// Whether it wants to be connected.
+    /// Whether the server wants to be connected.
     private(set) var isWanted = false
 
     init(

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Simulated time: what is to happen, in order. Time stands still while something happens and jumps to
-// the next thing. Rests on nothing.
+// Simulated time: planned actions, in order. Time stands still during an action, and jumps to the next action. Rests
+// on Instant.
 
 import MartletBase
 import Synchronization
 
-/// The clock that everything in a world reads.
+/// The clock of a world; every part of the world reads it.
 final class SimulatedClock: Sendable {
-    /// Any day will do.
+    /// Beginning of the world, in milliseconds since 1970. Any day will do.
     private static let start: Int64 = 1_800_000_000_000
 
     private let value = Atomic<Int64>(0)
 
-    /// Microseconds since the world began.
+    /// Microseconds since the beginning of the world.
     var now: Int64 { value.load(ordering: .relaxed) }
     var instant: Instant { Instant(millisecondsSince1970: Self.start + now / 1000) }
     var milliseconds: Int64 { now / 1000 }
@@ -21,7 +21,7 @@ final class SimulatedClock: Sendable {
     fileprivate func set(_ now: Int64) { value.store(now, ordering: .relaxed) }
 }
 
-/// What is to happen. Of things at one time, what was planned first comes first.
+/// The planned actions of a world. Actions at the same time run in the order of their planning.
 final class Agenda {
     private struct Entry {
         let time: Int64
@@ -55,7 +55,8 @@ final class Agenda {
 
     func after(_ delay: Int64, _ action: @escaping () -> Void) { at(now + delay, action) }
 
-    /// Does the next thing, if it is due by `end`; else time moves on to `end`.
+    /// Runs the next action if it is due by `end`; else moves the time to `end`.
+    /// - Returns: whether an action ran.
     func doNext(until end: Int64) -> Bool {
         guard let next = heap.first, next.time <= end else {
             clock.set(max(now, end))
@@ -71,7 +72,7 @@ final class Agenda {
         return true
     }
 
-    /// Nothing more is to happen.
+    /// Drops all planned actions.
     func clear() { heap = [] }
 
     private func sink() {

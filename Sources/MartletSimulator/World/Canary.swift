@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Faults put in on purpose: a simulator that does not find these finds nothing. Rests on nothing.
+// Faults put in on purpose: a simulator that misses a canary misses real faults too. Rests on the standard library.
 
-/// What is broken in a world.
+/// A fault put into a world.
 package enum Canary: String, CaseIterable, Sendable {
     /// Bytes of some sends go to another connection.
     case misdirect
@@ -10,10 +10,10 @@ package enum Canary: String, CaseIterable, Sendable {
     case acknowledgement
     /// Some messages are accepted and not handed to the loops.
     case fanout
-    /// The scheduler gives one project two turns where others have one.
+    /// The scheduler gives two turns to some projects, and a single turn to the rest.
     case share
     /// A device is sent one message more than QUO-1 allows.
     case quota
-    /// What devices send is accepted and not kept.
+    /// Messages of devices are accepted and not kept.
     case upstream
 }

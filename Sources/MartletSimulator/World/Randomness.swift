@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Everything that happens in a simulated world is chosen by one generator, so a seed tells the whole
-// story. Rests on nothing.
+// Seeded generators make every choice in a simulated world, so a seed determines the whole world. Rests on the
+// standard library.
 
-/// SplitMix64: small, seeded, the same everywhere.
+/// SplitMix64: small, seeded, with equal results on all machines.
 struct Randomness: RandomNumberGenerator {
     private var state: UInt64
 
@@ -27,11 +27,11 @@ struct Randomness: RandomNumberGenerator {
         choices[choices.index(choices.startIndex, offsetBy: Int(next() % UInt64(choices.count)))]
     }
 
-    /// Mostly short, now and then long: an exponential distribution, cut at ten times its mean.
+    /// A pause, mostly short, now and then long: an exponential distribution, cut at ten times its mean.
     mutating func pause(mean: Int64) -> Int64 {
         let unit = Double(next() >> 11) / Double(1 << 53)
         var (left, sum) = (unit, 0.0)
-        // -ln(1 - x) by halving: exact enough, and the same on every machine.
+        // -ln(1 - x) by halving: exact enough, and equal on all machines.
         while left >= 0.5, sum < 10 {
             sum += 0.6931471805599453
             left = (left - 0.5) * 2

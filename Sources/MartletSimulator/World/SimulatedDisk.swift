@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A disk with troubles: transactions that cannot be committed, because the map is full or because the
-// disk fails, and snapshots that cannot be had. Rests on the store's faults.
+// A disk with troubles: commits fail because the map is full or the disk fails, and snapshots cannot be opened. Rests
+// on the store's faults.
 
 import MartletEngine
 import MartletRows
@@ -13,7 +13,7 @@ final class SimulatedDisk: Sendable {
     private struct State {
         var random: Randomness
         var isFaulty = false
-        /// Each doubles the map, which has an end.
+        /// Full maps that may still be simulated. Each full map doubles the map, and the map's size has an end.
         var fullsLeft = 5
     }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What happened, as a hash that two runs of a seed must agree on, and in words for whoever looks at one
-// run. Rests on nothing.
+// The events of a world: a hash on which two runs of a seed must agree, and words for a reader of a single run. Rests
+// on SimulatedClock.
 
-/// The story of a world.
+/// The record of a world's events.
 final class Trace {
     /// FNV-1a, 64 bits (Source: Fowler, Noll, Vo).
     private(set) var hash: UInt64 = 0xCBF2_9CE4_8422_2325
@@ -27,7 +27,7 @@ final class Trace {
         tell("\(time) µs  \(what) \(first) \(second) \(third)")
     }
 
-    /// More about what was noted last, for who reads along.
+    /// Adds words to the latest note, for a reader. The hash stays.
     func explain(_ text: @autoclosure () -> String) { tell?("               " + text()) }
 
     func mix(_ bytes: UnsafeRawBufferPointer) {

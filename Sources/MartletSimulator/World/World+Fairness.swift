@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Worlds in which there is more to deliver than a loop can at once, and all that matters is who gets
-// how much. Rests on ShareMeter.
+// Worlds with more to deliver than a loop can deliver at once. The result of such a world is the share of each
+// project or fanout. Rests on ShareMeter.
 
 import MartletBase
 
 extension World {
-    /// FAN-2: the least Jain's index of projects' deliveries.
+    /// FAN-2: least Jain's index of the projects' deliveries.
     private static let fairnessMin = 0.99
-    /// FAN-5: turns after which a message to one instance is handed over: the next, or the one after the
+    /// FAN-5: turns within which a message to one instance must be handed over: the next turn, or the turn after the
     /// end of the send that its connection is busy with.
     private static let directTurnsMax = 3
-    /// FAN-3: how far one of two fanouts may be from half, of half.
+    /// FAN-3: largest deviation of a fanout's share from half, as a fraction of the half.
     private static let halfDeviationMax = 0.02
-    /// FAN-3: deliveries of both, while both are in progress, below which nothing can be said.
+    /// FAN-3: fewest deliveries, while both fanouts are in progress, from which shares are judged.
     private static let deliveriesToJudge = 800
-    /// Messages that each project sends.
+    /// Messages of each project.
     private static let messagesPerProject = 14
 
-    /// A project's turn is 64 deliveries, and it ends with a session that is given everything in
-    /// progress for it. A window is 20 such turns of every project: what of a turn lies outside of it
-    /// is then less than what an index of 0.99 allows.
+    /// Deliveries in a window: 20 turns of every project. A project's turn is 64 deliveries, and ends with a session
+    /// that is given everything in progress for it. With 20 turns, the part of a turn outside the window is less than
+    /// an index of 0.99 allows.
     private var window: Int { 20 * plan.projectCount * (64 + Self.messagesPerProject) }
 
     func runProjects() {
@@ -28,7 +28,7 @@ extension World {
         meter(groups: plan.projectCount) { $0.instance.project.index }
         for (index, sender) in senders.enumerated() {
             let project = oracle.projects[index]
-            // Whoever is alone for a while has no advantage of it, and no debt.
+            // A project that is alone for a while gains no advantage, and owes no debt.
             var time = Int64(index) * random.pause(mean: 300)
             var messages = (0..<Self.messagesPerProject).map { _ in topicMessage(0, in: project) }
             while !messages.isEmpty {
@@ -63,7 +63,7 @@ extension World {
         let half = devices.count * 6 / 13
         let first = Set(devices.prefix(half).map(\.number))
         meter(groups: 2) { first.contains($0.number) ? 0 : 1 }
-        // Both at once, or one after the other.
+        // Both fanouts at once, or one after the other.
         let messages = (0..<2).map { topicMessage($0, in: oracle.projects[0]) }
         if random.chance(500) {
             senders[0].submit(messages)
@@ -77,7 +77,7 @@ extension World {
         guard let shares = meter?.shares else { return }
         let all = shares.reduce(0, +)
         trace.note("shares", shares[0], shares[1])
-        // So few that turns of 16 are no small part of them; or they were never in progress together.
+        // Too few deliveries: turns of 16 would be a large part of the sum, or the fanouts never overlapped.
         guard all >= Self.deliveriesToJudge else { return }
         let deviation = abs(Double(shares[0]) / Double(all) - 0.5) / 0.5
         if deviation > Self.halfDeviationMax {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Everything at once: devices come and go, stall, doze, start again and change their topics while
-// messages are sent, connections break, the disk fails and the broker is killed. Then all troubles end,
-// everybody connects, and everything must arrive. Rests on World.
+// All troubles at once. Devices come and go, stall, doze, start again and change their topics while messages are
+// sent; connections break, the disk fails, and the broker is killed. Then all troubles end, every client connects,
+// and every message must arrive. Rests on World.
 
 import MartletBase
 import MartletEngine
@@ -10,12 +10,12 @@ import MartletRows
 import MartletStore
 
 extension World {
-    /// How long everything may take to arrive once all is well.
+    /// Longest time for all messages to arrive after the troubles, in microseconds.
     private static let restMax: Int64 = 400_000_000
-    /// How many fifths of a second nothing may be missing before it is over: what comes although it
-    /// should not has that long to come.
+    /// Fifths of a second without a missing message before the world ends. A message that should not come has so much
+    /// time to come.
     private static let restfulMin = 8
-    /// How long machines that vanished stay away once all is well.
+    /// Longest absence of vanished machines after the troubles, in microseconds.
     private static let vanishedMax = 120_000_000
 
     func runMixed() {
@@ -57,7 +57,7 @@ extension World {
         agenda.after(random.pause(mean: plan.messageMean)) { [unowned self] in
             guard !isOver else { return }
             let sender = senders[index]
-            // Now and then many at once.
+            // Now and then a burst.
             let count = random.chance(50) ? random.number(2...40) : 1
             for _ in 0..<count { sender.submit(message(in: oracle.projects[index])) }
             if random.chance(plan.cancelChance) { cancel(by: sender, in: oracle.projects[index]) }
@@ -116,7 +116,7 @@ extension World {
         }
     }
 
-    /// The instance goes, and another one comes, often with the same ordinal.
+    /// Unregisters the instance. Later another instance comes, often with the same ordinal.
     private func renew(_ device: SimulatedDevice) {
         device.unregister()
         agenda.after(random.pause(mean: 100_000)) { [unowned self] in
@@ -160,7 +160,7 @@ extension World {
         }
     }
 
-    /// What the store has for whoever misses a message.
+    /// Tells the store's contents for an instance that misses a message.
     private func explain(_ one: Oracle.Missing) {
         let project = one.instance.project
         guard let ordinal = project.holders.first(where: { $0.value === one.instance })?.key

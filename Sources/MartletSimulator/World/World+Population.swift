@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who lives in a world: projects, their topics, devices and senders. Rests on World.
+// The population of a world: projects, topics, devices and senders. Rests on World.
 
 import Martlet
 import MartletBase
@@ -57,7 +57,7 @@ extension World {
         return added
     }
 
-    /// The one that the next device is on, whatever its project.
+    /// The phone for the next device, of any project; nil in a world without shared connections.
     private func phone() -> SimulatedPhone? {
         guard plan.appsPerPhone > 0 else { return nil }
         if let last = phones.last, last.deviceCount < plan.appsPerPhone {
@@ -77,7 +77,7 @@ extension World {
                 switch plan.kind {
                 case .mixed: devices.filter { _ in random.chance(500) }
                 case .projects: devices
-                // Disjoint, and one half larger than the other.
+                // Disjoint halves, the second larger than the first.
                 case .fanouts:
                     number == 0
                         ? Array(devices.prefix(devices.count * 6 / 13))

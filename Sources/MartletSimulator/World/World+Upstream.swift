@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What happens to groups, and what devices send: to their project, whose listeners come and go, and to
-// their groups. Rests on World.
+// Changes of groups, and messages of devices: to the project, whose listeners come and go, and to groups. Rests on
+// World.
 
 import MartletBase
 import MartletEngine
@@ -33,7 +33,7 @@ extension World {
     }
 
     private func changeGroup(_ project: ProjectModel, _ sender: SimulatedSender) {
-        // Now and then of an instance that is registered no more, or twice.
+        // Now and then with the token of an unregistered instance. A creation names one token twice.
         let tokens = project.instances.filter {
             random.chance($0.isRegistered ? 350 : 20)
         }.map(\.token)
@@ -104,8 +104,8 @@ extension World {
         }
     }
 
-    /// A connection that vanishes holds up what it was given for a minute, and everything may be given
-    /// to each that did: so each listener may vanish when it leaves first.
+    /// Ends the connection of a listener. A vanished connection holds up its messages for a minute, and each vanished
+    /// connection may have been given all messages. So a listener may vanish only when it leaves for the first time.
     private func leave(_ listener: SimulatedListener) {
         let mayVanish = haveLeft.insert(listener.number).inserted && random.chance(300)
         listener.leave(mayVanish ? .vanished : random.one(of: [.finished, .reset]))

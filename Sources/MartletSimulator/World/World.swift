@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One world: a broker's loops and committer, its store, the network, and everybody who connects, in one
-// thread on simulated time. The broker's code is production's; only when it is turned is decided here.
-// Rests on SteppedBroker.
+// A world: a broker's loops, committer and store, the network, and all clients, in one thread on simulated time. The
+// broker's code is production's; the world only decides when each part takes its turn. Rests on SteppedBroker.
 
 import Logging
 import Martlet
@@ -12,19 +11,19 @@ import MartletStore
 
 /// A simulated world.
 final class World {
-    /// What the broker's process is doing.
+    /// State of the broker's process.
     private enum Phase {
         case running
-        /// NET-5: the loops that have not ended yet.
+        /// NET-5: the process drains. The numbers are the loops that have not ended yet.
         case draining(Set<Int>)
         case stopped
     }
 
-    /// Who takes turns on the broker's machine: a loop, or the committer.
+    /// A part of the broker that takes turns: a loop, or the committer.
     private struct Participant {
         var busyUntil: Int64 = 0
         var planned: Int64 = .max
-        /// Plans of an earlier number are void.
+        /// Number of the latest plan; plans with an earlier number are void.
         var plan = 0
     }
 
@@ -49,10 +48,10 @@ final class World {
     var phones: [SimulatedPhone] = []
     var senders: [SimulatedSender] = []
     var listeners: [SimulatedListener] = []
-    /// Listeners that have left once, by their numbers.
+    /// Numbers of the listeners that have left at least once.
     var haveLeft: Set<Int> = []
     var meter: ShareMeter?
-    /// What the meter's groups are.
+    /// The meter's group of each device.
     var groupOfDevice: [Int] = []
     var lastClient = 0
 
@@ -86,7 +85,7 @@ final class World {
 
     deinit { stop() }
 
-    /// Nothing happens any more, and what plans and connections hold of each other is let go.
+    /// Ends the world, and releases the references between plans and connections.
     func end() {
         stop()
         for phone in phones { phone.breakOff(.vanished) }
@@ -126,13 +125,13 @@ final class World {
         for number in participants.indices { wake(number, after: 1) }
     }
 
-    /// Transactions are as long as production's, so that a slow disk catches up with what is left.
+    /// Lets transactions be as long as production's, so that a slow disk catches up with the backlog.
     func leaveTransactionsWhole() {
         isAtRest = true
         broker?.isCutShort = false
     }
 
-    /// The process is killed. What is committed stays; nothing else does.
+    /// Kills the process. Only committed data stays.
     private func stop() {
         network.die()
         broker = nil
@@ -151,7 +150,7 @@ final class World {
         agenda.after(random.pause(mean: 50_000)) { [unowned self] in start() }
     }
 
-    /// NET-5: the process is asked to end.
+    /// NET-5: asks the process to end.
     func shutDown() {
         guard case .running = phase, let broker else { return }
         trace.note("drain", 0)
@@ -160,7 +159,7 @@ final class World {
         for number in 0..<plan.loopCount { wake(number, after: 1) }
     }
 
-    /// A loop has ended: the committer behind the last of them applies what is left.
+    /// Notes the end of a loop. After the last loop, the committer applies the remaining commands.
     private func loopEnded(_ number: Int) {
         guard case .draining(var left) = phase, left.remove(number) != nil else { return }
         phase = .draining(left)
@@ -190,7 +189,7 @@ final class World {
 
     private func tampered(_ command: Command) -> Command {
         switch (command, canary) {
-        // The broker's own keys are random, and clients are told them.
+        // The broker's own keys are random, and clients are told the keys. A seeded key keeps the world repeatable.
         case (.createGroup(let project, let name, _, let tokens), _):
             let bytes = (0..<Limits.groupKeyBytes).map { _ in
                 UInt8(truncatingIfNeeded: random.next())
@@ -248,7 +247,7 @@ final class World {
         plan(number, at: hasMore ? end : end + 1_000_000)
     }
 
-    /// Commits commands that no connection brings.
+    /// Commits commands that come from no connection.
     func perform(_ commands: [Command]) { broker?.perform(commands, observe) }
 
     private func observe(
@@ -279,7 +278,7 @@ final class World {
         }
     }
 
-    /// Frames that clients sent and the broker could not take.
+    /// Fails the world if the broker could not take a client's frame.
     func checkProtocol() {
         if let count = broker?.protocolViolationCount, count > 0 {
             oracle.fail("the broker counted \(count) violations of the protocol")

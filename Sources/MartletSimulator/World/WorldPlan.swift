@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a world is like, drawn from its seed: how large it is, what goes wrong in it, which limits hold.
-// Times are microseconds, chances are per thousand. Rests on Randomness.
+// The properties of a world, drawn from its seed: sizes, troubles and limits. Times are microseconds, chances are per
+// thousand. Rests on Randomness.
 
 import MartletBase
 import MartletEngine
 
-/// One world.
+/// The plan of a world.
 struct WorldPlan {
     enum Kind: String {
-        /// Everything at once.
+        /// All kinds of events at once.
         case mixed
         /// Projects that compete for one loop (FAN-2).
         case projects
@@ -25,37 +25,37 @@ struct WorldPlan {
     var limits = MailboxLimits()
     var conditions = NetworkConditions.perfect
     var habits = DeviceHabits()
-    /// Connections of a loop.
+    /// Connections of a loop, at most.
     var connectionsMax = 2600
     var idleSeconds: UInt32 = 1800
-    /// Until which things go wrong.
+    /// Time until the troubles end.
     var duration: Int64 = 4_000_000
-    /// Between two messages of a project.
+    /// Mean time between two messages of a project.
     var messageMean: Int64 = 100_000
-    /// Between two deeds of a device.
+    /// Mean time between two actions of a device.
     var actionMean: Int64 = 400_000
     var turnCost: Int64 = 60
     var commitCost: Int64 = 400
     var failedCommitChance = 0
     var failedReadChance = 0
-    /// nil: production's.
+    /// Bounds on acknowledgements; nil: production's bounds.
     var acknowledgingBounds: AcknowledgingBounds?
-    /// Between two ends of the broker's process; 0: none.
+    /// Mean time between two ends of the broker's process; 0: the process never ends.
     var crashMean: Int64 = 0
-    /// Those of them that are asked for.
+    /// Chance that an end of the process is a shutdown, and not a kill.
     var shutDownChance = 0
 
-    /// Devices that share a connection; 0: each has its own.
+    /// Devices on a shared connection; 0: each device has its own connection.
     var appsPerPhone = 0
-    /// Between two changes of a project's groups; 0: it has none.
+    /// Mean time between two changes of a project's groups; 0: the world has no groups.
     var groupMean: Int64 = 0
-    /// Between two messages that a device sends; 0: none does.
+    /// Mean time between two messages of a device; 0: devices send no messages.
     var upstreamMean: Int64 = 0
     var listenersPerProject = 1
-    /// Until a listener acknowledges.
+    /// Mean time until a listener acknowledges a message.
     var listenerTakingMean: Int64 = 500
 
-    // What messages are like.
+    // Properties of messages.
     var directChance = 300
     var conditionChance = 200
     var groupChance = 0
@@ -69,11 +69,11 @@ struct WorldPlan {
     var idempotentChance = 0
     var paddingBytesMax = 0
 
-    /// Whether devices doze, and whether they come and go for good.
+    /// Whether devices doze. `isRenewing`: whether instances unregister and new instances come.
     var isDozing = false
     var isRenewing = false
 
-    /// - Parameter hasKnown: worlds may also have what is known not to be as it should.
+    /// - Parameter hasKnown: whether the world may run into known deficiencies.
     init(seed: UInt64, hasKnown: Bool = false) {
         var random = Randomness(seed: seed)
         switch seed % 16 {
@@ -81,8 +81,8 @@ struct WorldPlan {
         case 15: makeFanouts(&random)
         default: makeMixed(&random)
         }
-        // A connection that the store could not be told of, and that ends before it is told again,
-        // counts as absence: STO-1 may then discard without notice what was held back meanwhile.
+        // A failed commit can keep the beginning of a connection from the store. If the connection ends before the
+        // store is told again, the time counts as absence, and STO-1 may discard held-back messages without notice.
         if !hasKnown, failedCommitChance > 0 { limits.storedPerInstanceMax = 0 }
     }
 
@@ -135,7 +135,7 @@ struct WorldPlan {
         if random.chance(200) { makeLong(&random) }
         connectionsMax = 512
         if random.chance(200) {
-            // Room for everybody, and hardly for connections that are dead already.
+            // Room for all clients, and hardly any room for dead connections.
             let listeners = upstreamMean > 0 ? listenersPerProject : 0
             connectionsMax = projectCount * (devicesPerProject + 1 + listeners) + 6
             idleSeconds = 5
@@ -145,8 +145,8 @@ struct WorldPlan {
         if random.chance(300) { boundAcknowledging(&random) }
     }
 
-    /// So small that what is left of acknowledgements waits for the next transaction, and behind it what
-    /// has come since.
+    /// Makes the bounds so small that part of the acknowledgements waits for the next transaction, and later
+    /// acknowledgements wait behind that part.
     private mutating func boundAcknowledging(_ random: inout Randomness) {
         let cost = random.number(1...8)
         var bounds = AcknowledgingBounds(
@@ -158,7 +158,7 @@ struct WorldPlan {
         acknowledgingBounds = bounds
     }
 
-    /// Minutes instead of seconds, with as much in them.
+    /// Stretches seconds to minutes, with as many events.
     private mutating func makeLong(_ random: inout Randomness) {
         let factor = Int64(random.number(10...40))
         duration *= factor
@@ -172,8 +172,8 @@ struct WorldPlan {
         idleSeconds = UInt32(random.one(of: [5, 1800]))
     }
 
-    /// Half of a project's instances more than another's, fanouts that come faster than they are
-    /// delivered.
+    /// Plans projects of unequal size, whose fanouts come faster than they are delivered. One project has half as
+    /// many instances again as each other project.
     private mutating func makeProjects(_ random: inout Randomness) {
         kind = .projects
         projectCount = random.number(2...3)

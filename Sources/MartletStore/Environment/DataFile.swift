@@ -1,38 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Looks at LMDB's file before LMDB does. LMDB maps the file and believes it: a page that lies behind the
-// end of a file that was cut off is a bus error of the process that reads it. So a file is refused whose
-// beginning is not a store's, or that lacks a page which something in it needs.
+// Checks LMDB's file before LMDB opens it. LMDB maps the file and trusts its content: reading a page beyond the end
+// of a truncated file ends the process with a bus error. The check therefore refuses a file whose beginning is not
+// that of a store, and a file that lacks a page in use.
 //
 // Source: LMDB 0.9 (mdb.c, MDB_page, MDB_meta, MDB_db, MDB_node). Little-endian, pages of P bytes.
 //
-//   pages 0 and 1   meta pages; the one with the higher transaction holds
+//   pages 0 and 1   meta pages; the one with the higher transaction is valid
 //   a page          u64 number ‖ u16 ‖ u16 flags ‖ u16 lower ‖ u16 upper ‖ u16 offset of each node
 //   a meta page     …header… ‖ u32 magic ‖ u32 version ‖ u64 ‖ u64 map size ‖ record of the free tree ‖
 //                   record of the main tree ‖ u64 last page ‖ u64 transaction
 //   a tree's record u32 (of the free tree: P) ‖ u16 flags ‖ u16 depth ‖ 4 × u64 counts ‖ u64 root
 //   a node          u16 ‖ u16 ‖ u16 flags ‖ u16 key bytes ‖ key ‖ value. In a branch the first three
-//                   numbers are the child's page; in a leaf the first two are the value's bytes, or with
-//                   flag 1 the value is the number of the page where it begins
+//                   numbers are the child's page. In a leaf the first two are the bytes of the value;
+//                   with flag 1 the value is the number of the page where the value begins
 //
-// The last page that the meta page names may lie behind the end of a healthy store's file: a page that a
-// transaction takes and gives back is never written. Such pages are free, and the free tree names every
-// page that is. So a file is whole exactly if all pages it lacks are in its free tree, which is read only
-// where some are lacking. A page in the middle that is torn is not seen here: `martlet check` reads all.
-// Rests on nothing.
+// The meta page of a healthy store may name a last page beyond the end of the file, because LMDB never writes a
+// page that a transaction takes and gives back. Such pages are free, and the free tree names every free page. A
+// file is therefore complete exactly if all missing pages are in the free tree, which is read only if pages are
+// missing. The check does not detect a torn page in the middle of the file; `martlet check` reads all pages. Rests
+// on POSIX files.
 
 import Glibc
 
 /// LMDB's file, open for reading.
 struct DataFile: ~Copyable {
-    /// Of the beginning of a meta page: all that is in it.
+    /// The length of a meta page's content, in bytes.
     static let metaBytes = 152
 
     private static let magic: UInt32 = 0xBEEF_C0DE
     private static let version: UInt32 = 1
     private static let headerBytes = 16
     private static let noPage = UInt64.max
-    /// Levels of a tree at most, as in LMDB (CURSOR_STACK).
+    /// Largest number of levels in a tree, as in LMDB (CURSOR_STACK).
     private static let depthMax = 32
 
     private enum Flag {
@@ -40,7 +40,7 @@ struct DataFile: ~Copyable {
         static let leaf: UInt16 = 2
         static let overflow: UInt16 = 4
         static let meta: UInt16 = 8
-        /// Of a node.
+        /// A flag of a node: the value lies in pages of its own.
         static let isLarge: UInt16 = 1
     }
 
@@ -49,7 +49,9 @@ struct DataFile: ~Copyable {
     private let byteCount: Int
     private var pageBytes = 4096
 
-    /// - Parameter mayBeNew: where there is no file, or an empty one, LMDB begins a store.
+    /// Checks a file.
+    ///
+    /// - Parameter mayBeNew: accepts a missing or empty file, in which LMDB begins a store.
     /// - Throws: `StoreOpenError.damaged`.
     static func requireSound(at path: String, mayBeNew: Bool) throws(StoreOpenError) {
         guard var file = DataFile(at: path), file.byteCount > 0 || !mayBeNew else { return }
@@ -58,7 +60,7 @@ struct DataFile: ~Copyable {
 
     // MARK: Checkpoints
 
-    /// There is no file, or nothing in it.
+    /// Whether the file is missing or empty.
     static func isNew(at path: String) -> Bool {
         var status = stat()
         return stat(path, &status) == 0 ? status.st_size == 0 : errno == ENOENT
@@ -66,6 +68,8 @@ struct DataFile: ~Copyable {
 
     static func transaction(ofMeta page: [UInt8]) -> UInt64 { page.u64(144) }
 
+    /// The number of the newest transaction in the meta pages.
+    ///
     /// - Throws: `StoreOpenError.damaged`.
     static func newestTransaction(at path: String) throws(StoreOpenError) -> UInt64 {
         guard var file = DataFile(at: path) else {
@@ -75,7 +79,7 @@ struct DataFile: ~Copyable {
         return max(first, try file.meta(at: 1).transaction)
     }
 
-    /// Puts back the state that a checkpoint has kept.
+    /// Restores the state of a checkpoint: both meta pages become the checkpoint's meta page.
     static func restore(_ base: JournalFile.Base, at path: String) throws(StoreOpenError) {
         let descriptor = open(path, O_RDWR | O_CLOEXEC)
         guard descriptor >= 0 else {
@@ -150,7 +154,7 @@ struct DataFile: ~Copyable {
 
     // MARK: Trees
 
-    /// A page of a tree.
+    /// Reads and checks a page of a tree.
     private func tree(_ number: UInt64, _ meta: Meta) throws(StoreOpenError) -> [UInt8] {
         guard number >= 2, number <= meta.lastPage, number < pageCount else {
             throw damaged("page \(number), which it needs, is not in it: it was cut off")
@@ -164,7 +168,7 @@ struct DataFile: ~Copyable {
         return page
     }
 
-    /// How many pages from a number on are free.
+    /// Counts the free pages with a number of at least `start`.
     private func freePages(from start: UInt64, _ meta: Meta) throws(StoreOpenError) -> UInt64 {
         guard meta.freeRoot != Self.noPage else { return 0 }
         var count: UInt64 = 0
@@ -207,7 +211,7 @@ struct DataFile: ~Copyable {
         return count
     }
 
-    /// The same for a list that has pages of its own.
+    /// Counts the free pages of a list in overflow pages.
     private func freePages(
         from start: UInt64, listedAt number: UInt64, bytes count: Int
     ) throws(StoreOpenError) -> UInt64 {
@@ -218,7 +222,7 @@ struct DataFile: ~Copyable {
         return try freePages(from: start, listed: list[...], number)
     }
 
-    /// A list is its length and as many page numbers.
+    /// Counts the free pages of a list. A list is its length, followed by page numbers.
     private func freePages(
         from start: UInt64, listed list: ArraySlice<UInt8>, _ page: UInt64
     ) throws(StoreOpenError) -> UInt64 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The data folder and the LMDB environment in it: opened by one process at a time, refused if it was
-// written by a newer Martlet, grown when it is full. Readers run on any thread beside the one
-// writer; only growing the map keeps everybody out for a moment. LMDB does not wait for the disk: the journal
-// does, before a transaction is committed. Rests on CLMDB and Journal.
+// The data folder and its LMDB environment. One process at a time may open the folder. A folder of a newer Martlet
+// is refused, and a full map grows. Readers run on any thread beside the single writer; only growing the map
+// excludes all transactions for a moment. LMDB does not wait for the disk: the journal waits, before a transaction
+// is committed. Rests on CLMDB and Journal.
 
 internal import CLMDB
 import Glibc
@@ -14,25 +14,24 @@ import Synchronization
 /// An open data folder.
 final class Environment: @unchecked Sendable {
     let environment: OpaquePointer
-    /// Database handles by `Table.rawValue`.
-    /// Of the first table.
+    /// The handle of the first table. The handles of the other tables follow in the order of `Table.rawValue`.
     private let firstHandle: MDB_dbi
     private let lockDescriptor: Int32
-    /// Held shared by every transaction, alone by whoever grows the map: LMDB forbids that while a
-    /// transaction is open in this process.
+    /// Held shared by every transaction, and exclusively while the map grows: LMDB forbids growing while a
+    /// transaction is open in the process.
     private let gate: UnsafeMutablePointer<pthread_rwlock_t>
-    /// Held by the one transaction that writes, and by whoever grows the map.
+    /// Held by the writing transaction, and while the map grows.
     private let writing: UnsafeMutablePointer<pthread_mutex_t>
-    /// What the transaction that writes has changed; nil: there is no journal.
+    /// The changes of the writing transaction; nil without a journal.
     private let changes: UnsafeMutablePointer<ChangeBuffer>?
     private let journal: Journal?
     /// Guarded by the gate.
     private var isClosed = false
-    /// nil: nothing is written here.
+    /// nil: the process does not write to the folder.
     private let reserve: Mutex<DiskReserve?>
     private let isShort = Atomic<Bool>(false)
     private let pageBytes: Int
-    /// Read transactions that were reset and can be renewed: 20–50 ns instead of an allocation.
+    /// Read transactions that were reset and can be renewed. Renewing takes 20–50 ns and no allocation.
     private let idleReaders = Mutex<[LMDBTransaction]>([])
 
     init(
@@ -57,7 +56,7 @@ final class Environment: @unchecked Sendable {
             let dataFile = folder + "/data.mdb"
             let keepsJournal = durability == .fsync && purpose != .trial
             if purpose == .serving, DataFile.isNew(at: dataFile) {
-                // A store that begins anew has nothing to do with the records of another one.
+                // A new store must not use records of a former store.
                 for name in Journal.names { unlink(folder + "/" + name) }
             }
             let files = try Self.journalFiles(in: folder, creating: keepsJournal)
@@ -80,7 +79,7 @@ final class Environment: @unchecked Sendable {
                 try Self.syncFolder(folder)
             }
             var bytes = mapBytes
-            // What is changed before the next checkpoint leaves the pages of the last one as they are.
+            // The snapshot keeps the pages of the last checkpoint unchanged until the next checkpoint.
             let snapshot = try Journal.snapshot(of: environment)
             defer { if !keepsJournal { mdb_txn_abort(snapshot) } }
             while true {
@@ -91,7 +90,7 @@ final class Environment: @unchecked Sendable {
                     }
                     break
                 } catch let error as StorageError where error.isFull {
-                    // Nothing is read from the snapshot, so it can stay while the map moves.
+                    // No code reads from the snapshot, so the snapshot may stay open while the map moves.
                     bytes *= 2
                     try check(mdb_env_set_mapsize(environment, bytes), "grow")
                 }
@@ -131,8 +130,9 @@ final class Environment: @unchecked Sendable {
         writing = .allocate(capacity: 1)
         pthread_mutex_init(writing, nil)
         gate = .allocate(capacity: 1)
-        // Readers that overlap without end must not keep out whoever grows the map: the default
-        // lets them. No thread begins a transaction inside another one of its own.
+        // Prefer the writer: by default, readers that overlap without a break would keep the map from growing. A
+        // thread never begins a transaction inside another transaction of its own, so preferring the writer cannot
+        // deadlock.
         var attributes = pthread_rwlockattr_t()
         pthread_rwlockattr_init(&attributes)
         pthread_rwlockattr_setkind_np(
@@ -146,6 +146,8 @@ final class Environment: @unchecked Sendable {
         UInt32(MDB_NOTLS) | UInt32(MDB_NORDAHEAD)
     }
 
+    /// Opens the tables and checks the format version.
+    ///
     /// - Returns: the handle of the first table.
     private static func openTables(
         _ environment: OpaquePointer, _ purpose: StoreConfiguration.Purpose
@@ -160,7 +162,7 @@ final class Environment: @unchecked Sendable {
                 try check(
                     mdb_dbi_open(transaction, table.name, purpose.tableFlags, &handle),
                     "open table \(table.name)")
-                // LMDB numbers tables in the order in which they are opened first.
+                // LMDB numbers tables in the order of their first opening.
                 if table.rawValue == 0 { firstHandle = handle }
                 guard handle == firstHandle + MDB_dbi(table.rawValue) else {
                     throw failure("open table \(table.name)", EINVAL)
@@ -176,7 +178,7 @@ final class Environment: @unchecked Sendable {
         return firstHandle
     }
 
-    /// Records are made again in transactions of so many bytes: LMDB keeps what one changes in memory.
+    /// Bytes of records that one transaction repeats. Bounded because LMDB keeps a transaction's changes in memory.
     private static let replayedBytes = 4 << 20
 
     private static func replay(
@@ -210,7 +212,7 @@ final class Environment: @unchecked Sendable {
     private static func journalFiles(in folder: String, creating: Bool) throws -> [JournalFile] {
         let paths = Journal.names.map { folder + "/" + $0 }
         let files = try paths.compactMap { try JournalFile(at: $0, creating: false) }
-        // One without anything in it was being made, or removed, in a crash.
+        // A crash during creation or removal of the journal may leave a single empty file.
         if files.count == 1, !files[0].isEmpty {
             throw StoreOpenError.damaged(
                 files[0].path, text: "the other journal file is missing")
@@ -219,19 +221,19 @@ final class Environment: @unchecked Sendable {
         return creating ? try paths.map { try JournalFile(at: $0, creating: true)! } : []
     }
 
-    /// The names in a folder are on disk on return.
+    /// Syncs a folder: on return the names in the folder are on disk.
     private static func syncFolder(_ folder: String) throws {
         let descriptor = Glibc.open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
         defer { Glibc.close(descriptor) }
-        // Some file systems have no fsync of folders.
+        // Some file systems have no fsync for folders.
         guard descriptor >= 0, fsync(descriptor) == 0 || errno == EINVAL else {
             throw StoreOpenError.folder(folder, text: String(cString: strerror(errno)))
         }
     }
 
-    /// Whether the folder was not closed, so that nothing in it can be believed before its recovery.
+    /// Whether the folder was not closed. Before recovery the content of such a folder cannot be trusted.
     private static func isToBeRecovered(_ folder: String) throws -> Bool {
-        // A running broker writes to the journal while it is read, which would look like damage.
+        // Lock the folder first: the journal of a running broker changes during the look and would seem damaged.
         let descriptor = try lock(folder)
         defer { Glibc.close(descriptor) }
         let files = try journalFiles(in: folder, creating: false)
@@ -251,8 +253,7 @@ final class Environment: @unchecked Sendable {
         gate.deallocate()
     }
 
-    /// Waits for open transactions to end and gives the folder free. Transactions that begin later
-    /// are refused.
+    /// Waits until open transactions have ended, and releases the folder. Later transactions are refused.
     func close() {
         pthread_rwlock_wrlock(gate)
         defer { pthread_rwlock_unlock(gate) }
@@ -272,6 +273,8 @@ final class Environment: @unchecked Sendable {
     }
 
     /// Enters the gate for a transaction.
+    ///
+    /// - Throws: `StorageError` if the store is closed.
     private func enter() throws(StorageError) {
         pthread_rwlock_rdlock(gate)
         guard !isClosed else {
@@ -283,14 +286,14 @@ final class Environment: @unchecked Sendable {
 
     private static let lockAttempts = 30
 
-    /// An exclusive lock on the folder, which the kernel drops with the process, however it ends.
+    /// Takes an exclusive lock on the folder. The kernel drops the lock when the process ends in any way.
     private static func lock(_ folder: String) throws -> Int32 {
         let descriptor = Glibc.open(folder + "/martlet.lock", O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else {
             throw StoreOpenError.folder(folder, text: String(cString: strerror(errno)))
         }
-        // A process that this one is just starting holds copies of its descriptors until it has become
-        // another program, so a lock can outlive its owner for a moment.
+        // A process that is being started holds copies of this process's descriptors until exec. A lock can
+        // therefore outlive its owner for a moment.
         for _ in 0..<lockAttempts {
             if flock(descriptor, LOCK_EX | LOCK_NB) == 0 { return descriptor }
             usleep(10_000)
@@ -362,10 +365,10 @@ final class Environment: @unchecked Sendable {
         pthread_mutex_unlock(writing)
     }
 
-    /// On return everything in the transaction is on disk.
+    /// Commits the transaction. With a journal, all changes are on disk on return.
     func commit(_ raw: LMDBTransaction) throws(StorageError) {
         defer { endWrite() }
-        // A file without a name takes everything, and is gone with the process.
+        // A file without a name accepts writes, but its content is lost when the process ends.
         var file: mdb_filehandle_t = -1
         var status = stat()
         guard mdb_env_get_fd(environment, &file) == 0, fstat(file, &status) == 0,
@@ -377,7 +380,7 @@ final class Environment: @unchecked Sendable {
                 text: "the data file was deleted; stop the broker and restore a backup",
                 isFull: false)
         }
-        // Also behind a commit that failed: for want of room, it may be.
+        // Also after a failed commit, because lack of room may be the cause.
         defer { lookForRoom() }
         guard let journal, let changes, !changes.pointee.isEmpty else {
             return try check(mdb_txn_commit(raw.transaction), "commit")
@@ -401,10 +404,10 @@ final class Environment: @unchecked Sendable {
 
     // MARK: Size
 
-    /// OPS-12: whether the disk has too little room for anything new.
+    /// OPS-12: whether the disk has too little room for new content.
     var isShortOfRoom: Bool { isShort.load(ordering: .relaxed) }
 
-    /// The caller is inside the gate, or the only one there is.
+    /// Updates `isShortOfRoom`. The caller is inside the gate, or no other thread uses the environment yet.
     private func lookForRoom() {
         var time = timespec()
         clock_gettime(CLOCK_MONOTONIC, &time)
@@ -415,7 +418,7 @@ final class Environment: @unchecked Sendable {
         if isShort != isShortOfRoom { self.isShort.store(isShort, ordering: .relaxed) }
     }
 
-    /// Bytes of pages that nothing is in, as the newest snapshot has them.
+    /// Bytes of free pages in the newest snapshot.
     private func freeBytes() -> Int {
         var transaction: OpaquePointer?
         guard mdb_txn_begin(environment, nil, UInt32(MDB_RDONLY), &transaction) == 0 else {
@@ -423,7 +426,7 @@ final class Environment: @unchecked Sendable {
         }
         defer { mdb_txn_abort(transaction) }
         var cursor: OpaquePointer?
-        // LMDB's own table of free pages: lists, each with its length first.
+        // LMDB's own table of free pages holds lists; the first word of each is its length.
         guard mdb_cursor_open(transaction, 0, &cursor) == 0 else { return 0 }
         defer { mdb_cursor_close(cursor) }
         var (key, value) = (MDB_val(), MDB_val())
@@ -434,7 +437,7 @@ final class Environment: @unchecked Sendable {
         return pageCount * pageBytes
     }
 
-    /// Bytes of the map, and bytes of it in use.
+    /// The size of the map, and the part of the map in use, in bytes.
     var size: (map: Int, used: Int) {
         pthread_rwlock_rdlock(gate)
         defer { pthread_rwlock_unlock(gate) }
@@ -447,7 +450,7 @@ final class Environment: @unchecked Sendable {
         return (info.me_mapsize, (info.me_last_pgno + 1) * pageBytes)
     }
 
-    /// Doubles the map. Waits for open transactions of this process to end.
+    /// Doubles the map. Waits until the open transactions of the process have ended.
     func grow() throws(StorageError) {
         pthread_mutex_lock(writing)
         defer { pthread_mutex_unlock(writing) }
@@ -462,7 +465,8 @@ final class Environment: @unchecked Sendable {
         }
     }
 
-    /// What was committed lies in the data file and on disk when it returns, and the journal begins anew.
+    /// Runs a checkpoint: on return all committed changes are on disk in the data file, and the journal begins
+    /// anew.
     func checkpoint() throws(StorageError) {
         pthread_mutex_lock(writing)
         defer { pthread_mutex_unlock(writing) }
@@ -478,7 +482,8 @@ final class Environment: @unchecked Sendable {
 
     private func growWhileAlone() throws(StorageError) {
         let bytes = sizeWhileOpen.map
-        // LMDB gives the old map back before it asks for the new one. Whoever gets none then has none.
+        // LMDB unmaps the old map before it maps the new one. If the new mapping failed, the environment would have
+        // no map, so test first whether the address space is available.
         let spare = mmap(
             nil, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
         guard let spare, spare != MAP_FAILED else { throw failure("grow", errno) }
@@ -488,15 +493,19 @@ final class Environment: @unchecked Sendable {
     }
 }
 
-/// Why a data folder cannot be opened, and what to do.
+/// The reason why a data folder cannot be opened, with the remedy.
 public enum StoreOpenError: Error, Sendable, CustomStringConvertible {
+    /// The folder or a file in the folder cannot be created, opened or synced.
     case folder(String, text: String)
+    /// Another process has locked the folder.
     case inUse(String)
+    /// A newer Martlet wrote the folder.
     case newerFormat(found: UInt32, known: UInt32)
+    /// A Martlet from before any release wrote the folder.
     case olderFormat(found: UInt32, known: UInt32)
-    /// The data are gone that its keys belong to.
+    /// The folder has a broker's keys, but the data that belong to the keys are missing.
     case lost(String)
-    /// The data file is not whole, or not what the store wrote.
+    /// A file of the store is incomplete, or has content that the store did not write.
     case damaged(String, text: String)
 
     public var description: String {
@@ -547,7 +556,7 @@ extension StoreConfiguration.Purpose {
         }
     }
 
-    /// LMDB calls this function and then ends the process, where a page of the file is damaged.
+    /// The function that LMDB calls when it finds a damaged page, before LMDB ends the process.
     fileprivate var assertionHandler: @convention(c) (OpaquePointer?, UnsafePointer<CChar>?) -> Void
     {
         switch self {
@@ -571,8 +580,8 @@ private func endOverDamage(_ environment: OpaquePointer?, _ message: UnsafePoint
 }
 
 extension StoreOpenError {
-    /// `damaged` if the error says that the file is not what LMDB wrote. LMDB's other errors are about
-    /// room, and those of the system about the disk.
+    /// `damaged` if the error says that LMDB did not write the file's content. LMDB's other errors concern room,
+    /// and errors of the system concern the disk.
     package init?(damageIn folder: String, _ error: any Error) {
         let aboutRoom = [MDB_MAP_FULL, MDB_READERS_FULL, MDB_TXN_FULL, MDB_DBS_FULL, MDB_TLS_FULL]
         guard let error = error as? StorageError, error.code < 0, !aboutRoom.contains(error.code)

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The few calls of LMDB that the store is made of. Bytes that come back are borrowed from the map: they live
-// until the next write or the transaction's end, so whoever wants to keep or to change them copies first. A
-// key returned by a cursor is never handed back to a put, which corrupts the tree (measured with LMDB
-// 0.9.24). Rests on CLMDB and MartletRows.
+// The calls of LMDB behind the store. Returned bytes are borrowed from the map and valid until the next write or
+// the end of the transaction; code that keeps or changes bytes must copy them first. A key that a cursor returned
+// is never handed to a put, because such a put corrupts the tree (observed with LMDB 0.9.24). Rests on CLMDB and
+// MartletRows.
 
 internal import CLMDB
 import MartletRows
 
-/// An open transaction of either kind. Its owners, `Environment` and `Store`, end it. One thread at a time has
-/// it; between two readers it rests in the environment.
+/// An open transaction, reading or writing. `Environment` and `Store` own and end the transaction. One thread at a
+/// time uses the transaction; an idle reader rests in the environment.
 final class LMDBTransaction: RowTransaction, @unchecked Sendable {
     let transaction: OpaquePointer
-    /// The handle of the first table; those of the others follow in their order.
+    /// The handle of the first table. The handles of the other tables follow in the order of `Table.rawValue`.
     private let firstHandle: MDB_dbi
-    /// Where changes are noted for the journal; nil: there is none, or nothing is written.
+    /// The changes noted for the journal; nil without a journal or in a reading transaction.
     private let changes: UnsafeMutablePointer<ChangeBuffer>?
 
     init(

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The changes of one transaction, in their order, as a record of the journal. The buffer is kept from one
-// transaction to the next, so noting a change is a copy of its bytes. Rests on Schema.
+// The changes of one transaction in their order, as a record of the journal. The buffer is reused by later
+// transactions, so noting a change is a copy of its bytes. Rests on the tables of MartletRows.
 //
-//   record   u64 magic ‖ u64 checksum of all that follows ‖ u64 number ‖ u64 bytes of the changes ‖ changes;
+//   record   u64 magic ‖ u64 checksum of the rest of the record ‖ u64 number ‖ u64 bytes of the changes ‖ changes;
 //            zeros up to a whole block
 //   change   u8 table (bit 7: deleted) ‖ u16 bytes of the key ‖ u32 bytes of the value ‖ key ‖ value
 
@@ -11,13 +11,13 @@ import Glibc
 import MartletEngine
 import MartletRows
 
-/// The record that a transaction fills.
+/// The record of the open transaction.
 struct ChangeBuffer: ~Copyable {
     static let headerBytes = 32
     static let magic: UInt64 = 0x314E_5254_4C52_414D
     private static let changeBytes = 7
     private static let deletedBit: UInt8 = 0x80
-    /// Larger buffers are given back after their transaction.
+    /// Largest capacity that is kept, in bytes; `removeAll` frees a larger buffer.
     private static let keptBytes = 4 << 20
 
     private var start: UnsafeMutableRawPointer
@@ -69,7 +69,7 @@ struct ChangeBuffer: ~Copyable {
     }
 
     private mutating func reserve(_ byteCount: Int) {
-        // A last block is filled up with zeros.
+        // Room for the zeros behind the last change, up to a whole block.
         let needed = end + byteCount + JournalFile.blockBytes
         guard needed > capacity else { return }
         capacity = max(needed, 2 * capacity)
@@ -80,7 +80,7 @@ struct ChangeBuffer: ~Copyable {
         start = larger
     }
 
-    /// The whole record, of whole blocks. It lies in the buffer until the next change.
+    /// The complete record, padded to whole blocks. Valid until the next change of the buffer.
     mutating func record(number: UInt64, seed: UInt64) -> UnsafeRawBufferPointer {
         let whole =
             (end + JournalFile.blockBytes - 1) / JournalFile.blockBytes * JournalFile.blockBytes
@@ -95,8 +95,9 @@ struct ChangeBuffer: ~Copyable {
         return UnsafeRawBufferPointer(start: start, count: whole)
     }
 
-    /// Makes the changes of a record again.
-    /// - Parameter changes: what follows the record's header.
+    /// Repeats the changes of a record.
+    /// - Parameter changes: the bytes behind the record's header.
+    /// - Throws: `StorageError` if the bytes are not changes, or if a row cannot be written.
     static func apply(
         _ changes: UnsafeRawBufferPointer, to raw: Rows
     ) throws(StorageError) {

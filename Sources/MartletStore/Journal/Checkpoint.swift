@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Brings a state of the data file to disk, on a thread of its own, while later transactions are written to the
-// journal. Rests on JournalFile.
+// Brings a state of the data file to disk on a thread of its own, while the journal takes later transactions. Rests
+// on JournalFile.
 
 internal import CLMDB
 import Glibc
@@ -11,10 +11,12 @@ import Synchronization
 
 /// A checkpoint in progress.
 final class Checkpoint: Sendable {
-    /// The data file is written piece by piece. A journal's fdatasync waits for what the disk has been given,
-    /// so the disk is given little at a time: with whole files p99 of a commit was 3.3 ms, with pieces 0.6.
+    /// The data file is written in pieces of at least this size. A journal's fdatasync waits for all writes that
+    /// the disk has received before, so the checkpoint gives the disk little at a time: p99 of a commit was 3.3 ms
+    /// with whole files and 0.6 ms with pieces.
     private static let bytesPerPiece = 256 << 10
-    /// Of a large file the pieces are larger, since each is a system call whether or not it has changed.
+    /// Largest number of pieces. A large file has larger pieces, because each piece costs a system call even
+    /// without changes.
     private static let piecesMax = 1024
 
     private struct Work: @unchecked Sendable {
@@ -30,9 +32,10 @@ final class Checkpoint: Sendable {
     private let thread = Mutex<pthread_t>(0)
 
     /// - Parameters:
-    ///   - dataFile: open until the checkpoint has been waited for.
-    ///   - file: gets the base, once everything that it leads to is on disk.
-    ///   - before: has the base before this one, which does not count any more then.
+    ///   - dataFile: stays open until `wait` has returned.
+    ///   - file: receives the base, once all pages of the base are on disk.
+    ///   - before: holds the previous base, which becomes invalid then.
+    /// - Throws: `StorageError` if the thread cannot start.
     init(
         dataFile: Int32, file: JournalFile, base: JournalFile.Base,
         before: JournalFile, _ faults: StoreFaults?
@@ -57,7 +60,7 @@ final class Checkpoint: Sendable {
 
     var isDone: Bool { result.withLock { $0 != nil } }
 
-    /// Waits for its end. To be called once.
+    /// Waits for the checkpoint's end. Must be called exactly once.
     func wait() -> Result<Void, StorageError> {
         pthread_join(thread.withLock { $0 }, nil)
         return result.withLock { $0! }
@@ -69,7 +72,8 @@ final class Checkpoint: Sendable {
             try writeDataFile()
             if let fault = faults?.beforeBase?() { throw fault }
             try work.file.write(work.base)
-            // Pages of the base before are used again soon, so it must not be taken for the newest one.
+            // Later transactions soon reuse pages of the previous base, so recovery must never take it for the
+            // newest base.
             try? work.before.clearBlock(at: 0)
             outcome = .success(())
         } catch {
@@ -88,7 +92,8 @@ final class Checkpoint: Sendable {
             | MARTLET_SYNC_FILE_RANGE_WAIT_AFTER
         for start in stride(from: 0, to: size, by: pieceBytes) {
             guard sync_file_range(work.dataFile, start, pieceBytes, UInt32(flags)) == 0 else {
-                // A failure to write is told once, so it counts here. Some systems have no pieces.
+                // The kernel reports a failed write only once, so a write error is a failure already here. Any
+                // other error means that the system has no sync_file_range.
                 guard ![EIO, ENOSPC, EDQUOT].contains(errno) else {
                     throw failure("checkpoint", errno)
                 }

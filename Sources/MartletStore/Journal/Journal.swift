@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What makes a transaction durable: its changes, in one write to a file that waits for the disk. LMDB would wait
-// twice, for its pages and for the page that leads to them, and a lone message changes seven pages. Here
-// LMDB writes its pages without waiting for them. From time to time a checkpoint brings them to disk, and
-// the records before it are not needed any more.
+// Makes a transaction durable: its changes go to the journal in one write that waits for the disk. LMDB would wait
+// twice, for its pages and for the page that leads to them, and a single message changes seven pages. With the
+// journal, LMDB writes its pages without waiting. From time to time a checkpoint brings the pages to disk, and the
+// records before the checkpoint are no longer needed.
 //
-// LMDB never overwrites a page that a reader's snapshot needs. So each checkpoint keeps a snapshot open: its
-// pages stay as they are on disk until the next checkpoint is there. A crash of the machine may leave any mixture
-// of later pages; the snapshot's beginning, its meta page, lies in the journal. `Recovery` puts it back
-// and makes the changes of all records behind it again.
+// LMDB never overwrites a page that a reader's snapshot needs. Each checkpoint therefore keeps a snapshot open: its
+// pages stay unchanged on disk until the next checkpoint is complete. A crash of the machine may leave any mixture
+// of later pages, but the journal holds the snapshot's meta page. `Recovery` restores the meta page and repeats the
+// changes of all later records.
 //
-// There are two files. While a checkpoint is brought to disk, new records go to the file that will begin with this
-// checkpoint. The other file holds the checkpoint before and the records between the two checkpoints.
-// Rests on JournalFile and CLMDB. All calls come from the thread that writes, one after the other.
+// The journal has two files. While a checkpoint is brought to disk, new records go to the file whose first block
+// that checkpoint will be. The other file holds the previous checkpoint and the records between the two
+// checkpoints. Rests on JournalFile and CLMDB. All calls come from the writing thread, one after the other.
 
 internal import CLMDB
 import Glibc
@@ -23,15 +23,19 @@ import MartletRows
 final class Journal {
     static let names = ["journal.0", "journal.1"]
 
-    /// When a checkpoint begins. Few records are quickly applied after a crash, and pages that were freed since the
-    /// last checkpoint cannot be used again before the next one is on disk.
+    /// Number of transactions after which a checkpoint begins. Bounded for two reasons: after a crash few records
+    /// are repeated quickly, and pages freed since the last checkpoint cannot be reused before the next checkpoint
+    /// is on disk.
     static let commitsPerCheckpoint = 1000
+    /// Bytes of records after which a checkpoint begins.
     private static let bytesPerCheckpoint = 16 << 20
 
-    /// Length of a new file: enough for the lone messages between two checkpoints. To make a file longer, the file
-    /// system has to write its own journal, and whatever else is in the way there: up to 100 ms were seen.
+    /// Length of a new file, in bytes: enough for the single messages between two checkpoints. The length is
+    /// reserved at once, because extending a file makes the file system write its own journal with all changes that
+    /// wait there, which took up to 100 ms.
     private static let firstBytes = 6 << 20
-    /// Records wait for a checkpoint that has not ended when they have so many bytes.
+    /// Bytes of records up to which transactions continue beside a running checkpoint. Above the bound, `append`
+    /// waits for a complete checkpoint.
     private static let bytesMax = 48 << 20
 
     private let environment: OpaquePointer
@@ -39,22 +43,28 @@ final class Journal {
     private let files: [JournalFile]
     private let checkpointCommitsMax: Int
     private let faults: StoreFaults?
-    /// The file that records go to, and where the next one begins.
+    /// The index of the file that receives records.
     private var current: Int
+    /// The offset of the next record.
     private var offset = JournalFile.blockBytes
+    /// The offset of the last record, for `takeBack`.
     private var lastOffset = JournalFile.blockBytes
+    /// The last complete checkpoint.
     private var base: JournalFile.Base
-    /// Of the last record.
+    /// The number of the last record.
     private var number: UInt64
+    /// Transactions since the last checkpoint began.
     private var commitCount = 0
-    /// The snapshot of the base; nil: its pages are not protected, and nothing may be written.
+    /// The snapshot that protects the pages of the base; nil: the pages are unprotected, and no transaction may
+    /// write.
     private var snapshot: OpaquePointer?
+    /// The checkpoint in progress, with its base and the snapshot for that base.
     private var running: (checkpoint: Checkpoint, base: JournalFile.Base, snapshot: OpaquePointer)?
-    /// Nothing is written any more: what is on disk is not known.
+    /// Set after a failure that leaves the state on disk unknown; `append` then refuses every transaction.
     private var trouble: StorageError?
 
-    /// Goes on behind a recovery.
-    /// - Parameter snapshot: the state before the changes of records were made again.
+    /// Continues after a recovery.
+    /// - Parameter snapshot: the state before the changes of records were repeated.
     init(
         _ environment: OpaquePointer, _ files: [JournalFile], _ recovered: Recovery.Result,
         snapshot: OpaquePointer, _ checkpointCommitsMax: Int, _ faults: StoreFaults?
@@ -74,7 +84,7 @@ final class Journal {
                 generation: 0, number: 0, transaction: 0, seed: .random(in: 1 ... .max),
                 pageBytes: 0, meta: [])
         self.snapshot = snapshot
-        // Records go on in the file of the base, unless a checkpoint was on its way when the machine went down.
+        // Continue in the file of the base, unless the crash interrupted a checkpoint.
         if recovered.base != nil, recovered.lastFile == current {
             offset = recovered.end
             commitCount = Int(number - base.number)
@@ -82,7 +92,7 @@ final class Journal {
         }
         for file in files {
             try file.reserve(2 * JournalFile.blockBytes)
-            // On a disk that is full now, the rest can be had later.
+            // A full disk may have no room for the rest now; `append` reserves room again.
             try? file.reserve(Self.firstBytes)
         }
         try checkpoint()
@@ -90,7 +100,7 @@ final class Journal {
 
     // MARK: Transactions
 
-    /// On return the changes are on disk, and will be made again after a crash.
+    /// Writes the changes as a record. On return the record is on disk, and a recovery would repeat the changes.
     func append(_ changes: inout ChangeBuffer) throws(StorageError) {
         if let trouble { throw trouble }
         if running?.checkpoint.isDone == true { try endCheckpoint() }
@@ -101,7 +111,7 @@ final class Journal {
         do throws(StorageError) {
             try files[current].reserve(offset + record.count)
         } catch {
-            // A disk without room: behind a checkpoint the other file begins anew.
+            // The disk is full. After a checkpoint the other file is overwritten from its beginning.
             guard offset > JournalFile.blockBytes else { throw error }
             try checkpoint()
             try files[current].reserve(offset + record.count)
@@ -115,7 +125,7 @@ final class Journal {
         do throws(StorageError) {
             try files[current].write(record, at: offset)
         } catch {
-            // What is refused must not be found by the next start.
+            // A start must not find the record of a refused transaction.
             clearRecord(at: offset)
             throw error
         }
@@ -125,7 +135,7 @@ final class Journal {
         commitCount += 1
     }
 
-    /// LMDB could not take what was appended last.
+    /// Removes the last record, because LMDB could not commit its transaction.
     func takeBack() {
         offset = lastOffset
         number -= 1
@@ -139,19 +149,19 @@ final class Journal {
         }
     }
 
-    /// The transaction that was appended last is committed.
+    /// Begins a checkpoint if the bounds require one. The caller has committed the transaction of the last record.
     func beginCheckpointIfDue(isShortOfRoom: Bool) {
         guard running == nil, trouble == nil,
             commitCount >= checkpointCommitsMax || offset >= Self.bytesPerCheckpoint
                 || isShortOfRoom && commitCount > 0
         else { return }
-        // What cannot begin now can with the next transaction.
+        // On failure, the next transaction tries again.
         try? beginCheckpoint()
     }
 
     // MARK: Checkpoints
 
-    /// Everything that was committed lies in the data file, on disk, when it returns.
+    /// Runs a checkpoint to its end: on return all committed changes are on disk in the data file.
     func checkpoint() throws(StorageError) {
         if let trouble { throw trouble }
         if running != nil { try endCheckpoint() }
@@ -186,7 +196,8 @@ final class Journal {
             (self.base, self.snapshot, running) = (base, snapshot, nil)
             files[1 - current].shorten()
         case .failure(let error):
-            // The kernel forgets what it could not write. The base before, and all records since, are there.
+            // The kernel discards pages that it could not write. The previous base and all later records are still
+            // on disk.
             mdb_txn_abort(snapshot)
             running = nil
             let lasting = Self.lasting(error)
@@ -221,7 +232,7 @@ final class Journal {
         return Int(status.ms_psize)
     }
 
-    /// The meta page of the newest transaction. LMDB writes them in turns.
+    /// The meta page of the newest transaction. LMDB writes its two meta pages in turn.
     private func meta(of transaction: UInt64) throws(StorageError) -> [UInt8] {
         var bytes = [UInt8](repeating: 0, count: DataFile.metaBytes)
         let count = bytes.withUnsafeMutableBytes {
@@ -235,7 +246,8 @@ final class Journal {
 
     // MARK: Its end
 
-    /// Runs `body` while no snapshot is open: behind a checkpoint, so that none is needed.
+    /// Runs `body` without an open snapshot. The caller has just completed a checkpoint, so the pages need no
+    /// protection.
     func withoutSnapshot(_ body: () throws(StorageError) -> Void) throws(StorageError) {
         mdb_txn_abort(snapshot)
         snapshot = nil
@@ -245,18 +257,18 @@ final class Journal {
         if let failed { throw failed }
     }
 
-    /// Removes the files of a journal that is not needed any more: the data file is on disk.
+    /// Removes the files of a journal after the data file was synced.
     static func remove(_ files: [JournalFile]) throws(StorageError) {
         var all: [(generation: UInt64, file: JournalFile)] = []
         for file in files { all.append((try file.base()?.generation ?? 0, file)) }
-        // The base with the highest generation goes last: an older base leads to pages that were used again.
+        // Clear the newest base last: an older base leads to pages that were reused since.
         for (_, file) in all.sorted(by: { $0.generation < $1.generation }) {
             try file.clearBlock(at: 0)
         }
         for file in files { try file.remove() }
     }
 
-    /// A last checkpoint, if something was written since the one before.
+    /// Ends a running checkpoint, and makes a last one if records follow the base.
     func close() {
         if running != nil { try? endCheckpoint() }
         if commitCount > 0 || offset > JournalFile.blockBytes { try? checkpoint() }

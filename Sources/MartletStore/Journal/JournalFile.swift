@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One of the journal's two files: the first block holds a checkpoint, and records follow. Each record
-// is one write, past the system's cache and durable on return (O_DIRECT, O_DSYNC): of 320 KiB, that takes 245 µs
-// and 76 µs of CPU, where write and fdatasync take 400 and 200. So records are whole blocks. A file is as long
-// as its largest use: blocks that were written before are written again, and then the file system has no
+// One of the journal's two files: the first block holds a checkpoint, and records follow. Each record is one write
+// that bypasses the system's cache and is durable on return (O_DIRECT, O_DSYNC). A write of 320 KiB takes 245 µs
+// and 76 µs of CPU that way; write and fdatasync take 400 µs and 200 µs. O_DIRECT requires that records are whole
+// blocks. A file keeps the length of its largest use: overwriting existing blocks leaves the file system no
 // metadata to write. Rests on POSIX files.
 //
-//   first block   u64 magic ‖ u64 checksum of all that follows ‖ u32 version ‖ u32 bytes of a page of the data
+//   first block   u64 magic ‖ u64 checksum of the rest of the block ‖ u32 version ‖ u32 bytes of a page of the data
 //                 file ‖ u64 generation ‖ u64 number of the last record before ‖ u64 transaction of the data
-//                 file ‖ u64 seed of checksums ‖ the beginning of its meta page
-//   records       see `ChangeBuffer`; each record has the number of the record before plus one
+//                 file ‖ u64 seed of checksums ‖ the beginning of the data file's meta page
+//   records       see `ChangeBuffer`; record numbers rise by one
 
 internal import CLMDB
 import Glibc
@@ -22,25 +22,26 @@ final class JournalFile {
     private static let magic: UInt64 = 0x4C4E_524A_5452_414D
     private static let version: UInt32 = 1
     private static let metaOffset = 56
-    /// The file grows by so much, filled with zeros.
+    /// The unit by which the file grows, in bytes; new bytes are zeros.
     private static let stepBytes = 1 << 20
     private static let zeros = ZeroBytes(count: stepBytes)
-    /// A file that a large transaction has made longer is cut to this length when its turn comes again.
+    /// Largest length that a reused file keeps: `shorten` cuts a file that a large transaction made longer.
     private static let keptBytes = 64 << 20
 
-    /// A state of the data file that is on disk and stays there, and which records follow it.
+    /// A checkpoint: a state of the data file that is on disk and stays there, and its place among the journal's
+    /// records.
     struct Base {
-        /// Of both files the one with the higher generation counts.
+        /// The generation of the checkpoint. Of the two files, the file with the higher generation is valid.
         var generation: UInt64
-        /// The last record that is in the data file.
+        /// The number of the last record that the data file contains.
         var number: UInt64
         /// LMDB's number of the transaction.
         var transaction: UInt64
-        /// A random number in the checksums of this journal's records: bytes of a message cannot be made to look
-        /// like a record.
+        /// A random number in the checksums of this journal's records, so that the bytes of a message cannot
+        /// imitate a record.
         var seed: UInt64
         var pageBytes: Int
-        /// The beginning of LMDB's meta page: what leads to all other pages.
+        /// The beginning of LMDB's meta page, which leads to all other pages.
         var meta: [UInt8]
     }
 
@@ -54,12 +55,12 @@ final class JournalFile {
     private let descriptor: Int32
     private var byteCount: Int
 
-    /// - Parameter creating: otherwise a missing file is nil.
+    /// - Parameter creating: creates a missing file; otherwise the result for a missing file is nil.
     init?(at path: String, creating: Bool) throws(StorageError) {
         self.path = path
         let flags = O_RDWR | O_CLOEXEC | O_DSYNC | (creating ? O_CREAT : 0)
         var opened = open(path, flags | Int32(MARTLET_O_DIRECT), 0o600)
-        // Some file systems have no direct writing, those in memory among them.
+        // Some file systems, such as those in memory, do not support O_DIRECT.
         if opened < 0, errno == EINVAL { opened = open(path, flags, 0o600) }
         descriptor = opened
         byteCount = 0
@@ -72,7 +73,8 @@ final class JournalFile {
 
     deinit { if descriptor >= 0 { close(descriptor) } }
 
-    /// Tells a record that was written in part. Four sums side by side, since each step waits for the one before.
+    /// Computes a checksum that exposes a partly written record. Four independent sums, because each step of one
+    /// sum must wait for the previous step.
     static func checksum(_ bytes: UnsafeRawBufferPointer, seed: UInt64 = 1) -> UInt64 {
         func word(_ at: Int) -> UInt64 {
             UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: at, as: UInt64.self))
@@ -100,7 +102,7 @@ final class JournalFile {
 
     // MARK: Base
 
-    /// nil: there is none, or it was never wholly written.
+    /// The checkpoint in the first block; nil if the block was never written completely.
     func base() throws(StorageError) -> Base? {
         guard byteCount >= Self.blockBytes else { return nil }
         let block = try read(at: 0, count: Self.blockBytes)
@@ -129,7 +131,7 @@ final class JournalFile {
         }
     }
 
-    /// On return it is on disk. The file has room for it.
+    /// Writes a checkpoint; on return the block is on disk. The file must already have the first block.
     func write(_ base: Base) throws(StorageError) {
         var block = RecordWriter()
         block.append(Self.version)
@@ -152,9 +154,9 @@ final class JournalFile {
 
     // MARK: Records
 
-    /// Calls `body` with the changes of each record that follows.
-    /// - Parameter number: of the record before; moves on.
-    /// - Returns: where the next record can begin.
+    /// Calls `body` with the changes of each record in sequence.
+    /// - Parameter number: the number of the previous record; on return the number of the last record.
+    /// - Returns: the offset at which the next record can begin.
     func forEachRecord(
         after number: inout UInt64, seed: UInt64,
         _ body: (UnsafeRawBufferPointer) throws(StorageError) -> Void
@@ -171,7 +173,7 @@ final class JournalFile {
         return at
     }
 
-    /// Whether a whole record with a higher number lies there or behind.
+    /// Whether a whole record with a higher number lies at or after `offset`.
     func hasRecord(after number: UInt64, seed: UInt64, from offset: Int) throws(StorageError)
         -> Bool
     {
@@ -188,7 +190,7 @@ final class JournalFile {
         return false
     }
 
-    /// nil: no whole record begins there.
+    /// The record at an offset; nil if no whole record begins there.
     private func record(
         at offset: Int, seed: UInt64
     ) throws(StorageError) -> (number: UInt64, bytes: [UInt8])? {
@@ -212,11 +214,11 @@ final class JournalFile {
         return isWhole ? (number, record) : nil
     }
 
-    /// Makes sure that the file is so long, so that what is written there needs no room.
+    /// Makes the file at least `end` bytes long, so that later writes need no new room on the disk.
     func reserve(_ end: Int) throws(StorageError) {
         guard end > byteCount else { return }
         let whole = (end + Self.stepBytes - 1) / Self.stepBytes * Self.stepBytes
-        // By way of the system's cache, to wait once for all of it.
+        // Through the system's cache, to wait only once for all pieces.
         let writer = open(path, O_WRONLY | O_CLOEXEC)
         guard writer >= 0 else { throw failure("write the journal", errno) }
         defer { close(writer) }
@@ -234,15 +236,15 @@ final class JournalFile {
         byteCount = whole
     }
 
-    /// Goes on by way of the system's cache, where the file system has larger blocks or does not write directly
-    /// after all. O_DSYNC stays.
-    /// - Returns: whether that is a change.
+    /// Switches to writing through the system's cache, for file systems with larger blocks or without real support
+    /// for O_DIRECT. O_DSYNC stays.
+    /// - Returns: whether the mode has changed.
     private func writesByCache() -> Bool {
         let (flags, direct) = (fcntl(descriptor, F_GETFL), Int32(MARTLET_O_DIRECT))
         return flags >= 0 && flags & direct != 0 && fcntl(descriptor, F_SETFL, flags & ~direct) == 0
     }
 
-    /// Whether the file still has its name. Without one it is gone with the process.
+    /// Whether the file still has a name. The kernel deletes a nameless file when the process ends.
     var isThere: Bool {
         var status = stat()
         return fstat(descriptor, &status) == 0 && status.st_nlink > 0
@@ -254,20 +256,21 @@ final class JournalFile {
         }
     }
 
+    /// Cuts a longer file to `keptBytes`; a failure changes nothing.
     func shorten() {
         if byteCount > Self.keptBytes, ftruncate(descriptor, off_t(Self.keptBytes)) == 0 {
             byteCount = Self.keptBytes
         }
     }
 
-    /// On return a block has no record.
+    /// Overwrites a block with zeros, so that no record begins there.
     func clearBlock(at offset: Int) throws(StorageError) {
         try write(
             UnsafeRawBufferPointer(rebasing: Self.zeros.bytes[..<Self.blockBytes]), at: offset)
     }
 
-    /// On return the bytes are on disk.
-    /// - Parameter bytes: whole blocks, in memory that begins with a block.
+    /// Writes blocks; on return the bytes are on disk.
+    /// - Parameter bytes: whole blocks, at an address that is a multiple of a block.
     func write(_ bytes: UnsafeRawBufferPointer, at offset: Int) throws(StorageError) {
         var done = 0
         while done < bytes.count {
@@ -283,7 +286,7 @@ final class JournalFile {
     }
 
     private func read(at offset: Int, count: Int) throws(StorageError) -> [UInt8] {
-        // By way of the system's cache: records are read with any length.
+        // Through the system's cache, because reads have any length.
         let reader = open(path, O_RDONLY | O_CLOEXEC)
         guard reader >= 0 else { throw failure("read the journal", errno) }
         defer { close(reader) }
@@ -301,7 +304,7 @@ final class JournalFile {
     }
 }
 
-/// Bytes that are 0, in memory that begins with a block.
+/// Zeros at an address that is a multiple of a block.
 private struct ZeroBytes: @unchecked Sendable {
     let bytes: UnsafeRawBufferPointer
 

@@ -1,33 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Puts a data file back to the last checkpoint, and makes the changes of the journal's records again. This is
-// done whenever a folder is opened that was not closed: whether the machine went down, or the process alone,
-// cannot be seen, and it is right in both cases. Rests on JournalFile and DataFile.
+// Restores a data file to the last checkpoint and repeats the changes of the journal's records. Recovery runs
+// whenever a folder that was not closed is opened. A crash of the machine cannot be distinguished from the end of
+// the process alone, and recovery is right in both cases. Rests on JournalFile and DataFile.
 
 import Glibc
 import MartletEngine
 import MartletRows
 
-/// The way back to the last transaction.
+/// Restores the state after the last recorded transaction.
 struct Recovery {
     struct Result {
-        /// The checkpoint that was found, and the file it lies in.
+        /// The newest checkpoint.
         var base: JournalFile.Base?
+        /// The index of the file that holds the newest checkpoint.
         var baseFile: Int?
-        /// Of the last record.
+        /// The number of the last record.
         var number: UInt64 = 0
-        /// The file with the last record, and where the next one can begin.
+        /// The index of the file with the last record.
         var lastFile = 0
+        /// The offset at which the next record can begin.
         var end = JournalFile.blockBytes
     }
 
-    /// New tables, an LMDB error behind the last page, and what was made again before a second crash.
+    /// Transactions of the data file beyond the number of records: creation of tables, a commit that failed after
+    /// its last page was written, and changes repeated before a second crash.
     private static let spareTransactions: UInt64 = 64
 
     private let files: [JournalFile]
     private(set) var result = Result()
 
-    /// Reads the journal and puts the data file's beginning back.
+    /// Reads the journal and restores the meta pages of the data file.
+    ///
+    /// - Throws: `StoreOpenError` or `StorageError`.
     init(_ files: [JournalFile], dataFile path: String) throws {
         self.init(files)
         if try look(path), let base = result.base { try DataFile.restore(base, at: path) }
@@ -36,7 +41,7 @@ struct Recovery {
     private init(_ files: [JournalFile]) { self.files = files }
 
     /// Reads the journal.
-    /// - Returns: whether there is something behind the last checkpoint.
+    /// - Returns: whether the data file or the journal is newer than the last checkpoint.
     private mutating func look(_ path: String) throws -> Bool {
         for (index, file) in files.enumerated() {
             guard let base = try file.base(), base.generation > result.base?.generation ?? 0 else {
@@ -48,7 +53,7 @@ struct Recovery {
         result.number = base.number
         let newest = try DataFile.newestTransaction(at: path)
         try forEachRecord { _ in }
-        // Each record is on disk before the next one is written. So the last one may be there in part, and no other.
+        // Each record is on disk before the next record is written, so only the last record can be incomplete.
         for (index, file) in files.enumerated() {
             let end = index == result.lastFile ? result.end : JournalFile.blockBytes
             guard try !file.hasRecord(after: result.number, seed: base.seed, from: end) else {
@@ -56,7 +61,8 @@ struct Recovery {
                     path, text: "its journal has a damaged record, with whole ones behind it")
             }
         }
-        // A transaction begins behind its record, so there are hardly more of them than records.
+        // A transaction commits after its record is on disk, so the data file has hardly more transactions than the
+        // journal has records.
         let last = base.transaction + (result.number - base.number) + Self.spareTransactions
         guard (base.transaction...last).contains(newest) else {
             throw StoreOpenError.damaged(
@@ -67,13 +73,13 @@ struct Recovery {
         return newest != base.transaction || result.number != base.number
     }
 
-    /// Whether a folder was not closed. Nothing is changed.
+    /// Whether a folder was not closed. Changes nothing.
     static func isNeeded(_ files: [JournalFile], dataFile path: String) throws -> Bool {
         var recovery = Recovery(files)
         return try recovery.look(path)
     }
 
-    /// Makes the changes behind the checkpoint again.
+    /// Repeats the changes after the checkpoint.
     mutating func replay(
         _ body: (UnsafeRawBufferPointer) throws(StorageError) -> Void
     ) throws(StorageError) {

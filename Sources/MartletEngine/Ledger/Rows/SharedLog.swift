@@ -1,39 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A project's log as many of its devices read it in one snapshot. Devices that come back together are
-// mostly at the same place of the log: its rows and the records of its messages are read once for all of
-// them, and a device costs a look at one bit a row. A page is a part of the log without gaps, and grows
-// as far as somebody reads.
+// A part of a project's log, read by many devices in one snapshot. Devices that come back together are mostly at
+// the same place of the log. The rows of the log and the records of the messages are read once for all devices, and
+// a device costs a look at one bit for each row. A page is a part of the log without gaps, and grows as far as a
+// device reads.
 //
-// Only what lies in the recipients' blobs is here. A device that has rows in the inbox, or single
-// acknowledgements, reads its log by itself (`MailboxLog`), and so does a device whose mailbox the
-// rules have a say in. Rests on Schema.
+// A page covers only the recipients' blobs. A device with rows in the inbox, or with single acknowledgements, reads
+// its log by itself (`MailboxLog`). So does a device whose mailbox the rules may change. Rests on Schema.
 
 public import MartletBase
 import MartletBits
 public import MartletRows
 
-/// One page of a project's log. It is gone before its snapshot is.
+/// A page of a project's log. The page ends before the snapshot.
 public struct SharedLog: ~Copyable {
-    /// What a reading found.
+    /// The result of a reading.
     public enum Found {
-        /// The mailbox rules have a say: the device reads its log by itself.
+        /// The device has to read its log by itself: the mailbox rules apply, the device has entries outside the
+        /// recipients' blobs, or a message would come late (TTL-4).
         case ruled
-        /// So many entries, of which `selected` are to be given. `isEnd`: there is nothing more in the
-        /// snapshot; else there may be more behind `through`.
+        /// The number of entries found; the messages to deliver are in `selected`. `isEnd`: the snapshot has no
+        /// more entries; otherwise there may be more behind `through`.
         case entries(Int, through: MessageSequence, isEnd: Bool)
     }
 
     private struct Row {
         let recipients: UnsafeRawBufferPointer
         let isDiscarded: Bool
-        /// The members in one block, mostly that of all who read.
+        /// The block of `members`. Most readers of a page are in one block.
         var block = UInt32.max
         var members = BlockView.empty
         var record = UnsafeRawBufferPointer(start: nil, count: 0)
     }
 
-    /// Rows of a page: some reads of a log's part by devices that are not at the same place.
+    /// Rows of a page: several readings by devices at different places of the log.
     public static let rowsMaxDefault = 512
 
     private let inbox: Cursor
@@ -43,17 +43,17 @@ public struct SharedLog: ~Copyable {
     private let rowsMax: Int
     private let rows: UnsafeMutablePointer<Row>
     private var rowCount = 0
-    /// Each message once a platform: messages of the first platform, then those of the second.
+    /// The messages of the page: for each row one message per platform, in the order of the platforms.
     public let messages: UnsafeMutableBufferPointer<SharedMessage>
-    /// Messages for the device that has read last, by their places in `messages`.
+    /// The selection of the last reader, as places in `messages`.
     private let selection: UnsafeMutablePointer<UInt32>
     public private(set) var selectedCount = 0
     public private(set) var project: ProjectNumber?
-    /// Where the page begins.
+    /// The first sequence of the page.
     private var first: MessageSequence = .none
-    /// The row of the log behind the page, while `hasNext`.
+    /// The row of the log behind the page; nil at the end of the log.
     private var next: Cursor.Entry?
-    /// Rows that were read from the store, ever.
+    /// Rows read from the store, for all pages.
     public private(set) var readCount = 0
 
     public init(
@@ -69,7 +69,7 @@ public struct SharedLog: ~Copyable {
         self.recipients = recipients
         self.records = records
         self.rowsMax = rowsMax
-        // One more: two rows of one sequence are not parted.
+        // One more row, because two rows of one sequence are not parted.
         rows = .allocate(capacity: rowsMax + 1)
         messages = .allocate(capacity: (rowsMax + 1) * Platform.allCases.count)
         selection = .allocate(capacity: rowsMax + 1)
@@ -81,16 +81,17 @@ public struct SharedLog: ~Copyable {
         selection.deallocate()
     }
 
-    /// Messages of the page, of all platforms.
+    /// The messages of the page so far, for all platforms.
     public var sharedMessages: UnsafeMutableBufferPointer<SharedMessage> {
         UnsafeMutableBufferPointer(rebasing: messages[..<(rowCount * Platform.allCases.count)])
     }
 
+    /// The messages for the last reader, as places in `messages`, in order.
     public var selected: UnsafeBufferPointer<UInt32> {
         UnsafeBufferPointer(start: selection, count: selectedCount)
     }
 
-    /// Whether a reading can go on in this page.
+    /// Whether a reading can go on in the page.
     public func covers(_ reading: SharedReading) -> Bool {
         guard project == reading.owner.project, reading.after.rawValue + 1 >= first.rawValue else {
             return false
@@ -98,11 +99,11 @@ public struct SharedLog: ~Copyable {
         guard let next else { return true }
         let start = start(behind: reading.after)
         guard start == rowCount else { return start < rowsMax / 2 || rowCount < rowsMax }
-        // The cursor stands right behind the page: a page has no gaps.
+        // The cursor stands directly behind the page, because a page has no gaps.
         return rowCount < rowsMax && sequence(of: next) > reading.after
     }
 
-    /// Another page begins behind a message; nobody shares the last one's messages any more.
+    /// Begins a new page behind a message. The messages of the last page are not shared any more.
     public mutating func begin(
         _ project: ProjectNumber, after: MessageSequence
     ) throws(StorageError) {
@@ -112,7 +113,9 @@ public struct SharedLog: ~Copyable {
         next = own(try recipients.seek(.sequence(first, in: project)))
     }
 
-    /// Looks through the page for what a device is to be given, at `rowsMax` rows or some less.
+    /// Selects the messages for a device from at most `rowsMax` rows of the page, or one more if two rows have the
+    /// last sequence.
+    /// - Throws: `StorageError` if the store cannot be read or a row is damaged.
     public mutating func read(
         _ reading: SharedReading, now: Instant, rowsMax limit: Int
     ) throws(StorageError) -> Found {
@@ -170,7 +173,7 @@ public struct SharedLog: ~Copyable {
         }
     }
 
-    /// A message that was selected, as its platform's instances get it.
+    /// Calls `body` with a selected message, in the form for a platform.
     public func withMessage<Result>(
         at place: UInt32, on platform: Platform, _ body: (borrowing PendingMessage) -> Result
     ) throws(StorageError) -> Result {
@@ -183,7 +186,7 @@ public struct SharedLog: ~Copyable {
 
     // MARK: Rows
 
-    /// Whether the device has a log that is not in the recipients' blobs alone.
+    /// Whether the device has rows in the inbox, or single acknowledgements.
     private func hasOwnRows(
         _ owner: MailboxOwner, after: MessageSequence
     ) throws(StorageError) -> Bool {
@@ -247,12 +250,12 @@ public struct SharedLog: ~Copyable {
         messages[row * Platform.allCases.count].sequence
     }
 
-    /// The page's last message, or what lies before the page.
+    /// The last sequence of the page, or the sequence before an empty page.
     private var through: MessageSequence {
         rowCount > 0 ? sequence(rowCount - 1) : MessageSequence(first.rawValue - 1)
     }
 
-    /// The first row behind a message.
+    /// The first row of the page behind a message.
     private func start(behind after: MessageSequence) -> Int {
         var low = 0
         var high = rowCount
