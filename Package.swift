@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The arrows between Martlet's modules. They point one way: what is pure (Base, Bits, Condition,
-// Wire, Engine) never sees what touches the world (Store, Ring, Martlet, MartletClient). The gateway
+// Wire, Engine, Delivery) never sees what touches the world (Store, Ring, Martlet, MartletClient). The gateway
 // alone knows of HTTP: who embeds Martlet does not build it.
 
 import PackageDescription
@@ -76,6 +76,10 @@ let package = Package(
             dependencies: ["MartletBase", "MartletBits", "MartletCondition", "MartletRows"],
             swiftSettings: common),
         .target(
+            name: "MartletDelivery",
+            dependencies: ["MartletBase", "MartletBits", "MartletRows", "MartletEngine"],
+            swiftSettings: common),
+        .target(
             name: "MartletStore",
             dependencies: [
                 "MartletBase", "MartletRows", "MartletEngine", "CLMDB",
@@ -88,7 +92,7 @@ let package = Package(
             name: "Martlet",
             dependencies: [
                 "MartletBase", "MartletBits", "MartletCondition", "MartletWire", "MartletRows",
-                "MartletEngine", "MartletStore", "MartletRing",
+                "MartletEngine", "MartletDelivery", "MartletStore", "MartletRing",
                 .target(name: "CJemalloc", condition: .when(traits: ["Jemalloc"])),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
@@ -158,8 +162,8 @@ let package = Package(
         .executableTarget(
             name: "bench-store",
             dependencies: [
-                "Martlet", "MartletBase", "MartletBits", "MartletCondition", "MartletEngine",
-                "MartletRing", "MartletRows", "MartletStore", "MartletWire",
+                "Martlet", "MartletBase", "MartletBits", "MartletCondition", "MartletDelivery",
+                "MartletEngine", "MartletRing", "MartletRows", "MartletStore", "MartletWire",
             ],
             path: "Benchmarks/Sources/BenchStore", swiftSettings: common),
         .executableTarget(name: "bench-load", path: "Benchmarks/Sources/MartletLoad"),
@@ -187,20 +191,22 @@ let package = Package(
         .testTarget(
             name: "MartletRingTests", dependencies: ["MartletRing"], swiftSettings: common),
         .testTarget(
-            name: "MartletEngineTests",
-            dependencies: ["MartletEngine", "MartletRows", "MartletBits"],
+            name: "MartletDeliveryTests",
+            dependencies: ["MartletDelivery", "MartletEngine", "MartletRows", "MartletBits"],
             swiftSettings: common),
         .testTarget(
             name: "MartletStoreTests",
             dependencies: [
-                "MartletStore", "MartletEngine", "MartletRows", "MemoryRows", "MartletCondition",
+                "MartletStore", "MartletDelivery", "MartletEngine", "MartletRows", "MemoryRows",
+                "MartletCondition",
                 "MartletBits", "MartletBase", "CLMDB",
             ],
             swiftSettings: common),
         .testTarget(
             name: "MartletMailboxTests",
             dependencies: [
-                "MartletStore", "MartletEngine", "MartletRows", "MartletBits", "MartletBase",
+                "MartletStore", "MartletDelivery", "MartletEngine", "MartletRows", "MartletBits",
+                "MartletBase",
             ],
             swiftSettings: common),
         .testTarget(

@@ -384,11 +384,6 @@ public final class Fanout: Sendable {
         self.weight = weight
         self.progress = progress
     }
-
-    /// Of which kind its frame is.
-    public var frameKind: FrameKind {
-        if case .one = recipients { .direct } else { .shared }
-    }
 }
 
 extension MessageSequence {

@@ -7,6 +7,7 @@
 import Foundation
 import Glibc
 import MartletBase
+import MartletDelivery
 import MartletEngine
 import MartletRows
 import MartletStore

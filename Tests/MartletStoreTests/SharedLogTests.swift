@@ -5,6 +5,7 @@
 
 import MartletBase
 import MartletBits
+import MartletDelivery
 import MartletEngine
 import MartletRows
 import MartletStore

@@ -7,6 +7,7 @@ import Glibc
 import Martlet
 import MartletBase
 import MartletBits
+import MartletDelivery
 import MartletEngine
 import MartletRows
 import MartletWire

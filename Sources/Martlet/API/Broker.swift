@@ -6,6 +6,7 @@
 
 import Glibc
 import Logging
+import MartletDelivery
 import MartletEngine
 import MartletRing
 import MartletStore

@@ -14,6 +14,7 @@
 
 import Glibc
 import MartletBase
+import MartletDelivery
 import MartletRing
 import MartletWire
 

@@ -4,6 +4,7 @@
 // Rests on MartletWire's splitter.
 
 import MartletBase
+import MartletDelivery
 import MartletEngine
 import MartletRing
 import MartletRows

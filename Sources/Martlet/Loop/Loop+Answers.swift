@@ -5,6 +5,7 @@
 
 import MartletBase
 import MartletCondition
+import MartletDelivery
 import MartletEngine
 import MartletRing
 import MartletRows

@@ -5,6 +5,7 @@
 
 import Glibc
 import MartletBase
+import MartletDelivery
 import MartletEngine
 import MartletRing
 import MartletWire

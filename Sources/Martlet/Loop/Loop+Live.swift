@@ -5,6 +5,7 @@
 // recipient is connected here. Rests on LiveSender.
 
 import MartletBase
+import MartletDelivery
 import MartletEngine
 import MartletRing
 import MartletRows

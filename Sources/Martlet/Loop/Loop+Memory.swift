@@ -5,6 +5,7 @@
 
 import Logging
 import MartletBase
+import MartletDelivery
 import MartletEngine
 import MartletRing
 import Synchronization

@@ -4,6 +4,7 @@
 // authentication and on Delivery.
 
 import MartletBase
+import MartletDelivery
 import MartletEngine
 import MartletRing
 import MartletRows

@@ -10,6 +10,7 @@ import Glibc
 import Logging
 import MartletBase
 import MartletBits
+import MartletDelivery
 import MartletEngine
 import MartletRing
 import MartletRows

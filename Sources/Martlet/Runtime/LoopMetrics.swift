@@ -3,6 +3,7 @@
 // The counters of a loop, readable from any thread. A loop writes its own numbers once a turn, and no counter
 // is written per delivery. Rests on Synchronization.
 
+import MartletDelivery
 import MartletEngine
 import Synchronization
 

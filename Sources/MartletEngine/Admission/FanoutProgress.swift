@@ -59,7 +59,7 @@ public final class FanoutProgress: Sendable {
         if loops == 0 { book.end(self, at: now) }
     }
 
-    func add(delivered count: Int, blocks: Int) {
+    package func add(delivered count: Int, blocks: Int) {
         if count > 0 { delivered.add(UInt64(count), ordering: .relaxed) }
         if blocks > 0 { blocksDone.add(blocks, ordering: .relaxed) }
     }

@@ -51,7 +51,7 @@ public struct MailboxReplay: Sendable {
     private let keepsReplaced: Bool
     /// The last entry that was replaced, pushed out or discarded (STO-1) without having been acknowledged,
     /// or given to a connection, which `delivered` says.
-    private(set) var droppedThrough: MessageSequence = .none
+    package private(set) var droppedThrough: MessageSequence = .none
     private let delivered: LaneMarks
     /// The last entry that was added, or up to which there was none.
     public private(set) var through: MessageSequence
@@ -98,13 +98,13 @@ public struct MailboxReplay: Sendable {
     }
 
     /// Nothing was added that is stored, and nothing is known to be discarded.
-    var isUntouched: Bool {
+    package var isUntouched: Bool {
         counted.isEmpty && uncounted.isEmpty && collapsible.isEmpty && discardedCount == 0
             && droppedThrough == .none
     }
 
     /// Whether anything is stored that a later entry may replace.
-    var hasCollapsible: Bool { !collapsible.isEmpty }
+    package var hasCollapsible: Bool { !collapsible.isEmpty }
 
     public mutating func add(_ entry: LogEntry) {
         precondition(entry.sequence > through, "A log is replayed in its order.")
@@ -139,7 +139,7 @@ public struct MailboxReplay: Sendable {
     }
 
     /// STO-1: whether there is so much that some absence may have discarded it.
-    var mayHaveDiscarded: Bool {
+    package var mayHaveDiscarded: Bool {
         limits.storedPerInstanceMax > 0
             && counted.count + uncounted.count > limits.storedPerInstanceMax
     }

@@ -128,7 +128,7 @@ struct LoggedRow {
 
 extension MessageRecord {
     /// The message as the platforms of a variant get it.
-    func pending(
+    package func pending(
         _ sequence: MessageSequence, _ variant: Variant
     ) throws(StorageError) -> PendingMessage {
         let rest = try rest(sequence)

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sessions waiting for a mailbox reading, project by project. Projects take turns by the cost of their readings. So
+// a project with a burst of returning devices, or with much to read, holds up no other project. Within a project,
+// paused readings and fresh readings take turns. A flag in the session ensures one entry per session, so one link
+// per session is enough. Rests on FairTurns.
+
+import MartletBase
+import MartletEngine
+
+struct CatchUpQueue: ~Copyable {
+    private struct List {
+        var first: UInt32 = .nothing
+        var last: UInt32 = .nothing
+
+        mutating func append(_ index: UInt32, _ next: UnsafeMutablePointer<UInt32>) {
+            if last == .nothing { first = index } else { next[Int(last)] = index }
+            last = index
+        }
+
+        mutating func popFirst(_ next: UnsafeMutablePointer<UInt32>) -> UInt32 {
+            let index = first
+            first = next[Int(index)]
+            if first == .nothing { last = .nothing }
+            return index
+        }
+    }
+
+    /// The waiting sessions of one project.
+    private struct Waiting {
+        var fresh = List()
+        var paused = List()
+        /// Whether a paused reading has the project's next turn.
+        var isPausedNext = false
+        var count = 0
+        /// The project's mailboxes are not read for now.
+        var isHeld = false
+
+        var isEmpty: Bool { fresh.first == .nothing && paused.first == .nothing }
+    }
+
+    /// A turn's quantum is 256 rows and messages: enough for several short mailboxes.
+    private var turns = FairTurns(quantum: 256)
+    /// Waiting sessions by project number.
+    private var projects: [Waiting] = []
+    /// Session number ↦ the next session in its list.
+    private let next: UnsafeMutablePointer<UInt32>
+    /// Waiting sessions of projects that are not held.
+    private(set) var count = 0
+
+    init(capacity: Int) { next = .allocate(capacity: capacity) }
+
+    deinit { next.deallocate() }
+
+    mutating func append(_ index: UInt32, of project: ProjectNumber, isPaused: Bool) {
+        let number = Int(project.rawValue)
+        reserve(number)
+        if !projects[number].isHeld {
+            if projects[number].isEmpty { turns.insert(project.rawValue, weight: 1) }
+            count += 1
+        }
+        projects[number].count += 1
+        next[Int(index)] = .nothing
+        if isPaused {
+            projects[number].paused.append(index, next)
+        } else {
+            projects[number].fresh.append(index, next)
+        }
+    }
+
+    /// Takes the next session, or nil if no project has a turn.
+    /// - Parameter mustGoOn: too many readings are paused, so a paused reading of the project goes before a fresh
+    ///   reading.
+    mutating func popFirst(mustGoOn: Bool) -> UInt32? {
+        guard let project = turns.next() else { return nil }
+        let number = Int(project)
+        count -= 1
+        projects[number].count -= 1
+        let hasPaused = projects[number].paused.first != .nothing
+        let isPaused =
+            hasPaused
+            && (projects[number].isPausedNext || mustGoOn
+                || projects[number].fresh.first == .nothing)
+        projects[number].isPausedNext = !isPaused
+        let index =
+            isPaused
+            ? projects[number].paused.popFirst(next) : projects[number].fresh.popFirst(next)
+        turns.charge(project, 1)
+        if projects[number].isEmpty { turns.remove(project) }
+        return index
+    }
+
+    /// Charges a project for a mailbox reading. A project without waiting sessions is not charged: the project has
+    /// left the round of turns, and leaving forgives all debts.
+    mutating func charge(_ project: ProjectNumber, _ cost: Int) {
+        let number = Int(project.rawValue)
+        guard number < projects.count, !projects[number].isEmpty, !projects[number].isHeld
+        else { return }
+        turns.charge(project.rawValue, cost)
+    }
+
+    /// Holds or releases a project. The sessions of a held project wait without a turn.
+    mutating func setHeld(_ isHeld: Bool, _ project: ProjectNumber) {
+        let number = Int(project.rawValue)
+        guard isHeld != (number < projects.count && projects[number].isHeld) else { return }
+        reserve(number)
+        projects[number].isHeld = isHeld
+        guard !projects[number].isEmpty else { return }
+        if isHeld {
+            turns.remove(project.rawValue)
+            count -= projects[number].count
+        } else {
+            turns.insert(project.rawValue, weight: 1)
+            count += projects[number].count
+        }
+    }
+
+    private mutating func reserve(_ number: Int) {
+        while projects.count <= number { projects.append(Waiting()) }
+    }
+}

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sessions that are behind read the mailboxes of their instances. A replay takes the log, over several turns for a
+// long log. The messages that remain are queued in order, as far as lanes are open and the queue has room. Then the
+// session is live, or reads again when its queue is empty. Rests on MailboxReading.
+
+public import MartletBase
+import MartletEngine
+public import MartletRows
+
+extension Delivery {
+    /// The number of paused readings at which no fresh reading begins in a project with a paused reading.
+    static var readingsMax: Int { 512 }
+    /// Replayed entries after which delivery begins although later entries may replace or discard some of them.
+    /// Only messages from before the absence are delivered then, because later entries may still discard the
+    /// others.
+    static var readingEntriesMax: Int { 16_384 }
+    /// Replayed entries after which delivery begins when no entry is collapsible or discarded. No later entry can
+    /// replace them, so waiting for the end of the log gains no certainty. A queue has room for about as many
+    /// messages; messages without room are read again.
+    public static var partialEntriesMaxDefault: Int { 256 }
+
+    /// STO-1: the lane whose messages count while a doze holds them back.
+    static var heldLane: Lane { Lane(.normal, isCollapsible: false) }
+
+    // MARK: Reading
+
+    /// Takes the next session that is behind and has room, with the reading of its mailbox so far. nil: no session
+    /// waits.
+    public mutating func nextReading() -> MailboxReading? {
+        while let index = nextBehind() {
+            let session = sessions + Int(index)
+            session.pointee.flags.remove(.catchingUp)
+            // The session may have been closed meanwhile, and may not be behind any more.
+            guard session.pointee.flags.contains(.behind),
+                !devices[Int(index)].waitsForStore
+            else { continue }
+            return readings.removeValue(forKey: index) ?? reading(of: index)
+        }
+        return nil
+    }
+
+    /// Whether sessions wait for a reading of their mailbox.
+    public var hasBehind: Bool { behind.count > 0 }
+
+    private mutating func nextBehind() -> UInt32? {
+        behind.popFirst(mustGoOn: readings.count >= Self.readingsMax)
+    }
+
+    /// Charges a project for a reading, in rows read and messages queued. The project's next turn comes later by
+    /// this cost.
+    public mutating func chargeReading(_ cost: Int, of project: ProjectNumber) {
+        behind.charge(project, cost)
+    }
+
+    func reading(of index: UInt32) -> MailboxReading {
+        let device = devices + Int(index)
+        let delivered = deliveredMarks(index)
+        let after = device.pointee.readAfter(delivered)
+        let awayFrom = MessageSequence(device.pointee.awayFrom)
+        return MailboxReading(
+            index: index, owner: owner(of: index), holder: device.pointee.holder,
+            isStale: device.pointee.isStale || !device.pointee.isSettled, after: after,
+            connectionNumber: device.pointee.connectionNumber,
+            acknowledged: device.pointee.acknowledged, delivered: delivered,
+            taken: taken[index] ?? [], awayFrom: awayFrom,
+            discardedThrough: device.pointee.discardedThrough,
+            replay: MailboxReplay(
+                limits: limits, after: after,
+                absence: .away(
+                    from: awayFrom, through: MessageSequence(device.pointee.awayThrough)),
+                discarded: device.pointee.discarded, delivered: delivered))
+    }
+
+    /// Pauses a reading whose log goes on behind `through`. The session reads on after other sessions.
+    /// - Returns: a plan for the messages that can be delivered already, if the replay has become long.
+    public mutating func pause(
+        _ reading: consuming MailboxReading, through: MessageSequence, now: Instant
+    ) -> MailboxPlan? {
+        guard isReading(reading) else { return nil }
+        let index = reading.index
+        reading.after = max(reading.after, through)
+        // An overflow in the absence before the connection also discards older messages. The session waits for the
+        // store's answer, which makes the discards known.
+        if !devices[Int(index)].isStored, reading.replay.mayHaveDiscarded {
+            devices[Int(index)].waitsForStore = true
+            return nil
+        }
+        // No later entry of the log changes the entries read: none is collapsible, and none is discarded or can be
+        // discarded.
+        let isCertain =
+            !reading.replay.hasCollapsible && reading.replay.discardedCount == 0
+            && (devices[Int(index)].isStored || limits.storedPerInstanceMax == 0)
+        if reading.addedCount >= (isCertain ? partialEntriesMax : Self.readingEntriesMax) {
+            reading.addedCount = 0
+            let certain = isCertain ? reading.after : min(reading.awayFrom, reading.after)
+            let plan = plan(&reading, through: certain, isWhole: false, now)
+            if hasOpenStep(plan) { return plan }
+        }
+        readings[index] = reading
+        queue(index, isPaused: true)
+        return nil
+    }
+
+    /// Whether a step of a plan could go now. A plan with only messages of closed lanes would be made again and
+    /// again.
+    private func hasOpenStep(_ plan: borrowing MailboxPlan) -> Bool {
+        let closed = devices[Int(plan.index)].closed
+        return plan.steps.contains {
+            switch $0 {
+            case .message(let entry): !closed.contains(entry.lane)
+            case .deleted: true
+            }
+        }
+    }
+
+    /// Ends a reading at the end of a snapshot, whose last message is `through`.
+    /// - Returns: the messages to deliver; nil if the session has ended, or reads again after the store's answer.
+    public mutating func finish(
+        _ reading: consuming MailboxReading, through: MessageSequence, now: Instant
+    ) -> MailboxPlan? {
+        guard isReading(reading) else { return nil }
+        let device = devices + Int(reading.index)
+        // The session waits for the news of earlier connections. Without them the discards of the absence could
+        // differ from the store's decision, and the device is told the store's decision.
+        if !device.pointee.isStored,
+            reading.replay.discardedCount > 0 || reading.replay.mayHaveDiscarded
+        {
+            device.pointee.waitsForStore = true
+            return nil
+        }
+        return plan(&reading, through: through, isWhole: true, now)
+    }
+
+    func isReading(_ reading: borrowing MailboxReading) -> Bool {
+        isDevice(reading.index, reading.connectionNumber)
+            && sessions[Int(reading.index)].flags.contains(.behind)
+    }
+
+    private mutating func plan(
+        _ reading: inout MailboxReading, through: MessageSequence, isWhole: Bool, _ now: Instant
+    ) -> MailboxPlan {
+        let device = devices + Int(reading.index)
+        var steps: [MailboxPlan.Step] = []
+        var discarded: MessageSequence?
+        // The notice of a doze's discards waits for the end of the doze.
+        if !device.pointee.isSettled || !device.pointee.isDozing,
+            reading.replay.discardedCount > 0,
+            reading.replay.discardedThrough.rawValue > device.pointee.toldThrough
+        {
+            discarded = reading.replay.discardedThrough
+        }
+        let dropped = reading.replay.droppedThrough
+        if dropped > .none {
+            skipped[reading.index] = Acknowledgement.Skipped(
+                through: reading.replay.through, at: now)
+        }
+        let count = reading.replay.discardedCount
+        for entry in reading.replay.left(at: now) where entry.sequence <= through {
+            guard entry.sequence > reading.delivered[entry.lane] else { continue }
+            if let last = discarded, entry.sequence > last {
+                steps.append(.deleted(through: last, count: count))
+                discarded = nil
+            }
+            steps.append(.message(entry))
+        }
+        if let discarded, discarded <= through {
+            steps.append(.deleted(through: discarded, count: count))
+        }
+        return MailboxPlan(
+            index: reading.index, owner: reading.owner, steps: steps,
+            overflow: reading.replay.overflow, through: through, isWhole: isWhole)
+    }
+
+    // MARK: Queueing
+
+    /// Decides whether a message of a plan is queued now. The caller offers the messages in the plan's order.
+    public mutating func offer(
+        _ entry: LogEntry, of plan: inout MailboxPlan, now: Instant
+    ) -> MailboxOffer {
+        let index = plan.index
+        let lane = entry.lane
+        if !devices[Int(index)].closed.contains(lane), lane.isCollapsible, throttle.token > 0,
+            throttle.taking(
+                throttle.token, from: sessions[Int(index)].throttleFull, now.rawValue) == nil
+        {
+            closeCollapsible(index)
+        }
+        guard !devices[Int(index)].closed.contains(lane) else {
+            if lane == Self.heldLane {
+                plan.heldCount += 1
+                plan.heldThrough = entry.sequence
+            }
+            if !plan.heldLanes.contains(lane) {
+                plan.heldLanes.insert(LaneSet(lane))
+                plan.heldFrom[lane] = entry.sequence
+            }
+            return .held
+        }
+        return hasRoom(index) ? .open : .full
+    }
+
+    /// Whether more messages of a mailbox may be queued for a session.
+    public func hasRoom(_ index: UInt32) -> Bool {
+        sessions[Int(index)].queuedBytes < OutputBounds.catchUpBytes
+    }
+
+    /// Queues an offered message of a plan. The frame is the first `byteCount` bytes of the reserved room.
+    /// - Returns: false if the queue is full; the message is not queued then.
+    public mutating func catchUp(
+        _ entry: LogEntry, of plan: borrowing MailboxPlan, byteCount: Int, now: Instant
+    ) -> Bool {
+        let index = plan.index
+        let session = sessions + Int(index)
+        let frame = output.arena.take(byteCount, .direct)
+        guard output.append(frame, to: index) == .queued else { return false }
+        let sequence = entry.sequence.rawValue
+        let highest = session.pointee.highestDelivered
+        if sequence < highest {
+            late[index, default: LateDeliveries()].note(sequence, in: entry.lane, behind: highest)
+        }
+        moveOn(index, to: sequence)
+        session.pointee.highestDelivered = max(session.pointee.highestDelivered, sequence)
+        if entry.lane.isCollapsible, throttle.token > 0,
+            let full = throttle.taking(
+                throttle.token, from: session.pointee.throttleFull, now.rawValue)
+        {
+            session.pointee.throttleFull = full
+        }
+        counters.delivered &+= 1
+        let project = session.pointee.project
+        countInTurn(1, session, index)
+        endSentTurn(of: project)
+        count(entry.sequence, 1, of: project)
+        return true
+    }
+
+    /// Queues the notice of discards (STO-1). The notice stands for all messages up to its sequence.
+    /// - Returns: false if the queue is full; the notice is not queued then.
+    public mutating func catchUp(
+        deletedThrough: MessageSequence, of plan: borrowing MailboxPlan, byteCount: Int
+    ) -> Bool {
+        let index = plan.index
+        let session = sessions + Int(index)
+        let frame = output.arena.take(byteCount, .direct)
+        guard output.append(frame, to: index) == .queued else { return false }
+        let sequence = deletedThrough.rawValue
+        let highest = session.pointee.highestDelivered
+        if sequence < highest {
+            late[index, default: LateDeliveries()].note(
+                sequence, in: Self.heldLane, behind: highest)
+        }
+        split(index)
+        let device = devices + Int(index)
+        // Messages from before the inactivity of the instance may still wait in a closed lane.
+        device.pointee.delivered.raise(allBut: plan.heldLanes, to: sequence)
+        for lane in Lane.all where plan.heldLanes.contains(lane) {
+            device.pointee.delivered[lane] = max(
+                device.pointee.delivered[lane],
+                MessageSequence(plan.heldFrom[lane].rawValue - 1))
+        }
+        device.pointee.toldThrough = sequence
+        device.pointee.toldBehind = sequence < highest ? highest : 0
+        if let overflow = plan.overflow,
+            overflow.through.rawValue > device.pointee.discardedThrough
+        {
+            device.pointee.discardedThrough = overflow.through.rawValue
+            device.pointee.discardedCount = overflow.count
+        }
+        session.pointee.highestDelivered = max(session.pointee.highestDelivered, sequence)
+        return true
+    }
+
+    // MARK: Ending
+
+    /// Ends a plan: each message was queued, waits in a closed lane, or does not exist any more. After a whole plan
+    /// the session is live.
+    public mutating func caughtUp(_ plan: borrowing MailboxPlan) {
+        let index = plan.index
+        let session = sessions + Int(index)
+        let device = devices + Int(index)
+        moveOn(index, to: plan.through.rawValue)
+        for lane in Lane.all where device.pointee.closed.contains(lane) {
+            let held = plan.heldLanes.contains(lane)
+            let through = held ? plan.heldFrom[lane].rawValue - 1 : plan.through.rawValue
+            if through > device.pointee.delivered[lane].rawValue {
+                device.pointee.delivered[lane] = MessageSequence(through)
+            }
+        }
+        guard plan.isWhole else {
+            queueCatchUp(index)
+            return
+        }
+        if device.pointee.closed.isEmpty {
+            session.pointee.deliveredThrough = deliveredMarks(index).highest.rawValue
+            session.pointee.flags.remove(.split)
+        }
+        // The notice of the absence's discards is queued, and no further absence begins while the instance has a
+        // connection.
+        device.pointee.awayFrom = .max
+        foldDetails(index)
+        taken[index] = nil
+        session.pointee.flags.remove(.behind)
+        if device.pointee.isDozing {
+            device.pointee.heldCount = plan.heldCount
+            let known = max(device.pointee.dozingFrom, device.pointee.askedThrough)
+            if plan.heldThrough.rawValue > known { askIfOverfull(index) }
+        }
+    }
+
+    /// Retries a reading after the store could not be read: now, or when the session's queue has drained.
+    public mutating func catchUpLater(_ index: UInt32) {
+        if sessions[Int(index)].queuedBytes == 0 { queueCatchUp(index) }
+    }
+
+    mutating func queueCatchUp(_ index: UInt32) { queue(index, isPaused: false) }
+
+    private mutating func queue(_ index: UInt32, isPaused: Bool) {
+        let session = sessions + Int(index)
+        guard session.pointee.flags.contains(.behind), !session.pointee.flags.contains(.catchingUp),
+            !devices[Int(index)].waitsForStore
+        else { return }
+        session.pointee.flags.insert(.catchingUp)
+        behind.append(index, of: session.pointee.project, isPaused: isPaused)
+    }
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The entry and the exit of one loop's messages: fanouts begin, messages for one instance are queued at once, and
+// queued frames are gathered into sends. Rests on ProjectTable and OutputQueues.
+
+public import Glibc
+public import MartletBase
+import MartletBits
+public import MartletEngine
+import MartletRows
+
+extension Delivery {
+    // MARK: Beginning
+
+    /// Whether a session of the loop could get the message. If not, the message needs no frame.
+    public func concerns(_ fanout: Fanout) -> Bool {
+        guard let project = projects.find(fanout.project) else { return false }
+        switch fanout.recipients {
+        case .one(let ordinal): return project.pointee.connected.contains(ordinal)
+        case .many: return !project.pointee.connected.isEmpty
+        }
+    }
+
+    /// Whether all recipients of the message are connected to the loop. Then no other loop needs to hear of the
+    /// message.
+    public func isConnected(to fanout: Fanout) -> Bool {
+        guard let project = projects.find(fanout.project) else { return false }
+        switch fanout.recipients {
+        case .one(let ordinal): return project.pointee.connected.contains(ordinal)
+        case .many(let recipients):
+            let view = recipients.view
+            for index in 0..<view.blockCount {
+                let block = view.block(at: index)
+                let here = project.pointee.connected.view(ofBlock: block.block)
+                guard project.pointee.connected.count(inBlock: block.block) >= block.count,
+                    here.intersectionCount(with: block.view) == block.count
+                else { return false }
+            }
+            return true
+        }
+    }
+
+    /// Counts messages as dropped: they are not stored, and another loop had no room for them.
+    public mutating func drop(_ count: Int) { counters.dropped &+= UInt64(count) }
+
+    /// Begins a fanout, or queues a message for one instance at once (FAN-5). The frame is the first `byteCount`
+    /// bytes of the room that was reserved with the fanout's frame kind.
+    public mutating func enqueue(_ fanout: Fanout, byteCount: Int, now: Instant) {
+        // A session with a due token falls behind first, so that held messages precede the new message.
+        wake(now)
+        activity.note(fanout.project, now)
+        let frame = output.arena.take(byteCount, fanout.frameKind)
+        counters.fanoutsStarted += 1
+        if case .one(let ordinal) = fanout.recipients {
+            projects.skip(fanout)
+            deliver(fanout, frame, to: ordinal, now)
+            return
+        }
+        if projects.isNumberedThrough(fanout.project) { renumber(fanout.project) }
+        if projects.enqueue(fanout, frame) { output.arena.retain(frame.chunk) }
+    }
+
+    private mutating func deliver(
+        _ fanout: Fanout, _ frame: FrameReference, to ordinal: Ordinal, _ now: Instant
+    ) {
+        let project = projects[fanout.project]
+        guard let index = project.pointee.connected.handle(of: ordinal) else { return }
+        // The messages in progress for the session precede the new message.
+        visit(index, of: project, now)
+        let header = fanout.header
+        guard !header.sequence.isStored || header.expires > now else { return }
+        let sent = deliver(
+            frame, header.sequence, header.lane, fanout.position, to: index, now.rawValue)
+        guard sent > 0 else { return }
+        endSentTurn(of: fanout.project)
+        count(header.sequence, sent, of: fanout.project)
+    }
+
+    /// Numbers a project's fanouts in progress from 1 on, because the arrival numbers are used up.
+    private mutating func renumber(_ project: ProjectNumber) {
+        let before = projects.renumber(project)
+        for index in 0..<sessionCount
+        where sessions[index].flags.contains(.device) && sessions[index].project == project {
+            let visited = sessions[index].visitedThrough
+            sessions[index].visitedThrough = UInt32(before.prefix { $0 <= visited }.count)
+        }
+    }
+
+    /// Whether a message of another project has begun on the loop in the last 100 milliseconds.
+    public func hasOthers(than project: ProjectNumber, now: Instant) -> Bool {
+        activity.hasOthers(than: project, now)
+    }
+
+    /// The number of fanouts in progress on a loop at which the caller uses `postpone` instead of `enqueue`.
+    public static var fanoutsInProgressMax: Int { 4096 }
+
+    /// Postpones a fanout, because too much is in progress here. The connected recipients read a stored message
+    /// from their mailboxes; a message that is not stored is dropped. So memory stays bounded under any load.
+    public mutating func postpone(_ fanout: Fanout) {
+        guard let project = projects.find(fanout.project) else { return }
+        project.pointee.hear(fanout)
+        guard fanout.header.sequence.isStored else {
+            counters.dropped &+= 1
+            return
+        }
+        // Fanouts in progress skip these sessions from now on. The messages are in the mailboxes.
+        switch fanout.recipients {
+        case .one(let ordinal):
+            if let index = project.pointee.connected.handle(of: ordinal) { fallBehind(index) }
+        case .many(let recipients):
+            let view = recipients.view
+            for at in 0..<view.blockCount {
+                let block = view.block(at: at)
+                project.pointee.connected.forEachHandle(
+                    in: block.block, intersecting: block.view
+                ) { fallBehind($0) }
+            }
+        }
+    }
+
+    private mutating func fallBehind(_ index: UInt32) {
+        sessions[Int(index)].flags.insert(.behind)
+        counters.fellBehind &+= 1
+        if sessions[Int(index)].queuedBytes == 0 { queueCatchUp(index) }
+    }
+
+    /// FAN-2: sets a project's share of the turns from now on.
+    public mutating func setWeight(_ weight: Int, of project: ProjectNumber) {
+        projects.setWeight(project, weight)
+    }
+
+    /// Notes a fanout that concerns no session here, so that the project has heard of its sequence.
+    public mutating func skip(_ fanout: Fanout) { projects.skip(fanout) }
+
+    /// Fanouts in progress on the loop.
+    public var fanoutCount: Int { projects.fanoutCount }
+
+    /// Fanouts of a project in progress on the loop.
+    public func fanoutCount(of project: ProjectNumber) -> Int {
+        projects.find(project)?.pointee.turns.count ?? 0
+    }
+
+    /// MSG-10: takes a cancelled message out of the fanouts in progress.
+    public mutating func cancel(_ sequence: MessageSequence, in project: ProjectNumber) {
+        projects.find(project)?.pointee.cancel(sequence)
+    }
+
+    // MARK: Sending
+
+    /// The next session with frames to send and no send in flight, or nil.
+    public mutating func nextReady() -> UInt32? { output.nextReady() }
+
+    /// Sessions with frames to send and no send in flight.
+    public var readyCount: Int { output.readyCount }
+
+    /// Writes a session's next send into `vectors`. The memory stays valid until `sent` or `close`.
+    /// - Returns: the number of vectors.
+    public mutating func gather(
+        _ index: UInt32, into vectors: UnsafeMutableBufferPointer<iovec>
+    ) -> Int {
+        counters.sends &+= 1
+        return output.gather(index, into: vectors)
+    }
+
+    /// Ends a session's send after `byteCount` bytes. A session that is behind reads on when the queue is empty.
+    public mutating func sent(_ index: UInt32, byteCount: Int) {
+        output.sent(index, byteCount: byteCount)
+        if sessions[Int(index)].queuedBytes == 0 { queueCatchUp(index) }
+    }
+
+    /// Bytes queued for a session, including the bytes in flight.
+    public func queuedBytes(_ index: UInt32) -> Int { Int(sessions[Int(index)].queuedBytes) }
+
+    /// Bytes of the session's send in flight; 0: no send is in flight.
+    public func inFlightBytes(_ index: UInt32) -> Int {
+        Int(sessions[Int(index)].inFlightBytes)
+    }
+
+    /// Queues a session for a send again, because `nextReady` returned the session and no send was started.
+    public mutating func sendAgain(_ index: UInt32) { output.markReady(index) }
+
+    /// Whether a send of the session is with the kernel.
+    public func isSending(_ index: UInt32) -> Bool { sessions[Int(index)].inFlightBytes > 0 }
+}

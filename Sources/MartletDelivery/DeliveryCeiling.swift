@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// FAN-7: a ceiling on the deliveries of fanouts per second, over all loops. The ceiling is one leaky bucket, in
+// whole numbers, on the caller's clock: a delivery fills the bucket by 1000, and a millisecond drains the bucket by
+// the rate. The bucket holds the deliveries of 20 milliseconds, at least one delivery, so that loops may sleep
+// between turns.
+//
+// A loop takes a part of the bucket's room at a time, and takes more only after the part is used up. A part is void
+// after 20 milliseconds, because the bucket has drained by as much meanwhile. So a window of w seconds has at most
+// rate × w + 2 × the bucket deliveries. Only the last session of a turn may get more at once; the excess is paid
+// for before further deliveries are allowed.
+//
+// Rests on MartletBase.
+
+public import MartletBase
+import MartletEngine
+import Synchronization
+
+/// The ceiling of one broker.
+public final class DeliveryCeiling: Sendable {
+    private struct State {
+        /// The bucket's fill at `last`. A fill above the capacity has to be paid for first.
+        var level: Int64 = 0
+        var last = Instant(rawValue: .min)
+    }
+
+    private let perSecond: Int64
+    private let capacity: Int64
+    private let state = Mutex(State())
+
+    /// The fill of one delivery. With 1000, the drain of a millisecond is the rate per second.
+    static let costOfOne: Int64 = 1000
+    /// The time, in milliseconds, whose deliveries the bucket holds.
+    static let bucketMilliseconds: Int64 = 20
+
+    /// - Parameter perSecond: 1 to `Limits.deliveriesPerSecondMax`.
+    public init(perSecond: Int) {
+        self.perSecond = Int64(min(max(perSecond, 1), Limits.deliveriesPerSecondMax))
+        // On a clock of whole milliseconds a delivery may come up to a millisecond late. The extra room keeps the
+        // drain of this time.
+        capacity = max(
+            self.perSecond * Self.bucketMilliseconds, Self.costOfOne + self.perSecond)
+    }
+
+    /// Deliveries that fit into an empty bucket.
+    public var burst: Int { Int(capacity / Self.costOfOne) }
+
+    /// - Returns: the number of allowed deliveries, at most `count`.
+    func take(_ count: Int, at now: Instant) -> Int {
+        state.withLock { state in
+            drain(&state, now)
+            let room = max(capacity - state.level, 0) / Self.costOfOne
+            let granted = min(Int64(count), room)
+            state.level += granted * Self.costOfOne
+            return Int(granted)
+        }
+    }
+
+    /// Charges deliveries that were made beyond an allowance.
+    func pay(_ count: Int) {
+        state.withLock { $0.level += Int64(count) * Self.costOfOne }
+    }
+
+    /// Milliseconds until the next delivery is allowed.
+    func wait(at now: Instant) -> Int {
+        state.withLock { state in
+            drain(&state, now)
+            let over = state.level + Self.costOfOne - capacity
+            return over > 0 ? Int((over + perSecond - 1) / perSecond) : 0
+        }
+    }
+
+    /// Drains the bucket for the time since the last call. No time passes while the clock is set back.
+    private func drain(_ state: inout State, _ now: Instant) {
+        guard now > state.last else { return }
+        if state.last.rawValue != .min {
+            let passed = now.rawValue.subtractingReportingOverflow(state.last.rawValue)
+            let needed = (state.level + perSecond - 1) / perSecond
+            let isEmpty = passed.overflow || passed.partialValue >= needed
+            state.level = isEmpty ? 0 : state.level - passed.partialValue * perSecond
+        }
+        state.last = now
+    }
+}
+
+/// The part of the ceiling that one loop has taken.
+public struct DeliveryAllowance: Sendable {
+    private let ceiling: DeliveryCeiling
+    /// Deliveries taken and not used yet.
+    private var left = 0
+    private var taken = Instant(rawValue: .min)
+    private let atOnceMax: Int
+
+    public init(_ ceiling: DeliveryCeiling) {
+        self.ceiling = ceiling
+        atOnceMax = max(1, ceiling.burst / 4)
+    }
+
+    /// - Returns: the number of deliveries that the next turn may make.
+    public mutating func next(at now: Instant) -> Int {
+        dropVoid(now)
+        if left == 0 {
+            left = ceiling.take(atOnceMax, at: now)
+            taken = now
+        }
+        return left
+    }
+
+    /// Notes the deliveries of a turn.
+    public mutating func use(_ count: Int) {
+        if count > left { ceiling.pay(count - left) }
+        left = max(0, left - count)
+    }
+
+    /// Milliseconds until a turn may make a delivery.
+    public mutating func wait(at now: Instant) -> Int {
+        dropVoid(now)
+        return left > 0 ? 0 : ceiling.wait(at: now)
+    }
+
+    private mutating func dropVoid(_ now: Instant) {
+        guard left > 0 else { return }
+        let age = now.rawValue.subtractingReportingOverflow(taken.rawValue)
+        let isVoid =
+            age.overflow || age.partialValue < 0
+            || age.partialValue >= DeliveryCeiling.bucketMilliseconds
+        if isVoid { left = 0 }
+    }
+}

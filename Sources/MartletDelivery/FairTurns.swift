@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Turns among numbers with work: a deficit round robin. A turn gives a number a credit in proportion to the
+// number's weight. The number is served until the credit is used up. Service beyond the credit is a debt, which
+// later turns pay first. So shares are exact in the long run, however much a single service costs. A number alone
+// in the round has no debt, so the next number begins on equal terms. A number without work is not in the round and
+// costs no time. Rests on the standard library.
+
+import MartletEngine
+
+/// A round of numbers, in order of insertion.
+struct FairTurns: ~Copyable {
+    /// The credit of a turn at weight 1, in the unit of the charged costs. The quantum is small, so that no number
+    /// waits long, but worth the fixed cost of a turn.
+    let quantum: Int
+    private struct Entry {
+        var next: UInt32
+        var previous: UInt32
+        var weight: Int
+        var credit: Int
+    }
+
+    /// Entries by number; undefined for numbers outside the round.
+    private var entries: UnsafeMutablePointer<Entry>
+    private var capacity = 8
+    private(set) var count = 0
+    /// The oldest number in the round.
+    private(set) var first: UInt32 = .nothing
+    private var current: UInt32 = .nothing
+
+    init(quantum: Int) {
+        self.quantum = quantum
+        entries = .allocate(capacity: capacity)
+    }
+
+    deinit { entries.deallocate() }
+
+    /// The next number in order of insertion; `nothing` after the last number.
+    func after(_ number: UInt32) -> UInt32 {
+        let next = entries[Int(number)].next
+        return next == first ? .nothing : next
+    }
+
+    var last: UInt32 { first == .nothing ? .nothing : entries[Int(first)].previous }
+
+    /// Adds a number with work. Each number in the round has a turn before the new number's first turn.
+    mutating func insert(_ number: UInt32, weight: Int) {
+        reserve(Int(number))
+        count += 1
+        guard first != .nothing else {
+            entries[Int(number)] = Entry(
+                next: number, previous: number, weight: weight, credit: quantum * weight)
+            first = number
+            current = number
+            return
+        }
+        let last = entries[Int(first)].previous
+        entries[Int(number)] = Entry(next: first, previous: last, weight: weight, credit: 0)
+        entries[Int(last)].next = number
+        entries[Int(first)].previous = number
+    }
+
+    /// Removes a number without further work, and forgives its debt.
+    mutating func remove(_ number: UInt32) {
+        count -= 1
+        guard count > 0 else {
+            first = .nothing
+            current = .nothing
+            return
+        }
+        let entry = entries[Int(number)]
+        entries[Int(entry.previous)].next = entry.next
+        entries[Int(entry.next)].previous = entry.previous
+        if first == number { first = entry.next }
+        guard current == number else { return }
+        current = entry.next
+        giveTurn()
+    }
+
+    /// The number with the turn, until its credit is used up; nil for an empty round.
+    mutating func next() -> UInt32? {
+        guard current != .nothing else { return nil }
+        while entries[Int(current)].credit <= 0 {
+            current = entries[Int(current)].next
+            giveTurn()
+        }
+        return current
+    }
+
+    private func giveTurn() {
+        entries[Int(current)].credit += quantum * entries[Int(current)].weight
+    }
+
+    func credit(_ number: UInt32) -> Int { entries[Int(number)].credit }
+
+    func charge(_ number: UInt32, _ cost: Int) {
+        let credit = entries[Int(number)].credit - cost
+        entries[Int(number)].credit = count > 1 ? credit : max(credit, 0)
+    }
+
+    func setWeight(_ number: UInt32, _ weight: Int) { entries[Int(number)].weight = weight }
+
+    private mutating func reserve(_ number: Int) {
+        guard number >= capacity else { return }
+        let larger = max(number + 1, capacity * 2)
+        let grown = UnsafeMutablePointer<Entry>.allocate(capacity: larger)
+        grown.update(from: entries, count: capacity)
+        entries.deallocate()
+        entries = grown
+        capacity = larger
+    }
+}

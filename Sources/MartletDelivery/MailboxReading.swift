@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The reading of a session's mailbox and the result, as values that travel between delivery and its caller, because
+// the caller has the store. A reading takes the instance's log entry by entry, over several turns for a long log. A
+// plan, made from the reading, lists the messages to queue, in order. Rests on MailboxReplay.
+
+public import MartletBase
+import MartletEngine
+public import MartletRows
+
+/// A reading of a session's log, with the replay so far.
+public struct MailboxReading: Sendable {
+    public let index: UInt32
+    public let owner: MailboxOwner
+    public let holder: Holder
+    /// The caller also reads the state from the store and calls `refresh`, because the state may have changed.
+    public let isStale: Bool
+    /// The caller reads the log behind this sequence.
+    public internal(set) var after: MessageSequence
+    let connectionNumber: UInt64
+    let acknowledged: LaneMarks
+    let delivered: LaneMarks
+    /// Stream IDs named by the device as taken.
+    let taken: Set<UInt64>
+    let awayFrom: MessageSequence
+    /// STO-1: the last discarded message known at the beginning of the reading.
+    let discardedThrough: UInt64
+    var replay: MailboxReplay
+    var addedCount = 0
+
+    /// Adds the next entry of the log.
+    public mutating func add(_ entry: LogEntry) {
+        after = entry.sequence
+        let lane = entry.lane
+        if entry.content == .message(collapse: nil), entry.sequence <= delivered[lane],
+            awayFrom.rawValue == .max
+        {
+            // A delivered message that is not collapsible has no effect here, because without an absence there are
+            // no discards.
+            return
+        }
+        var entry = entry
+        if entry.sequence <= acknowledged[lane] || taken.contains(entry.sequence.rawValue) {
+            entry.isAcknowledged = true
+        }
+        replay.add(entry)
+        addedCount += 1
+    }
+}
+
+/// The messages and notices for a session from its mailbox, in order.
+public struct MailboxPlan: Sendable {
+    public enum Step: Sendable {
+        case message(LogEntry)
+        /// STO-1: a notice of `count` discarded messages, with the last of them.
+        case deleted(through: MessageSequence, count: UInt64)
+    }
+
+    public let index: UInt32
+    public let owner: MailboxOwner
+    public let steps: [Step]
+    /// STO-1: the overflow of the replay (see `MailboxReplay`).
+    let overflow: (count: UInt64, through: MessageSequence)?
+    /// The sequence up to which all messages were considered.
+    let through: MessageSequence
+    /// Whether the plan covers the log to the end of the snapshot.
+    let isWhole: Bool
+    /// The first message held back in each closed lane.
+    var heldFrom = LaneMarks(MessageSequence(.max))
+    var heldLanes: LaneSet = []
+    /// The number of messages that are not collapsible and wait for the end of a doze.
+    var heldCount = 0
+    /// The last message that is not collapsible and waits for the end of a doze.
+    var heldThrough = MessageSequence.none
+}
+
+/// The answer to an offered message of a plan.
+public enum MailboxOffer: Sendable {
+    /// The message can be queued now.
+    case open
+    /// The message's lane is closed, so the session gets the message later.
+    case held
+    /// The session has enough bytes queued, and reads the mailbox again when the queue is empty.
+    case full
+}

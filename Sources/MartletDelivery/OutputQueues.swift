@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The frames waiting to be sent, per session: a chain of segments with references into the arena. One table holds
+// the segments of all sessions. A frame directly behind the last queued frame only makes the last segment longer.
+// So a run of frames costs each session one segment and one send. An idle session holds no segment. Queues are
+// bounded: past the bound no frame is queued, and the caller marks the session as behind. Rests on FrameArena.
+//
+//   session ─► head ─► segment ─► segment ─► tail          segment = chunk, offset, length, next
+//              └ in flight: the first `inFlightBytes` ┘
+
+import Glibc
+import MartletEngine
+
+/// The bounds of a session's queue, with reasons.
+public enum OutputBounds {
+    /// Bytes queued for a session: room for 256 messages of a kilobyte and more. A reader further behind reads from
+    /// the mailbox instead.
+    public static let bytesPerSessionMax = 512 * 1024
+    /// Segments queued for a session: separate pieces to be gathered into one send.
+    public static let segmentsPerSessionMax = 64
+    /// Bytes queued for a session when an answer is added. Answers are stored nowhere, so a peer with more unread
+    /// bytes is disconnected. Only a peer that does not read reaches the bound, because outstanding requests are
+    /// bounded too.
+    public static let answerBytesPerSessionMax = 4 << 20
+    /// Segments queued for a session when an answer is added.
+    public static let answersPerSessionMax = 4096
+    /// Vectors in a send. The kernel copies the vectors of each send, so more vectors gain no time.
+    public static let vectorsPerSend = 64
+    /// Bytes queued for a session at which a step of catching up ends.
+    public static let catchUpBytes = 64 * 1024
+}
+
+struct Segment {
+    var chunk: UInt32
+    var offset: UInt32
+    var length: UInt32
+    /// The next segment of the session, or of the free list.
+    var next: UInt32
+}
+
+extension UInt32 {
+    /// The number for no segment, no session and no chunk.
+    @inline(__always) static var nothing: UInt32 { .max }
+}
+
+/// The queues of all sessions of a loop.
+struct OutputQueues: ~Copyable {
+    var arena = FrameArena()
+    private var segments: UnsafeMutablePointer<Segment>
+    private var segmentCapacity: Int
+    private var freeSegment: UInt32
+    private var usedSegments = 0
+    private let sessions: UnsafeMutablePointer<Session>
+    /// Sessions with frames to send and no send in flight, each at most once.
+    private var ready = SessionRing()
+
+    /// Segments of the table when no session has a segment.
+    private static let segmentCapacityMin = 1024
+
+    init(sessions: UnsafeMutablePointer<Session>) {
+        self.sessions = sessions
+        segmentCapacity = Self.segmentCapacityMin
+        segments = .allocate(capacity: segmentCapacity)
+        freeSegment = .nothing
+        addFree(from: 0, to: segmentCapacity)
+    }
+
+    deinit { segments.deallocate() }
+
+    enum Queueing {
+        case queued
+        /// The queue is at the bound, and the frame was not queued.
+        case full
+    }
+
+    /// Queues a frame of the arena for a session.
+    @inline(__always)
+    mutating func append(
+        _ frame: FrameReference, to index: UInt32,
+        bytesMax: Int = OutputBounds.bytesPerSessionMax,
+        segmentsMax: Int = OutputBounds.segmentsPerSessionMax
+    ) -> Queueing {
+        let session = sessions + Int(index)
+        let bytes = session.pointee.queuedBytes &+ frame.length
+        if session.pointee.tail != .nothing {
+            let tail = segments + Int(session.pointee.tail)
+            if tail.pointee.chunk == frame.chunk,
+                tail.pointee.offset &+ tail.pointee.length == frame.offset,
+                bytes <= UInt32(bytesMax)
+            {
+                tail.pointee.length &+= frame.length
+                session.pointee.queuedBytes = bytes
+                return .queued
+            }
+        }
+        return appendSegment(frame, to: index, bytesMax, segmentsMax)
+    }
+
+    private mutating func appendSegment(
+        _ frame: FrameReference, to index: UInt32, _ bytesMax: Int, _ segmentsMax: Int
+    ) -> Queueing {
+        let session = sessions + Int(index)
+        let bytes = Int(session.pointee.queuedBytes) + Int(frame.length)
+        // An empty queue takes a frame of any length.
+        guard
+            session.pointee.segmentCount == 0
+                || (bytes <= bytesMax && Int(session.pointee.segmentCount) < segmentsMax)
+        else { return .full }
+        if freeSegment == .nothing { growSegments() }
+        let number = freeSegment
+        freeSegment = segments[Int(number)].next
+        usedSegments &+= 1
+        segments[Int(number)] = Segment(
+            chunk: frame.chunk, offset: frame.offset, length: frame.length, next: .nothing)
+        arena.retain(frame.chunk)
+        if session.pointee.tail == .nothing {
+            session.pointee.head = number
+        } else {
+            segments[Int(session.pointee.tail)].next = number
+        }
+        session.pointee.tail = number
+        session.pointee.segmentCount += 1
+        session.pointee.queuedBytes = UInt32(bytes)
+        markReady(index)
+        return .queued
+    }
+
+    mutating func markReady(_ index: UInt32) {
+        let session = sessions + Int(index)
+        guard session.pointee.inFlightBytes == 0, session.pointee.queuedBytes > 0,
+            !session.pointee.flags.contains(.ready)
+        else { return }
+        session.pointee.flags.insert(.ready)
+        ready.append(index)
+    }
+
+    /// Sessions with frames to send and no send in flight. Sessions closed meanwhile may be included.
+    var readyCount: Int { ready.count }
+
+    /// Takes the next session with frames to send.
+    mutating func nextReady() -> UInt32? {
+        while let index = ready.popFirst() {
+            sessions[Int(index)].flags.remove(.ready)
+            // The session may have been closed meanwhile.
+            if sessions[Int(index)].queuedBytes > 0, sessions[Int(index)].inFlightBytes == 0 {
+                return index
+            }
+        }
+        return nil
+    }
+
+    /// Writes a session's queued frames into `vectors` and marks the bytes as in flight.
+    /// - Returns: the number of vectors.
+    mutating func gather(
+        _ index: UInt32, into vectors: UnsafeMutableBufferPointer<iovec>
+    ) -> Int {
+        let session = sessions + Int(index)
+        var count = 0
+        var bytes: UInt32 = 0
+        var number = session.pointee.head
+        while number != .nothing, count < vectors.count {
+            let segment = segments[Int(number)]
+            vectors[count] = iovec(
+                iov_base: arena.base(segment.chunk) + Int(segment.offset),
+                iov_len: Int(segment.length))
+            bytes += segment.length
+            count += 1
+            number = segment.next
+        }
+        session.pointee.inFlightBytes = bytes
+        return count
+    }
+
+    /// Ends the send in flight after `byteCount` bytes. A session with bytes left is ready again.
+    mutating func sent(_ index: UInt32, byteCount: Int) {
+        let session = sessions + Int(index)
+        precondition(
+            byteCount <= Int(session.pointee.inFlightBytes), "No more is sent than was in flight.")
+        session.pointee.inFlightBytes = 0
+        drop(index, byteCount: UInt32(byteCount))
+        markReady(index)
+    }
+
+    /// Calls `body` with each chunk in a session's queue. A chunk may come more than once.
+    func forEachChunk(of index: UInt32, _ body: (UInt32) -> Void) {
+        var number = sessions[Int(index)].head
+        while number != .nothing {
+            body(segments[Int(number)].chunk)
+            number = segments[Int(number)].next
+        }
+    }
+
+    /// Drops all queued frames of a session whose send, if any, has ended.
+    mutating func clear(_ index: UInt32) {
+        sessions[Int(index)].inFlightBytes = 0
+        drop(index, byteCount: sessions[Int(index)].queuedBytes)
+    }
+
+    private mutating func drop(_ index: UInt32, byteCount: UInt32) {
+        let session = sessions + Int(index)
+        session.pointee.queuedBytes -= byteCount
+        var left = byteCount
+        while left > 0 {
+            let number = session.pointee.head
+            let segment = segments + Int(number)
+            if segment.pointee.length > left {
+                segment.pointee.offset += left
+                segment.pointee.length -= left
+                return
+            }
+            left -= segment.pointee.length
+            session.pointee.head = segment.pointee.next
+            if session.pointee.head == .nothing { session.pointee.tail = .nothing }
+            session.pointee.segmentCount -= 1
+            arena.release(segment.pointee.chunk)
+            segment.pointee.next = freeSegment
+            freeSegment = number
+            usedSegments &-= 1
+        }
+    }
+
+    /// Gives back memory that many queues at once have needed.
+    mutating func releaseMemory() {
+        arena.releaseMemory()
+        ready.releaseMemory()
+        guard usedSegments == 0, segmentCapacity > Self.segmentCapacityMin else { return }
+        segments.deallocate()
+        segmentCapacity = Self.segmentCapacityMin
+        segments = .allocate(capacity: segmentCapacity)
+        freeSegment = .nothing
+        addFree(from: 0, to: segmentCapacity)
+    }
+
+    private mutating func growSegments() {
+        let grown = UnsafeMutablePointer<Segment>.allocate(capacity: segmentCapacity * 2)
+        grown.moveInitialize(from: segments, count: segmentCapacity)
+        segments.deallocate()
+        segments = grown
+        addFree(from: segmentCapacity, to: segmentCapacity * 2)
+        segmentCapacity *= 2
+    }
+
+    private mutating func addFree(from: Int, to: Int) {
+        for number in (from..<to).reversed() {
+            (segments + number).initialize(
+                to: Segment(chunk: 0, offset: 0, length: 0, next: freeSegment))
+            freeSegment = UInt32(number)
+        }
+    }
+}
+
+/// Session numbers in order, each at most once. A flag in the session prevents a second entry and outlives the
+/// session, so the ring never has more entries than there are sessions.
+struct SessionRing: ~Copyable {
+    private var slots: UnsafeMutablePointer<UInt32>
+    /// The number of slots, a power of two.
+    private var capacity: Int
+    private var first = 0
+    private(set) var count = 0
+
+    private static let capacityMin = 1024
+
+    init() {
+        capacity = Self.capacityMin
+        slots = .allocate(capacity: capacity)
+    }
+
+    deinit { slots.deallocate() }
+
+    mutating func append(_ index: UInt32) {
+        if count == capacity { resize(to: capacity * 2) }
+        slots[(first &+ count) & (capacity &- 1)] = index
+        count &+= 1
+    }
+
+    mutating func popFirst() -> UInt32? {
+        guard count > 0 else { return nil }
+        let index = slots[first]
+        first = (first &+ 1) & (capacity &- 1)
+        count &-= 1
+        return index
+    }
+
+    mutating func releaseMemory() {
+        if count == 0, capacity > Self.capacityMin { resize(to: Self.capacityMin) }
+    }
+
+    @inline(never)
+    private mutating func resize(to newCapacity: Int) {
+        let resized = UnsafeMutablePointer<UInt32>.allocate(capacity: newCapacity)
+        for at in 0..<count { resized[at] = slots[(first + at) & (capacity - 1)] }
+        slots.deallocate()
+        slots = resized
+        capacity = newCapacity
+        first = 0
+    }
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The projects of a loop: connected instances and fanouts in progress. Projects with work take turns, and the
+// fanouts of a project take turns (FAN-2, FAN-3). A project without work is not looked at. Rests on FairTurns and
+// MartletBits.
+
+import MartletBase
+import MartletBits
+import MartletEngine
+import MartletRows
+
+/// The state of a project on a loop.
+struct ProjectDelivery: ~Copyable {
+    let number: ProjectNumber
+    var connected = ConnectedSet()
+    /// The last stored message that this loop has heard of.
+    fileprivate(set) var heardThrough: UInt64 = 0
+    /// The arrival number of the last fanout that began here.
+    fileprivate(set) var lastArrival: UInt32 = 0
+    /// Messages queued by the project's fanouts for sessions.
+    var delivered: UInt64 = 0
+    /// Chunks held by the project's connections at the last measurement.
+    var chunks = ChunkSet()
+    var frameBytes = 0
+    var isCrowded = false
+    /// The turns of the fanouts in progress, in order of arrival.
+    var turns = FairTurns(quantum: 16)
+    private var works: UnsafeMutablePointer<FanoutWork>
+    private var capacity = 4
+    private var freeSlots: [UInt32] = []
+    private var slotCount: UInt32 = 0
+
+    init(number: ProjectNumber) {
+        self.number = number
+        works = .allocate(capacity: capacity)
+    }
+
+    deinit {
+        var slot = turns.first
+        while slot != .nothing {
+            (works + Int(slot)).deinitialize(count: 1)
+            slot = turns.after(slot)
+        }
+        works.deallocate()
+    }
+
+    func work(_ slot: UInt32) -> UnsafeMutablePointer<FanoutWork> { works + Int(slot) }
+
+    mutating func hear(_ fanout: Fanout) {
+        guard fanout.header.sequence.isStored else { return }
+        heardThrough = max(heardThrough, fanout.header.sequence.rawValue)
+    }
+
+    /// The sequence up to which all stored messages have been worked through on this loop.
+    var finishedThrough: UInt64 {
+        var slot = turns.first
+        while slot != .nothing {
+            let first = work(slot).pointee.first
+            if first.isStored { return first.rawValue - 1 }
+            slot = turns.after(slot)
+        }
+        return heardThrough
+    }
+
+    mutating func cancel(_ sequence: MessageSequence) {
+        var slot = turns.first
+        while slot != .nothing {
+            work(slot).pointee.cancel(sequence)
+            slot = turns.after(slot)
+        }
+    }
+
+    /// Keeps the next message apart from the fanouts in progress, because a session has just been attached. The
+    /// fanouts in progress skip the session.
+    mutating func beginAnew() {
+        if turns.last != .nothing { work(turns.last).pointee.isUntouched = false }
+    }
+
+    /// Adds a fanout, or joins the message to the last fanout.
+    /// - Returns: false if the message has joined the last fanout.
+    fileprivate mutating func add(_ fanout: Fanout, _ frame: FrameReference) -> Bool {
+        if turns.last != .nothing, work(turns.last).pointee.join(fanout, frame) { return false }
+        lastArrival += 1
+        let slot = freeSlots.popLast() ?? newSlot()
+        work(slot).initialize(
+            to: FanoutWork(fanout: fanout, frame: frame, arrival: lastArrival))
+        turns.insert(slot, weight: 1)
+        return true
+    }
+
+    private mutating func newSlot() -> UInt32 {
+        if Int(slotCount) == capacity {
+            let grown = UnsafeMutablePointer<FanoutWork>.allocate(capacity: capacity * 2)
+            grown.moveInitialize(from: works, count: capacity)
+            works.deallocate()
+            works = grown
+            capacity *= 2
+        }
+        slotCount += 1
+        return slotCount - 1
+    }
+
+    fileprivate mutating func remove(_ slot: UInt32) {
+        turns.remove(slot)
+        work(slot).deinitialize(count: 1)
+        freeSlots.append(slot)
+    }
+
+    /// Numbers the fanouts in progress from 1 on.
+    /// - Returns: their former numbers, in order.
+    fileprivate mutating func renumber() -> [UInt32] {
+        var before: [UInt32] = []
+        var slot = turns.first
+        while slot != .nothing {
+            before.append(work(slot).pointee.arrival)
+            work(slot).pointee.arrival = UInt32(before.count)
+            slot = turns.after(slot)
+        }
+        lastArrival = UInt32(before.count)
+        return before
+    }
+}
+
+/// The projects of a loop by number, with their turns.
+struct ProjectTable: ~Copyable {
+    private var projects: UnsafeMutablePointer<UnsafeMutablePointer<ProjectDelivery>?>
+    private var capacity = 16
+    /// The turns of the projects with work.
+    var turns = FairTurns(quantum: 64)
+    private(set) var fanoutCount = 0
+    private let arrivalsMax: UInt32
+
+    /// - Parameter arrivalsMax: the highest arrival number of a project's fanouts. At this number the fanouts are
+    ///   numbered anew.
+    init(arrivalsMax: UInt32) {
+        self.arrivalsMax = arrivalsMax
+        projects = .allocate(capacity: capacity)
+        projects.initialize(repeating: nil, count: capacity)
+    }
+
+    deinit {
+        for index in 0..<capacity {
+            guard let project = projects[index] else { continue }
+            project.deinitialize(count: 1)
+            project.deallocate()
+        }
+        projects.deallocate()
+    }
+
+    func find(_ number: ProjectNumber) -> UnsafeMutablePointer<ProjectDelivery>? {
+        Int(number.rawValue) < capacity ? projects[Int(number.rawValue)] : nil
+    }
+
+    subscript(number: ProjectNumber) -> UnsafeMutablePointer<ProjectDelivery> {
+        mutating get {
+            let index = Int(number.rawValue)
+            if index >= capacity {
+                let larger = max(index + 1, capacity * 2)
+                let grown = UnsafeMutablePointer<UnsafeMutablePointer<ProjectDelivery>?>
+                    .allocate(capacity: larger)
+                grown.initialize(repeating: nil, count: larger)
+                grown.update(from: projects, count: capacity)
+                projects.deallocate()
+                projects = grown
+                capacity = larger
+            }
+            if let project = projects[index] { return project }
+            let project = UnsafeMutablePointer<ProjectDelivery>.allocate(capacity: 1)
+            project.initialize(to: ProjectDelivery(number: number))
+            projects[index] = project
+            return project
+        }
+    }
+
+    /// Whether the arrival numbers of a project are used up, so that the fanouts in progress have to be numbered
+    /// anew.
+    func isNumberedThrough(_ project: ProjectNumber) -> Bool {
+        find(project).map { $0.pointee.lastArrival >= arrivalsMax } ?? false
+    }
+
+    mutating func renumber(_ project: ProjectNumber) -> [UInt32] {
+        self[project].pointee.renumber()
+    }
+
+    /// Adds a fanout, or joins the message to the last fanout of the project.
+    /// - Returns: false if the message has joined the last fanout, which holds the frame's chunk already.
+    mutating func enqueue(_ fanout: Fanout, _ frame: FrameReference) -> Bool {
+        let project = self[fanout.project]
+        project.pointee.hear(fanout)
+        let isFirst = project.pointee.turns.count == 0
+        guard project.pointee.add(fanout, frame) else { return false }
+        fanoutCount += 1
+        if isFirst {
+            turns.insert(fanout.project.rawValue, weight: fanout.weight)
+        } else {
+            turns.setWeight(fanout.project.rawValue, fanout.weight)
+        }
+        return true
+    }
+
+    /// Sets the weight of a project with fanouts in progress: its share of the turns from now on.
+    mutating func setWeight(_ project: ProjectNumber, _ weight: Int) {
+        guard let found = find(project), found.pointee.turns.count > 0 else { return }
+        turns.setWeight(project.rawValue, weight)
+    }
+
+    /// Calls `body` with each project that has had a connection or a fanout here.
+    func forEach(_ body: (UnsafeMutablePointer<ProjectDelivery>) -> Void) {
+        for index in 0..<capacity {
+            if let project = projects[index] { body(project) }
+        }
+    }
+
+    /// Notes a fanout that has no work here, or is done at once.
+    mutating func skip(_ fanout: Fanout) { self[fanout.project].pointee.hear(fanout) }
+
+    mutating func finish(_ slot: UInt32, of project: UnsafeMutablePointer<ProjectDelivery>) {
+        project.pointee.remove(slot)
+        fanoutCount -= 1
+        if project.pointee.turns.count == 0 { turns.remove(project.pointee.number.rawValue) }
+    }
+}

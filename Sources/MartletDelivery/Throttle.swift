@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// COL-4: a token bucket per instance, stored as the instant at which the bucket is full again. Also the sessions
+// that wait for their next token, by its instant. Rests on the limits.
+
+import MartletBase
+import MartletBits
+import MartletEngine
+
+/// The arithmetic of the buckets, in milliseconds.
+struct Throttle: Sendable {
+    /// Milliseconds until a bucket gains a token; 0: the throttle is off.
+    let token: Int64
+    /// Milliseconds until an empty bucket is full.
+    let bucket: Int64
+
+    init(_ limits: MailboxLimits) {
+        let isOn = limits.collapsibleBurst > 0 && limits.collapsibleRefillSeconds > 0
+        token = isOn ? Int64(limits.collapsibleRefillSeconds) * 1000 : 0
+        bucket = token * Int64(limits.collapsibleBurst)
+    }
+
+    /// The instant at which the bucket is full again, after tokens worth `cost` milliseconds are taken; nil if the
+    /// bucket has too few tokens.
+    @inline(__always)
+    func taking(_ cost: Int64, from full: Int64, _ now: Int64) -> Int64? {
+        let later = max(full, now) &+ cost
+        return later &- now <= bucket ? later : nil
+    }
+
+    /// The instant at which an empty bucket gains a token. `full`: the instant at which the bucket would be full.
+    func nextToken(_ full: Int64) -> Int64 { full &+ token &- bucket }
+}
+
+/// Sessions that wait for an instant, each at most once, in a heap.
+struct WakeQueue: ~Copyable {
+    private struct Entry {
+        var instant: Int64
+        var index: UInt32
+    }
+
+    private var heap: [Entry] = []
+    /// Session number ↦ place in the heap, from 1 on; 0: the session does not wait.
+    private let places: ZeroedTable<UInt32>
+
+    init(capacity: Int) { places = ZeroedTable(capacity: capacity) }
+
+    var next: Int64? { heap.first?.instant }
+
+    mutating func insert(_ index: UInt32, at instant: Int64) {
+        remove(index)
+        heap.append(Entry(instant: instant, index: index))
+        rise(heap.count - 1)
+    }
+
+    mutating func remove(_ index: UInt32) {
+        guard let place = place(of: index) else { return }
+        places.base[Int(index)] = 0
+        let last = heap.removeLast()
+        guard place < heap.count else { return }
+        heap[place] = last
+        let sunk = sink(place)
+        rise(sunk)
+    }
+
+    mutating func popFirst(until now: Int64) -> UInt32? {
+        guard let first = heap.first, first.instant <= now else { return nil }
+        remove(first.index)
+        return first.index
+    }
+
+    private func place(of index: UInt32) -> Int? {
+        let place = places.base[Int(index)]
+        return place == 0 ? nil : Int(place) - 1
+    }
+
+    /// Notes the new place of a session in the heap.
+    private func note(_ place: Int) { places.base[Int(heap[place].index)] = UInt32(place) + 1 }
+
+    private mutating func rise(_ start: Int) {
+        var at = start
+        while at > 0, heap[at].instant < heap[(at - 1) / 2].instant {
+            heap.swapAt(at, (at - 1) / 2)
+            note(at)
+            at = (at - 1) / 2
+        }
+        note(at)
+    }
+
+    /// - Returns: the entry's new place.
+    private mutating func sink(_ start: Int) -> Int {
+        var at = start
+        while true {
+            var least = at
+            for child in 2 * at + 1...2 * at + 2
+            where child < heap.count && heap[child].instant < heap[least].instant {
+                least = child
+            }
+            guard least != at else { break }
+            heap.swapAt(at, least)
+            note(at)
+            at = least
+        }
+        note(at)
+        return at
+    }
+}
