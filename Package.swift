@@ -85,15 +85,16 @@ let package = Package(
                 "MartletBase", "MartletRows", "MartletEngine", "CLMDB",
             ],
             swiftSettings: common),
+        .target(name: "MartletTransport", swiftSettings: common),
         .target(
-            name: "MartletRing", dependencies: ["CLiburing"],
+            name: "MartletRing", dependencies: ["MartletTransport", "CLiburing"],
             swiftSettings: common),
         .target(
             name: "Martlet",
             dependencies: [
                 "MartletBase", "MartletBits", "MartletCondition", "MartletWire", "MartletRows",
-                "MartletEngine", "MartletDelivery", "MartletStore", "MartletRing",
-                .target(name: "CJemalloc", condition: .when(traits: ["Jemalloc"])),
+                "MartletEngine", "MartletDelivery", "MartletStore", "MartletTransport",
+                "MartletRing", .target(name: "CJemalloc", condition: .when(traits: ["Jemalloc"])),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
             ],
@@ -129,8 +130,9 @@ let package = Package(
         .executableTarget(
             name: "martlet",
             dependencies: [
-                "Martlet", "MartletClient", "MartletEngine", "MartletGateway", "MartletRing",
-                "MartletStore", .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                "Martlet", "MartletClient", "MartletEngine", "MartletGateway", "MartletStore",
+                "MartletTransport",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
@@ -141,7 +143,7 @@ let package = Package(
             name: "MartletSimulator",
             dependencies: [
                 "Martlet", "MartletBase", "MartletWire", "MartletRows", "MartletEngine",
-                "MartletStore", "MartletRing", "MartletClient",
+                "MartletStore", "MartletTransport", "MartletClient",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: common),
@@ -189,7 +191,8 @@ let package = Package(
         .testTarget(
             name: "MartletWireTests", dependencies: ["MartletWire"], swiftSettings: common),
         .testTarget(
-            name: "MartletRingTests", dependencies: ["MartletRing"], swiftSettings: common),
+            name: "MartletRingTests", dependencies: ["MartletRing", "MartletTransport"],
+            swiftSettings: common),
         .testTarget(
             name: "MartletDeliveryTests",
             dependencies: ["MartletDelivery", "MartletEngine", "MartletRows", "MartletBits"],

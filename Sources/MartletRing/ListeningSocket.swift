@@ -2,9 +2,10 @@
 //
 // A listening TCP socket, opened with ordinary system calls because opening is rare. Every loop opens its own
 // socket on the same port (SO_REUSEPORT), and the kernel spreads connections over the sockets. Accepted sockets
-// inherit the options set here, so no option costs a call per connection. Rests on RingError.
+// inherit the options set here, so no option costs a call per connection. Rests on TransportError.
 
 internal import Glibc
+import MartletTransport
 
 struct ListeningSocket: ~Copyable {
     let descriptor: Int32
@@ -17,24 +18,24 @@ struct ListeningSocket: ~Copyable {
     /// would share the port with another broker of the same user, and each broker would get half of the
     /// connections. The kernel closes a ring's sockets some time after the ring, so the check waits up to a second
     /// for a broker that just ended.
-    static func requireFree(address: String, port: UInt16) throws(RingError) {
+    static func requireFree(address: String, port: UInt16) throws(TransportError) {
         var attemptsLeft = 50
         while true {
             attemptsLeft -= 1
             do {
                 return try bindAlone(address: address, port: port)
-            } catch RingError.addressInUse where attemptsLeft > 0 {
+            } catch TransportError.addressInUse where attemptsLeft > 0 {
                 usleep(20_000)
             }
         }
     }
 
-    private static func bindAlone(address: String, port: UInt16) throws(RingError) {
+    private static func bindAlone(address: String, port: UInt16) throws(TransportError) {
         var storage = try SocketAddress(address: address, port: port)
         let descriptor = socket(
             storage.family, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else {
-            throw RingError.listening("socket", errno: errno, address: address, port: port)
+            throw TransportError.listening("socket", errno: errno, address: address, port: port)
         }
         defer { Glibc.close(descriptor) }
         var yes: Int32 = 1
@@ -44,13 +45,13 @@ struct ListeningSocket: ~Copyable {
             setsockopt(descriptor, Int32(IPPROTO_IPV6), IPV6_V6ONLY, &yes, size)
         }
         guard storage.withPointer({ bind(descriptor, $0, $1) }) == 0 else {
-            throw RingError.listening("bind", errno: errno, address: address, port: port)
+            throw TransportError.listening("bind", errno: errno, address: address, port: port)
         }
     }
 
-    init(address: String, port: UInt16, sendBytes: Int?) throws(RingError) {
-        func fail(_ operation: String) -> RingError {
-            RingError.listening(operation, errno: errno, address: address, port: port)
+    init(address: String, port: UInt16, sendBytes: Int?) throws(TransportError) {
+        func fail(_ operation: String) -> TransportError {
+            TransportError.listening(operation, errno: errno, address: address, port: port)
         }
         var storage = try SocketAddress(address: address, port: port)
         let descriptor = socket(
@@ -113,7 +114,7 @@ struct SocketAddress {
 
     var family: Int32 { Int32(storage.ss_family) }
 
-    init(address: String, port: UInt16) throws(RingError) {
+    init(address: String, port: UInt16) throws(TransportError) {
         var v4 = in_addr()
         var v6 = in6_addr()
         if inet_pton(AF_INET, address, &v4) == 1 {

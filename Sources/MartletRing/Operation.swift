@@ -8,6 +8,8 @@
 // The generation exposes completions of an earlier occupant of the index. `accept`, `message` and `messageFailed`
 // use the lower 56 bits in another way; their cases describe how. Rests on Transport.
 
+import MartletTransport
+
 /// The operations of a ring.
 enum Operation: UInt8 {
     /// Multishot accept; index = number of the listener.

@@ -9,6 +9,7 @@
 
 internal import CLiburing
 internal import Glibc
+import MartletTransport
 
 struct ReceiveBuffers: ~Copyable {
     private let entries: UnsafeMutablePointer<io_uring_buf>
@@ -19,7 +20,7 @@ struct ReceiveBuffers: ~Copyable {
     private let bufferBytes: Int
     private let count: Int
 
-    init(ring: borrowing Ring, count: Int, bufferBytes: Int) throws(RingError) {
+    init(ring: borrowing Ring, count: Int, bufferBytes: Int) throws(TransportError) {
         precondition(count > 0 && count & (count - 1) == 0, "count must be a power of two")
         let entriesBytes = count * MemoryLayout<io_uring_buf>.stride
         let entriesMemory = try Self.map(bytes: entriesBytes)
@@ -38,7 +39,7 @@ struct ReceiveBuffers: ~Copyable {
         guard result == 0 else {
             munmap(entriesMemory, entriesBytes)
             munmap(memory, count * bufferBytes)
-            throw RingError.setup("registering receive buffers", errno: -result)
+            throw TransportError.setup("registering receive buffers", errno: -result)
         }
         entries = entriesMemory.bindMemory(to: io_uring_buf.self, capacity: count)
         tail = (entriesMemory + 14).assumingMemoryBound(to: UInt16.self)
@@ -79,7 +80,7 @@ struct ReceiveBuffers: ~Copyable {
         _ = madvise(memory, count * bufferBytes, MADV_DONTNEED)
     }
 
-    private static func map(bytes: Int) throws(RingError) -> UnsafeMutableRawPointer {
+    private static func map(bytes: Int) throws(TransportError) -> UnsafeMutableRawPointer {
         let address = mmap(
             nil, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
         guard let address, address != MAP_FAILED else {

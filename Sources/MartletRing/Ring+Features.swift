@@ -4,12 +4,13 @@
 // in one sentence, instead of a strange error later. Rests on CLiburing.
 
 internal import CLiburing
+import MartletTransport
 
 extension Ring {
     /// Throws `kernelTooOld` for a missing feature. Setup with DEFER_TASKRUN has succeeded, so the kernel is Linux
     /// 6.1 or newer and has multishot receive (6.0), provided buffer rings (5.19) and multishot accept (5.19). The
     /// function checks for features that a vendor's kernel or a restriction may still lack.
-    static func requireFeatures(_ control: UnsafeMutablePointer<io_uring>) throws(RingError) {
+    static func requireFeatures(_ control: UnsafeMutablePointer<io_uring>) throws(TransportError) {
         let features: [(bit: UInt32, name: String)] = [
             (IORING_FEAT_NODROP, "completions kept on overflow (NODROP)"),
             (IORING_FEAT_SUBMIT_STABLE, "stable submissions (SUBMIT_STABLE)"),

@@ -15,6 +15,7 @@
 
 internal import CLiburing
 internal import Glibc
+import MartletTransport
 
 struct Ring: ~Copyable {
     private let control: UnsafeMutablePointer<io_uring>
@@ -42,7 +43,7 @@ struct Ring: ~Copyable {
     var descriptor: Int32 { control.pointee.ring_fd }
     var submissionCapacity: Int { Int(submissionMask) + 1 }
 
-    init(submissionEntries: Int, completionEntries: Int) throws(RingError) {
+    init(submissionEntries: Int, completionEntries: Int) throws(TransportError) {
         var parameters = io_uring_params()
         parameters.flags =
             IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG
@@ -53,7 +54,7 @@ struct Ring: ~Copyable {
         let result = io_uring_queue_init_params(UInt32(submissionEntries), control, &parameters)
         guard result == 0 else {
             control.deallocate()
-            throw RingError.setup("io_uring_setup", errno: -result)
+            throw TransportError.setup("io_uring_setup", errno: -result)
         }
         do {
             try Self.requireFeatures(control)
@@ -137,14 +138,14 @@ struct Ring: ~Copyable {
             if queuedCount <= rest { return }
             precondition(
                 result >= 0 || result == -EAGAIN || result == -EBUSY || result == -EINTR,
-                "io_uring_enter failed: \(RingError.entering(errno: -result))")
+                "io_uring_enter failed: \(TransportError.entering(errno: -result))")
             usleep(1000)
         }
         fatalError("The kernel has taken no operation for 10 s: it is out of memory.")
     }
 
     /// Submits the queued operations and waits for a completion or the timeout (nil: no timeout, 0: no waiting).
-    mutating func enter(timeoutMicroseconds: Int?) throws(RingError) {
+    mutating func enter(timeoutMicroseconds: Int?) throws(TransportError) {
         let queued = queuedCount
         if timeoutMicroseconds == 0, queued == 0, !isWorkWaiting { return }
         martlet_store_release_u32(submissionTail, submissionTailLocal)
@@ -166,7 +167,7 @@ struct Ring: ~Copyable {
         switch -result {
         // Success, timeout, a signal, or a kernel that has no memory at the moment.
         case ...0, ETIME, EINTR, EAGAIN, EBUSY: break
-        case let errno: throw RingError.entering(errno: errno)
+        case let errno: throw TransportError.entering(errno: errno)
         }
         // After the call the caller reuses the memory of queued operations (vectors, headers), so none may stay
         // queued.

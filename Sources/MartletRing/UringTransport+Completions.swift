@@ -6,6 +6,7 @@
 
 internal import CLiburing
 internal import Glibc
+import MartletTransport
 
 extension UringTransport {
     /// The slot of a completion, or nil if the completion belongs to an earlier occupant.

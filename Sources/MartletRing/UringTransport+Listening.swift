@@ -12,6 +12,7 @@
 
 internal import CLiburing
 internal import Glibc
+public import MartletTransport
 
 /// One listening socket of a transport.
 struct Listener {
@@ -40,7 +41,7 @@ extension UringTransport {
 
     /// Throws if `listen` would share the port with another process. A broker calls this once, before its first
     /// loop listens.
-    public static func requireFree(address: String, port: UInt16) throws(RingError) {
+    public static func requireFree(address: String, port: UInt16) throws(TransportError) {
         try ListeningSocket.requireFree(address: address, port: port)
     }
 
@@ -50,7 +51,7 @@ extension UringTransport {
     ///   - address: a numeric IPv4 or IPv6 address; `::` accepts IPv6 only.
     ///   - port: 0 lets the kernel choose.
     /// - Returns: the bound port.
-    public mutating func listen(address: String, port: UInt16) throws(RingError) -> UInt16 {
+    public mutating func listen(address: String, port: UInt16) throws(TransportError) -> UInt16 {
         guard listeners.count < Self.listenersMax else {
             throw .badConfiguration("A transport listens on \(Self.listenersMax) sockets at most.")
         }

@@ -5,7 +5,8 @@
 // kernel would walk all armed operations of the ring. Rests on Ring.
 
 internal import CLiburing
-public import Glibc
+internal import Glibc
+public import MartletTransport
 
 extension UringTransport {
     /// The slot of a connection that accepts operations, or nil.
@@ -31,14 +32,17 @@ extension UringTransport {
         entry.pointee.user_data = Operation.send.userData(connection)
     }
 
-    public mutating func send(_ connection: ConnectionID, vectors: UnsafeBufferPointer<iovec>) {
+    /// Sends several pieces as one.
+    /// - Parameter vectors: the first of `count` values of type `iovec`.
+    mutating func gather(_ connection: ConnectionID, vectors: UnsafeRawPointer?, count: Int) {
         guard let slot = liveSlot(connection) else { return }
-        precondition(vectors.count <= Kernel.vectorsMax, "the kernel gathers 1024 vectors at most")
+        precondition(count <= Kernel.vectorsMax, "the kernel gathers 1024 vectors at most")
         beginSend(slot)
         let entry = ring.nextSubmission()
         let header = memory.messageHeaders.baseAddress! + ring.place(of: entry)
-        header.pointee.msg_iov = UnsafeMutablePointer(mutating: vectors.baseAddress)
-        header.pointee.msg_iovlen = vectors.count
+        header.pointee.msg_iov = UnsafeMutableRawPointer(mutating: vectors)?
+            .assumingMemoryBound(to: iovec.self)
+        header.pointee.msg_iovlen = count
         io_uring_prep_sendmsg(
             entry, Int32(bitPattern: connection.index), header, UInt32(MSG_NOSIGNAL))
         entry.pointee.flags = Kernel.fixedFile

@@ -12,6 +12,7 @@
 
 internal import CLiburing
 internal import Glibc
+public import MartletTransport
 
 /// Connections over one io_uring, used only by the thread that created the transport.
 public struct UringTransport: ~Copyable, Transport {
@@ -42,8 +43,8 @@ public struct UringTransport: ~Copyable, Transport {
 
     /// Creates the ring. Must be called on the thread that will use the transport.
     ///
-    /// - Throws: `RingError` for a faulty configuration, a missing kernel feature or a failed registration.
-    public init(configuration: UringConfiguration) throws(RingError) {
+    /// - Throws: `TransportError` for a faulty configuration, a missing kernel feature or a failed registration.
+    public init(configuration: UringConfiguration) throws(TransportError) {
         if let fault = configuration.fault { throw .badConfiguration(fault) }
         let ring = try Ring(
             submissionEntries: configuration.submissionEntries,
@@ -55,13 +56,13 @@ public struct UringTransport: ~Copyable, Transport {
             io_uring_register_files_sparse($0, UInt32(connectionsMax))
         }
         guard registered == 0 else {
-            throw RingError.setup(
+            throw TransportError.setup(
                 "registering \(connectionsMax) direct descriptors", errno: -registered)
         }
         let buffers = try ReceiveBuffers(
             ring: ring, count: configuration.receiveBufferCount,
             bufferBytes: configuration.receiveBufferBytes)
-        let event = try EventDescriptor()
+        let event = try EventDescriptor.open()
 
         memory = TransportMemory(
             connectionsMax: connectionsMax, submissionEntries: ring.submissionCapacity)
@@ -92,7 +93,7 @@ public struct UringTransport: ~Copyable, Transport {
 
     // MARK: The turn of a loop
 
-    public mutating func submitAndWait(timeoutMicroseconds: Int?) throws(RingError) {
+    public mutating func submitAndWait(timeoutMicroseconds: Int?) throws(TransportError) {
         try ring.enter(timeoutMicroseconds: timeoutMicroseconds)
     }
 
@@ -122,18 +123,18 @@ public struct UringTransport: ~Copyable, Transport {
     // MARK: Waking
 
     /// Wakes the transport from any thread.
-    public var waker: RingWaker { RingWaker(event: event) }
+    public var waker: TransportWaker { TransportWaker(event: event) }
 
     /// The target for wakes from other rings.
-    public var address: RingAddress {
-        RingAddress(ringDescriptor: ring.descriptor, eventDescriptor: event.descriptor)
+    public var address: TransportAddress {
+        TransportAddress(ringDescriptor: ring.descriptor, eventDescriptor: event.descriptor)
     }
 
     /// Wakes another transport with a value, together with the next submission.
     ///
     /// If the kernel lacks memory for the message, the transport wakes the target through the target's eventfd with
     /// the lower half of the value, so a wake is never lost. A wake to an ended transport is dropped.
-    public mutating func wake(_ other: RingAddress, value: UInt64) {
+    public mutating func wake(_ other: TransportAddress, value: UInt64) {
         let low = UInt32(truncatingIfNeeded: value)
         let entry = ring.nextSubmission()
         io_uring_prep_msg_ring(

@@ -4,6 +4,7 @@
 
 import Glibc
 import MartletRing
+import MartletTransport
 import Testing
 
 @Suite("Accepting over io_uring", .serialized)
@@ -13,7 +14,7 @@ struct AcceptingTests {
     func full() async throws {
         let port = Handoff<UInt16>()
         let connectionsMax = 8
-        let failed = Handoff<RingWaker>()
+        let failed = Handoff<TransportWaker>()
         try await together(
             {
                 var transport = try makeTransport(port) { $0.connectionsMax = connectionsMax }
@@ -108,13 +109,13 @@ struct AcceptingTests {
                 }
             }
             let port = UInt16(bigEndian: address.sin_port)
-            #expect(throws: RingError.addressInUse(address: "127.0.0.1", port: port)) {
+            #expect(throws: TransportError.addressInUse(address: "127.0.0.1", port: port)) {
                 _ = try transport.listen(address: "127.0.0.1", port: port)
             }
-            #expect(throws: RingError.addressUnavailable(address: "192.0.2.1", port: 0)) {
+            #expect(throws: TransportError.addressUnavailable(address: "192.0.2.1", port: 0)) {
                 _ = try transport.listen(address: "192.0.2.1", port: 0)
             }
-            #expect(throws: RingError.badAddress("localhost")) {
+            #expect(throws: TransportError.badAddress("localhost")) {
                 _ = try transport.listen(address: "localhost", port: 0)
             }
         }

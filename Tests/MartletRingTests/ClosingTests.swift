@@ -6,6 +6,7 @@
 
 import Glibc
 import MartletRing
+import MartletTransport
 import Testing
 
 @Suite("Closing over io_uring", .serialized)

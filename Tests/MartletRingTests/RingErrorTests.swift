@@ -4,6 +4,7 @@
 
 import Glibc
 import MartletRing
+import MartletTransport
 import Testing
 
 @Suite("Errors of the ring")
@@ -17,7 +18,7 @@ struct RingErrorTests {
             (EIO, "Input/output error"),
         ])
     func setup(errno: Int32, words: String) {
-        #expect(RingError.setup("io_uring_setup", errno: errno).description.contains(words))
+        #expect(TransportError.setup("io_uring_setup", errno: errno).description.contains(words))
     }
 
     @Test(
@@ -28,21 +29,21 @@ struct RingErrorTests {
             (ENOTSOCK, "bind failed"),
         ])
     func listening(errno: Int32, words: String) {
-        let error = RingError.listening("bind", errno: errno, address: "10.0.0.1", port: 80)
+        let error = TransportError.listening("bind", errno: errno, address: "10.0.0.1", port: 80)
         #expect(error.description.contains(words))
     }
 
     @Test("entering a ring of another thread, or one that lost completions, is told")
     func entering() {
-        #expect(RingError.entering(errno: EEXIST) == .wrongThread)
-        #expect(RingError.entering(errno: EBADR) == .completionsLost)
+        #expect(TransportError.entering(errno: EEXIST) == .wrongThread)
+        #expect(TransportError.entering(errno: EBADR) == .completionsLost)
         #expect(
-            RingError.entering(errno: EIO) == .system(operation: "io_uring_enter", errno: EIO))
+            TransportError.entering(errno: EIO) == .system(operation: "io_uring_enter", errno: EIO))
     }
 
     @Test("no sentence is empty or ends without a full stop")
     func sentences() {
-        let errors: [RingError] = [
+        let errors: [TransportError] = [
             .kernelTooOld(missing: "x"), .denied(errno: EPERM), .outOfMemory(operation: "x"),
             .descriptorsExhausted(operation: "x"), .addressInUse(address: "::", port: 1),
             .addressUnavailable(address: "::", port: 1), .portDenied(address: "::", port: 1),
@@ -57,7 +58,7 @@ struct RingErrorTests {
         #expect(configuration.fault == nil)
         configuration.receiveBufferCount = 1000
         #expect(configuration.fault?.contains("32768") == true)
-        #expect(throws: RingError.badConfiguration(configuration.fault!)) {
+        #expect(throws: TransportError.badConfiguration(configuration.fault!)) {
             _ = try UringTransport(configuration: configuration)
         }
     }

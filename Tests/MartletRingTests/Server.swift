@@ -6,6 +6,7 @@
 
 import Foundation
 import MartletRing
+import MartletTransport
 import Synchronization
 
 /// A transport with a listener on 127.0.0.1, told to the clients through `port`.

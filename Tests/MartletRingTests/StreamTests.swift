@@ -6,6 +6,7 @@
 import Foundation
 import Glibc
 import MartletRing
+import MartletTransport
 import Synchronization
 import Testing
 
@@ -173,7 +174,7 @@ struct StreamTests {
     func pause() async throws {
         let port = Handoff<UInt16>()
         let paused = Handoff<Bool>()
-        let waker = Handoff<RingWaker>()
+        let waker = Handoff<TransportWaker>()
         let bytes = pattern(200_000)
         try await together(
             {

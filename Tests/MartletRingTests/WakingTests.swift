@@ -3,13 +3,14 @@
 // Wakes: from threads through the eventfd, from ring to ring as messages.
 
 import MartletRing
+import MartletTransport
 import Testing
 
 @Suite("Waking over io_uring", .serialized)
 struct WakingTests {
     @Test("wakes from four threads add up, and none is lost")
     func threads() async throws {
-        let waker = Handoff<RingWaker>()
+        let waker = Handoff<TransportWaker>()
         let each = 10_000
         let body: @Sendable () throws -> Void = {
             let waker = try waker.take()
@@ -29,8 +30,8 @@ struct WakingTests {
 
     @Test("rings send each other messages whose 64 bits arrive")
     func messages() async throws {
-        let first = Handoff<RingAddress>()
-        let second = Handoff<RingAddress>()
+        let first = Handoff<TransportAddress>()
+        let second = Handoff<TransportAddress>()
         let rounds: UInt64 = 20_000
         let base: UInt64 = 0xFEDC_BA98_0000_0000
         try await together(
@@ -66,7 +67,7 @@ struct WakingTests {
 
     @Test("a burst of messages larger than the other's completion ring arrives in full")
     func burst() async throws {
-        let address = Handoff<RingAddress>()
+        let address = Handoff<TransportAddress>()
         let sent = Handoff<Bool>()
         let count: UInt64 = 5000
         try await together(

@@ -6,6 +6,7 @@
 
 import Glibc
 import MartletRing
+import MartletTransport
 
 enum RingCosts {
     static let connections = 256

@@ -10,6 +10,7 @@ import MartletDelivery
 import MartletEngine
 import MartletRing
 import MartletStore
+import MartletTransport
 import Synchronization
 
 /// A running broker on a data folder.
@@ -64,7 +65,7 @@ public final class Broker: Sendable {
     /// Opens the data folder and, if the configuration has an address, listens on the address.
     ///
     /// - Throws: `StoreOpenError` for a folder that is in use, has an unknown format, is damaged, or has keys
-    ///   and no data; `RingError` if io_uring or the address is not available (the committer sleeps on a ring,
+    ///   and no data; `TransportError` if io_uring or the address is not available (the committer sleeps on a ring,
     ///   so a broker without an address needs io_uring too); `StorageError` for a damaged store; `MartletError`
     ///   if the system has no thread left. Each error says what to change.
     public static func open(_ configuration: BrokerConfiguration) async throws -> Broker {

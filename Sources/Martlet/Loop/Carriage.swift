@@ -15,7 +15,7 @@
 import Glibc
 import MartletBase
 import MartletDelivery
-import MartletRing
+import MartletTransport
 import MartletWire
 
 /// The apps of a connection.

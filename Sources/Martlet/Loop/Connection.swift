@@ -6,8 +6,8 @@
 import MartletBase
 import MartletDelivery
 import MartletEngine
-import MartletRing
 import MartletRows
+import MartletTransport
 import MartletWire
 
 /// The peer of a connection, as HELLO has shown.

@@ -7,9 +7,9 @@ import MartletBase
 import MartletCondition
 import MartletDelivery
 import MartletEngine
-import MartletRing
 import MartletRows
 import MartletStore
+import MartletTransport
 import MartletWire
 
 extension Loop where Kernel: ~Copyable {

@@ -7,7 +7,7 @@ import Glibc
 import MartletBase
 import MartletDelivery
 import MartletEngine
-import MartletRing
+import MartletTransport
 import MartletWire
 
 extension Loop where Kernel: ~Copyable {

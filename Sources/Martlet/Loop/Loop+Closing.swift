@@ -9,7 +9,7 @@ import Logging
 import MartletBase
 import MartletDelivery
 import MartletEngine
-import MartletRing
+import MartletTransport
 import MartletWire
 import Synchronization
 

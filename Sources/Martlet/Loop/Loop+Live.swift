@@ -7,9 +7,9 @@
 import MartletBase
 import MartletDelivery
 import MartletEngine
-import MartletRing
 import MartletRows
 import MartletStore
+import MartletTransport
 import MartletWire
 import Synchronization
 

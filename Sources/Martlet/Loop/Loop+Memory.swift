@@ -7,7 +7,7 @@ import Logging
 import MartletBase
 import MartletDelivery
 import MartletEngine
-import MartletRing
+import MartletTransport
 import Synchronization
 
 extension Loop where Kernel: ~Copyable {

@@ -6,9 +6,9 @@
 import MartletBase
 import MartletDelivery
 import MartletEngine
-import MartletRing
 import MartletRows
 import MartletStore
+import MartletTransport
 import MartletWire
 
 extension Loop where Kernel: ~Copyable {

@@ -7,8 +7,8 @@ import Logging
 import MartletBase
 import MartletDelivery
 import MartletEngine
-import MartletRing
 import MartletStore
+import MartletTransport
 import MartletWire
 
 extension Loop where Kernel: ~Copyable {

@@ -9,8 +9,8 @@ import Logging
 import MartletBase
 import MartletDelivery
 import MartletEngine
-import MartletRing
 import MartletStore
+import MartletTransport
 import MartletWire
 
 /// A sender that listens on a connection.

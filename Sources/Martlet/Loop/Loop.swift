@@ -12,9 +12,9 @@ import MartletBase
 import MartletBits
 import MartletDelivery
 import MartletEngine
-import MartletRing
 import MartletRows
 import MartletStore
+import MartletTransport
 import Synchronization
 
 /// The context of a loop. `number`, `inbox` and `metrics` are the loop's own; all loops of a broker share the
@@ -24,7 +24,7 @@ struct LoopContext: Sendable {
     let store: Store
     let inquiry: Inquiry
     let committer: Committer
-    let committerAddress: RingAddress
+    let committerAddress: TransportAddress
     let clock: @Sendable () -> Instant
     /// Monotonic clock in milliseconds, for timeouts.
     let monotonic: @Sendable () -> Int64

@@ -5,9 +5,9 @@
 
 import MartletBase
 import MartletEngine
-import MartletRing
 import MartletRows
 import MartletStore
+import MartletTransport
 import Synchronization
 
 extension Committer {

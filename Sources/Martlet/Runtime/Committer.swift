@@ -16,6 +16,7 @@ import MartletEngine
 import MartletRing
 import MartletRows
 import MartletStore
+import MartletTransport
 import Synchronization
 
 /// The writing side of a broker.
@@ -60,7 +61,7 @@ final class Committer: Sendable {
     private let trouble = Mutex(StoreTrouble())
     private let loops = Mutex<[LoopHandle]>([])
     private let isStopping = Atomic(false)
-    private let place = Mutex<(address: RingAddress, waker: RingWaker)?>(nil)
+    private let place = Mutex<(address: TransportAddress, waker: TransportWaker)?>(nil)
     private let thread = Mutex<SystemThread?>(nil)
 
     init(
@@ -79,7 +80,7 @@ final class Committer: Sendable {
     }
 
     /// Starts the thread.
-    /// - Throws: `RingError` if the kernel gives no ring, `MartletError` if the kernel gives no thread.
+    /// - Throws: `TransportError` if the kernel gives no ring, `MartletError` if the kernel gives no thread.
     func start() throws {
         let startup = Startup<Void>()
         let running = try SystemThread(name: "martlet-commit") { [self] in
@@ -122,7 +123,7 @@ final class Committer: Sendable {
     var allLoops: [LoopHandle] { loops.withLock { $0 } }
 
     /// Address for wakes by the rings of loops.
-    var address: RingAddress? { place.withLock { $0?.address } }
+    var address: TransportAddress? { place.withLock { $0?.address } }
 
     /// Wakes the committer from a thread without a ring.
     func wake() { place.withLock { $0?.waker }?.wake() }

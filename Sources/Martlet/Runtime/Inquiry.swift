@@ -8,7 +8,7 @@ import Glibc
 import Logging
 import MartletBase
 import MartletEngine
-import MartletRing
+import MartletTransport
 import MartletWire
 import Synchronization
 

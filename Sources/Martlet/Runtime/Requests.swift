@@ -5,8 +5,8 @@
 
 import MartletBase
 package import MartletEngine
-import MartletRing
 import MartletRows
+import MartletTransport
 import MartletWire
 
 /// A command, and the receiver of its outcome.
@@ -93,6 +93,6 @@ enum LoopMessage: Sendable {
 /// The means to reach a loop.
 struct LoopHandle: Sendable {
     let inbox: Inbox<LoopMessage>
-    let address: RingAddress
-    let waker: RingWaker
+    let address: TransportAddress
+    let waker: TransportWaker
 }

@@ -8,8 +8,8 @@
 package import MartletBase
 import MartletDelivery
 package import MartletEngine
-package import MartletRing
 package import MartletStore
+package import MartletTransport
 import Synchronization
 
 /// A broker that takes its steps on its owner's call.
@@ -80,7 +80,7 @@ package final class SteppedBroker<Kernel: Transport & ~Copyable> {
                 logger: configuration.logger)
             gauges.add(context.metrics)
             let handle = LoopHandle(
-                inbox: context.inbox, address: kernel.address, waker: RingWaker())
+                inbox: context.inbox, address: kernel.address, waker: TransportWaker())
             committer.add(handle)
             peers.add(handle)
             contexts.append(context)

@@ -8,7 +8,7 @@ import FoundationEssentials
 import Glibc
 import Logging
 import Martlet
-import MartletRing
+import MartletTransport
 
 struct DemoCommand: ReportingCommand {
     static let configuration = CommandConfiguration(
@@ -100,7 +100,7 @@ struct DemoCommand: ReportingCommand {
         let broker: Broker
         do {
             broker = try await Broker.open(configuration)
-        } catch RingError.addressInUse {
+        } catch TransportError.addressInUse {
             configuration.address?.port = 0
             broker = try await Broker.open(configuration)
         }

@@ -6,7 +6,7 @@
 // found out. Rests on Agenda.
 
 import Glibc
-import MartletRing
+import MartletTransport
 
 /// A connection between a client and a loop.
 final class SimulatedLink {

@@ -2,7 +2,7 @@
 //
 // Connections between clients and loops, under the conditions of a world. Rests on Agenda and Trace.
 
-import MartletRing
+import MartletTransport
 
 /// Carries bytes between clients and ports.
 final class SimulatedNetwork {

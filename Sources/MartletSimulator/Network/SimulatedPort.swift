@@ -5,7 +5,7 @@
 // Rests on SimulatedLink.
 
 import Glibc
-import MartletRing
+import MartletTransport
 
 /// The port of a loop, where connections arrive.
 final class SimulatedPort {

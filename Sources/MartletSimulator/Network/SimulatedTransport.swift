@@ -4,7 +4,7 @@
 // Rests on SimulatedPort.
 
 import Glibc
-import MartletRing
+import MartletTransport
 
 /// The connections of one loop.
 struct SimulatedTransport: ~Copyable, Transport {
@@ -13,7 +13,7 @@ struct SimulatedTransport: ~Copyable, Transport {
     mutating func nextEvent() -> TransportEvent? { port.nextEvent() }
 
     /// Never waits, because the world turns the loop when the loop has work.
-    mutating func submitAndWait(timeoutMicroseconds: Int?) throws(RingError) {}
+    mutating func submitAndWait(timeoutMicroseconds: Int?) throws(TransportError) {}
 
     mutating func send(_ connection: ConnectionID, _ bytes: UnsafeRawBufferPointer) {
         port.link(connection)?.send([bytes])
@@ -37,9 +37,9 @@ struct SimulatedTransport: ~Copyable, Transport {
     mutating func stopAccepting() { port.isAccepting = false }
 
     var connectionCount: Int { port.connectionCount }
-    var address: RingAddress { RingAddress(number: Int32(port.number)) }
+    var address: TransportAddress { TransportAddress(number: Int32(port.number)) }
 
-    mutating func wake(_ other: RingAddress, value: UInt64) { port.wake(Int(other.number)) }
+    mutating func wake(_ other: TransportAddress, value: UInt64) { port.wake(Int(other.number)) }
 
-    mutating func listen(address: String, port: UInt16) throws(RingError) -> UInt16 { port }
+    mutating func listen(address: String, port: UInt16) throws(TransportError) -> UInt16 { port }
 }

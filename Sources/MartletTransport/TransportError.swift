@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The reasons why a ring or a listener could not be created, each as a sentence with a remedy. An operator reads
+// The reasons why a transport or a listener could not be created, each as a sentence with a remedy. An operator reads
 // the sentence when the broker does not start, most often in a container. The mapping from errno values is pure, so
 // tests need no such kernel. Rests on nothing.
 
 internal import Glibc
 
 /// A failure of the kernel's interface, with its explanation.
-public enum RingError: Error, Hashable, Sendable, CustomStringConvertible {
+public enum TransportError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The kernel lacks a feature that the transport needs.
     case kernelTooOld(missing: String)
     /// io_uring is switched off or filtered by a seccomp profile.
@@ -82,32 +82,10 @@ public enum RingError: Error, Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// The error for an errno of creating a ring or registering with a ring.
-    public static func setup(_ operation: String, errno: Int32) -> RingError {
-        switch errno {
-        case EPERM, EACCES: .denied(errno: errno)
-        case ENOSYS: .kernelTooOld(missing: "io_uring (\(operation): \(name(errno)))")
-        case EINVAL: .kernelTooOld(missing: "what \(operation) asks for (\(name(errno)))")
-        case ENOMEM: .outOfMemory(operation: operation)
-        case EMFILE, ENFILE: .descriptorsExhausted(operation: operation)
-        default: .system(operation: operation, errno: errno)
-        }
-    }
-
-    /// The error for an errno of entering a ring.
-    public static func entering(errno: Int32) -> RingError {
-        switch errno {
-        case EEXIST: .wrongThread
-        case EBADR: .completionsLost
-        case EPERM, EACCES: .denied(errno: errno)
-        default: .system(operation: "io_uring_enter", errno: errno)
-        }
-    }
-
     /// The error for an errno of opening a listening socket.
     public static func listening(
         _ operation: String, errno: Int32, address: String, port: UInt16
-    ) -> RingError {
+    ) -> TransportError {
         switch errno {
         case EADDRINUSE: .addressInUse(address: address, port: port)
         case EADDRNOTAVAIL: .addressUnavailable(address: address, port: port)
@@ -119,7 +97,7 @@ public enum RingError: Error, Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    private static func name(_ errno: Int32) -> String {
+    package static func name(_ errno: Int32) -> String {
         "\(String(cString: strerror(errno))), errno \(errno)"
     }
 }

@@ -41,7 +41,7 @@ public enum TransportEvent {
     /// The connection that `close` ended: no operation of the connection is in flight, and a later `.accepted` may
     /// reuse its index.
     case closed(ConnectionID)
-    /// A wake arrived. Values of a `RingWaker` are added together until the transport reads them; a message from a
+    /// A wake arrived. Values of a `TransportWaker` are added together until the transport reads them; a message from a
     /// ring carries its own value.
     case woken(UInt64)
 }
@@ -59,7 +59,7 @@ public protocol Transport: ~Copyable {
     ///
     /// - Parameter timeoutMicroseconds: longest wait; 0 does not wait, nil waits without a limit. The call may
     ///   return earlier without an event (a signal).
-    mutating func submitAndWait(timeoutMicroseconds: Int?) throws(RingError)
+    mutating func submitAndWait(timeoutMicroseconds: Int?) throws(TransportError)
 
     /// Sends bytes. The bytes must stay in place until `.sent`. A connection may have at most one send in flight.
     mutating func send(_ connection: ConnectionID, _ bytes: UnsafeRawBufferPointer)
@@ -94,14 +94,14 @@ public protocol Transport: ~Copyable {
     var connectionCount: Int { get }
 
     /// The target for wakes from other transports.
-    var address: RingAddress { get }
+    var address: TransportAddress { get }
 
     /// Wakes another transport with a value, together with the next submission.
-    mutating func wake(_ other: RingAddress, value: UInt64)
+    mutating func wake(_ other: TransportAddress, value: UInt64)
 
     /// Listens on an address and begins to accept connections.
     /// - Returns: the bound port, which differs from `port` if `port` is 0.
-    mutating func listen(address: String, port: UInt16) throws(RingError) -> UInt16
+    mutating func listen(address: String, port: UInt16) throws(TransportError) -> UInt16
 }
 
 extension Transport where Self: ~Copyable {

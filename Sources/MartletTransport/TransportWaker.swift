@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The ways to wake a waiting transport. A `RingWaker` works from any thread, with or without a ring, through an
-// eventfd that the target's ring reads. A `RingAddress` is for threads with a ring: the message is an additional
+// The ways to wake a waiting transport. A `TransportWaker` works from any thread, with or without a ring, through an
+// eventfd that the target's ring reads. A `TransportAddress` is for threads with a ring: the message is an additional
 // operation in the sender's batch and costs no system call. Waking a thread on another core costs some 35 µs in
-// both cases, so callers wake once per batch, never per message. Rests on CLiburing.
+// both cases, so callers wake once per batch, never per message. Rests on Glibc.
 
-internal import CLiburing
 internal import Glibc
 
 /// Wakes one transport from any thread. A waker may outlive the transport; a wake then has no effect.
-public struct RingWaker: Sendable {
-    let event: EventDescriptor?
+public struct TransportWaker: Sendable {
+    package let event: EventDescriptor?
 
-    init(event: EventDescriptor) { self.event = event }
+    package init(event: EventDescriptor) { self.event = event }
 
     /// A waker without effect, for a transport that another component drives.
     package init() { event = nil }
@@ -27,11 +26,11 @@ public struct RingWaker: Sendable {
 }
 
 /// The target of another ring's messages; valid while the transport lives.
-public struct RingAddress: Hashable, Sendable {
-    let ringDescriptor: Int32
-    let eventDescriptor: Int32
+public struct TransportAddress: Hashable, Sendable {
+    package let ringDescriptor: Int32
+    package let eventDescriptor: Int32
 
-    init(ringDescriptor: Int32, eventDescriptor: Int32) {
+    package init(ringDescriptor: Int32, eventDescriptor: Int32) {
         self.ringDescriptor = ringDescriptor
         self.eventDescriptor = eventDescriptor
     }
@@ -44,21 +43,19 @@ public struct RingAddress: Hashable, Sendable {
 
 /// The owner of an eventfd, shared by a transport and its wakers. The last reference closes the eventfd, so a late
 /// wake never writes into a descriptor that has been reused.
-final class EventDescriptor: Sendable {
-    let descriptor: Int32
+package final class EventDescriptor: Sendable {
+    package let descriptor: Int32
 
-    init() throws(RingError) {
-        // Blocking, because a ring's read of a non-blocking eventfd would fail instead of waiting.
-        descriptor = eventfd(0, Int32(EFD_CLOEXEC))
-        guard descriptor >= 0 else { throw RingError.setup("eventfd", errno: errno) }
-    }
+    /// - Parameter descriptor: an eventfd, which the new value owns. It is blocking, because a ring's read of a
+    ///   non-blocking eventfd would fail instead of waiting.
+    package init(owning descriptor: Int32) { self.descriptor = descriptor }
 
-    func add(_ value: UInt64) {
+    package func add(_ value: UInt64) {
         precondition(value > 0, "a wake of 0 would wake nobody")
         Self.add(value, to: descriptor)
     }
 
-    static func add(_ value: UInt64, to descriptor: Int32) {
+    package static func add(_ value: UInt64, to descriptor: Int32) {
         var value = value
         while write(descriptor, &value, MemoryLayout<UInt64>.size) < 0 && errno == EINTR {}
     }
