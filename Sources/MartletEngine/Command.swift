@@ -1,70 +1,74 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What can be asked of the engine, and what comes of it. Commands change state and go through the
-// one writer; questions are in Queries. Everything random or secret was made at the edge, so the
-// same commands always lead to the same state. Rests on the records.
+// Commands to the engine, and their outcomes. Commands change state and are applied by the one writer; questions are
+// in Queries. Random values and secrets are made before a command reaches the engine, so equal commands always lead
+// to equal states. Rests on the records.
 
 public import MartletBase
 public import MartletRows
 
-/// A change of state. A command changes hands five times on its way, so its payload stays in one place.
+/// A change of state. The enum is indirect, because a command changes hands five times on its way and the payload
+/// then stays in place.
 public indirect enum Command: Sendable {
     case createProject(id: String, senderID: UInt64, conditionTopicsMax: Int)
-    /// FAN-1, FAN-2, CON-3; nil: as it is.
+    /// FAN-1, FAN-2, CON-3: changes the settings of a project. nil leaves a setting unchanged.
     case changeProject(
         id: String, weight: Int? = nil, overload: OverloadPolicy? = nil,
         conditionTopicsMax: Int? = nil)
     case createKey(project: String, key: NewKey)
     case revokeKey(project: String, keyID: String)
-    /// REG-5. The pair of keys was made where the private one stays.
+    /// REG-5: adds the public key of a service account. The key pair is made where the private key stays.
     case createServiceAccount(project: String, key: NewServiceAccountKey)
     case revokeServiceAccount(project: String, keyID: String)
     case register(NewInstance)
-    /// With a holder, only while the ordinal is that one's; so below.
+    /// Unregisters an instance. With a holder, the command applies only while the ordinal belongs to the holder.
     case unregister(project: ProjectNumber, ordinal: Ordinal, holder: Holder? = nil)
-    /// REG-3: a sender unregisters whoever has the token.
+    /// REG-3: a sender unregisters the instance that has the token.
     case unregisterToken(project: ProjectNumber, token: String)
-    /// A device changes its own subscriptions (TOP-5).
+    /// TOP-5: a device changes its own subscriptions. With a holder, the command applies only while the ordinal
+    /// belongs to the holder.
     case changeTopics(
         project: ProjectNumber, ordinal: Ordinal, change: TopicOperation, topics: [String],
         holder: Holder? = nil)
-    /// A sender changes one topic for many tokens (TOP-4), in one transaction or in several.
+    /// TOP-4: a sender changes one topic for many tokens, in one transaction or in several.
     case changeTopic(
         project: ProjectNumber, topic: String, change: TopicOperation, tokens: [String],
         progress: TopicChangeProgress = TopicChangeProgress())
-    /// GRP-1. The key was made at the edge.
+    /// GRP-1: makes a group. The broker makes the key before the command reaches the engine.
     case createGroup(project: ProjectNumber, name: String, key: GroupKey, tokens: [String])
-    /// GRP-2: name and key must be those of one group.
+    /// GRP-2: changes a group. `name` and `key` must belong to the same group.
     case changeGroup(
         project: ProjectNumber, name: String, key: String, change: GroupOperation,
         tokens: [String])
     case send(project: ProjectNumber, message: SendCommand)
-    /// With what was sent since the last of them (REP-1).
+    /// TTL-4, REP-1: acknowledgements of a loop's devices, with the counts of messages that the loop queued since its
+    /// last report.
     case acknowledge([Acknowledgement], sent: [SentCount] = [])
-    /// STO-2: the instance has a connection. Told when that begins, and daily while it lasts.
+    /// STO-2: an instance has a connection. The loop sends the command at the beginning of the connection, and daily
+    /// while the connection lasts.
     case connected(
         project: ProjectNumber, ordinal: Ordinal, holder: Holder, connection: ConnectionStart)
-    /// REG-4: the instance goes by another token from now on; the old one is not registered any more.
+    /// REG-4: gives an instance a new token. The old token becomes a former token.
     case rotate(project: ProjectNumber, ordinal: Ordinal, holder: Holder, token: Token)
-    /// MSG-10: whoever has not got the message does not get it.
+    /// MSG-10: cancels a message for all recipients that have not acknowledged it.
     case cancel(project: ProjectNumber, number: UInt64)
-    /// RCP-2: a device tells what became of a message.
+    /// RCP-2: a device reports a receipt of a message.
     case receipt(
         project: ProjectNumber, ordinal: Ordinal, holder: Holder, kind: ReceiptKind,
         streamID: UInt64)
-    /// RCP-1: a sender has taken the project's receipts up to here.
+    /// RCP-1: a sender has taken the project's receipts up to and including event `through`.
     case takeReceipts(project: ProjectNumber, through: UInt64)
-    /// UPS-1: a device sends to its project, or to a group of its own (GRP-7).
+    /// UPS-1, GRP-7: a device sends to its project, or to a group that the device belongs to.
     case upstream(UpstreamCommand)
-    /// UPS-1: senders have taken these messages of the project's devices.
+    /// UPS-1: senders have acknowledged messages of the project's devices.
     case takeUpstream(project: ProjectNumber, numbers: [UInt64])
-    /// Writes what is there as it is: whether the store takes anything (OPS-12).
+    /// OPS-12: writes an existing row unchanged, to test whether the store accepts writes.
     case touch
-    /// REP-1: what gathered of messages that are not stored (TTL-2).
+    /// REP-1, TTL-2: counts of messages that are not stored.
     case count([DayCount])
 }
 
-/// A server key to be: ID, name and digest, made at the edge.
+/// A server key to be created. The broker makes ID and digest.
 public struct NewKey: Sendable {
     public var id: String
     public var name: String
@@ -77,12 +81,12 @@ public struct NewKey: Sendable {
     }
 }
 
-/// A service-account key to be: its public half.
+/// The public half of a service-account key to be created.
 public struct NewServiceAccountKey: Sendable {
     public var id: String
     public var name: String
     public var clientEmail: String
-    /// SubjectPublicKeyInfo, in DER. Judged where assertions are checked.
+    /// SubjectPublicKeyInfo in DER. The engine checks only the form (`RSAPublicKey`).
     public var publicKey: [UInt8]
 
     public init(id: String, name: String, clientEmail: String, publicKey: [UInt8]) {
@@ -93,7 +97,7 @@ public struct NewServiceAccountKey: Sendable {
     }
 }
 
-/// An instance to be. Token and device key were made at the edge.
+/// An instance to be registered. The broker makes the token and the device key.
 public struct NewInstance: Sendable {
     public var project: String
     public var app: String
@@ -112,32 +116,33 @@ public struct NewInstance: Sendable {
     }
 }
 
-/// A message to be sent, as the edges have checked and merged it.
+/// A message to be sent, after the checks of the edge and the merge of platform blocks.
 public struct SendCommand: Sendable {
     public var target: Target
-    /// One to three, for disjoint platforms. Who is on none of them gets nothing.
+    /// One to three variants, for disjoint platforms. Instances on other platforms get no message.
     public var variants: [OutgoingVariant]
-    /// MSG-7: check everything, send nothing.
+    /// MSG-7: check the message without sending it.
     public var validateOnly: Bool
-    /// RCP-1.
+    /// RCP-1: whether the sender asks for receipts.
     public var wantsReceipts: Bool
-    /// MSG-9.
+    /// MSG-9: lets the engine recognise a repeated message; 1 to 128 bytes of UTF-8.
     public var idempotencyKey: String?
-    /// GW-8: which attempt of the gateway's this is; nil for senders of other kinds.
+    /// GW-8: the gateway's attempt; nil for other senders.
     public var attempt: SendAttempt?
-    /// MSG-10: nil, or not after now: at once.
+    /// MSG-10: the instant to send at. A nil or past instant sends at once.
     public var sendAt: Instant?
-    /// REP-2: only to those that an earlier message with this number was for and that have not got it.
+    /// REP-2: the number of an earlier message. Only instances that the earlier message was for and that have not
+    /// received it are recipients.
     public var notReceived: UInt64?
 
-    /// Exactly one by construction (MSG-1).
+    /// MSG-1: the target of a message.
     public enum Target: Sendable, Hashable {
         case token(String)
         case topic(String)
         case condition(String)
-        /// The group's key.
+        /// A group's notification key.
         case group(String)
-        /// Targets of the other kinds: each instance that any of them means, once.
+        /// A union of targets of the other kinds. An instance in several of them gets the message once.
         case several([Target])
     }
 
@@ -155,7 +160,7 @@ public struct SendCommand: Sendable {
         self.notReceived = notReceived
     }
 
-    /// The same for every platform.
+    /// Makes a message with one variant for all platforms.
     public init(
         target: Target, body: [UInt8], lifespan: Lifespan = .longest,
         priority: MessagePriority = .normal, collapse: CollapseKey = .none,
@@ -170,14 +175,16 @@ public struct SendCommand: Sendable {
     }
 }
 
-/// What one instance has taken (TTL-4), and what is to be kept of its connection when that ends.
+/// TTL-4: acknowledgements of one instance, and at the end of its connection the state of the connection to be kept.
 public struct Acknowledgement: Sendable {
     public struct Departure: Sendable, Hashable {
         public var connectionNumber: UInt64
-        /// The project's last message that the connection could have brought: what comes behind is
-        /// accepted while the instance is away (STO-1).
+        /// The project's last message that the connection could have brought. Later messages are accepted during the
+        /// absence of the instance (STO-1).
         public var position: MessageSequence
+        /// COL-4: the instant at which the throttle of collapsible messages is full again.
         public var throttleFull: Instant
+        /// STO-2: the last instant at which the instance had a connection.
         public var seen: Instant
 
         public init(
@@ -191,8 +198,8 @@ public struct Acknowledgement: Sendable {
         }
     }
 
-    /// The mailbox was read at some time, up to some message: what it did not hold any more by then was
-    /// not delivered, although marks move past it.
+    /// A reading of the mailbox passed over messages that the mailbox no longer held. The messages up to `through`
+    /// that were gone at `at` do not count as delivered, although the marks of the instance move past them.
     public struct Skipped: Sendable, Hashable {
         public var through: MessageSequence
         public var at: Instant
@@ -205,19 +212,19 @@ public struct Acknowledgement: Sendable {
 
     public var project: ProjectNumber
     public var ordinal: Ordinal
-    /// Nothing happens if the ordinal is another's by now.
+    /// The acknowledgement is ignored if the ordinal has another holder; nil: the holder is not checked.
     public var holder: Holder?
-    /// Everything up to here is acknowledged, lane by lane.
+    /// By lane, the sequence up to which the instance has acknowledged all messages.
     public var through: LaneMarks
-    /// Single stream IDs above their lane's mark, and of each acknowledged notice (STO-1): marks alone acknowledge
-    /// messages, and no notice.
+    /// Stream IDs of messages acknowledged one by one above the mark of their lane, and of acknowledged notices
+    /// (STO-1). Notices are listed because marks acknowledge only messages.
     public var single: [UInt64]
-    /// Set when the connection has ended.
+    /// Set if the connection has ended.
     public var departure: Departure?
-    /// Set when something was passed over since that was told last.
+    /// Set if a reading has passed over messages since the last report.
     public var skipped: Skipped?
-    /// Set for the list in HELLO: the project's last message at that time. The store decides on the discards of
-    /// the absence (STO-1) before the list is applied.
+    /// Set for the list in HELLO: the project's last message at that time. The store decides on the discards of the
+    /// absence (STO-1) before the list is applied.
     public var arrival: MessageSequence?
 
     public init(
@@ -237,7 +244,7 @@ public struct Acknowledgement: Sendable {
 }
 
 extension Command {
-    /// Whether what comes of it depends on who has taken which message by then.
+    /// Whether the outcome depends on the acknowledgements of earlier commands.
     public var asksWhoHas: Bool {
         switch self {
         case .cancel, .unregister, .unregisterToken: true
@@ -246,8 +253,8 @@ extension Command {
     }
 }
 
-/// What came of a command. Only true once the transaction it was applied in is committed. The cases that
-/// are rare and large lie apart: outcomes are moved from thread to thread.
+/// The outcome of a command, valid once the transaction of the command is committed. Rare and large cases are
+/// indirect, because outcomes are moved from thread to thread.
 public enum Outcome: Sendable {
     indirect case project(Project)
     indirect case key(ServerKey)
@@ -255,25 +262,28 @@ public enum Outcome: Sendable {
     indirect case registered(Instance, Project)
     case unregistered(project: ProjectNumber, ordinal: Ordinal, holder: Holder)
     case topicsChanged(TopicChangeResult)
-    /// GRP-1, GRP-2: the group as it is now; without members it is no more.
+    /// GRP-1, GRP-2: the group after the change. A group without members is deleted.
     case group(GroupMembers)
-    /// A fanout for each variant that reaches somebody; where these are few, one for each of them.
+    /// MSG-6: a message was accepted. Each variant with recipients has a fanout.
     case accepted(Acceptance, fanouts: [Fanout])
-    /// REG-4.
+    /// REG-4: the new token of the instance.
     indirect case rotated(Token)
-    /// MSG-10. The sequences to stop delivering: the message's, if it had one by then.
+    /// MSG-10: a message was cancelled. The loops stop the delivery of `sequence`; nil: the message had no sequence
+    /// yet.
     case cancelled(project: ProjectNumber, number: UInt64, sequence: MessageSequence?)
-    /// RCP-2: kept for the project's senders; nil: nobody asked for it, or it was told before.
+    /// RCP-2: the project whose senders the receipt is kept for. nil: no sender asked for the receipt, or the device
+    /// had reported it before.
     case receiptKept(ProjectNumber?)
-    /// GRP-7: what is for a group is a message to its other members.
+    /// UPS-1, GRP-7: a device's message was accepted. Only a message for a group has fanouts, to the other members.
     indirect case upstreamAccepted(UpstreamAcceptance, fanouts: [Fanout])
     case upstreamTaken(ProjectNumber, numbers: [UInt64])
-    /// A part of it is done. This is the rest, for another transaction: what comes of that came of it.
+    /// The transaction applied a part of the command. The payload is the rest, for a later transaction, and the
+    /// outcome of the rest is the outcome of the command.
     case unfinished(Command)
     indirect case refused(MartletError)
 }
 
-/// TOP-4: how a topic request went, item by item.
+/// TOP-4: the result of a topic request, with an entry for each failed item.
 public struct TopicChangeResult: Sendable, Hashable {
     public struct Failure: Sendable, Hashable {
         public var index: Int
@@ -294,33 +304,32 @@ public struct TopicChangeResult: Sendable, Hashable {
     }
 }
 
-/// TOP-4: how far a request has come that is applied in several transactions. Its project's later
-/// commands wait for its end; what a crash leaves of it was not answered, and the request may be repeated.
+/// TOP-4: the progress of a request that several transactions apply. Later commands of the project wait for the end
+/// of the request. After a crash the sender has no answer, and may repeat the request.
 public struct TopicChangeProgress: Sendable, Hashable {
-    /// Tokens that earlier transactions dealt with.
+    /// Tokens that earlier transactions have applied.
     public var doneCount = 0
-    /// What came of those.
+    /// The result for the tokens that earlier transactions have applied.
     public var result = TopicChangeResult(successCount: 0, failures: [])
-    /// In which order the tokens are dealt with; empty: in their own.
+    /// The order in which tokens are applied, as indexes of tokens; empty: the order of the request.
     public var order: [UInt16] = []
-    /// Tokens of one transaction.
+    /// Tokens that one transaction may apply.
     public var stepMax = Int.max
 
     public init() {}
 }
 
-/// MSG-6: what the sender is told.
+/// MSG-6: the answer to a sender.
 public struct Acceptance: Sendable, Hashable {
-    /// The number in the message ID; 0 after `validateOnly`.
+    /// The number in the message ID; 0 for `validateOnly`.
     public var messageNumber: UInt64
-    /// 0 for a message that is scheduled, or deferred.
+    /// 0 for a scheduled or deferred message.
     public var recipientCount: UInt64
-    /// QUO-1: instances that would have been recipients but for their device's quota.
+    /// QUO-1: instances left out because of their device's quota.
     public var rateLimitedCount: UInt64
-    /// STO-2: recipients for which it was discarded at once.
+    /// STO-2: inactive recipients, for which the message was discarded at acceptance.
     public var inactiveCount: UInt64
-    /// FAN-1: its place among the project's messages that wait until others have ended; 0: it does
-    /// not.
+    /// FAN-1: the place in the project's queue of deferred messages, from 1; 0: the message is not deferred.
     public var deferredPlace: UInt64
     public var named: NamedResults
 
@@ -337,14 +346,15 @@ public struct Acceptance: Sendable, Hashable {
     }
 }
 
-/// What became of the instances that a message's target names one by one.
+/// The results for the instances that the target of a message names one by one.
 public enum NamedResults: Sendable, Hashable {
-    /// It names none, or one.
+    /// The target names no instance, or one.
     case none
-    /// GRP-5: the members of a group; of a message that is scheduled nobody, for they are those of then.
+    /// GRP-5: the results for a group's members. For a scheduled message, the count is 0 and the list is empty,
+    /// because its members are those at the time of sending.
     case group(successCount: Int, failures: [GroupFailure])
-    /// The tokens among several targets, by their index among all of these. Of a message that waits, as
-    /// it is when it is accepted.
+    /// The results for the tokens among several targets, with their index among all targets. For a message that
+    /// waits, the results are those at acceptance.
     case tokens(successCount: Int, failures: [TopicChangeResult.Failure])
 
     public struct GroupFailure: Sendable, Hashable {
@@ -358,18 +368,18 @@ public enum NamedResults: Sendable, Hashable {
     }
 }
 
-/// An accepted message, for the loops to deliver to those of its recipients that are connected.
+/// An accepted message, which the loops deliver to connected recipients.
 public final class Fanout: Sendable {
     public let project: ProjectNumber
     public let header: MessageHeader
     public let body: [UInt8]
     public let recipients: Recipients
-    /// The project's last sequence when the message was accepted; a stored message's own. Sessions
-    /// that are further than this have nothing to do with the message.
+    /// The project's last sequence at acceptance; for a stored message, its own sequence. A session whose
+    /// `deliveredThrough` is beyond the position does not get the message.
     public let position: MessageSequence
-    /// FAN-2: the project's share beside those of others.
+    /// FAN-2: the weight of the project's share relative to other projects.
     public let weight: Int
-    /// FAN-1: who is to be told how far it is; nil for a message to one instance.
+    /// FAN-1: where the loops report their progress; nil for a message to one instance.
     public let progress: FanoutProgress?
 
     public init(
@@ -387,8 +397,9 @@ public final class Fanout: Sendable {
 }
 
 extension MessageSequence {
-    /// Marks numbers of messages that are not stored (TTL-2): they are no stream IDs to acknowledge.
+    /// TTL-2: marks the number of a message that is not stored. Devices do not acknowledge such a number.
     public static let notStoredBit: UInt64 = 1 << 63
 
+    /// Whether the sequence belongs to a stored message (TTL-2).
     @inlinable public var isStored: Bool { rawValue & Self.notStoredBit == 0 }
 }

@@ -1,26 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All commands of a transaction, in their order. Acknowledgements that stand together are applied
-// together, in bounded steps, and what is over is told to whoever commits, for the next transaction: before
-// everything that has come since. Whatever depends on who has taken which message has them done first.
+// Applies all commands of a transaction in their order. Consecutive acknowledgements are applied together, in bounded
+// steps. The rest goes back to the committer, which applies the rest in the next transaction, before all newer
+// commands. A command that depends on acknowledgements (`asksWhoHas`) is applied after the rest of them.
 //
-// Whoever commits may end a transaction early, since others have begun to wait for it or its time is over.
-// Then the commands of projects that have not been applied come back unchanged, and a change of a topic for
-// many tokens comes back with what is left of it. Rests on AcknowledgingBudget.
+// The committer may end a transaction early, because commands of other projects have come or because the time of the
+// transaction is over. Project commands that were not applied then come back unchanged. A change of a topic for many
+// tokens comes back with its remaining tokens. Rests on AcknowledgingBudget.
 
 public import MartletBase
 public import MartletRows
 
-/// What a loop tells of its devices.
+/// Acknowledgements and sent counts that a loop reports about its devices.
 private typealias Taken = (acknowledgements: [Acknowledgement], sent: [SentCount])
 
 extension Engine {
+    /// Applies the commands of one transaction.
     /// - Parameters:
-    ///   - commands: all of one transaction's, what is left of earlier ones first.
-    ///   - goesOn: asked before each command that may wait and after each step of one, but not before the
-    ///     first: every transaction gets somewhere. Not asked again once it has said no.
-    /// - Returns: what came of each. A refusal is an outcome; only trouble with the store throws, and
-    ///   then the transaction must be abandoned.
+    ///   - commands: the commands, with the rests of earlier transactions first.
+    ///   - goesOn: asked before each command that may wait and after each step of a long command. The first command
+    ///     is applied without the question, so each transaction makes progress. After a false answer, the engine does
+    ///     not ask again.
+    /// - Returns: the outcome of each command, in order. A refusal is an outcome.
+    /// - Throws: `StorageError` if the store fails. The transaction must then be abandoned.
     public mutating func apply(
         _ commands: [Command], now: Instant,
         in storage: borrowing Transaction, goesOn: () -> Bool = { true }
@@ -58,7 +60,7 @@ extension Engine {
         return outcomes
     }
 
-    /// - Returns: what came of each.
+    /// - Returns: the outcome of each element: `done`, or `unfinished` with the rest.
     private func apply(
         _ all: [Taken], now: Instant, _ storage: borrowing Transaction,
         _ budget: inout AcknowledgingBudget
@@ -76,7 +78,7 @@ extension Engine {
         return outcomes
     }
 
-    /// What has been acknowledged is there before something asks for it.
+    /// Applies the rests of all earlier acknowledgements of the transaction, before a command that depends on them.
     private mutating func finish(
         _ outcomes: inout [Outcome], now: Instant,
         _ storage: borrowing Transaction
@@ -90,8 +92,8 @@ extension Engine {
 }
 
 extension Command {
-    /// Whether a later transaction may apply it although it was meant for this one. What keeps the store's
-    /// view of connections true does not wait, nor what concerns no project alone.
+    /// Whether a later transaction may apply the command instead of the present one. Commands without a single
+    /// project do not wait, nor do commands that keep the store's view of connections true.
     fileprivate var mayWait: Bool {
         switch self {
         case .createProject, .changeProject, .createKey, .revokeKey, .createServiceAccount,

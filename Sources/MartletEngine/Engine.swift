@@ -1,45 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The engine: commands and a clock in, outcomes out. It opens no socket, reads no clock and makes no
-// random bytes; what must last is in the storage transaction it is given, and nowhere else. What it
-// keeps in memory (compiled conditions, a counter) may be lost or stale without harm, so commands of
-// a transaction that could not be committed are simply applied again. What must not be stale is told
-// how transactions end: the last topic's subscribers are forgotten before any command that could change
-// them and with a transaction, and what a transaction took of quotas, or began, is given back with it.
+// The engine: commands and a clock in, outcomes out. The engine opens no socket, reads no clock and makes no random
+// bytes. All durable state is in the storage transaction that the caller passes.
+//
+// The engine's memory (compiled conditions, counters) can be lost or stale without harm: after a failed commit, the
+// commands are applied again. Three parts of the memory must not be stale, so the engine is told how transactions
+// end:
+// - The subscribers of the last topic are forgotten before each command that can change them, and when a transaction
+//   fails.
+// - Quota that a failed transaction took is given back.
+// - Fanouts that a failed transaction began leave the book.
+//
 // Rests on the ledgers and MartletCondition.
 
 public import MartletBase
 import MartletCondition
 public import MartletRows
 
-/// Applies commands to a storage transaction. One value per broker, used by its committer alone.
+/// Applies commands to a storage transaction. A broker has one engine, for its committer alone.
 public struct Engine: ~Copyable {
-    /// Remembers the last one as long as nothing but sends comes.
+    /// Resolves targets. Remembers the subscribers of the last topic until a command changes a set.
     var audiences: Audiences
     let notStoredNumbers: NotStoredNumbers
     let limits: MailboxLimits
-    /// Of each transaction.
+    /// Bounds on the acknowledgements that one transaction applies.
     public var acknowledgingBounds = AcknowledgingBounds.alone
-    /// OPS-12: the disk has no room for anything new. Only what frees room is taken, and what is due waits.
+    /// OPS-12: the disk is full except for the room reserved for deletions. The engine then refuses commands that
+    /// keep new data, and scheduled and deferred messages wait.
     public var isShortOfRoom = false
-    /// QUO-1.
+    /// QUO-1: buckets of messages to each device.
     var rates: DeviceRates
-    /// QUO-2.
+    /// QUO-2: buckets of messages from each device.
     var upstreamRates: DeviceRates
-    /// UPS-1: who listens; nil: nobody.
+    /// UPS-1: the listening senders; nil: no sender listens.
     let upstreamBook: UpstreamBook?
-    /// Messages that are kept nowhere, which this transaction has promised a place with a sender.
+    /// By project, the now-or-never messages of devices that the present transaction accepted. Each takes a place in
+    /// the window of a listening sender.
     var upstreamPromised: [ProjectNumber: Int] = [:]
-    /// The store knows that the broker begins: in this transaction, and for good.
+    /// Whether the store has recorded the beginning of the broker's run, perhaps only in the present transaction.
+    /// `isBegun` is the committed value.
     var hasBegun = false
-    /// QUO-4.
+    /// QUO-2, QUO-4: the quotas of all projects.
     let quotas: ProjectQuotas
     private var isBegun = false
-    /// FAN-1; nil: whatever is sent begins at once.
+    /// FAN-1: the fanouts in progress; nil: each message begins at once.
     let book: FanoutBook?
     var admission = Admission()
 
-    /// - Parameter quotas: those that others ask and take from as well; nil: this engine's alone.
+    /// - Parameters:
+    ///   - quotas: shared with the loops; nil: the engine makes quotas of its own.
+    ///   - book: the fanouts in progress; nil: fanouts are not limited.
+    ///   - upstreamBook: the listening senders; nil: no sender listens.
     public init(
         programs: SharedPrograms = SharedPrograms(), limits: MailboxLimits = MailboxLimits(),
         book: FanoutBook? = nil, quotas: ProjectQuotas? = nil, upstreamBook: UpstreamBook? = nil,
@@ -56,9 +67,10 @@ public struct Engine: ~Copyable {
         self.upstreamBook = upstreamBook
     }
 
-    /// One command, alone in its part of a transaction.
-    /// - Parameter goesOn: asked between the steps of a command that may be finished in another
-    ///   transaction.
+    /// Applies a command that has its part of a transaction to itself.
+    /// - Parameter goesOn: asked between the steps of a command that several transactions may apply.
+    /// - Returns: the outcome. A refusal is an outcome.
+    /// - Throws: `StorageError` if the store fails. The transaction must then be abandoned.
     public mutating func apply(
         _ command: Command, now: Instant, in storage: borrowing Transaction,
         goesOn: () -> Bool = { true }
@@ -118,7 +130,7 @@ public struct Engine: ~Copyable {
         }
     }
 
-    /// What was applied since the last call of this or of `abandon` is durable.
+    /// Notes that all commands applied since the last call of `committed` or `abandon` are durable.
     public mutating func committed() {
         isBegun = hasBegun
         rates.committed()
@@ -128,7 +140,8 @@ public struct Engine: ~Copyable {
         quotas.committed()
     }
 
-    /// What was applied since then was thrown away, whether it will be applied again or not.
+    /// Undoes the engine's memory of all commands applied since the last call of `committed` or `abandon`, because
+    /// their transaction failed.
     public mutating func abandon() {
         audiences.forget()
         hasBegun = isBegun
@@ -139,7 +152,7 @@ public struct Engine: ~Copyable {
         quotas.abandon()
     }
 
-    /// Forgets what a command may make untrue.
+    /// Forgets the remembered sets that a command can change.
     mutating func forget(_ command: Command) {
         switch command {
         case .send, .count, .touch, .rotate, .cancel, .receipt, .takeReceipts, .changeProject,
@@ -195,7 +208,8 @@ public struct Engine: ~Copyable {
 }
 
 extension Command {
-    /// Whether it keeps something new. What frees room, and what a connection needs to be served, does not.
+    /// OPS-12: whether the command keeps new data. Commands that free room, and commands that a connection needs,
+    /// take no room.
     fileprivate var takesRoom: Bool {
         switch self {
         case .createProject, .changeProject, .createKey, .createServiceAccount, .register,
@@ -211,7 +225,7 @@ extension Command {
 }
 
 extension MartletError {
-    /// OPS-12.
+    /// OPS-12: the refusal of a command that takes room while the disk is full.
     static var noRoom: MartletError {
         MartletError(
             .unavailable,

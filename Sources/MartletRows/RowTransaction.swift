@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The port between the engine and a store: rows of bytes, in the order of their keys. `MartletStore` keeps the rows in
-// LMDB. Tests keep the rows in memory. Rests on Schema.
+// The port between the engine and a store: rows of bytes, in the order of their keys. `MartletStore` keeps the rows
+// in LMDB. Tests keep the rows in memory. Rests on Schema.
 
 import Glibc
 
 /// A snapshot of all tables, or the writing transaction.
 package protocol RowTransaction: AnyObject {
-    /// Rises with every transaction that writes.
+    /// A number that rises with every transaction that writes.
     var number: UInt64 { get }
 
-    /// The bytes are valid until the next change, and not past the transaction's end.
+    /// The value of a key. The bytes are valid until the next change, at most until the end of the transaction.
     func get(
         _ table: Table, _ key: UnsafeRawBufferPointer
     ) throws(StorageError) -> UnsafeRawBufferPointer?
-    /// - Parameter value: copied. It does not lie in a row.
+    /// - Parameter value: must not lie in a row. The bytes are copied.
     func put(
         _ table: Table, _ key: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer
     ) throws(StorageError)
     /// Puts a row if its key is above all keys of the table.
-    /// - Returns: whether it is. If not, nothing was put.
+    /// - Returns: false if the key is not above them; then the table is unchanged.
     func append(
         _ table: Table, _ key: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer
     ) throws(StorageError) -> Bool
-    /// - Returns: whether there was something to delete.
+    /// - Returns: whether the key had a row.
     func delete(_ table: Table, _ key: UnsafeRawBufferPointer) throws(StorageError) -> Bool
     func rowCount(_ table: Table) -> Int
 
     func openCursor(_ table: Table) throws(StorageError) -> CursorHandle
     /// - Parameter key: the key for `.to` and `.from`; nil for the other movements.
-    /// - Returns: the row where the cursor stands then; nil: there is none.
+    /// - Returns: the row at the cursor's new position; nil if there is none.
     func move(
         _ cursor: CursorHandle, _ movement: CursorMovement, _ key: UnsafeRawBufferPointer?
     ) throws(StorageError) -> RowEntry?
@@ -39,12 +39,13 @@ package protocol RowTransaction: AnyObject {
 /// A row, borrowed until the next change.
 package typealias RowEntry = (key: RowKey, value: UnsafeRawBufferPointer)
 
-/// A cursor, to the transaction that opened it.
+/// A cursor's identity for the transaction that opened the cursor.
 package struct CursorHandle {
     package let pointer: UnsafeMutableRawPointer
     package init(_ pointer: UnsafeMutableRawPointer) { self.pointer = pointer }
 }
 
+/// The movements of a cursor.
 package enum CursorMovement {
     /// The row with a key.
     case to
@@ -53,7 +54,7 @@ package enum CursorMovement {
     case next, previous, last
 }
 
-/// The rows of a transaction.
+/// Access to the rows of a transaction by `Key`.
 package struct Rows {
     package let transaction: any RowTransaction
 
@@ -73,7 +74,7 @@ package struct Rows {
         }
     }
 
-    /// - Parameter bytes: not those of a row.
+    /// - Parameter bytes: must not lie in a row.
     package func put(
         _ table: Table, _ key: Key, _ bytes: UnsafeRawBufferPointer
     ) throws(StorageError) {
@@ -82,9 +83,9 @@ package struct Rows {
         }
     }
 
-    /// Puts a row that may well be the last of its table: then pages are filled to their ends, and not to
-    /// half, and nothing is searched.
-    /// - Returns: whether it was the last one. If not, nothing was put.
+    /// Puts a row whose key is probably the last of its table. If the key is the last, nothing is searched, and the
+    /// store fills pages to their ends instead of to the half.
+    /// - Returns: false if the key is not the last; then the table is unchanged.
     package func append(
         _ table: Table, _ key: Key, _ bytes: [UInt8]
     ) throws(StorageError) -> Bool {
@@ -93,7 +94,7 @@ package struct Rows {
         }
     }
 
-    /// - Parameter bytes: not those of a row.
+    /// - Parameter bytes: must not lie in a row.
     package func append(
         _ table: Table, _ key: Key, _ bytes: UnsafeRawBufferPointer
     ) throws(StorageError) -> Bool {
@@ -102,7 +103,7 @@ package struct Rows {
         }
     }
 
-    /// - Returns: whether there was something to delete.
+    /// - Returns: whether the key had a row.
     @discardableResult
     package func delete(_ table: Table, _ key: Key) throws(StorageError) -> Bool {
         try key.withBytes { (found) throws(StorageError) in
@@ -134,7 +135,7 @@ package struct Cursor: ~Copyable {
         }
     }
 
-    /// The value of one key. Costs less than `get` where the key lies near the cursor's last one.
+    /// The value of a key. Cheaper than `get` if the key is near the cursor's last position.
     package borrowing func value(of key: Key) throws(StorageError) -> UnsafeRawBufferPointer? {
         try key.withBytes { (bytes) throws(StorageError) in
             try transaction.move(handle, .to, bytes)?.value

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the engine knows between commands of messages that wait for room, and of those that its
-// transaction began. The store has the former for good, so they are read again after a transaction
-// that failed. Rests on FanoutBook.
+// The engine's memory of deferred messages, and of fanouts begun by the present transaction. The store keeps the
+// deferred messages, so the counts are read again after a failed transaction. Rests on FanoutBook.
 
 import MartletBase
 
 struct Admission {
-    /// Messages of each project that wait; nil: not known.
+    /// Deferred messages of each project; nil: not read from the store yet.
     private(set) var counts: [ProjectNumber: Int]?
     private var isChanged = false
-    /// Entered in the book by this transaction.
+    /// Fanouts entered in the book by the present transaction.
     private var entered: [FanoutProgress] = []
-    /// Which project began a message last, so that each has its turn.
+    /// The project whose deferred message began last. Projects take turns: the search for the next message begins
+    /// behind this project.
     var lastServed: ProjectNumber?
 
     var isKnown: Bool { counts != nil }

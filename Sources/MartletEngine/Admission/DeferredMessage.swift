@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Messages that wait for room, as they are told to whoever asks (FAN-8). Rests on the ledgers.
+// Deferred messages in the broker's answers (FAN-8). Rests on the ledgers.
 
 public import MartletBase
 public import MartletRows
 
-/// A message that waits until others of its project have ended (FAN-1).
+/// FAN-1: a message that waits until other messages of its project have ended.
 public struct DeferredMessage: Sendable {
     /// The number in the message ID.
     public var number: UInt64
-    /// What its life is counted from: when it was sent, or was to be sent.
+    /// The beginning of the time to live: the acceptance, or the scheduled instant.
     public var since: Instant
+    /// The target; of several targets, the first eight.
     public var target: SendCommand.Target
 
-    /// Those of a project in their order, after a number.
+    /// A project's deferred messages with numbers above `number`, in the order of the numbers, at most `limit`.
     public static func list(
         in project: ProjectNumber, after number: UInt64, limit: Int,
         _ storage: borrowing Transaction

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FAN-1, QUO-5: a project has so many messages to many instances in progress at most, and so many
-// bytes for them. The next one waits, as durable as any, with its number told; its audience is that of
-// the instant at which it begins, its life counts from when it was sent. Those of a project begin in
-// the order of their numbers, and new ones wait behind them. If too many wait, or the project wants it
-// so, a message is refused with the time after which there may be room. Messages to one token always
-// pass. Rests on FanoutBook and Engine+Scheduling.
+// FAN-1, QUO-5: limits on a project's messages to many instances in progress, by count and by bytes. A message past
+// the limits is deferred. A deferred message is stored, and the sender is told the message's number. The audience is
+// computed when the message begins. The time to live counts from acceptance, or from the scheduled instant.
+//
+// Deferred messages of a project begin in the order of their numbers, and new messages wait behind them. A message is
+// refused, with a retry delay, if too many messages are deferred or if the project refuses instead of deferring. A
+// message to a single token never waits. Rests on FanoutBook and Engine+Scheduling.
 
 import MartletBase
 import MartletRows
 
 extension SendCommand.Target {
-    /// Whether it may stand for more than one instance.
+    /// Whether the target can select more than one instance.
     var isFanout: Bool {
         switch self {
         case .token: false
@@ -20,7 +21,7 @@ extension SendCommand.Target {
         }
     }
 
-    /// What whoever asks is told of it: of many targets the first ones.
+    /// The target in the broker's answers: of several targets, the first eight.
     var told: SendCommand.Target {
         guard case .several(let targets) = self, targets.count > Self.targetsToldMax else {
             return self
@@ -34,9 +35,9 @@ extension SendCommand.Target {
 extension Engine {
     // MARK: Accepting
 
-    /// Has a message wait if its project has no room for it.
-    /// - Returns: nil: it may begin.
-    /// - Throws: `MartletError` for what is wrong with it, and if it may not wait; `StorageError`.
+    /// Defers a message if its project has no room.
+    /// - Returns: the outcome of a deferred message; nil if the message may begin.
+    /// - Throws: `MartletError` for a fault of the message, or if the message may not wait; `StorageError`.
     mutating func `defer`(
         _ message: SendCommand, in project: Project, now: Instant,
         _ storage: borrowing Transaction
@@ -44,10 +45,11 @@ extension Engine {
         guard let book, message.target.isFanout, try mustWait(project.number, storage)
         else { return nil }
         let dispatch = try Dispatch(message, from: now, number: nil)
-        // TTL-2: what is now or never waits for no place, and takes none.
+        // TTL-2: a now-or-never message does not wait, and takes no place of stored messages.
         guard dispatch.isStored else { return nil }
         var named = try audiences.check(dispatch, in: project, storage)
-        // GRP-5: 0 and 0 would say that the group has no members.
+        // GRP-5: the group's present members are counted, because 0 successes and 0 failures would mean an empty
+        // group.
         if case .group(let text) = dispatch.target {
             named = try audiences.members(of: text, for: dispatch, in: project.number, storage)
                 .results
@@ -59,7 +61,7 @@ extension Engine {
                 of: project, waiting: count,
                 retryMilliseconds: book.retryMilliseconds(for: project.number, at: now))
         }
-        // MSG-7: a check is told who it would be for now.
+        // MSG-7: `validateOnly` is answered with the present recipients.
         guard !message.validateOnly else { return nil }
         var project = project
         project.lastSequence = MessageSequence(project.lastSequence.rawValue + 1)
@@ -73,8 +75,9 @@ extension Engine {
             named: named, storage)
     }
 
-    /// The same for a scheduled message that is due: its place is kept however many wait, because it
-    /// was accepted long ago.
+    /// Defers a scheduled message that is due, if its project has no room. The number of deferred messages has no
+    /// limit here, because the message was accepted long ago.
+    /// - Returns: the outcome of a deferred message; nil if the message may begin.
     mutating func `defer`(
         _ due: ScheduledMessage, _ storage: borrowing Transaction
     ) throws(StorageError) -> Outcome? {
@@ -118,7 +121,8 @@ extension Engine {
             field: "target", retryDelayMilliseconds: retryMilliseconds)
     }
 
-    /// The message is on its way. Nothing for a message to one instance, or to nobody.
+    /// Enters a message's fanout in the book.
+    /// - Returns: the fanout's progress; nil for a message to one instance, or without recipients.
     mutating func enter(
         _ dispatch: Dispatch, _ message: StoredMessage, _ distribution: Distribution,
         in project: Project
@@ -131,9 +135,9 @@ extension Engine {
         return progress
     }
 
-    // MARK: Beginning what waited
+    // MARK: Beginning deferred messages
 
-    /// Begins messages that there is room for, a project after the other, `max` of them at most.
+    /// Begins at most `max` deferred messages whose projects have room. Projects take turns.
     mutating func beginDeferred(
         _ max: Int, now: Instant, _ storage: borrowing Transaction
     ) throws(StorageError) -> [Outcome] {
@@ -153,17 +157,18 @@ extension Engine {
         return outcomes
     }
 
-    /// The project with messages that wait and room for one, after the one that was served last.
+    /// The next project with deferred messages and room, in the order of project numbers behind the project served
+    /// last.
     private var nextToServe: ProjectNumber? {
         let ready = (admission.counts ?? [:]).keys.filter { book?.hasRoom(for: $0) ?? true }
         let behind = ready.filter { number in admission.lastServed.map { number > $0 } ?? true }
         return (behind.isEmpty ? ready : behind).min()
     }
 
-    /// Whether something that waits could begin now.
+    /// Whether a deferred message could begin now.
     public var canBeginDeferred: Bool { !isShortOfRoom && nextToServe != nil }
 
-    /// - Returns: false if none of that number waits.
+    /// - Returns: false if the project has no deferred message with the number.
     mutating func removeDeferred(
         _ number: UInt64, in project: ProjectNumber,
         _ storage: borrowing Transaction
@@ -176,7 +181,7 @@ extension Engine {
         return true
     }
 
-    /// Once after the start, and after a transaction that failed.
+    /// Reads the counts of deferred messages: after the start, and after a failed transaction.
     private mutating func learnDeferred(
         _ storage: borrowing Transaction
     ) throws(StorageError) {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The fanouts in progress of all projects, and whether one more may begin (FAN-1, QUO-5). The engine
-// enters them, loops say when they have ended; both once for a fanout, so one lock is enough. Of
-// a project without fanouts it only knows how fast the last ones ended. Rests on FanoutProgress.
+// FAN-1, QUO-5: the fanouts in progress of all projects, and whether another fanout may begin. The engine enters a
+// fanout once, and a loop ends a fanout once, so one lock is enough. A project without fanouts keeps only the pace of
+// its last ends and its refusals. Rests on FanoutProgress.
 
 public import MartletBase
 import MartletBits
 import Synchronization
 
-/// What is in progress. One per broker.
+/// The fanouts in progress of a broker.
 public final class FanoutBook: Sendable {
     private struct Held {
         var count: Int
@@ -16,31 +16,32 @@ public final class FanoutBook: Sendable {
     }
 
     private struct Running {
-        /// Rises with each.
+        /// Rises with each fanout, over all projects.
         var number: UInt64
         var progress: FanoutProgress
     }
 
     private struct Entry {
         var running: [ObjectIdentifier: Running] = [:]
-        /// Fanouts in progress that take a place of the project (FAN-1).
+        /// FAN-1: fanouts of stored messages. Each takes one of the project's places.
         var placesTaken = 0
         var bytes = 0
-        /// Sets of recipients that fanouts in progress have, each counted once.
+        /// The recipient sets of the fanouts in progress, by identity. Fanouts that share a set hold its bytes once.
         var sets: [ObjectIdentifier: Held] = [:]
         var weight = 1
         var deferredCount = 0
         var lastEnd: Instant?
-        /// Between two ends; the last ones count most.
+        /// Moving mean of the time between two ends of fanouts. Each new interval has a weight of 1 in `endsInMean`.
         var meanMilliseconds: Double?
-        /// Refusals since room was last made: each is told to come back behind those before it.
+        /// Refused messages for which no fanout has ended yet. Each refusal gets a later retry than the refusals
+        /// before.
         var refusedCount = 0
 
         var isIdle: Bool { running.isEmpty && deferredCount == 0 }
 
         private static let endsInMean = 8.0
 
-        /// - Returns: bytes that are held from now on and were not before.
+        /// - Returns: the bytes that the fanout adds to those already held.
         mutating func enter(_ one: Running) -> Int {
             let before = bytes
             running[ObjectIdentifier(one.progress)] = one
@@ -56,8 +57,8 @@ public final class FanoutBook: Sendable {
             return bytes - before
         }
 
-        /// - Parameter now: when it ended; nil: it never began.
-        /// - Returns: bytes that are held no more; nil if it was not here.
+        /// - Parameter now: the instant of the end; nil: the fanout never began.
+        /// - Returns: the bytes that are freed; nil if the book does not have the fanout.
         mutating func leave(_ progress: FanoutProgress, at now: Instant?) -> Int? {
             guard running.removeValue(forKey: ObjectIdentifier(progress)) != nil else { return nil }
             if progress.takesPlace { placesTaken -= 1 }
@@ -85,7 +86,7 @@ public final class FanoutBook: Sendable {
         var projects: [ProjectNumber: Entry] = [:]
         var bytes = 0
         var lastNumber: UInt64 = 0
-        /// Over all projects.
+        /// Deferred messages of all projects.
         var deferredCount = 0
     }
 
@@ -97,8 +98,8 @@ public final class FanoutBook: Sendable {
 
     // MARK: The engine's side
 
-    /// Whether a project may begin one more. One that has none in progress always may, so that each
-    /// goes on whatever the others hold.
+    /// FAN-1: whether a project may begin another stored fanout. A project without fanouts in progress always may, so
+    /// that other projects cannot stop its progress.
     func hasRoom(for project: ProjectNumber) -> Bool {
         state.withLock { state in
             guard let entry = state.projects[project], !entry.running.isEmpty else { return true }
@@ -107,8 +108,8 @@ public final class FanoutBook: Sendable {
         }
     }
 
-    /// TTL-2: whether a project may begin one more that is now or never. These take no place from
-    /// those that are stored; as many may be in progress beside them, so that memory stays bounded.
+    /// TTL-2: whether a project may begin another now-or-never fanout. Now-or-never fanouts take no place of stored
+    /// fanouts. Their number has a limit of equal height, because memory must stay bounded.
     func hasLiveRoom(for project: ProjectNumber) -> Bool {
         state.withLock { state in
             guard let entry = state.projects[project], !entry.running.isEmpty else { return true }
@@ -132,10 +133,10 @@ public final class FanoutBook: Sendable {
         }
     }
 
-    /// Its transaction failed.
+    /// Removes a fanout whose transaction failed.
     func takeBack(_ progress: FanoutProgress) { leave(progress, at: nil) }
 
-    /// Messages that wait for room, by project.
+    /// Sets the deferred messages of all projects.
     func setDeferred(_ counts: [ProjectNumber: Int]) {
         state.withLock { state in
             state.deferredCount = 0
@@ -149,18 +150,18 @@ public final class FanoutBook: Sendable {
         }
     }
 
-    /// What is entered later has its own.
+    /// Sets the weight of a project's fanouts in progress. Fanouts entered later bring their own weight.
     public func setWeight(_ weight: Int, of project: ProjectNumber) {
         state.withLock { $0.projects[project]?.weight = weight }
     }
 
-    /// When it makes sense to try again: when as many fanouts of the project have ended as there are
-    /// others that were told to come back, at the pace at which the last ones ended.
+    /// The delay before a refused message is worth another attempt: the time in which as many fanouts of the project
+    /// end as there are refused messages, at the pace of the last ends.
     func retryMilliseconds(for project: ProjectNumber, at now: Instant) -> UInt32 {
         state.withLock { state in
             state.projects[project, default: Entry()].refusedCount += 1
             guard let entry = state.projects[project] else { return 0 }
-            // None has ended so far: the oldest one's age says how long one takes at least.
+            // Before the first end of a fanout, the age of the oldest fanout is a lower bound of the pace.
             let since = entry.lastEnd ?? entry.running.values.map(\.progress.began).min() ?? now
             let quiet = Double(max(now.rawValue - since.rawValue, 0))
             let pace = max(entry.meanMilliseconds ?? 0, quiet)
@@ -169,6 +170,7 @@ public final class FanoutBook: Sendable {
         }
     }
 
+    /// Bounds of the retry delay, in milliseconds.
     private static let retryMillisecondsMin = 10.0
     private static let retryMillisecondsMax = 60_000.0
 
@@ -176,7 +178,7 @@ public final class FanoutBook: Sendable {
 
     func end(_ progress: FanoutProgress, at now: Instant) { leave(progress, at: now) }
 
-    /// - Parameter now: nil: it never began.
+    /// - Parameter now: the instant of the end; nil: the fanout never began.
     private func leave(_ progress: FanoutProgress, at now: Instant?) {
         let makesRoom = state.withLock { state in
             guard let freed = state.projects[progress.project]?.leave(progress, at: now) else {
@@ -188,8 +190,8 @@ public final class FanoutBook: Sendable {
         if makesRoom { roomWasMade.store(true, ordering: .releasing) }
     }
 
-    /// Whether there is room now for a message that waits for it, and nobody was told so. Whoever gets
-    /// true tells the committer.
+    /// Whether a fanout has ended since the last call while messages were deferred. The caller that gets true wakes
+    /// the committer.
     public func takeRoom() -> Bool {
         guard roomWasMade.load(ordering: .acquiring) else { return false }
         return roomWasMade.exchange(false, ordering: .acquiringAndReleasing)
@@ -197,25 +199,25 @@ public final class FanoutBook: Sendable {
 
     // MARK: Questions
 
-    /// QUO-5.
+    /// QUO-5: stored fanouts in progress.
     func inProgressCount(of project: ProjectNumber) -> Int {
         state.withLock { $0.projects[project]?.placesTaken ?? 0 }
     }
 
-    /// What a project has in progress (FAN-8).
+    /// FAN-8: the fanouts in progress of a project.
     public struct Standing: Sendable {
         public var project: ProjectNumber
-        /// In the order in which they began, by numbers that rise over all projects.
+        /// Fanouts that loops have begun, in the order of their beginning. Numbers rise over all projects.
         public var running: [(number: UInt64, progress: FanoutProgress)]
         public var deferredCount: Int
-        /// Bytes held for them.
+        /// Bytes of memory held by the project's fanouts.
         public var bytes: Int
         public var weight: Int
-        /// 0 to 1: the part of all capacity that the project has.
+        /// The project's part of the capacity, from 0 to 1, among the projects with fanouts in progress.
         public var share: Double
     }
 
-    /// Those that have something in progress or deferred, in the order of their numbers.
+    /// Projects with fanouts in progress or deferred messages, in the order of project numbers.
     public var standings: [Standing] {
         state.withLock { state in
             let busy = state.projects.filter { !$0.value.isIdle }

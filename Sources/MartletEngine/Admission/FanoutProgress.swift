@@ -1,35 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How far a message is on its way to many instances, over all loops. Shared by its variants' fanouts:
-// one message is one fanout, whatever the number of its variants. Loops tell what they did once for a
-// walk, never for a delivery. Rests on FanoutBook, which knows of it until its last part has ended.
+// FAN-8: the progress of a message to many instances, over all loops. A message is a single fanout in the book, so
+// its variants share the progress. Loops report once for each turn of a walk, never for a single delivery. Rests on
+// FanoutBook, which has the progress until the last part has ended.
 
 public import MartletBase
 import MartletBits
 import MartletRows
 import Synchronization
 
-/// One message in progress.
+/// The progress of a message.
 public final class FanoutProgress: Sendable {
     public let project: ProjectNumber
     /// The number in the message ID.
     public let number: UInt64
     public let target: SendCommand.Target
+    /// Recipients within their quotas, connected or not.
     public let recipientCount: UInt64
     public let began: Instant
     let weight: Int
-    /// FAN-1: whether it is one of the project's 1000. What is now or never is not (TTL-2).
+    /// FAN-1: whether the fanout takes a place of the project. Now-or-never fanouts take no place (TTL-2).
     let takesPlace: Bool
-    /// What it keeps in memory: the variants' bodies, and who they are for.
+    /// Bytes of the variants' bodies, in memory during the fanout. The recipient sets are in memory as well.
     let bodyBytes: Int
     let recipients: [RecipientSet]
-    /// The book outlives what is in it: the broker has it as long as its loops.
+    /// Unowned, because the broker keeps the book until all loops have ended.
     private unowned let book: FanoutBook
     private let delivered = Atomic<UInt64>(0)
     private let blocks: Int
     private let blocksTotal = Atomic<Int>(0)
     private let blocksDone = Atomic<Int>(0)
-    /// Variants on loops that are not through yet; 0 before the loops are told.
+    /// Parts in progress, each a variant on a loop; 0 before the loops are told.
     private let partsLeft = Atomic<Int>(0)
 
     init(
@@ -50,9 +51,10 @@ public final class FanoutProgress: Sendable {
         blocks = recipients.reduce(0) { $0 + $1.view.blockCount }
     }
 
-    // MARK: What loops tell
+    // MARK: Reports of the loops
 
-    /// It is durable, and so many loops are about to be told of each of its variants.
+    /// Begins the fanout, after its transaction is durable and before the loops are told.
+    /// - Parameter loops: the loops that are told of each variant.
     public func begin(loops: Int, at now: Instant) {
         blocksTotal.store(blocks * loops, ordering: .relaxed)
         partsLeft.store(recipients.count * loops, ordering: .releasing)
@@ -64,23 +66,23 @@ public final class FanoutProgress: Sendable {
         if blocks > 0 { blocksDone.add(blocks, ordering: .relaxed) }
     }
 
-    /// One variant has nothing more to do on one loop.
+    /// Ends a part: a variant on a loop.
     public func endPart(at now: Instant) {
         let left = partsLeft.subtract(1, ordering: .acquiringAndReleasing).newValue
         if left == 0 { book.end(self, at: now) }
     }
 
-    // MARK: What is asked
+    // MARK: Questions
 
-    /// Whether loops have been told of it: before, it may still be taken back.
+    /// Whether the loops have been told of the fanout. Until then the engine may take the fanout back.
     var isTold: Bool { partsLeft.load(ordering: .acquiring) > 0 }
 
-    /// Messages that were queued for a connection. Recipients that are not connected get theirs from
-    /// their mailbox and are not among them. Of messages that go together each counts its share.
+    /// Messages queued for connections. Recipients without a connection are not counted; they read their mailbox
+    /// later. Messages delivered together in a run share the deliveries equally.
     public var deliveredCount: UInt64 { delivered.load(ordering: .relaxed) }
 
-    /// 0 to 1: how much of the recipients has been walked through, or been given the message if that
-    /// is more.
+    /// The larger of two fractions, from 0 to 1: the walked part of the recipients' blocks, and the part of the
+    /// recipients with a delivery.
     public var fraction: Double {
         let total = blocksTotal.load(ordering: .relaxed)
         let walked =
@@ -91,7 +93,7 @@ public final class FanoutProgress: Sendable {
 }
 
 extension Dispatch {
-    /// How far the message is to be told of; nil for a message to one token, or to nobody.
+    /// Makes the progress of a message; nil for a message to a single token, or without recipients.
     func progress(
         of message: StoredMessage, _ distribution: Distribution, in project: Project,
         book: FanoutBook

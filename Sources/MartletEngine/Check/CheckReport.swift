@@ -1,85 +1,85 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a check of the store found: every problem with its kind, so that a program can act on it, and
-// a place in words, so that a person can. The list is bounded, the count is not. Rests on nothing.
+// The result of a check of the store. Each problem has a kind for programs and a place in words for people. The list
+// of problems is bounded, the count is not. Rests on Checker.
 
 public import MartletBase
 public import MartletRows
 
-/// Something in the store that contradicts something else in it.
+/// A contradiction inside the store.
 public struct CheckProblem: Sendable, Hashable, CustomStringConvertible {
     public enum Kind: String, Sendable, CaseIterable {
-        /// The format version is missing or not one that this Martlet writes.
+        /// The format version is missing, or differs from the version that this Martlet writes.
         case format
         /// A key or value does not have the shape that its table prescribes.
         case damagedRecord
-        /// Rows of a project that does not exist.
+        /// Rows belong to a project that does not exist.
         case rowsWithoutProject
         /// `projects` and `projectIDs` disagree.
         case projectIndex
-        /// A project's counter is not what is counted.
+        /// A counter of a project contradicts the project's rows.
         case projectCounter
-        /// A server key of a project that does not exist.
+        /// A server key or service-account key belongs to a project that does not exist.
         case keyWithoutProject
         /// `apps` and `appNames` disagree.
         case appIndex
-        /// An instance whose app does not exist, or is on another platform.
+        /// The app of an instance does not exist, or is on another platform.
         case instanceWithoutApp
         /// `instances` and `tokens`, or `instances` and `formerTokens`, disagree.
         case tokenIndex
-        /// The set of everyone, of a platform or of an app is not what the instances say.
+        /// The set of everyone, of a platform or of an app differs from the instances.
         case standingSet
-        /// A set's rows do not have a valid form.
+        /// The rows of a set do not have a valid form.
         case setForm
-        /// Rows of a set that belongs to nothing.
+        /// The rows of a set have no owner.
         case setWithoutOwner
         /// A topic has a subscriber that is not registered.
         case subscriberNotRegistered
-        /// A topic's record counts other subscribers than its set has.
+        /// The record of a topic counts other subscribers than its set has.
         case topicCount
         /// `topics` and `topicNames` disagree.
         case topicIndex
         /// A topic's set and an instance's list of topics disagree.
         case reverseIndex
-        /// A group has none or too many members, or one that is not registered.
+        /// A group has no or too many members, a repeated member, or a member that is not registered.
         case group
-        /// Groups, their names and what instances are members of disagree.
+        /// Groups, their names and the instances' memberships disagree.
         case groupIndex
-        /// A number is free and in use, or was never issued.
+        /// A number is free although it is in use, or was never issued.
         case freeNumber
         /// A number was issued and is neither free nor in use.
         case numberLost
-        /// A message's sequence was never issued.
+        /// The sequence of a message was never issued.
         case messageSequence
-        /// A message's recipients are missing, damaged, or without their message.
+        /// The recipients of a message are missing, damaged, or without their message.
         case recipients
-        /// An inbox row without its message or its instance.
+        /// An inbox row has no message or no instance.
         case inbox
-        /// A mailbox without its instance, or past the last message; or an instance without one.
+        /// A mailbox has no instance, or is past the last message; or an instance has no mailbox.
         case mailbox
-        /// A single acknowledgement without its instance, at or below its lowest mark, or past the
+        /// A single acknowledgement has no instance, is not behind the start of the instance's log, or is past the
         /// last message.
         case acknowledgement
-        /// Something is due that is nowhere else, or is to happen and has no row.
+        /// A due row has no record, or a record with a due time has no due row.
         case due
-        /// A message's number leads to another.
+        /// The number of a message leads to another message.
         case messageNumber
-        /// Events without order, or what somebody told who is not registered.
+        /// The numbers of receipts have gaps, or a device that is not registered reported a receipt.
         case receipts
-        /// A device's message with a number that was never given, or other counts than there are
-        /// messages, or message IDs of who is not registered.
+        /// A device's message has a number that was never given, the count of the messages is wrong, or message IDs
+        /// belong to an instance that is not registered.
         case upstream
-        /// What was counted of a message and what waits for it are not together what it was for, or a
-        /// part of a report is not there, or without the rest.
+        /// The outcomes of a message and its waiting recipients do not add up to its recipients, or a part of a
+        /// report is missing or without its report.
         case report
-        /// A fanout is marked as needed while nothing is collected, or is not there.
+        /// A fanout is marked as needed although no collection is in progress, or although the fanout does not exist.
         case collection
     }
 
     public let kind: Kind
-    /// nil where it is no project's.
+    /// nil: the problem belongs to no single project.
     public let project: ProjectNumber?
-    /// What contradicts what, and where.
+    /// The contradiction and its place, in words.
     public let detail: String
 
     public var description: String {
@@ -88,7 +88,7 @@ public struct CheckProblem: Sendable, Hashable, CustomStringConvertible {
     }
 }
 
-/// What was looked at.
+/// The numbers of checked objects.
 public struct CheckCounts: Sendable, Hashable {
     public var projects: UInt64 = 0
     public var keys: UInt64 = 0
@@ -102,35 +102,35 @@ public struct CheckCounts: Sendable, Hashable {
     public var recipients: UInt64 = 0
 }
 
-/// What came of a check.
+/// The result of a check.
 public struct CheckReport: Sendable {
-    /// Problems that are listed at most.
+    /// Bound on `problems`.
     public static let problemsListedMax = 1000
 
-    /// The first problems found.
+    /// The first problems found, at most `problemsListedMax`.
     public internal(set) var problems: [CheckProblem] = []
-    /// All problems found.
+    /// The number of all problems found.
     public internal(set) var problemCount: UInt64 = 0
     public internal(set) var counts = CheckCounts()
 
     public var isClean: Bool { problemCount == 0 }
 }
 
-/// How far a check is.
+/// The progress of a check.
 public struct CheckProgress: Sendable {
-    /// The project that is being checked.
+    /// The ID of the project that is being checked.
     public var project: String
     public var projectsDone: Int
     public var projectCount: Int
-    /// What was looked at so far.
+    /// The numbers of objects checked so far.
     public var counts: CheckCounts
 }
 
 extension Transaction {
-    /// Compares every index with every other, on one snapshot. Takes memory in proportion to the
-    /// largest project's instances, and time in proportion to the store; a snapshot held that long
-    /// lets the file grow while others write.
-    /// - Parameter progress: called now and then.
+    /// Compares all indexes with each other, on one snapshot. The memory is proportional to the instances of the
+    /// largest project, the time to the size of the store. The file can grow during the check, because the snapshot
+    /// keeps old pages in use while others write.
+    /// - Parameter progress: called several times for each project.
     /// - Throws: `StorageError` if the store cannot be read at all.
     public func check(
         progress: (CheckProgress) -> Void = { _ in }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is due, and what it is due for: every row of `due` has its other end, and everything that is
-// to happen at a time has its row. Then what is kept for senders. Rests on Checker.
+// Due rows: each row of `due` has a record, and each record with a due time has its row in `due`. Then records kept
+// for senders. Rests on Checker.
 
 import MartletBase
 import MartletBits
 import MartletRows
 
 extension Checker {
-    /// Every row of `due`, of all projects; those are passed whose records cannot be read.
+    /// Checks the rows of `due` of all projects. Rows whose record cannot be read are skipped.
     mutating func checkDue(_ projects: [UInt32: Project]) throws(StorageError) {
         let rows = try Cursor(raw, .due)
         var row = try rows.seek(.first)
@@ -31,7 +31,7 @@ extension Checker {
             do throws(StorageError) {
                 expected = try dueTime(kind, id, in: project)?.millisecondsSince1970
             } catch {
-                // Said where the record is looked at.
+                // The check of the record's table reports the damage.
                 guard error.code == 0 else { throw error }
                 continue
             }
@@ -52,7 +52,7 @@ extension Checker {
         }
     }
 
-    /// When something is due, as its own record has it; nil: never.
+    /// The due time according to the record; nil: the record has no due time, or there is no record.
     private func dueTime(
         _ kind: DueKind, _ id: [UInt8], in project: ProjectNumber
     ) throws(StorageError) -> Instant? {
@@ -122,13 +122,13 @@ extension Checker {
                 ofBlock: block, of: SetKey.number(of: .inactive), in: project)
             return view.contains(bit: Int(ordinal & BlockGeometry.bitMask))
         } catch {
-            // A damaged form is noted where the sets are looked at.
+            // The check of the sets reports the damage.
             guard error.code == 0 else { throw error }
             return false
         }
     }
 
-    /// That something which is to happen has its row.
+    /// Checks that a record with a due time has its row in `due`.
     mutating func expectDue(
         _ kind: DueKind, _ id: [UInt8], _ what: @autoclosure () -> String
     ) throws(StorageError) {
@@ -145,7 +145,7 @@ extension Checker {
         note(.due, "\(what()) has no row of kind \(kind)")
     }
 
-    // MARK: What is kept for senders
+    // MARK: Records kept for senders
 
     mutating func checkSending() throws(StorageError) {
         try forEachRow(of: .answers, keyBytes: 20...20) { (it, entry) throws(StorageError) in

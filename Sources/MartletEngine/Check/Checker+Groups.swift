@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Groups: their names, their members, and what each instance is a member of, every index against every
-// other (GRP-1). Rests on Checker.
+// Groups, names of groups, and memberships of instances, each index against the rest (GRP-1). Rests on Checker.
 
 import MartletBase
 import MartletRows
@@ -55,7 +54,7 @@ extension Checker {
             }
             let name = String(decoding: entry.key.dropFirst(4), as: UTF8.self)
             let key = Array(entry.value)
-            // One that cannot be read is a problem already.
+            // An unreadable group has been reported already.
             guard try it.isReadable(key) else { return }
             if try it.group(key)?.name.text != name {
                 it.note(.groupIndex, "the name '\(name)' leads to no group of that name")
@@ -86,7 +85,7 @@ extension Checker {
         }
     }
 
-    /// nil if there is none, or its record cannot be read: that is noted.
+    /// The group with a key; nil if the group does not exist or is unreadable. An unreadable group is reported.
     private mutating func group(_ key: [UInt8]) throws(StorageError) -> Group? {
         do throws(StorageError) {
             return try transaction.groups.group(GroupKey(bytes: key), in: project.number)

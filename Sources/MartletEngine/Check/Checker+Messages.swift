@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Messages, whom they are for, and what was acknowledged. A message whose few recipients have all
-// unregistered has no row in the inbox any more, and that is in order; one with many keeps its
-// blob for good. Rests on Checker.
+// Messages, their recipients and acknowledgements. If all recipients of a message to few have unregistered, the
+// message has no inbox row any more: a valid state. A message to many keeps its blob. Rests on Checker.
 
 import MartletBase
 import MartletBits
@@ -77,7 +76,7 @@ extension Checker {
         }
     }
 
-    /// Each recipient that the record names has its row in the inbox; the other way is looked at there.
+    /// Checks that each recipient in the record has an inbox row. `checkInbox` checks the other direction.
     private mutating func checkOwners(
         of row: LogRow, _ owners: [Ordinal]
     ) throws(StorageError) {
@@ -95,7 +94,8 @@ extension Checker {
     }
 
     private mutating func check(_ blob: UnsafeRawBufferPointer, of sequence: MessageSequence) {
-        // The map aligns values to two bytes only, and a copy to what validation asks for.
+        // The set is copied, because the map aligns values to two bytes only, and the validation needs a wider
+        // alignment.
         guard let set = RecipientSet(copying: blob), isInOrder(set.view) else {
             note(.recipients, "the blob of message \(sequence.rawValue) is damaged")
             return
@@ -103,7 +103,7 @@ extension Checker {
         report.counts.recipients += set.count
     }
 
-    /// Whether every block has the members it says, in order, and none that was never issued.
+    /// Whether each block has as many members as it says, in ascending order, and all were issued.
     private func isInOrder(_ view: RecipientSetView) -> Bool {
         for index in 0..<view.blockCount {
             let block = view.block(at: index)
@@ -135,7 +135,7 @@ extension Checker {
                 return
             }
             let found = try it.raw.get(.messages, .log(row, in: number))
-            // A record that cannot be read is said already.
+            // A record that cannot be read has been reported already.
             let owners = found.map { (try? MessageRecord($0).owners()) ?? [Ordinal(ordinal)] }
             if owners?.contains(Ordinal(ordinal)) != true {
                 it.note(.inbox, "ordinal \(ordinal) waits for no message \(sequence.rawValue)")
@@ -195,7 +195,7 @@ extension Checker {
             do throws(StorageError) {
                 start = try it.transaction.mailboxes.state(of: ordinal, in: number).logStart
             } catch {
-                // Said where the mailbox is looked at.
+                // The check of the mailboxes reports the damage.
                 guard error.code == 0 else { throw error }
                 return
             }

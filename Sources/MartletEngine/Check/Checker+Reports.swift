@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What was counted of messages: outcomes and those who wait are together whom a message was for, message
-// by message, with everybody's log looked at. Rests on Checker.
+// Reports: for each message, the outcomes and the waiting recipients must add up to the message's recipients. The
+// waiting recipients are computed from all logs. Rests on Checker.
 
 import MartletBase
 import MartletBits
@@ -20,7 +20,7 @@ extension Checker {
                 try it.noteDamage(error, in: number)
                 return
             }
-            // Damage is told where the message is looked at.
+            // The check of the messages reports the damage.
             let waiting = try? it.transaction.reporting.waitingCount(for: sequence, in: number)
             let known = row.counts.outcomeCount + (waiting ?? 0)
             if waiting != nil, known != row.counts[.targeted] {
@@ -62,7 +62,7 @@ extension Checker {
                     "message \(sequence.rawValue) was for 1 instance, what became of it is unknown")
             }
         }
-        // A project's reports are removed in the order of their sequences, so the oldest report alone is due.
+        // A project's reports are removed in the order of their sequences, so only the oldest report has a due row.
         if let oldest {
             let id = withUnsafeBytes(of: oldest.rawValue.bigEndian) { Array($0) }
             try expectDue(.report, id, "the oldest report")

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Topics and sets: names, forms, counts, and the two directions of subscriptions. The directions are
-// compared by sums (Universe.swift); where an instance's sums differ, a second walk over the sets
-// finds which of its subscriptions stand on one side only. Rests on Checker.
+// Topics and sets: names, forms, counts, and the two directions of subscriptions. The directions are compared by sums
+// (Universe.swift). If the sums of an instance differ, a second walk over the sets finds the subscriptions of only
+// one direction. Rests on Checker.
 
 import MartletBase
 import MartletBits
@@ -13,7 +13,7 @@ extension Checker {
         let number = project.number
         try forEachRow(of: .topics, keyBytes: 8...8) { (it, entry) throws(StorageError) in
             let at = entry.key.topic
-            // A topic whose record is damaged still owns its set.
+            // A topic with a damaged record still owns its set.
             it.topics[at.rawValue] = .max
             let topic: Topic
             do throws(StorageError) {
@@ -61,15 +61,15 @@ extension Checker {
 
     // MARK: Sets
 
-    /// One set while its rows go by.
+    /// The state of a set during the walk over the rows.
     private struct SetWalk {
         var number: UInt32
         var rowCount = 0
-        /// The last block of the span of runs that went by last.
+        /// The last block of the latest span of runs.
         var spanEnd: UInt32?
-        /// Members that may be in it.
+        /// Members that belong into the set, and unregistered subscribers of a topic.
         var members: UInt64 = 0
-        /// A form that cannot be read: what is missing then is no second problem.
+        /// Whether a row is unreadable. Missing members of the set are then not reported.
         var isDamaged = false
     }
 
@@ -87,7 +87,7 @@ extension Checker {
             it.visit(entry, &walk!)
         }
         if let walk { finish(walk) }
-        // A set without rows.
+        // Sets without rows.
         for (topic, count) in topics where !seen.contains(topic) && count != .max {
             note(.topicCount, "topic \(topic) counts \(count) subscribers and has none")
         }
@@ -190,7 +190,7 @@ extension Checker {
         }
     }
 
-    /// The members of one row; nil if its form is not valid.
+    /// The ordinals in a row of a set; nil if the form of the row is not valid.
     static func ordinals(_ value: UnsafeRawBufferPointer, block: UInt32) -> [UInt32]? {
         var ordinals: [UInt32] = []
         if block == SetKey.smallTopicBlock {
@@ -236,11 +236,11 @@ extension Checker {
 
     // MARK: The reverse index
 
-    /// Instances whose differences are looked into.
+    /// Bound on `suspects`, the instances with differing sums. Further instances are not searched.
     private static let suspectsMax = 10_000
 
     mutating func checkReverseIndex() throws(StorageError) {
-        // Instance ↦ its list of topics.
+        // Instances with differing sums, and their lists of topics.
         var suspects: [UInt32: [UInt32]] = [:]
         func suspect(_ ordinal: UInt32, _ list: [UInt32]) {
             if suspects.count < Self.suspectsMax { suspects[ordinal] = list }

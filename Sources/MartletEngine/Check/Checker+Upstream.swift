@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Messages of devices and their IDs: every one that is kept was given its number, is counted and
-// expires, and IDs are those of registered instances. Rests on Checker.
+// Messages of devices and their IDs. Each stored message has an issued number, is counted, and expires. Each list of
+// IDs belongs to a registered instance. Rests on Checker.
 
 import MartletBase
 import MartletRows

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Walks a snapshot and compares every index with every other: first what belongs to no project, then
-// project by project. Nothing read is trusted: keys and values are measured before they are taken
-// apart, and what cannot be read is a problem of its own. Rests on Schema and Universe.
+// Walks a snapshot and compares all indexes with each other: first the tables of the whole store, then project by
+// project. The check trusts no bytes: keys and values are measured before decoding, and an unreadable row is a
+// problem of its own. Rests on Schema and Universe.
 
 import MartletBase
 import MartletBits
@@ -16,11 +16,11 @@ struct Checker {
     var project = Project(number: ProjectNumber(0), id: "", senderID: 0, conditionTopicsMax: 1)
     var apps: [UInt32: Platform] = [:]
     var universe = Universe()
-    /// Members that the standing sets should have, by set number.
+    /// The expected number of members of each standing set, by set number.
     var standing: [UInt32: UInt64] = [:]
-    /// Topics of the project, and what their records count.
+    /// The subscriber counts in the records of the project's topics, by topic number; `.max` for a damaged record.
     var topics: [UInt32: UInt64] = [:]
-    /// Topics whose set cannot be read: what their subscribers' lists say cannot be compared.
+    /// Topics with an unreadable set. The lists of their subscribers cannot be compared.
     var unreadable: Set<UInt32> = []
 
     init(_ raw: Rows) { self.raw = raw }
@@ -39,11 +39,11 @@ struct Checker {
         report.problems.append(CheckProblem(kind: kind, project: project, detail: detail))
     }
 
-    /// A record could not be read: a problem where it is damaged, thrown where the file is.
+    /// Reports damage of a record as a problem. An error of the file is thrown.
     mutating func noteDamage(
         _ error: StorageError, in project: ProjectNumber?
     ) throws(StorageError) {
-        // Damage has no error number of LMDB's.
+        // Damage has no LMDB error number.
         guard error.code == 0 else { throw error }
         note(.damagedRecord, in: project, error.operation + ": " + error.text)
     }
@@ -87,7 +87,7 @@ struct Checker {
             try noteDamage(error, in: nil)
         }
         let rows = try Cursor(raw, .projects)
-        /// A project's record lies before the counts of its days.
+        /// The projects met so far. A project's record comes before the counts of its days.
         var numbers: Set<ProjectNumber> = []
         var row = try rows.seek(.first)
         while let entry = row {
@@ -129,7 +129,7 @@ struct Checker {
             let number =
                 entry.value.count == 4 ? entry.value.loadLittleEndian(UInt32.self, at: 0) : nil
             row = try names.next()
-            // One that leads to a project of another ID is seen from there or leads to nothing.
+            // The ID leads to nothing, or to a project with another ID.
             guard let number, let project = projects[number], project.id == id else {
                 note(.projectIndex, in: nil, "the ID '\(id)' leads to no project of that ID")
                 continue
@@ -179,7 +179,7 @@ struct Checker {
         }
     }
 
-    /// Every row of every table whose keys begin with a project belongs to one.
+    /// Checks all tables with a project at the beginning of their keys: each row belongs to an existing project.
     private mutating func checkOwners(_ projects: [UInt32: Project]) throws(StorageError) {
         let owned: [Table] = [
             .apps, .appNames, .instances, .topics, .topicNames, .sets, .instanceTopics, .messages,
@@ -208,7 +208,7 @@ struct Checker {
         }
     }
 
-    /// Tokens to instances; the other way is looked at with the instances.
+    /// Checks that each token leads to its instance. `checkInstances` checks the other direction.
     private mutating func checkTokens() throws(StorageError) {
         for table in [Table.tokens, .formerTokens] {
             let rows = try Cursor(raw, table)
@@ -233,7 +233,8 @@ struct Checker {
         }
     }
 
-    /// Whether the instance says so. One that cannot be read is noted with the instances.
+    /// Whether the instance has the token. For a former token, an unreadable instance counts as yes, because
+    /// `checkInstances` reports the damage.
     private func isToken(
         _ token: Token, of ordinal: Ordinal, in project: ProjectNumber, _ table: Table
     ) throws(StorageError) -> Bool {
@@ -285,7 +286,8 @@ struct Checker {
         tell(report.counts)
     }
 
-    /// Calls `body` with every row of the project whose key has `keyBytes` bytes; others are problems.
+    /// Calls `body` with each row of the project. A row whose key does not have `keyBytes` bytes is a problem
+    /// instead.
     mutating func forEachRow(
         of table: Table, keyBytes: ClosedRange<Int>,
         _ body: (inout Checker, Cursor.Entry) throws(StorageError) -> Void
@@ -441,6 +443,6 @@ struct Checker {
 }
 
 extension Key {
-    /// Not above any key.
+    /// A key that is not above any other key.
     static var first: Key { Key(bytes: [0]) }
 }

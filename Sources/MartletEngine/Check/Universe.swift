@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The instances of one project while it is checked: for each its app, and a sum over the topics it
-// was found subscribed to. Sums are compared instead of pairs, so that two indexes of any size are
-// compared in one pass over each and without a search; only where they differ is it looked up why.
-// Memory: ten bytes an ordinal of the blocks that have instances. Rests on MartletBits.
+// The instances of one project during its check: for each the app, and a sum over the topics with the instance as a
+// subscriber. The check compares sums instead of pairs, so two indexes of any size need one pass each and no search.
+// Only for differing sums does the check search the cause. Memory: ten bytes for each ordinal of the blocks with
+// instances. Rests on MartletBits.
 
 import MartletBits
 
 struct Universe {
-    /// Index of a block's first entry.
+    /// The index of a block's first entry.
     private var places: [UInt32: Int] = [:]
     private var apps: [UInt16] = []
     private var sums: [UInt64] = []
     private(set) var count: UInt64 = 0
 
     private static let nobody = UInt16.max
-    /// The instance is there, but its record cannot be read. No project has that many apps.
+    /// The app of an instance whose record cannot be read. The value is above all app numbers.
     static let unknownApp = UInt32(UInt16.max - 1)
 
     private func index(_ ordinal: UInt32) -> Int? {
@@ -36,7 +36,7 @@ struct Universe {
         count += 1
     }
 
-    /// nil: there is no such instance.
+    /// The app number of an instance, or `unknownApp`; nil: there is no such instance.
     func app(of ordinal: UInt32) -> UInt16? {
         guard let index = index(ordinal), apps[index] != Self.nobody else { return nil }
         return apps[index]
@@ -44,19 +44,20 @@ struct Universe {
 
     func contains(_ ordinal: UInt32) -> Bool { app(of: ordinal) != nil }
 
-    /// Counts a membership.
+    /// Adds a subscription to an instance's sum.
     mutating func add(topic: UInt32, to ordinal: UInt32) {
         if let index = index(ordinal) { sums[index] &+= Self.weight(topic) }
     }
 
-    /// Takes the memberships found so far out, and says whether they were these.
+    /// Compares an instance's sum with its list of topics, and clears the sum.
+    /// - Returns: whether both are equal.
     mutating func settle(_ ordinal: UInt32, topics: some Sequence<UInt32>) -> Bool {
         guard let index = index(ordinal) else { return false }
         defer { sums[index] = 0 }
         return topics.reduce(0 as UInt64) { $0 &+ Self.weight($1) } == sums[index]
     }
 
-    /// Calls `body` with every instance whose memberships were never settled.
+    /// Calls `body` with each instance whose sum was not cleared: instances with subscriptions but without a list.
     func forEachUnsettled(_ body: (UInt32) -> Void) {
         for (block, place) in places {
             for bit in 0..<(1 << Int(BlockGeometry.strideShift)) where sums[place + bit] != 0 {
@@ -65,8 +66,8 @@ struct Universe {
         }
     }
 
-    /// Spreads topic numbers over 64 bits, so that different sets have different sums.
-    /// Source: the finaliser of SplitMix64 (Steele, Lea, Flood, 2014).
+    /// Spreads topic numbers over 64 bits, so that different sets have different sums. Source: the finaliser of
+    /// SplitMix64 (Steele, Lea, Flood, 2014).
     private static func weight(_ topic: UInt32) -> UInt64 {
         var z = (UInt64(topic) &+ 1) &* 0x9E37_79B9_7F4A_7C15
         z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9

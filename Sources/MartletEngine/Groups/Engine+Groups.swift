@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Groups come, change and go (GRP-1, GRP-2, GRP-4). A request is applied as a whole or not at all: every
-// token is looked at before anything is written. A group is there from its first member to its last,
-// who may leave it with everything else (REG-3). Rests on the ledgers.
+// Groups of instances are made, changed and deleted (GRP-1, GRP-2, GRP-4). A request is applied as a whole or not at
+// all: each token is checked before the first write. A group exists from its first member to its last. The last
+// member may leave by unregistering (REG-3). Rests on the ledgers.
 
 import MartletBase
 import MartletRows
@@ -54,7 +54,7 @@ extension Engine {
         }
     }
 
-    /// An instance that leaves for good leaves its groups.
+    /// REG-3: removes an unregistering instance from its groups.
     func leaveGroups(
         _ ordinal: Ordinal, in number: ProjectNumber,
         _ storage: borrowing Transaction
@@ -66,7 +66,7 @@ extension Engine {
         }
     }
 
-    /// GRP-4.
+    /// GRP-4: writes a group, or deletes a group without members.
     private func put(
         _ group: Group, in number: ProjectNumber,
         _ storage: borrowing Transaction
@@ -78,7 +78,7 @@ extension Engine {
         }
     }
 
-    /// - Throws: `MartletError`, `StorageError`.
+    /// - Throws: `MartletError` for a fault of the tokens or past a limit, `StorageError`.
     private func join(
         _ tokens: [String], to group: inout Group, in number: ProjectNumber,
         _ storage: borrowing Transaction
@@ -109,8 +109,9 @@ extension Engine {
         }
     }
 
-    /// Who is not registered any more is no member any more.
-    /// - Throws: `MartletError`, `StorageError`.
+    /// Removes instances from a group. A token that is not registered is skipped, because its instance is not a
+    /// member any more.
+    /// - Throws: `MartletError` for a malformed token, `StorageError`.
     private func leave(
         _ tokens: [String], _ group: inout Group, in number: ProjectNumber,
         _ storage: borrowing Transaction
@@ -120,7 +121,7 @@ extension Engine {
             guard let token = Token(text: text) else {
                 throw MartletError.noToken(at: "tokens[\(index)]")
             }
-            // REG-4: a token of before means the instance that it was given to.
+            // REG-4: a former token stands for the instance that had the token.
             guard
                 let place = try storage.instances.locate(token)
                     ?? storage.instances.locateFormer(token),

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A group of instances that is sent to by one key (GRP-1): few members, kept by ordinal, so that a new
-// token changes nothing (REG-4). Rests on MartletBase.
+// A group of instances with a notification key (GRP-1). The group keeps ordinals, so a member's new token does not
+// change the group (REG-4). Rests on MartletBase.
 
 public import MartletBase
 import MartletRows
 
-/// A group as it is kept.
+/// The stored form of a group.
 public struct Group: Sendable, Hashable {
     public var key: GroupKey
     public var name: GroupName
-    /// 1 to 20, in the order in which they joined.
+    /// 1 to 20 members, in the order of joining.
     public var members: [Ordinal]
 
     public init(key: GroupKey, name: GroupName, members: [Ordinal]) {
@@ -20,11 +20,11 @@ public struct Group: Sendable, Hashable {
     }
 }
 
-/// A group as it is told.
+/// The form of a group for senders, with tokens instead of ordinals.
 public struct GroupMembers: Sendable, Hashable {
     public var key: GroupKey
     public var name: GroupName
-    /// In the order in which they joined.
+    /// The members' present tokens, in the order of joining.
     public var tokens: [Token]
 
     public init(key: GroupKey, name: GroupName, tokens: [Token]) {
@@ -45,7 +45,8 @@ public struct GroupMembers: Sendable, Hashable {
 }
 
 extension Transaction {
-    /// The instance that a group has as its member.
+    /// The instance of a group's member.
+    /// - Throws: `StorageError` if the member is not registered, because the store is then inconsistent.
     borrowing func member(
         _ ordinal: Ordinal, in project: ProjectNumber
     ) throws(StorageError) -> Instance {

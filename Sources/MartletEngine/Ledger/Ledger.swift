@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What all ledgers have in common. A ledger is one noun or one rule: it looks at the rows of a transaction, and
-// changes them. The ledgers that a ledger rests on are the private properties at its beginning; no ledger rests, over
-// others, on itself. Rests on MartletRows.
+// The common part of all ledgers. A ledger knows a noun or a rule, and reads and changes the rows of a transaction.
+// The private properties at the beginning of a ledger are the ledgers below it. The dependencies between ledgers have
+// no cycles. Rests on MartletRows.
 
 import MartletRows
 
-/// A view of one transaction, which a caller makes for one call.
+/// A view of a transaction. A caller makes a ledger for a single call.
 package protocol Ledger {
     var context: LedgerContext { get }
     init(_ context: LedgerContext)
 }
 
-/// The rows of a transaction, and what is remembered between its calls.
+/// The rows of a transaction, and the memory shared by the ledgers of the transaction.
 package struct LedgerContext {
     let rows: Rows
     let setChanges: SetChanges
-    /// nil: the transaction does not write.
+    /// nil in a reading transaction.
     let settlings: Settlings?
-    /// nil: the transaction does not write.
+    /// nil in a reading transaction.
     let tally: ReportTally?
 
     init(
@@ -37,8 +37,8 @@ extension Ledger {
     var tally: ReportTally? { context.tally }
     var settlings: Settlings? { context.settlings }
 
-    /// The first row whose key is not below `key`, with a cursor that later searches use again. The
-    /// bytes live until the next search in the table.
+    /// The first row whose key is not below `key`. The transaction keeps the cursor for later searches. The bytes are
+    /// valid until the next search in the table.
     func seek(_ table: Table, _ key: Key) throws(StorageError) -> Cursor.Entry? {
         guard let tally else { return try Cursor(raw, table).seek(key) }
         if let held = tally.cursors[table] { return try held.cursor.seek(key) }
@@ -47,8 +47,8 @@ extension Ledger {
         return try held.cursor.seek(key)
     }
 
-    /// Puts a row that is its project's last one. Those of the project with the highest number are the
-    /// table's last ones as well.
+    /// Puts the last row of its project. For the project with the highest number the row is also the last of the
+    /// table, so the store can append it without a search.
     func putLast(
         _ table: Table, _ key: Key, _ bytes: [UInt8]
     ) throws(StorageError) {
@@ -59,8 +59,8 @@ extension Ledger {
         try raw.put(table, key, bytes)
     }
 
-    /// Puts a row that is its project's last one.
-    /// - Parameter bytes: not those of a row.
+    /// Puts the last row of its project.
+    /// - Parameter bytes: must not lie in a row.
     func putLast(
         _ table: Table, _ key: Key, _ bytes: UnsafeRawBufferPointer
     ) throws(StorageError) {
@@ -75,7 +75,7 @@ extension Ledger {
         tally.map { !$0.notAppended.contains(table) } ?? false
     }
 
-    /// Deletes every row whose key begins with `prefix`.
+    /// Deletes all rows whose keys begin with `prefix`.
     func deleteAll(_ table: Table, under prefix: Key) throws(StorageError) {
         for key in try keys(table, under: prefix) { try raw.delete(table, key) }
     }

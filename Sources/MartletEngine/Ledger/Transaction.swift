@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the engine's rules meet the rows: one snapshot, or the one transaction that writes. A transaction is
-// ~Copyable and lives for one call, so nothing that was borrowed from rows outlives it. Rests on the ledgers.
+// The engine's rules meet the rows in a transaction: a snapshot, or the single transaction for writing. A transaction
+// is ~Copyable and lives for one call, so it outlives all bytes borrowed from rows. Rests on the ledgers.
 
 public import MartletBase
 package import MartletRows
 
-/// One snapshot, or the one writing transaction.
+/// A snapshot, or the single writing transaction.
 public struct Transaction: ~Copyable {
     let context: LedgerContext
 
     fileprivate init(_ context: LedgerContext) { self.context = context }
 
-    /// A snapshot that no other transaction of the process is compared with.
+    /// A transaction without a `Ledgers`: no memory is shared with other transactions.
     package init(_ raw: Rows) { self.init(LedgerContext(raw, SetChanges())) }
 
     package var raw: Rows { context.rows }
+    /// The number of the transaction. Numbers rise with every writing transaction.
     public var snapshot: UInt64 { context.rows.number }
 
-    /// The last transaction that changed a set of the project's, or is about to: with everything that
-    /// was read in a snapshot not below this one, sets are as they are here.
+    /// The number of the last transaction that changed a set of the project, or is about to commit a change. Sets
+    /// from a snapshot not below the returned number are unchanged.
     public func lastSetChange(in project: ProjectNumber) -> UInt64 {
         context.setChanges.last(in: project)
     }
@@ -54,21 +55,21 @@ extension Transaction {
     package var reporting: Reporting { Reporting(context) }
 }
 
-/// What the transactions of one store have in common.
+/// The memory shared by all transactions of a store.
 package final class Ledgers: Sendable {
     private let settlings = Settlings()
     private let setChanges = SetChanges()
     private let reportsPerProjectMax: Int
 
-    /// - Parameter reportsPerProjectMax: reports of single messages that are kept of a project (REP-1); 0: any
-    ///   number.
+    /// - Parameter reportsPerProjectMax: the number of reports of single messages kept for a project (REP-1); 0: no
+    ///   limit.
     package init(reportsPerProjectMax: Int) { self.reportsPerProjectMax = reportsPerProjectMax }
 
     package func reading(_ rows: any RowTransaction) -> Transaction {
         Transaction(LedgerContext(Rows(rows), setChanges))
     }
 
-    /// Runs `body`, and writes what is written once at a transaction's end. The caller commits.
+    /// Runs `body`, and then writes the rows whose changes were gathered in memory. The caller commits.
     package func write<Result>(
         _ rows: any RowTransaction,
         _ body: (borrowing Transaction) throws(StorageError) -> Result
@@ -76,7 +77,7 @@ package final class Ledgers: Sendable {
         let tally = ReportTally()
         let context = LedgerContext(Rows(rows), setChanges, settlings, tally)
         let result = try body(Transaction(context))
-        // The store frees the cursors of a transaction that ends.
+        // Close the held cursors first, because the store frees the cursors of a transaction at its end.
         tally.cursors.removeAll()
         try Collecting(context).writeBlobs()
         try ReportLedger(context).writeTally(reportsMax: reportsPerProjectMax)
@@ -85,6 +86,6 @@ package final class Ledgers: Sendable {
         return result
     }
 
-    /// A transaction was not committed.
+    /// Forgets the progress after a transaction without a commit.
     package func forget() { settlings.forget() }
 }

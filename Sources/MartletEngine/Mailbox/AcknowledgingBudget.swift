@@ -1,26 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How much of what devices have taken one transaction works through. Everybody's commits wait for it, and
-// one device that comes back to a hundred thousand messages acknowledges as many: so each project has a
-// bounded part, in steps that are bounded too, and what is over comes in the next transaction. An
-// acknowledgement that is applied up to some message only is as good as one that was sent there. What
-// belongs to a connection that ended is there with its end, and what a device named when it connected is
-// there with its beginning: its mailbox is read behind that. Rests on Command.
+// Bounds on the acknowledgements of a transaction. All commits wait for the transaction, and a device that returns to
+// a hundred thousand messages acknowledges as many. So each project has a bounded part of the transaction, in bounded
+// steps, and the rest is for the next transaction. An acknowledgement may be applied in parts, because an
+// acknowledgement up to an earlier message would have been valid too.
+//
+// Two kinds of acknowledgements are applied whole. Acknowledgements of an ended connection are applied with its end.
+// The list of a connecting device is applied with the beginning of the connection, because the mailbox is read behind
+// the list. Rests on Command.
 
 package import MartletBase
 
-/// What bounds the acknowledgements of one transaction. Costs are in units of about three microseconds:
-/// an acknowledgement, or a message that it is counted for.
+/// Bounds on the acknowledgements of a transaction. Costs are in units of about three microseconds: an
+/// acknowledgement, or a message counted for an acknowledgement.
 public struct AcknowledgingBounds: Sendable {
+    /// Units of all projects.
     package var costMax: Int
+    /// Units of a project.
     package var costPerProjectMax: Int
-    /// Of one instance, in one step.
+    /// Bounds on an instance's inbox rows and single stream IDs in a step.
     package var inboxRowsPerStep = 256
     package var singlesPerStep = 256
-    /// Pieces of a project's log that are looked at in one step, and the messages of one.
+    /// Bounds on a step's look at a project's log: pieces, and messages in a piece.
     package var piecesPerStep: Int
     package var messagesPerPiece: UInt64 = 256
-    /// Messages of which loops tell how often they were sent.
+    /// Messages with sent counts in a transaction.
     package var sentCountsMax = 1024
 
     package init(costMax: Int, costPerProjectMax: Int, piecesPerStep: Int) {
@@ -29,29 +33,30 @@ public struct AcknowledgingBounds: Sendable {
         self.piecesPerStep = piecesPerStep
     }
 
-    /// FAN-4: a project that has the broker to itself.
+    /// FAN-4: bounds for a project without other projects beside it.
     public static let alone = AcknowledgingBounds(
         costMax: 4096, costPerProjectMax: 2048, piecesPerStep: 4)
-    /// Others wait for the transaction.
+    /// Bounds while several projects wait for the transaction.
     public static let shared = AcknowledgingBounds(
         costMax: 4096, costPerProjectMax: 256, piecesPerStep: 1)
 }
 
-/// What the acknowledgements of a transaction have cost so far, and what they may.
+/// The cost of a transaction's acknowledgements so far, against the bounds.
 public struct AcknowledgingBudget {
-    /// What a row of the inbox costs that goes.
+    /// Units for the removal of an inbox row.
     package static let costPerInboxRow = 2
-    /// Fanouts that are looked at and are none of the instance's, for one unit.
+    /// Fanouts per unit that were looked at, but not addressed to the instance.
     private static let looksPerUnit = 32
-    /// Instances that have to wait for another step, for one unit.
+    /// Instances per unit that were postponed to another step.
     private static let postponedPerUnit = 16
 
-    /// Single ones of instances that connect, which are applied at once: a device names as many as it
-    /// likes.
+    /// Single stream IDs applied at once for connecting instances. The bound is needed because a device may list
+    /// many.
     private static let singlesOfConnectingMax = 4096
 
     package let bounds: AcknowledgingBounds
-    /// Instances whose connections end in the transaction, and those whose begin.
+    /// Instances with an ending connection in the transaction; `connecting` has instances with a beginning
+    /// connection.
     private var leaving: [ProjectNumber: Set<Ordinal>] = [:]
     private var connecting: [ProjectNumber: Set<Ordinal>] = [:]
     private var singlesOfConnecting = 0
@@ -61,7 +66,7 @@ public struct AcknowledgingBudget {
     private var costs: [ProjectNumber: Int] = [:]
     private var pieces: [ProjectNumber: Set<UInt64>] = [:]
 
-    /// - Parameter commands: all of the transaction's.
+    /// - Parameter commands: all commands of the transaction.
     init(_ bounds: AcknowledgingBounds, for commands: [Command]) {
         self.bounds = bounds
         for command in commands {
@@ -77,14 +82,15 @@ public struct AcknowledgingBudget {
         }
     }
 
-    /// Whether everything that an instance has acknowledged is applied in this transaction.
+    /// Whether the transaction applies the acknowledgement whole: the instance's connection ends, or begins and the
+    /// acknowledgement has no single stream IDs.
     package func isWhole(_ acknowledgement: Acknowledgement) -> Bool {
         let (project, ordinal) = (acknowledgement.project, acknowledgement.ordinal)
         return leaving[project]?.contains(ordinal) ?? false
             || acknowledgement.single.isEmpty && connecting[project]?.contains(ordinal) ?? false
     }
 
-    /// Whether an instance's single ones are applied at once, whatever else waits.
+    /// Whether the acknowledgement's single stream IDs are applied at once, because the instance connects.
     package mutating func takesSingles(of acknowledgement: Acknowledgement) -> Bool {
         guard !acknowledgement.single.isEmpty,
             connecting[acknowledgement.project]?.contains(acknowledgement.ordinal) ?? false,
@@ -94,7 +100,7 @@ public struct AcknowledgingBudget {
         return true
     }
 
-    /// - Returns: of how many more messages it may be told how often they were sent.
+    /// - Returns: how many of `count` further messages get sent counts in the transaction.
     mutating func admitSentCounts(_ count: Int) -> Int {
         let admitted = min(count, bounds.sentCountsMax - sentCounts)
         sentCounts += admitted
@@ -119,10 +125,12 @@ public struct AcknowledgingBudget {
         if postponedCount % Self.postponedPerUnit == 0 { charge(1, project) }
     }
 
+    /// Begins a step. Each project may look at `bounds.piecesPerStep` pieces again.
     package mutating func beginStep() { pieces.removeAll(keepingCapacity: true) }
 
-    /// Marks are to move past fanouts, the first and the last of which are these or lie outside of them.
-    /// - Returns: up to where they may in this step; nil: not even past the first.
+    /// Admits the movement of marks past the fanouts from `first` to `last`, piece by piece. Several instances share
+    /// the look at a piece.
+    /// - Returns: the highest sequence for the marks in the present step; nil if not past the first fanout.
     package mutating func admit(
         from first: MessageSequence, through last: MessageSequence, in project: ProjectNumber
     ) -> MessageSequence? {
@@ -141,7 +149,7 @@ public struct AcknowledgingBudget {
 }
 
 extension Acknowledgement {
-    /// Its single stream IDs, which are none of its any more.
+    /// Moves the single stream IDs into a separate acknowledgement.
     package mutating func takeSingles() -> Acknowledgement {
         defer { single = [] }
         return Acknowledgement(
@@ -149,8 +157,8 @@ extension Acknowledgement {
             single: single, arrival: arrival)
     }
 
-    /// What is left of it when its marks have been raised in part only, and its first single stream IDs
-    /// were seen to.
+    /// The rest of the acknowledgement, after the first `singleCount` single stream IDs and a part of the marks were
+    /// applied.
     package func rest(behind singleCount: Int) -> Acknowledgement {
         Acknowledgement(
             project: project, ordinal: ordinal, holder: holder, through: through,

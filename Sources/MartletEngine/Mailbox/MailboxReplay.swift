@@ -1,64 +1,69 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a mailbox holds is computed when it is read, not kept: the rules of collapsing and storing are
-// applied to the instance's log, entry by entry as they were accepted. So accepting a message for ten
-// million instances costs nothing per instance, whatever rules there are, and a mailbox costs its own
-// reader some nanoseconds per entry.
+// A mailbox's contents are computed by each reading, and not kept: the replay applies the rules of collapsing and
+// storing to the entries of the instance's log, in order. So acceptance has no cost per instance, even for ten
+// million recipients. A reading costs some nanoseconds per entry.
 //
-// The rules, in the order in which they apply when an entry is accepted:
-//   - what has expired by then is stored no more (TTL-3);
-//   - a collapsible message replaces the one with its key (COL-1); if as many other keys as are allowed
-//     are stored, the least recently written goes (COL-3);
-//   - a message that is not collapsible and was accepted while the instance was away, while as many such
-//     wait for an acknowledgement as may be stored, discards everything stored, itself included (STO-1).
-//     What was discarded because the instance was inactive (STO-2) is told with it; an overflow behind
-//     that leaves only its own number.
-// An acknowledgement of what an absence found stored comes on a later connection, whose beginning writes
-// down what the absence discarded: so no acknowledgement changes the outcome for other messages. Only that
-// of an entry that discarded something says more: the device knows of everything discarded up to there.
-// Rests on the records.
+// The rules, in the order of their application to a new entry:
+//   - Expired entries are not stored any more (TTL-3).
+//   - A collapsible message replaces the stored message of equal key (COL-1). If the limit of keys is reached, the
+//     key with the oldest message goes (COL-3).
+//   - STO-1 counts plain messages (not collapsible) accepted during the absence. If the limit of them already waits
+//     for acknowledgement, a further plain message discards all stored messages and itself. The device is told the
+//     number of discarded messages, together with the messages discarded for inactivity (STO-2). If an overflow
+//     follows discards for inactivity, only the overflow's number is told.
+//
+// Messages stored during an absence are acknowledged on a later connection. The beginning of that connection writes
+// down the discards of the absence, so an acknowledgement does not change the fate of other messages. There is a
+// single exception: a device that acknowledges an entry with discards knows of all discards up to the entry. Rests on
+// the records.
 
 public import MartletBase
 public import MartletRows
 
-/// Replays one instance's log. Give it the entries in order, then ask what is left.
+/// Replays the log of an instance. The caller adds the entries in the order of sequences, and then asks for the rest.
 public struct MailboxReplay: Sendable {
     private let limits: MailboxLimits
     private let absence: Absence
-    /// What is stored, not collapsible and was accepted in the absence, in the order of the sequences.
+    /// Stored plain messages accepted in the absence, in the order of sequences.
     private var counted: [LogEntry] = []
-    /// When those expire that STO-1 counts too: not collapsible, and carried into the absence. Those that
-    /// had expired before the latest entry of the absence are left out.
+    /// STO-1: expiry instants of plain messages carried into the absence, which count too. Messages expired before
+    /// the latest entry of the absence are removed.
     private var carried: [Instant] = []
-    /// When those expire that are on their way: not collapsible, not acknowledged and not counted.
+    /// Expiry instants of messages in delivery: plain, unacknowledged, and not counted by STO-1.
     private var underway: [Instant] = []
-    /// The same, of what is not counted. It may be long, and what of it has expired changes nothing: it
-    /// is left out when somebody asks.
+    /// Stored plain messages outside of STO-1's count, in the order of sequences. The list may be long. Expired
+    /// messages change no decision, so only `stored(at:)` leaves them out.
     private var uncounted: [LogEntry] = []
     private let keepsUncounted: Bool
-    /// What is stored and collapsible; the least recently written key first.
+    /// Stored collapsible messages, with the oldest write first.
     private var collapsible: [LogEntry] = []
-    /// When the first of what is counted or collapsible expires: most entries need not look for what has.
+    /// The earliest expiry of `counted` and `collapsible`. Most entries need no search for expired messages.
     private var nextExpiry: Instant?
-    /// STO-1: the last entry that discarded everything before it, and how many were discarded by then.
+    /// STO-1: the last entry that discarded all messages before it, and the number of messages discarded until then.
     public private(set) var overflow: (count: UInt64, through: MessageSequence)?
-    /// STO-2: those discarded since, and the last of them.
+    /// STO-2: messages discarded for inactivity since the overflow: their number, and the last message.
     private var inactive: (count: UInt64, through: MessageSequence) = (0, .none)
-    /// Entries that were replaced, or pushed out, while they were stored; kept if asked for.
+    /// Entries replaced or pushed out while stored; empty unless `keepsReplaced`.
     public private(set) var replaced: Set<MessageSequence> = []
-    /// STO-1: every entry that discarded everything before it, and when that was accepted; the same.
+    /// STO-1: each entry that discarded all messages before it, with the entry's acceptance; empty unless
+    /// `keepsReplaced`.
     private var overflows: [(through: MessageSequence, at: Instant)] = []
     private let keepsReplaced: Bool
-    /// The last entry that was replaced, pushed out or discarded (STO-1) without having been acknowledged,
-    /// or given to a connection, which `delivered` says.
+    /// The last dropped entry: replaced, pushed out, or discarded (STO-1). Replaced and pushed-out entries do not
+    /// count if they are acknowledged, or up to `delivered`, because a connection has got them.
     package private(set) var droppedThrough: MessageSequence = .none
     private let delivered: LaneMarks
-    /// The last entry that was added, or up to which there was none.
+    /// The sequence of the last added entry; before the first entry, `after`.
     public private(set) var through: MessageSequence
 
     /// - Parameters:
-    ///   - after: the entries begin behind this.
-    ///   - discarded: what is known to be discarded (STO-1), and not acknowledged.
+    ///   - after: the log's entries have higher sequences.
+    ///   - discarded: unacknowledged discards known from the store (STO-1).
+    ///   - keepsUncounted: false if only `isStored` is asked. The replay then holds no more entries than STO-1 and
+    ///     COL-3 allow an instance.
+    ///   - keepsReplaced: whether `replaced` and `isDiscarded` are asked.
+    ///   - delivered: by lane, the last sequence given to a connection.
     public init(
         limits: MailboxLimits, after: MessageSequence, absence: Absence,
         discarded: (count: UInt64, through: MessageSequence)? = nil, keepsUncounted: Bool = true,
@@ -73,11 +78,11 @@ public struct MailboxReplay: Sendable {
         overflow = discarded
     }
 
-    /// Begins where the instance is: behind `state.logStart`, with what is known to be discarded.
+    /// Begins at the start of an instance's log (`state.logStart`), with the discards known from the store.
     /// - Parameters:
-    ///   - keepsUncounted: false where only `isStored` is asked: then it holds no more than STO-1 and
-    ///     COL-3 let an instance have.
-    ///   - keepsReplaced: what was replaced is asked.
+    ///   - keepsUncounted: false if only `isStored` is asked. The replay then holds no more entries than STO-1 and
+    ///     COL-3 allow an instance.
+    ///   - keepsReplaced: whether `replaced` and `isDiscarded` are asked.
     public init(
         limits: MailboxLimits, state: MailboxState, keepsUncounted: Bool = true,
         keepsReplaced: Bool = false
@@ -89,23 +94,24 @@ public struct MailboxReplay: Sendable {
             keepsUncounted: keepsUncounted, keepsReplaced: keepsReplaced)
     }
 
-    /// How many messages were discarded (STO-1, STO-2) that the device does not know of.
+    /// STO-1, STO-2: number of discarded messages unknown to the device.
     public var discardedCount: UInt64 { (overflow?.count ?? 0) + inactive.count }
-    /// The last entry that discarded any of them.
+    /// The last entry with discards unknown to the device.
     public var discardedThrough: MessageSequence {
         if inactive.count > 0 { return inactive.through }
         return discardedCount > 0 ? overflow!.through : .none
     }
 
-    /// Nothing was added that is stored, and nothing is known to be discarded.
+    /// Whether no added entry is stored or dropped, and no discards are known.
     package var isUntouched: Bool {
         counted.isEmpty && uncounted.isEmpty && collapsible.isEmpty && discardedCount == 0
             && droppedThrough == .none
     }
 
-    /// Whether anything is stored that a later entry may replace.
+    /// Whether a stored message can be replaced by a later entry.
     package var hasCollapsible: Bool { !collapsible.isEmpty }
 
+    /// Adds the next entry of the log. Sequences must rise.
     public mutating func add(_ entry: LogEntry) {
         precondition(entry.sequence > through, "A log is replayed in its order.")
         through = entry.sequence
@@ -119,13 +125,13 @@ public struct MailboxReplay: Sendable {
         }
     }
 
-    /// What is stored at `now`, also what is acknowledged out of order, in no order.
+    /// Messages stored at `now`, in no order. Messages acknowledged out of order are among them.
     public mutating func stored(at now: Instant) -> [LogEntry] {
         expire(now)
         return uncounted.filter { $0.expires > now } + counted + collapsible
     }
 
-    /// Whether an entry that was added is stored at `now`.
+    /// Whether an added entry is stored at `now`.
     public func isStored(_ entry: LogEntry, at now: Instant) -> Bool {
         guard entry.expires > now else { return false }
         switch entry.content {
@@ -138,18 +144,18 @@ public struct MailboxReplay: Sendable {
         }
     }
 
-    /// STO-1: whether there is so much that some absence may have discarded it.
+    /// STO-1: whether an absence may have discarded messages, by the number of plain messages.
     package var mayHaveDiscarded: Bool {
         limits.storedPerInstanceMax > 0
             && counted.count + uncounted.count > limits.storedPerInstanceMax
     }
 
-    /// STO-1: whether an entry, which was not replaced, was discarded before its time was over.
+    /// STO-1: whether an entry was discarded before its expiry, if the entry was not replaced. Needs `keepsReplaced`.
     public func isDiscarded(_ entry: LogEntry) -> Bool {
         overflows.first { $0.through >= entry.sequence }.map { entry.expires > $0.at } ?? false
     }
 
-    /// What is left to be delivered at `now`, in the order of the sequences.
+    /// Messages to be delivered at `now`, in the order of sequences.
     public mutating func left(at now: Instant) -> [LogEntry] {
         var left = stored(at: now).filter { !$0.isAcknowledged }
         left.sort { $0.sequence < $1.sequence }
@@ -226,7 +232,7 @@ public struct MailboxReplay: Sendable {
         limits.storedPerInstanceMax > 0 && absence.counts(entry)
     }
 
-    /// The device knows.
+    /// The device knows of all discards so far.
     private mutating func forgetDiscarded() {
         overflow?.count = 0
         inactive.count = 0

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CON-8 and CON-9: how many instances a condition selects, and why. The same evaluation as a send's,
-// on a snapshot, and nothing is sent. Rests on the ledgers and MartletCondition.
+// CON-8, CON-9: the number of instances that a condition selects, and the reason. The evaluation is that of a send,
+// on a snapshot, without a message. Rests on the ledgers and MartletCondition.
 
 public import MartletBase
 import MartletBits
 public import MartletCondition
 public import MartletRows
 
-/// Exact counts of a condition's instances.
+/// Exact counts of the instances that a condition selects.
 public struct Audience: Sendable, Hashable {
     public struct AppCount: Sendable, Hashable {
         public var app: App
@@ -17,10 +17,11 @@ public struct Audience: Sendable, Hashable {
 
     public var total: UInt64 = 0
     public var perPlatform: [Platform: UInt64] = [:]
-    /// Apps with at least one instance in the audience.
+    /// Apps with at least one selected instance.
     public var perApp: [AppCount] = []
 
-    /// - Throws: `MartletError` for a bad condition, `StorageError`.
+    /// Counts the instances that a condition selects.
+    /// - Throws: `MartletError` for an invalid condition, `StorageError`.
     public init(
         of text: String, in number: ProjectNumber, _ programs: SharedPrograms,
         _ storage: borrowing Transaction
@@ -39,7 +40,8 @@ public struct Audience: Sendable, Hashable {
         var counts = [UInt64](repeating: 0, count: apps.count)
         while let result = evaluator.next() {
             total += UInt64(result.count)
-            // An instance has one app, and with it one platform: the apps' counts sum up to all.
+            // An instance has one app, and so one platform. The search ends when the apps' counts add up to the
+            // block's count.
             var left = result.count
             for index in apps.indices where left > 0 {
                 guard let next = appBlocks.nextBlock(slot: index, from: result.block),
@@ -67,7 +69,8 @@ public struct Audience: Sendable, Hashable {
         return project
     }
 
-    /// A condition taken apart, with the cardinality of each part.
+    /// CON-9: the parts of a condition, with the number of instances of each part.
+    /// - Throws: `MartletError` for an invalid condition, `StorageError`.
     public static func explain(
         _ text: String, in number: ProjectNumber, _ programs: SharedPrograms,
         _ storage: borrowing Transaction
@@ -80,7 +83,7 @@ public struct Audience: Sendable, Hashable {
         {
             known.insert(name)
         }
-        // Counted here, since a closure cannot hold on to a borrowed snapshot.
+        // The parts are counted before `Explanation` is made, because a closure cannot capture a borrowed snapshot.
         var counts: [String: UInt64] = [:]
         for index in condition.syntaxTree.nodes.indices {
             let part = condition.part(at: index)

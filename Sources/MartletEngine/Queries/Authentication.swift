@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who is who (REG-2, REG-5): the caller has hashed the secret, this compares digests in constant
-// time. Rests on the ledgers.
+// Authentication of senders and devices (REG-2, REG-5). The caller hashes the secret, and the check compares digests
+// in constant time. Rests on the ledgers.
 
 public import MartletBase
 public import MartletRows
 
 /// Checks credentials against a snapshot.
 public enum Authentication {
-    /// A server key in text is `ID.SECRET`; `digest` is that of the whole text.
-    /// - Parameter projectID: nil: whichever the key is one of.
+    /// Checks a server key. Its text is `ID.SECRET`, and `digest` is the digest of the whole text.
+    /// - Parameter projectID: the project that the key must belong to; nil: any project.
+    /// - Throws: `MartletError` if the key is wrong or revoked, `StorageError`.
     public static func sender(
         projectID: String? = nil, keyID: String, digest: SecretDigest,
         in storage: borrowing Transaction
@@ -30,8 +31,9 @@ public enum Authentication {
         return project
     }
 
-    /// The project of a service-account key that is not revoked.
-    /// - Parameter projectID: nil: whichever the key is one of.
+    /// Finds a service-account key that is not revoked, and its project. The caller verifies the signature.
+    /// - Parameter projectID: the project that the key must belong to; nil: any project.
+    /// - Throws: `MartletError` if the key is unknown or revoked, `StorageError`.
     public static func serviceAccount(
         projectID: String? = nil, keyID: String,
         in storage: borrowing Transaction
@@ -53,8 +55,9 @@ public enum Authentication {
         return (project, key)
     }
 
-    /// REG-4: a former token and the key let a device in as well, for it may not have heard of the
-    /// new one; nobody but the instance has its key.
+    /// Checks a token and a device key (REG-2). A former token is accepted too (REG-4), because the device may not
+    /// know its new token yet, and only the instance has the device key.
+    /// - Throws: `MartletError`, `StorageError`.
     public static func device(
         projectID: String, token text: String, digest: SecretDigest,
         in storage: borrowing Transaction

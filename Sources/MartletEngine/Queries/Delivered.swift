@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MSG-10: how many recipients have a message already, which is what is asked of one that was cancelled:
-// those whose acknowledgements cover it. Rests on the ledgers.
+// MSG-10: recipients that acknowledged a message before its cancellation. Rests on the ledgers.
 
 public import MartletBase
 public import MartletRows
 
 public enum Delivered {
-    /// - Returns: 0 also where nothing is known of the message any more, or it is only scheduled.
+    /// Counts the recipients with an acknowledgement of a message.
+    /// - Returns: the number; 0 also for a scheduled message, or for a message unknown to the store.
     public static func count(
         of number: UInt64, in project: ProjectNumber,
         _ storage: borrowing Transaction

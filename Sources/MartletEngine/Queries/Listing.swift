@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TOP-9: lists in pages. A page is one snapshot; the next begins after the last entry of this one,
-// so what changes in between is seen or not, but nothing is told twice. Rests on the ledgers.
+// TOP-9: lists in pages. Each page is a snapshot of its own, and begins after the last entry of the page before. A
+// change between two pages may be seen or not, but no entry is listed twice. Rests on the ledgers.
 
 public import MartletBase
 import MartletBits
@@ -10,7 +10,7 @@ public import MartletRows
 
 /// Pages of lists.
 public enum Listing {
-    /// One page and whether there is more behind it.
+    /// One page, and whether more entries follow.
     public struct Page<Element: Sendable>: Sendable {
         public var entries: [Element]
         public var hasMore: Bool
@@ -29,7 +29,7 @@ public enum Listing {
         }
     }
 
-    /// Keeps a page of texts below what one frame may carry.
+    /// Bytes of entries in a page: less than a frame may carry (`Limits.brokerFrameBytesMax`).
     static let bytesPerPageMax = 192 * 1024
 
     public static func projects(
@@ -51,7 +51,7 @@ public enum Listing {
             try storage.topics.topics(in: project, after: name, limit: limit + 1), limit: limit)
     }
 
-    /// In the order of their names.
+    /// Topics of an instance, in the order of names.
     public static func topics(
         of ordinal: Ordinal, in project: ProjectNumber, after name: String, limit: Int,
         _ storage: borrowing Transaction
@@ -79,7 +79,7 @@ public enum Listing {
         return Page(entries: entries, hasMore: entries.count < topics.count)
     }
 
-    /// GRP-3.
+    /// GRP-3: the members of a group.
     public static func group(
         named text: String, in project: ProjectNumber,
         _ storage: borrowing Transaction
@@ -100,7 +100,7 @@ public enum Listing {
         }
     }
 
-    /// In the order of their names.
+    /// Groups of a project, in the order of names.
     public static func groups(
         in project: ProjectNumber, after name: String, limit: Int,
         _ storage: borrowing Transaction
@@ -117,14 +117,16 @@ public enum Listing {
         return Page(entries: entries, hasMore: entries.count < groups.count)
     }
 
-    /// Of a group's entry in a page, beside its name.
+    /// Bytes of a group's entry in a page, without its name.
     private static let groupBytes = 38
 
-    /// Tokens of a set's instances, in the order of their ordinals.
+    /// Tokens of instances, in the order of ordinals.
     public struct Tokens: Sendable {
+        /// All instances of the set, over all pages; 0 if the request does not count them.
         public var total: UInt64
+        /// At most as many tokens as the request's limit.
         public var tokens: [Token]
-        /// Where the next page begins; nil at the end.
+        /// The first ordinal of the next page; nil at the end.
         public var next: Ordinal?
     }
 
@@ -170,7 +172,7 @@ public enum Listing {
         return try tokens(of: ordinals, total: total, in: number, limit: limit, storage)
     }
 
-    /// One more than the limit says that there is another page.
+    /// Adds a block's ordinals from `start` on. One ordinal more than `limit` shows that another page follows.
     private static func take(
         _ block: UInt32, _ view: BlockView, from start: Ordinal, limit: Int,
         into ordinals: inout [Ordinal]
@@ -195,7 +197,7 @@ public enum Listing {
         return result
     }
 
-    /// An instance and its app.
+    /// The instance of a token, and its app.
     public static func instance(
         _ token: String, in project: ProjectNumber,
         _ storage: borrowing Transaction
@@ -211,7 +213,8 @@ public enum Listing {
         return (instance, app)
     }
 
-    /// Where a token's instance is, for lists about it.
+    /// The ordinal of the instance that has the token.
+    /// - Throws: `MartletError` if the token is malformed, or is not registered in the project; `StorageError`.
     public static func locate(
         _ text: String, in project: ProjectNumber,
         _ storage: borrowing Transaction

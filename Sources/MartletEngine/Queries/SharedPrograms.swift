@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CON-7: equal conditions share a compiled program, whether they are sent to, counted or explained,
-// and on whatever thread. Rests on MartletCondition's cache.
+// CON-7: messages, counts and explanations share the compiled program of a condition, over all threads. Rests on
+// MartletCondition's cache.
 
 import MartletBase
 import MartletCondition
 import Synchronization
 
-/// Compiled conditions of one broker.
+/// The compiled conditions of a broker.
 public final class SharedPrograms: Sendable {
     private let cache = Mutex(ProgramCache())
 
     public init() {}
 
-    /// The condition of a text, compiled now or earlier.
+    /// The condition with this text, compiled by this call or by an earlier call.
     func condition(parsing text: String, topicsMax: Int) throws(MartletError) -> Condition {
         try cache.withLock { (cache) throws(MartletError) in
             try cache.condition(parsing: text, topicsMax: topicsMax)

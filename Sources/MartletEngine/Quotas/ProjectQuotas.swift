@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What one project may ask of a broker: changes of subscriptions (TOP-6, QUO-4), connections of its
-// senders (QUO-3) and messages of its devices (QUO-2). Kept in memory alone: a broker that begins
-// anew begins with full buckets. Shared by the engine, which takes changes in transactions that may
-// fail, the loops, whose connections come and go, and whoever asks what is left; its lock is taken
-// once for a request or a connection, and never for a message. Rests on TokenBucket.
+// Quotas of one project: changes of subscriptions (TOP-6, QUO-4), connections of its senders (QUO-3), and messages of
+// its devices (QUO-2). The quotas are kept only in memory, so a broker begins with full buckets.
+//
+// The engine takes from the quotas in transactions that may fail. The loops count connections. Questions about the
+// remaining amounts come from other threads. The lock is taken once for a request or a connection, never for a
+// message to devices. Rests on TokenBucket.
 
 public import MartletBase
 import Synchronization
 
-/// What is left of one quota.
+/// The remaining amount of one quota.
 public struct QuotaAmount: Sendable, Hashable {
-    /// As the limit is called in the configuration of a broker.
+    /// The name of the limit in a broker's configuration.
     public var name: String
     public var limit: UInt64
     public var remaining: UInt64
-    /// How long until all of it is there again, if nobody takes any; nil where nobody can know.
+    /// Milliseconds until the whole amount is back if no more is taken; nil if the time cannot be predicted.
     public var untilFullMilliseconds: UInt64?
 }
 
-/// All projects' quotas. One value per broker.
+/// The quotas of all projects. A broker has one value.
 public final class ProjectQuotas: Sendable {
     private struct Project {
         var topicChanges: TokenBucket?
@@ -30,7 +31,7 @@ public final class ProjectQuotas: Sendable {
 
     private struct State {
         var projects: [ProjectNumber: Project] = [:]
-        /// What the transaction took from, as it was before; nil: it was full.
+        /// The buckets from which the present transaction took, as they were before; nil: the bucket was full.
         var before: [ProjectNumber: (topicChanges: TokenBucket?, upstream: TokenBucket?)] = [:]
 
         mutating func keepBefore(_ project: ProjectNumber) {
@@ -40,8 +41,8 @@ public final class ProjectQuotas: Sendable {
         }
     }
 
-    /// When a connection of senders is tried again while as many as may be are open. When one of those
-    /// closes, nobody knows.
+    /// Retry delay while the maximum of sender connections is open, in milliseconds. The end of an open connection
+    /// cannot be predicted.
     private static let connectionsFullMilliseconds: UInt64 = 1000
 
     private let limits: MailboxLimits
@@ -51,7 +52,8 @@ public final class ProjectQuotas: Sendable {
 
     // MARK: Changes of subscriptions
 
-    /// All of them, or none.
+    /// Takes changes of subscriptions from a project's bucket, all `count` of them or none.
+    /// - Throws: `MartletError` with a retry delay if the bucket has too few.
     func takeTopicChanges(
         _ count: Int, in project: ProjectNumber, at now: Instant
     ) throws(MartletError) {
@@ -75,10 +77,10 @@ public final class ProjectQuotas: Sendable {
             """, field: "topic", after: delay)
     }
 
-    /// What was taken since the last call of this or of `abandon` is taken for good.
+    /// Notes that all amounts taken since the last call of `committed` or `abandon` are final.
     func committed() { state.withLock { $0.before.removeAll(keepingCapacity: true) } }
 
-    /// What was taken since then is given back.
+    /// Gives back all amounts taken since the last call of `committed` or `abandon`.
     func abandon() {
         state.withLock { state in
             for (project, before) in state.before {
@@ -91,7 +93,8 @@ public final class ProjectQuotas: Sendable {
 
     // MARK: Messages of devices
 
-    /// Whether there is one to be taken. Only whoever commits takes any, so it is still there then.
+    /// QUO-2: checks that the project's bucket has a message left, without taking one. Only the committer takes
+    /// messages, so the bucket still has the message afterwards.
     func checkUpstream(in project: ProjectNumber, at now: Instant) throws(MartletError) {
         let perMinute = limits.upstreamPerMinute
         guard perMinute > 0 else { return }
@@ -107,6 +110,7 @@ public final class ProjectQuotas: Sendable {
             """, field: "message", after: delay)
     }
 
+    /// QUO-2: takes a message, after `checkUpstream`.
     func takeUpstream(in project: ProjectNumber, at now: Instant) {
         let perMinute = limits.upstreamPerMinute
         guard perMinute > 0 else { return }
@@ -122,7 +126,8 @@ public final class ProjectQuotas: Sendable {
 
     // MARK: Connections of senders
 
-    /// A sender has shown who it is. Its connection counts from now on, unless it is refused.
+    /// QUO-3: counts the connection of a sender that has authenticated, from now until `senderLeft`.
+    /// - Throws: `MartletError` with a retry delay if the connection is refused. A refused connection is not counted.
     public func senderConnects(
         to project: ProjectNumber, at now: Instant
     ) throws(MartletError) {
@@ -167,7 +172,7 @@ public final class ProjectQuotas: Sendable {
         }
     }
 
-    /// A connection that was not refused is closed.
+    /// QUO-3: a connection that was not refused is closed.
     public func senderLeft(_ project: ProjectNumber) {
         state.withLock { state in
             guard let count = state.projects[project]?.connections else { return }
@@ -177,8 +182,8 @@ public final class ProjectQuotas: Sendable {
 
     // MARK: Questions
 
-    /// Each quota that is not turned off.
-    /// - Parameter book: what is in progress (QUO-5).
+    /// The amounts of each quota that is not turned off.
+    /// - Parameter book: the fanouts in progress (QUO-5).
     public func amounts(
         of project: ProjectNumber, at now: Instant, book: FanoutBook
     ) -> [QuotaAmount] {

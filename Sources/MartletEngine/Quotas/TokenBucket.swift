@@ -1,32 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One token bucket that somebody holds (QUO-3, QUO-4), exact to the unit: what is missing from it, and
-// when that was so. The devices' buckets (QUO-1) are kept more densely; the arithmetic is the same.
-// Rests on RateLimit.
+// A token bucket with a single holder (QUO-3, QUO-4), exact to the unit. The bucket stores the units that are
+// missing, and the instant of the count. The devices' buckets (QUO-1) use equal arithmetic in less memory. Rests on
+// RateLimit.
 
 package import MartletBase
 
-/// `count` tokens that come back steadily in a time, and may be taken all at once.
+/// A bucket of `count` tokens. All may be taken at once, and they come back steadily within `milliseconds`.
 package struct TokenBucket: Sendable {
-    /// A span is a whole number of units in 64 bits, whatever the count.
+    /// Bound of a span, so that any count has a whole number of units in 64 bits.
     private static let spanMax: UInt64 = 1 << 62
 
     private let limit: RateLimit
-    /// In units of the limit. More than the bucket holds, after a request that was larger than that.
+    /// Missing tokens, in units of the limit. The value exceeds the span after a request for more tokens than the
+    /// bucket holds.
     private var missing: UInt64 = 0
     private var last: Instant
 
-    /// A full bucket.
+    /// Makes a full bucket.
     package init(count: Int, milliseconds: UInt64, at now: Instant) {
         precondition(count > 0, "A quota of nothing is no quota.")
         limit = RateLimit(count: count, milliseconds: milliseconds, spanMax: Self.spanMax)
         last = now
     }
 
-    /// Takes so many tokens, or none. More than the bucket holds are to be had when it is full, and
-    /// come back like all others before the next ones are: it is possible at all, and in the long run
-    /// no more are taken than come back.
-    /// - Returns: 0 if they are taken, else milliseconds until they can be, if nobody else takes any.
+    /// Takes `count` tokens, or none. A request for more tokens than the bucket holds succeeds if the bucket is full.
+    /// Its tokens all come back before the next request succeeds, so in the long run no more tokens are taken than
+    /// come back.
+    /// - Returns: 0 if the tokens were taken; else the milliseconds until a repetition can succeed, if no others are
+    ///   taken.
     package mutating func take(_ count: Int = 1, at now: Instant) -> UInt64 {
         pass(to: now)
         let cost = UInt64(count) * limit.cost
@@ -41,16 +43,16 @@ package struct TokenBucket: Sendable {
         return missing < limit.span ? Int((limit.span - missing) / limit.cost) : 0
     }
 
-    /// Milliseconds until it is full again, if nobody takes any.
+    /// Milliseconds until the bucket is full again if no more tokens are taken.
     package func untilFull(at now: Instant) -> UInt64 {
         limit.milliseconds(passed(to: now).missing)
     }
 
-    /// The clock may be set back: then no time has passed.
+    /// Moves the bucket's clock. If the clock was set back, no time passes.
     private mutating func pass(to now: Instant) {
         let elapsed = UInt64(max(0, now.rawValue - last.rawValue))
         last = now
-        // What does not fit into 64 bits fills any bucket.
+        // A time beyond 64 bits of units fills any bucket.
         let (units, isTooMany) = elapsed.multipliedReportingOverflow(by: limit.unitsPerMillisecond)
         missing -= isTooMany ? missing : min(missing, units)
     }

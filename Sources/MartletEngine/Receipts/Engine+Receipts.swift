@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RCP-1 and RCP-2: what devices tell of messages whose senders asked for it, kept until a sender takes
-// it. Each instance tells each kind once per message. Rests on the ledgers.
+// RCP-1, RCP-2: receipts of messages whose senders asked for receipts, kept until a sender takes them. A device
+// reports each kind of receipt once per message. Rests on the ledgers.
 
 import MartletBase
 import MartletRows
@@ -24,8 +24,9 @@ extension Engine {
             sequence.isStored
             ? streamID > 0 && sequence <= last
             : NotStoredNumbers.instant(of: sequence) <= now
-        // As long as the store knows who got the message: always where these were few. Of what went to
-        // many and is there no more, or was never stored, an instance of the project is believed.
+        // The store knows the recipients of a message while it keeps their list. A short list is always kept. If the
+        // list is gone, as for an expired fanout or a message that was never stored, any instance of the project is
+        // accepted as a recipient.
         var isRecipient = mayExist
         if mayExist {
             isRecipient =

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RCP-1: the receipts that wait for a project's senders, and how one is kept: u64 message number ‖
-// i64 instant ‖ u8 kind ‖ token (24 bytes), little-endian. Rests on the ledgers.
+// RCP-1: the receipts that wait for a project's senders, and their form in the store: u64 message number ‖ i64
+// instant ‖ u8 kind ‖ token (24 bytes), little-endian. Rests on the ledgers.
 
 public import MartletBase
 public import MartletRows
 
-/// What a device told of a message (RCP-2).
+/// RCP-2: a device's report about a message.
 public struct Receipt: Sendable, Hashable {
-    /// Its number among the project's receipts: what senders acknowledge.
+    /// The number of the receipt among the project's receipts. Senders acknowledge receipts by this number.
     public var event: UInt64
     public var messageNumber: UInt64
-    /// The instance's when it told that.
+    /// The instance's token at the time of the report.
     public var token: Token
     public var kind: ReceiptKind
+    /// The acceptance of the report.
     public var at: Instant
 
     public init(
@@ -26,7 +27,7 @@ public struct Receipt: Sendable, Hashable {
         self.at = at
     }
 
-    /// A project's receipts in the order in which they came, those after `event`.
+    /// A project's receipts with numbers above `event`, in the order of the numbers, at most `limit`.
     public static func page(
         after event: UInt64, limit: Int, in project: ProjectNumber,
         _ storage: borrowing Transaction

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Instances come and go (REG-1, REG-3), and change their tokens (REG-4). An ordinal is used again as soon as its holder has left:
-// no set has it any more, and the new holder's watermark starts at the project's last sequence, so
-// recipients' bits of older messages, which are never rewritten, mean nothing to it. Leaving takes a
-// sequence of its own: whatever was accepted before then lies below the new holder's watermark, also
-// what is not stored.
-// Rests on the ledgers.
+// Registration and unregistration of instances (REG-1, REG-3), and new tokens (REG-4).
+//
+// An ordinal is free again as soon as its holder has unregistered. No set has the ordinal any more. The recipient
+// sets of older messages are never rewritten and may still have its bit, but the next holder's watermark starts at
+// the project's last sequence, above all these messages. Unregistration takes a sequence of its own, so messages that
+// are not stored lie below the next holder's watermark too. Rests on the ledgers.
 
 import MartletBase
 import MartletBits
@@ -64,7 +64,8 @@ extension Engine {
             app: app.number, platform: app.platform, registered: now,
             registeredBehind: project.lastSequence)
         try storage.instances.insert(instance)
-        // It was seen, but has no connection to be told of.
+        // The first departure of an instance: it sets `seen`, and names connection 0, because there was no
+        // connection.
         let seen = Acknowledgement(
             project: project.number, ordinal: ordinal, through: LaneMarks(project.lastSequence),
             departure: Acknowledgement.Departure(
@@ -110,8 +111,8 @@ extension Engine {
         return .unregistered(project: number, ordinal: ordinal, holder: instance.holder)
     }
 
-    /// REG-3: the token is looked up in the transaction that unregisters its holder, so that no other
-    /// command comes between the two.
+    /// REG-3: unregisters the holder of a token. The token is looked up in the same transaction, so no other command
+    /// comes between look-up and unregistration.
     mutating func unregister(
         token: String, in number: ProjectNumber, now: Instant,
         _ storage: borrowing Transaction
@@ -124,7 +125,7 @@ extension Engine {
         }
     }
 
-    /// REG-4: topics, groups, sets and mailbox follow, for the ordinal stays.
+    /// REG-4: gives an instance a new token. Topics, groups, sets and mailbox stay, because the ordinal stays.
     func rotate(
         _ ordinal: Ordinal, of holder: Holder, in number: ProjectNumber, to token: Token,
         _ storage: borrowing Transaction
@@ -139,7 +140,7 @@ extension Engine {
         return .rotated(token)
     }
 
-    /// The sets that an instance is in from registration to unregistration.
+    /// The sets with the instance as a member from registration to unregistration.
     static func standingSets(of instance: Instance) -> [InstanceSet] {
         [.everyone, .platform(instance.platform), .app(instance.app)]
     }

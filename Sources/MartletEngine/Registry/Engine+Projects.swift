@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Projects and server keys (REG-5). Secrets reach this file only as digests.
-// Rests on the ledgers.
+// Projects and server keys (REG-5). The engine gets secrets only as digests. Rests on the ledgers.
 
 import MartletBase
 import MartletRows
@@ -47,7 +46,7 @@ extension Engine {
             field: "topics_per_condition")
     }
 
-    /// Holds for what is sent from now on.
+    /// FAN-1, FAN-2, CON-3: changes the settings of a project, for messages sent after the change.
     func changeProject(
         id: String, weight: Int?, overload: OverloadPolicy?, conditionTopicsMax: Int?,
         in storage: borrowing Transaction

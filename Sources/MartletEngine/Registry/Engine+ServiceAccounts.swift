@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Service-account keys (REG-5): public keys whose private halves are with app servers. Rests on the ledgers.
+// Service-account keys (REG-5): public keys, whose private halves stay with app servers. Rests on the ledgers.
 
 import MartletBase
 import MartletRows

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// REG-5: whether bytes are an RSA public key, by their form: a SubjectPublicKeyInfo of RFC 5280 §4.1 in
-// DER, with the algorithm rsaEncryption of RFC 8017 §A.1.
+// REG-5: whether bytes have the form of an RSA public key: a SubjectPublicKeyInfo of RFC 5280 §4.1 in DER, with the
+// algorithm rsaEncryption of RFC 8017 §A.1.
 //
 //     SEQUENCE { SEQUENCE { OID 1.2.840.113549.1.1.1, NULL },
 //                BIT STRING { 0 unused bits, SEQUENCE { INTEGER modulus, INTEGER exponent } } }
 //
-// The key is not computed with here: whoever checks assertions does that. But a service account whose key
-// is none would be known and could never sign in, so it is refused when it is made. Pure.
+// The check does not compute with the key; the signature of an assertion is verified elsewhere. A key of another form
+// is refused at its creation, because its service account could never sign in. Pure.
 
 enum RSAPublicKey {
-    /// Shorter keys are refused where assertions are checked. Source: NIST SP 800-131A, 2048 bits.
+    /// Shorter keys are refused when an assertion is verified. Source: NIST SP 800-131A, 2048 bits.
     private static let modulusBitsMin = 2048
     private static let algorithm: [UInt8] = [
         0x06, 0x09, 0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 0x01, 0x01, 0x01, 0x05, 0x00,
@@ -22,7 +22,7 @@ enum RSAPublicKey {
         static let sequence: UInt8 = 0x30
     }
 
-    /// What is wrong with the key; nil: nothing that its form shows.
+    /// The fault of the key, as the end of a sentence; nil: the form is valid.
     static func fault(in der: [UInt8]) -> String? {
         var outer = Reader(der[...])
         guard var info = outer.take(Tag.sequence), outer.isAtEnd,
@@ -45,13 +45,13 @@ enum RSAPublicKey {
         return nil
     }
 
-    /// - Parameter number: without leading zero bytes.
+    /// - Parameter number: big-endian, without leading zero bytes.
     private static func bitCount(_ number: ArraySlice<UInt8>) -> Int {
         guard let first = number.first else { return 0 }
         return number.count * 8 - first.leadingZeroBitCount
     }
 
-    /// Takes values of DER apart.
+    /// Takes DER values apart.
     private struct Reader {
         var bytes: ArraySlice<UInt8>
 
@@ -59,8 +59,8 @@ enum RSAPublicKey {
 
         var isAtEnd: Bool { bytes.isEmpty }
 
-        /// The bytes of an INTEGER above 0, without the zero byte that says so; nil: it is none, or it is
-        /// longer than it has to be.
+        /// The bytes of a positive INTEGER, without the zero byte before a highest bit of 1; nil if the value is not
+        /// positive, or is longer than necessary.
         var positive: ArraySlice<UInt8>? {
             guard let first = bytes.first, first < 0x80 else { return nil }
             guard first == 0 else { return bytes }
@@ -69,7 +69,7 @@ enum RSAPublicKey {
             return rest
         }
 
-        /// The contents of the next value, which has this tag.
+        /// The contents of the next value; nil if the value has another tag, or is not valid.
         mutating func take(_ tag: UInt8) -> Reader? {
             guard bytes.popFirst() == tag, let short = bytes.popFirst() else { return nil }
             var length = Int(short)
@@ -78,7 +78,7 @@ enum RSAPublicKey {
                 guard (1...2).contains(count), bytes.count >= count else { return nil }
                 length = bytes.prefix(count).reduce(0) { $0 << 8 | Int($1) }
                 bytes = bytes.dropFirst(count)
-                // DER: in as few bytes as can be.
+                // DER encodes a length in as few bytes as possible.
                 guard length >= (count == 1 ? 0x80 : 0x100) else { return nil }
             }
             guard bytes.count >= length else { return nil }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// REP-1: how many recipients of a message have each app, as set algebra between the recipients and the
-// apps' sets. Rests on Audiences.
+// REP-1: the recipients of a message by app, by set algebra between the recipients and the apps' sets. Rests on
+// Audiences.
 
 import MartletBase
 import MartletBits
@@ -9,7 +9,7 @@ import MartletCondition
 import MartletRows
 
 extension Audiences {
-    /// The app of all the instances, where that is known without looking at a set.
+    /// The app of all recipients if it is known without a look at a set; else nil.
     func onlyApp(of recipients: Recipients, in project: Project) -> AppNumber? {
         if project.nextApp.rawValue == 1 { return AppNumber(0) }
         guard case .one(let ordinal) = recipients, let lastInstance,
@@ -18,7 +18,7 @@ extension Audiences {
         return lastInstance.app
     }
 
-    /// How many of some instances have each of the project's apps.
+    /// The number of recipients by app.
     mutating func shares(
         of recipients: Recipients, in project: Project,
         _ storage: borrowing Transaction
@@ -29,7 +29,7 @@ extension Audiences {
             let instance = try storage.instances.instance(ordinal, in: project.number)
             return [instance?.app ?? AppNumber(0): 1]
         case .many(let set):
-            // A burst of messages is for the same instances.
+            // A burst of messages often has equal recipients, so the last shares are remembered.
             if let lastShares, lastShares.recipients === set { return lastShares.shares }
             let shares = try shares(of: set, in: project, storage)
             lastShares = (set, shares)
@@ -46,7 +46,7 @@ extension Audiences {
         var shares: [AppNumber: UInt64] = [:]
         for index in 0..<set.view.blockCount {
             let block = set.view.block(at: index)
-            // An instance has one app: the apps' counts sum up to all.
+            // An instance has one app, so the search ends when the apps' counts add up to the block's count.
             var left = block.count
             for (slot, app) in apps.enumerated() where left > 0 {
                 guard let found = blocks.nextBlock(slot: slot, from: block.block),

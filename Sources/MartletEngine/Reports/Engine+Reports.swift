@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// REP-1: what is counted when a message is accepted, app by app. REP-2: those that have not got an
-// earlier message, as an audience. Rests on Audiences.
+// REP-1: the counts of a message at acceptance, by app. REP-2: an audience of instances that have not received an
+// earlier message. Rests on Audiences.
 
 import MartletBase
 import MartletBits
@@ -9,9 +9,10 @@ import MartletCondition
 import MartletRows
 
 extension Engine {
+    /// REP-1: begins the report of a message, and counts the instances left out.
     /// - Parameters:
-    ///   - distribution: nil: nobody gets it.
-    ///   - recipients: whom it is for.
+    ///   - distribution: the distribution within quotas; nil: no recipient gets the message.
+    ///   - recipients: the message's recipients before quotas.
     mutating func beginReport(
         of message: StoredMessage, _ distribution: Distribution?, among recipients: Recipients?,
         in project: Project, _ storage: borrowing Transaction
@@ -74,7 +75,8 @@ extension Engine {
         try storage.reports.begin(report, in: project.number)
     }
 
-    /// Who a message is for, less those that have an earlier one, if it says so.
+    /// The recipients of a message. With `number`, only instances without the earlier message of that number remain
+    /// (REP-2).
     /// - Throws: `MartletError`, `StorageError`.
     mutating func recipients(
         of dispatch: inout Dispatch, among instances: ResolvedTarget.Instances,
@@ -109,14 +111,14 @@ extension Engine {
 }
 
 extension Distribution {
-    /// Whether the message is stored for everybody it was for, and discarded for nobody.
+    /// Whether the message is stored for all recipients and discarded for no recipient.
     fileprivate func isWaitedFor(by recipients: Recipients) -> Bool {
         inactive == nil && granted?.count == recipients.count && stored?.count == recipients.count
     }
 }
 
 extension Recipients {
-    /// Those that are not in `others`; none of them: no set.
+    /// The recipients outside of `others`, as an array of at most one element; empty if no recipient is left.
     fileprivate func without(_ others: Recipients) -> [Recipients] {
         switch (self, others) {
         case (.one, _): return others.count == 0 ? [self] : []

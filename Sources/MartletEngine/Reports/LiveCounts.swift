@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// REP-1, TTL-2: what is counted of messages that are not stored. Nothing is written for such a message,
-// so its counts gather in memory until the committer writes them with its next transaction, a second
-// later at most. A crash loses what gathered. Rests on ReportCounts.
+// REP-1, TTL-2: counts of messages that are not stored. The store has no rows of these messages, so their counts
+// gather in memory until the committer's next transaction, a second later at most. A crash loses the gathered counts.
+// Rests on ReportCounts.
 
 public import MartletBase
 public import MartletRows
 import Synchronization
 
-/// What was counted of the messages of one day for the instances of one app.
+/// Counts of a day's messages for the instances of an app.
 public struct DayCount: Sendable, Hashable {
     public var project: ProjectNumber
-    /// Since 1970-01-01, UTC.
+    /// Days since 1970-01-01, UTC.
     public var day: UInt32
     public var app: AppNumber
     public var counts: ReportCounts
@@ -24,8 +24,7 @@ public struct DayCount: Sendable, Hashable {
     }
 }
 
-/// Counts that no transaction has written yet. One value per broker; its lock is taken once for a
-/// message and once for a transaction.
+/// Unwritten counts of a broker. The lock is taken once for a message and once for a transaction.
 public final class LiveCounts: Sendable {
     private struct Key: Hashable {
         var project: ProjectNumber
@@ -37,8 +36,8 @@ public final class LiveCounts: Sendable {
 
     public init() {}
 
-    /// A message that is now or never was accepted.
-    /// - Parameter shares: how many of its recipients have each app.
+    /// Counts an accepted now-or-never message.
+    /// - Parameter shares: the number of recipients by app.
     func add(_ shares: [AppNumber: UInt64], of project: ProjectNumber, at now: Instant) {
         counts.withLock { counts in
             for (app, number) in shares {
@@ -51,7 +50,7 @@ public final class LiveCounts: Sendable {
         }
     }
 
-    /// Counts that could not be written.
+    /// Adds counts again after a transaction could not write them.
     public func giveBack(_ days: [DayCount]) {
         counts.withLock { counts in
             for one in days {
@@ -62,7 +61,7 @@ public final class LiveCounts: Sendable {
         }
     }
 
-    /// Everything that gathered since the last call.
+    /// Removes and returns all counts gathered since the last call.
     public func take() -> [DayCount] {
         let taken = counts.withLock { counts in
             var taken: [Key: ReportCounts] = [:]

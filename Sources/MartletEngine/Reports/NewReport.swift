@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a report begins with (REP-1). Rests on ReportCounts.
+// The first counts of a report (REP-1). Rests on ReportCounts.
 
 public import MartletBase
 public import MartletRows
 
-/// A message was accepted: whom it was for, and who of them does not get it from the start.
+/// An accepted message: the recipients by app, and the instances left out.
 public struct NewReport: Sendable {
-    /// What concerns the instances of one app.
+    /// The counts for the instances of an app.
     public struct Share: Sendable, Hashable {
         public var app: AppNumber
         public var counts: ReportCounts
@@ -24,13 +24,13 @@ public struct NewReport: Sendable {
         }
     }
 
-    /// nil: the message is counted in its day, and has no report of its own.
+    /// The message's sequence; nil: the message counts for its day only, without a report.
     public var sequence: MessageSequence?
     /// The number in the message ID.
     public var number: UInt64
     public var accepted: Instant
     public var shares: [Share]
-    /// Disjoint sets of instances that do not get it.
+    /// Disjoint sets of instances left out: over their quota, or inactive.
     public var missed: [Recipients]
 
     public init(
@@ -45,10 +45,11 @@ public struct NewReport: Sendable {
     }
 }
 
-/// Messages that were written to connections since that was told last.
+/// REP-1: messages that loops queued for connections since the last report.
 public struct SentCount: Sendable, Hashable {
     public var project: ProjectNumber
-    /// nil: of all messages, for the instances of one app; else of one message, for all instances.
+    /// nil: `count` is over all messages, for the instances of `app`. Otherwise `count` is of a single message, over
+    /// all apps.
     public var sequence: MessageSequence?
     public var app: AppNumber
     public var count: UInt64

@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reports over days in pages that a frame has room for, and what is said where no report is kept. Rests
-// on Reports.
+// Daily reports in pages that fit into a frame, and the error for a missing report. Rests on Reports.
 
 public import MartletBase
 import MartletRows
 
-/// One page of what was counted day by day.
+/// A page of daily reports.
 public struct DayReportPage: Sendable {
     public var entries: [DayReport]
-    /// What to ask the next page with; nil at the end.
+    /// The cursor for the next page; nil at the end.
     public var next: String?
 }
 
 extension Reports {
-    /// REP-1: day by day, and for each day app by app, in the order of their numbers.
+    /// REP-1: daily reports in the order of days, and within a day in the order of app numbers.
     /// - Parameters:
-    ///   - first, last: since 1970-01-01, UTC; both included.
-    ///   - cursor: of the page before, or empty.
+    ///   - first, last: days since 1970-01-01, UTC; both included.
+    ///   - cursor: from the page before, or empty.
     public static func page(
         from first: UInt32, through last: UInt32, in project: ProjectNumber,
         after cursor: String, limit: Int, limits: MailboxLimits, now: Instant,
@@ -53,13 +52,13 @@ extension Reports {
         return DayReportPage(entries: entries, next: nil)
     }
 
-    /// Days that are read at a time, so that no project's apps fill the memory.
+    /// Days in a reading. The bound limits the memory, because a project may have many apps.
     private static let daysPerLook: UInt32 = 16
-    /// Of a day's and app's entry in a page, beside the app's name.
+    /// Bytes of an entry in a page, without the app's name.
     private static let entryBytes = 111
 }
 
-/// Where a page begins.
+/// The position at which a page begins.
 private struct ReportPlace: Comparable {
     var day: UInt32
     var app: AppNumber
@@ -84,8 +83,8 @@ private struct ReportPlace: Comparable {
 }
 
 extension MartletError {
-    /// REP-1: of this message nothing was counted, or it is not kept any more.
-    /// - Parameter field: where the message was named.
+    /// REP-1: the error for a message without a report, because the report was removed or never existed.
+    /// - Parameter field: the field with the message's ID.
     public static func noReport(
         _ limits: MailboxLimits, field: String = "message_id"
     ) -> MartletError {

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is answered to those who ask what became of messages (REP-1, REP-2). Rests on the ledgers.
+// Answers to questions about the outcomes of messages (REP-1, REP-2). Rests on the ledgers.
 
 public import MartletBase
 public import MartletRows
 
-/// REP-1: what became of one message.
+/// REP-1: the outcomes of a message.
 public struct MessageReport: Sendable, Hashable {
     public var messageNumber: UInt64
     public var accepted: Instant
     public var counts: ReportCounts
-    /// Of those that are pending, how many mailboxes were not looked into because there were too many:
-    /// some of these may wait for nothing any more. Mostly 0.
+    /// Pending instances with a mailbox that was not looked into, because too many instances are pending. Some of
+    /// them may have an outcome already. Mostly 0.
     public var unsettledCount: UInt64
 
     public init(
@@ -24,8 +24,8 @@ public struct MessageReport: Sendable, Hashable {
     }
 }
 
-/// REP-1: what became of the messages that were accepted on one day, for the instances of one app. What
-/// was sent, displayed and opened counts for the day on which that happened.
+/// REP-1: the outcomes of a day's messages for the instances of an app. A message counts on the day of its
+/// acceptance; sent, displayed and opened count on the day of the event.
 public struct DayReport: Sendable, Hashable {
     /// Days since 1970-01-01, UTC.
     public var day: UInt32
@@ -39,7 +39,7 @@ public struct DayReport: Sendable, Hashable {
     }
 }
 
-/// REP-1: outcomes that are certain and not counted yet, by day and app.
+/// REP-1: outcomes that are certain but not counted yet, by day and app.
 public struct DueOutcomes: Sendable {
     private struct Place: Hashable {
         var day: UInt32
@@ -70,10 +70,10 @@ extension Instant {
     }
 }
 
-/// Answers to questions about messages that were sent.
+/// Answers to questions about reports.
 public enum Reports {
-    /// REP-1: exact at the snapshot's instant.
-    /// - Returns: nil if there is no such message, or its report is not kept any more.
+    /// REP-1: the report of a message, exact at the instant of the snapshot.
+    /// - Returns: nil if the project has no report of the message.
     public static func message(
         _ number: UInt64, in project: ProjectNumber, limits: MailboxLimits, now: Instant,
         _ storage: borrowing Transaction
@@ -85,10 +85,10 @@ public enum Reports {
         return try storage.reporting.report(of: sequence, in: project, limits: limits, now: now)
     }
 
-    /// REP-1: day by day, and for each day app by app, in the order of their numbers.
+    /// REP-1: daily reports in the order of days, and within a day in the order of app numbers.
     /// - Parameters:
-    ///   - days: since 1970-01-01, UTC.
-    ///   - due: of the same snapshot, since the first of the days or longer.
+    ///   - days: days since 1970-01-01, UTC.
+    ///   - due: due outcomes of the same snapshot, from the first of the days or earlier.
     public static func days(
         _ days: ClosedRange<UInt32>, in project: ProjectNumber, _ due: DueOutcomes,
         _ storage: borrowing Transaction
@@ -96,10 +96,10 @@ public enum Reports {
         try storage.reporting.reportDays(days, in: project).map { due.adding(to: $0) }
     }
 
-    /// REP-2: tokens of instances that a message was for and that have not got it, for whatever reason,
-    /// in the order of their ordinals. Those that have left are not among them.
-    /// - Returns: nil if there is no such message, or its report is not kept any more. The page's total
-    ///   is not counted: 0.
+    /// REP-2: tokens of registered recipients that have not received a message, whatever the reason, in the order of
+    /// ordinals.
+    /// - Returns: nil if the project has no report of the message. The page's total is always 0, because recipients
+    ///   are not counted.
     public static func notReceived(
         _ number: UInt64, in project: ProjectNumber, from start: Ordinal, limit: Int,
         _ storage: borrowing Transaction

@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// REG-4: whom the tokens of a message named when it was accepted. A message that waits for its time or
-// for room is sent long after that, and a device may have another token by then: its instance is still
-// the one that the message is for. So the ordinal and its holder are kept beside each token, and a token
-// that stands for them is not looked up again. An instance that has left is not replaced by the next
-// holder of its ordinal, nor by whoever has its token. Rests on the ledgers.
+// REG-4: the instances of a waiting message's tokens at acceptance. A scheduled or deferred message may be sent long
+// after acceptance, and a device may have a new token by then. The message is still for the device's instance. So the
+// store keeps the ordinal and its holder beside each token, and the token is not looked up again. After an instance
+// has unregistered, neither the next holder of its ordinal nor a new owner of its token gets the message. Rests on
+// the ledgers.
 
 import MartletBase
 import MartletRows
 
-/// An instance, by what no rotation changes.
+/// An instance, by values that a new token does not change.
 struct Addressee: Hashable {
     var ordinal: Ordinal
     var holder: Holder
 }
 
 struct Addressees {
-    /// In the order of the tokens in the target; nil: the token named nobody.
+    /// An element for each token of the target, in order; nil: the token named no instance. Empty: not known.
     let inOrder: [Addressee?]
     private let byToken: [String: Addressee]
 
-    /// A message that is sent at once: its tokens are looked up.
+    /// The value for a message that is sent at once: its tokens are looked up.
     static let unknown = Addressees([], of: .token(""))
 
-    /// - Parameter inOrder: of the tokens in the target; none: not known.
+    /// - Parameter inOrder: an element for each token of the target, or empty.
     init(_ inOrder: [Addressee?], of target: SendCommand.Target) {
         self.inOrder = inOrder
         byToken = Dictionary(
@@ -31,7 +31,7 @@ struct Addressees {
             uniquingKeysWith: { first, _ in first })
     }
 
-    /// Whom the tokens of a target name now.
+    /// Looks up the present instances of a target's tokens.
     init(
         of target: SendCommand.Target, in project: ProjectNumber,
         _ storage: borrowing Transaction
@@ -50,11 +50,12 @@ struct Addressees {
         self.init(found, of: target)
     }
 
+    /// The instance of a token; nil: the token must be looked up.
     subscript(token: String) -> Addressee? { byToken.isEmpty ? nil : byToken[token] }
 }
 
 extension SendCommand.Target {
-    /// The tokens of a target, in their order.
+    /// The tokens of a target, in order.
     var tokens: [String] {
         switch self {
         case .token(let text): [text]

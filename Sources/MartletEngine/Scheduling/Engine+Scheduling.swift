@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MSG-10: messages for later. A fault of such a message is told when it is accepted. Its audience is made
-// when it is sent; a token stands for the instance that had it when the message was accepted (see
-// Addressees). Its life counts from the instant for which it was scheduled. Its number is taken from the project's sequences when it is accepted, its place among the
-// stored messages when it is sent. A device that is over a limit by then (QUO-1) is skipped, as in any
-// fanout. If its project has no room for it then, it waits for that (see Engine+Admission). Rests on
-// Engine+Send.
+// MSG-10: scheduled messages. A fault of a message is reported at acceptance. The number comes from the project's
+// sequences at acceptance. The audience is computed at sending, except that a token stands for its instance at
+// acceptance (see Addressees). The place among the stored messages is given at sending. The time to live counts from
+// the scheduled instant.
+//
+// A device over its quota at sending (QUO-1) is left out, as in any fanout. If the project has no room at sending,
+// the message is deferred (see Engine+Admission). Rests on Engine+Send.
 
 public import MartletBase
 public import MartletRows
 
-/// What happened by itself.
+/// The result of a step of due work.
 public struct Advance: Sendable {
-    /// To be told to the loops once they are durable, as those of commands are.
+    /// Outcomes of messages. The loops are told once the transaction is durable, as for commands.
     public var outcomes: [Outcome]
-    /// There is more to do at the same instant: to be called again, in another transaction.
+    /// Whether more work is due now. The caller continues in another transaction.
     public var hasMore: Bool
 
     public init(outcomes: [Outcome], hasMore: Bool) {
@@ -24,17 +25,20 @@ public struct Advance: Sendable {
 }
 
 extension Engine {
-    /// Scheduled messages that are sent in one step, and rows of the store that are seen to.
+    /// Bounds of a step: `sendsPerStep` deferred messages and as many scheduled messages; `rowsPerStep` rows of lost
+    /// connections, and as many due rows.
     private static let sendsPerStep = 64
     private static let rowsPerStep = 1024
-    /// The same where commands wait, and of each of them.
+    /// Bounds on the rows of a step while commands wait: `rowsPerCommand` for each command, at least
+    /// `rowsPerHurriedStep`, at most `rowsPerStep`.
     private static let rowsPerHurriedStep = 256
     private static let rowsPerCommand = 16
 
-    /// Does a bounded part of what is due: to be called before each batch of commands, in its
-    /// transaction, and at least once a second.
-    /// - Parameter commandCount: of the batch. What is due keeps up with what comes.
-    /// - Throws: where the store is in trouble; then the transaction must be abandoned.
+    /// Does a bounded part of the due work. The caller calls `advance` before each batch of commands, in the
+    /// transaction of the batch, and at least once a second.
+    /// - Parameter commandCount: the commands of the batch. More commands allow more rows, so due work keeps up with
+    ///   new messages.
+    /// - Throws: `StorageError` if the store fails. The transaction must then be abandoned.
     public mutating func advance(
         now: Instant, commandCount: Int = 0, in storage: borrowing Transaction
     ) throws(StorageError) -> Advance {
@@ -50,7 +54,7 @@ extension Engine {
         }
         advance.hasMore = try storage.connections.endAllLost(
             now: now, limits: limits, rowsMax: rowsMax)
-        // First, so that what is sent now finds who is inactive by now (STO-2).
+        // Inactivity comes first, because it decides who gets the messages sent in the step (STO-2).
         if try storage.sweeping.isInactivityDue(now: now, limits: limits) {
             audiences.lastTopic?.forgetDistributions()
         }
@@ -58,7 +62,7 @@ extension Engine {
             advance.hasMore = true
         }
         guard !isShortOfRoom else { return advance }
-        // Before what comes due now: that waits behind them.
+        // Deferred messages come first: a scheduled message that becomes due now waits behind them.
         advance.outcomes = try beginDeferred(Self.sendsPerStep, now: now, storage)
         for _ in 0..<Self.sendsPerStep {
             guard let due = try storage.scheduled.next(dueAt: now) else { break }
@@ -113,8 +117,8 @@ extension Engine {
             Acceptance(messageNumber: number, recipientCount: 0, named: named), fanouts: [])
     }
 
-    /// Sends a message that has waited. Nobody is there to be told if it cannot be sent any more.
-    /// - Parameter isLate: it had to wait longer than it was to: now or never is over (TTL-2).
+    /// Sends a scheduled or deferred message. If sending is not possible any more, no sender is told.
+    /// - Parameter isLate: the message was deferred. Its now-or-never variants are over (TTL-2).
     mutating func send(
         _ due: ScheduledMessage, isLate: Bool = false, now: Instant,
         _ storage: borrowing Transaction
@@ -126,7 +130,7 @@ extension Engine {
             let (message, addressees) = try ScheduledSend.read(due.bytes)
             var dispatch = try Dispatch(message, from: due.due, number: due.number)
             dispatch.addressees = addressees
-            // The broker may have been away for longer than it was to live.
+            // The broker may have been stopped for longer than the time to live.
             dispatch.variants.removeAll { (isLate || $0.isStored) && $0.expires <= now }
             let target = try audiences.resolve(dispatch, in: project, storage)
             let recipients = try recipients(
@@ -138,8 +142,9 @@ extension Engine {
         }
     }
 
-    /// Whoever has not got the message does not get it. It can be known no more: because it never was,
-    /// because everybody has it, because it expired, or because it was now or never.
+    /// MSG-10: cancels a message. Recipients without the message will not get it.
+    /// - Returns: `cancelled`; `refused` if the broker does not know the message, because the message never existed,
+    ///   is with all recipients, has expired, or was now or never.
     mutating func cancel(
         _ messageNumber: UInt64, in number: ProjectNumber, now: Instant,
         _ storage: borrowing Transaction

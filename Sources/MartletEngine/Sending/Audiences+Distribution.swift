@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who gets which variant of a message: the target's instances, on the variant's platforms, with the
-// app it is restricted to (MSG-8), and not inactive (STO-2). Where nothing of that makes a difference,
-// nothing is worked out at all. Rests on RecipientFilter.
+// The distribution of a message's variants to the target's instances: by platform, by the app of a restricted variant
+// (MSG-8), and without inactive instances (STO-2). If no rule excludes an instance, the set is used unchanged. Rests
+// on RecipientFilter.
 
 import MartletBase
 import MartletBits
 import MartletRows
 
 extension Audiences {
-    /// The variant that an instance gets; nil if its platform has none.
-    /// - Throws: `MartletError` if that is for another app (MSG-8), `StorageError`.
+    /// The variant for an instance; nil if no variant is for its platform.
+    /// - Throws: `MartletError` if the variant is for another app (MSG-8), `StorageError`.
     func variant(
         of dispatch: Dispatch, for instance: Instance,
         _ storage: borrowing Transaction
@@ -30,8 +30,8 @@ extension Audiences {
         return variant
     }
 
-    /// Who a message is for if nobody is over a limit; nil: nobody. Of a message to one instance only
-    /// the variant is left that it gets.
+    /// The recipients of a message before quotas; nil: no instance is a recipient. For a single instance, `dispatch`
+    /// keeps only the variant for its platform.
     /// - Throws: `MartletError` (MSG-8), `StorageError`.
     mutating func recipients(
         of dispatch: inout Dispatch, among instances: ResolvedTarget.Instances,
@@ -58,7 +58,7 @@ extension Audiences {
         }
     }
 
-    /// Who gets which variant of a message, if nobody is over a limit.
+    /// The distribution of a message's variants to recipients within their quotas.
     mutating func distribution(
         of dispatch: Dispatch, to recipients: Recipients, in project: ProjectNumber,
         _ storage: borrowing Transaction
@@ -120,7 +120,7 @@ extension Audiences {
         var distribution = Distribution(recipientCount: recipients.count, perVariant: [])
         for reach in reaches {
             var reached = reach.isStored ? active : recipients
-            // The only variant's platforms have been looked at.
+            // The recipients of an only variant have already been reduced to its platforms.
             if reaches.count > 1 {
                 reached = try intersection(of: reached, with: [reach], in: project, storage)
             }
@@ -143,7 +143,7 @@ extension Audiences {
         return distribution
     }
 
-    /// Those that any of the variants is for.
+    /// The recipients that at least one of the variants is for.
     func intersection(
         of recipients: RecipientSet, with reaches: [VariantReach], in project: ProjectNumber,
         _ storage: borrowing Transaction

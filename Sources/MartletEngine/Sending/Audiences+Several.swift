@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Targets that name instances one by one: a group, and several targets in one message. Of several, what
-// is malformed in a topic, a condition or a key refuses the message; a token that is not good is told
-// and the message is for the others. Rests on Audiences+Targets.
+// Targets that name instances one by one: a group, and several targets of one message. Among several targets, a
+// malformed topic, condition or key refuses the message. An invalid token does not: the sender is told, and the
+// message goes to the other instances. Rests on Audiences+Targets.
 
 import MartletBase
 import MartletBits
 import MartletRows
 
 extension Audiences {
-    /// GRP-5: nobody, if there is no such group.
-    /// - Throws: `MartletError`, `StorageError`.
+    /// GRP-5: the members of a group; no members if the group does not exist.
+    /// - Throws: `MartletError` for a malformed key, `StorageError`.
     func members(
         of text: String, for dispatch: Dispatch, in project: ProjectNumber,
         _ storage: borrowing Transaction
@@ -24,8 +24,8 @@ extension Audiences {
         return named
     }
 
-    /// Those that any of the targets means, each once.
-    /// - Throws: `MartletError`, `StorageError`.
+    /// The union of several targets, and the results for their tokens.
+    /// - Throws: `MartletError` for a fault of a topic, condition or key, `StorageError`.
     mutating func union(
         of targets: [SendCommand.Target], for dispatch: Dispatch, in project: Project,
         _ storage: borrowing Transaction
@@ -58,6 +58,8 @@ extension Audiences {
         return (RecipientSet.union(of: sets), named)
     }
 
+    /// Checks several targets without computing their instances.
+    /// - Returns: the results for the tokens.
     /// - Throws: `MartletError`, `StorageError`.
     func check(
         _ targets: [SendCommand.Target], of dispatch: Dispatch, in project: Project,
@@ -102,7 +104,7 @@ extension Audiences {
         return named
     }
 
-    /// MSG-8: why a message is not for an instance; nil: it is.
+    /// MSG-8: the reason why a message is not for an instance; nil: the message is for the instance.
     private func refusal(
         of dispatch: Dispatch, to instance: Instance,
         _ storage: borrowing Transaction
@@ -142,7 +144,7 @@ extension Audiences {
 }
 
 extension MartletError {
-    /// The same about another field.
+    /// A copy of the error for another field.
     func at(_ field: String) -> MartletError {
         var error = self
         error.field = field

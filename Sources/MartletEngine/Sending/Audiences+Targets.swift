@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A target becomes a set of instances, at this instant (CON-5). Rests on the ledgers,
-// MartletCondition and Audiences+Several.
+// Resolves a target to a set of instances, at the present instant (CON-5). Rests on the ledgers, MartletCondition and
+// Audiences+Several.
 
 public import MartletBase
 import MartletBits
 import MartletCondition
 import MartletRows
 
-/// Who a message is for before anything else is looked at, and what it says it is from.
+/// The instances of a target before platforms and quotas, and the `from` of the message.
 struct ResolvedTarget {
     enum Instances {
         case one(Instance)
@@ -16,16 +16,16 @@ struct ResolvedTarget {
     }
 
     var kind: TargetKind
-    /// `/topics/NAME`, or the sender ID in decimal.
+    /// `/topics/NAME`, or the sender ID in decimal; for a device's message to a group, the notification key.
     var from: String
     var instances: Instances
-    /// nil: its answer names nobody.
+    /// The listed instances of a group or of several targets; nil: the answer lists no instances.
     var named: NamedInstances?
 }
 
 extension Audiences {
-    /// What can be wrong with a message's target, without asking who all its instances are.
-    /// - Returns: what is told of those that it names.
+    /// Checks the target of a message without computing all instances.
+    /// - Returns: the results for listed instances.
     /// - Throws: `MartletError`, `StorageError`.
     func check(
         _ dispatch: Dispatch, in project: Project,
@@ -47,6 +47,7 @@ extension Audiences {
         return .none
     }
 
+    /// Resolves the target of a message.
     /// - Throws: `MartletError`, `StorageError`.
     mutating func resolve(
         _ dispatch: Dispatch, in project: Project,
@@ -85,7 +86,7 @@ extension Audiences {
         }
     }
 
-    /// REG-4: the instance that the token names, or named when the message was accepted.
+    /// REG-4: the instance of a token now; for a message that has waited, at acceptance.
     /// - Throws: `MartletError`, `StorageError`.
     func addressee(
         _ text: String, of dispatch: Dispatch, in number: ProjectNumber,
@@ -103,7 +104,8 @@ extension Audiences {
         return instance
     }
 
-    /// - Throws: `MartletError` that names the field, `StorageError`.
+    /// The instance of a token.
+    /// - Throws: `MartletError` with `field`, `StorageError`.
     func instance(
         _ text: String, at field: String = "token", in number: ProjectNumber,
         _ storage: borrowing Transaction
@@ -169,8 +171,8 @@ extension Audiences {
         return builder.finish()
     }
 
-    /// The evaluator's slots: the condition's topics, then everyone. A topic that nobody is
-    /// subscribed to has a number that no set is stored under (CON-6).
+    /// The evaluator's slots: the condition's topics, then everyone. A topic without subscribers gets the number
+    /// `nobody`, because no set is stored for it (CON-6).
     static func slots(
         of condition: Condition, in number: ProjectNumber,
         _ storage: borrowing Transaction
@@ -186,6 +188,6 @@ extension Audiences {
 }
 
 extension TopicNumber {
-    /// Never given to a topic: the empty set. Topic numbers have 28 bits.
+    /// A number without a topic: the empty set. Topic numbers have 28 bits.
     public static let nobody = TopicNumber((1 << 28) - 1)
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who a target means (CON-5), and what is remembered of the last one: a burst of messages to one topic
-// reads its subscribers once, and loops see by the very same set that the messages are for the same
-// instances. The committer has a value of its own and forgets it with any command that may change a
-// set; a loop that sends by itself has another one (LiveSender). Rests on the ledgers and MartletCondition.
+// Resolves targets (CON-5), and remembers the last target. A burst of messages to one topic reads its subscribers
+// once. Loops recognise messages for equal recipients by the identity of the remembered set. The committer's engine
+// has one value, and forgets the sets before each command that can change a set. Each live sender has a value of its
+// own (LiveSender). Rests on the ledgers and MartletCondition.
 
 import MartletBase
 import MartletBits
@@ -13,13 +13,13 @@ import MartletRows
 struct Audiences: ~Copyable {
     let programs: SharedPrograms
     let limits: MailboxLimits
-    /// The subscribers of the topic that was sent to last.
+    /// The topic of the last message to a topic, with its subscribers.
     var lastTopic: TopicAudience?
-    /// REP-1: how many of the recipients of the last message have each app.
+    /// REP-1: the recipients of the last message, and their number by app.
     var lastShares: (recipients: RecipientSet, shares: [AppNumber: UInt64])?
-    /// The instance that the last token meant.
+    /// The instance of the last token.
     var lastInstance: Instance?
-    /// How devices know the last project: the same as long as that is there.
+    /// The last project's sender ID, in decimal. A project's sender ID never changes.
     private var lastSender: (project: ProjectNumber, text: String)?
 
     init(programs: SharedPrograms, limits: MailboxLimits) {
@@ -27,7 +27,7 @@ struct Audiences: ~Copyable {
         self.limits = limits
     }
 
-    /// What a message of the project's is from, unless that is a topic.
+    /// The `from` of the project's messages to targets other than topics.
     mutating func sender(of project: Project) -> String {
         if let lastSender, lastSender.project == project.number { return lastSender.text }
         let text = String(project.senderID)
@@ -35,7 +35,7 @@ struct Audiences: ~Copyable {
         return text
     }
 
-    /// Some set may be another one from now on.
+    /// Forgets the remembered sets, because a set may change.
     mutating func forget() {
         lastTopic = nil
         lastShares = nil

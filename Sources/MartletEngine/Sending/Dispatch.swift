@@ -1,25 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is to go out, worked out from what was asked for: each variant with the instant at which it
-// expires, and who gets it. Rests on the records.
+// A message being sent: each variant with an expiry, and the distribution to recipients. Rests on the records.
 
 import MartletBase
 import MartletBits
 import MartletRows
 
-/// A variant of a message that is being sent.
+/// A variant of a message being sent.
 struct DispatchVariant {
     var variant: OutgoingVariant
-    /// Whether nobody is left out.
+    /// Whether the variant is for all platforms and all apps.
     var isForEverybody: Bool {
         variant.platforms == .all && variant.restrictedPackageName == nil
     }
     var expires: Instant
-    /// TTL-2: false: now or never.
+    /// TTL-2: false for a now-or-never variant.
     var isStored: Bool
 
-    /// - Parameter start: what its life is counted from.
-    /// - Throws: `MartletError` if it is to live for too long.
+    /// - Parameter start: the beginning of the time to live.
+    /// - Throws: `MartletError` if the time to live is too long.
     init(_ variant: OutgoingVariant, from start: Instant) throws(MartletError) {
         self.variant = variant
         let longest = start.advanced(bySeconds: Int64(Limits.timeToLiveSecondsMax))
@@ -54,17 +53,17 @@ struct DispatchVariant {
     }
 }
 
-/// A message that is being sent.
+/// A message being sent.
 struct Dispatch {
     var target: SendCommand.Target
     var variants: [DispatchVariant]
     var wantsReceipts: Bool
-    /// The number it was given when it was scheduled.
+    /// The number of a scheduled or deferred message, given at acceptance; else nil.
     var number: UInt64?
-    /// Whom its tokens named when it was accepted, if it has waited since then.
+    /// For a message that has waited, the instances of its tokens at acceptance.
     var addressees = Addressees.unknown
 
-    /// - Throws: `MartletError` for what is wrong with the variants.
+    /// - Throws: `MartletError` for a fault of the variants.
     init(_ message: SendCommand, from start: Instant, number: UInt64?) throws(MartletError) {
         target = message.target
         wantsReceipts = message.wantsReceipts
@@ -89,33 +88,33 @@ struct Dispatch {
 
     var isStored: Bool { variants.contains(where: \.isStored) }
 
-    /// Whether there is one variant, and nobody is left out.
+    /// Whether the message has a single variant, for all platforms and all apps.
     var isForEverybody: Bool { variants.count == 1 && variants[0].isForEverybody }
 }
 
-/// Who gets which variant.
+/// The distribution of a message's variants to recipients.
 struct Distribution {
-    /// QUO-1: who was left out.
+    /// QUO-1: recipients left out because of their quota.
     var rateLimitedCount: UInt64 = 0
-    /// Who gets any variant, or it is discarded for.
+    /// All recipients within their quotas, inactive recipients included.
     var recipientCount: UInt64
-    /// In the variants' order; nil: nobody.
+    /// The recipients of each variant, in the order of the variants; nil: the variant has no recipients.
     var perVariant: [Recipients?]
-    /// Those of the variants that are stored.
+    /// The active recipients of stored variants.
     var stored: Recipients?
-    /// STO-2: for whom those are discarded at once.
+    /// STO-2: the inactive recipients of stored variants. The message is discarded for them at once.
     var inactive: Recipients?
-    /// Who was not left out.
+    /// The recipients within their quotas.
     var granted: Recipients?
 }
 
-/// Who gets which variant, after everyone's quota was asked (QUO-1).
+/// QUO-1: the distribution after the devices' quotas.
 enum GrantedDistribution {
     case some(Distribution, to: Recipients)
     case nobody(retryMilliseconds: UInt64)
 }
 
-/// What of a variant decides who gets it.
+/// The properties of a variant that select its recipients.
 struct VariantReach: Hashable {
     var platforms: PlatformSet
     var restrictedPackageName: String?
@@ -128,15 +127,14 @@ struct VariantReach: Hashable {
     }
 }
 
-/// The subscribers of a topic, and who of them gets what, worked out for variants like those of the
-/// last messages.
+/// A topic's subscribers, and distributions for the variants of the last messages.
 struct TopicAudience {
     let project: ProjectNumber
     let topic: TopicName
     let subscribers: RecipientSet
     /// The `from` of messages to the topic.
     private let from: String
-    /// Past so many, the oldest goes.
+    /// Bound on `known` and on `reached`. Past the bound, the oldest element is forgotten.
     private static let knownMax = 4
     private var known: [(reaches: [VariantReach], distribution: Distribution)] = []
     private var reached: [(reaches: [VariantReach], recipients: RecipientSet)] = []
@@ -150,7 +148,7 @@ struct TopicAudience {
 
     static func from(_ topic: TopicName) -> String { "/topics/" + topic.text }
 
-    /// What a message to the topic of this name says it is from; nil: it is another topic, or may be.
+    /// The `from` of messages to the topic; nil if the name or the project differs.
     func from(of name: String, in project: ProjectNumber) -> String? {
         project == self.project && name == topic.text ? from : nil
     }
@@ -173,7 +171,7 @@ struct TopicAudience {
         reached.append((reaches, recipients))
     }
 
-    /// The instance is inactive no more.
+    /// Forgets the distributions with an inactive instance, because the instance is not inactive any more.
     mutating func forgetInactive(_ ordinal: Ordinal, in project: ProjectNumber) {
         guard project == self.project else { return }
         known.removeAll {
@@ -185,6 +183,6 @@ struct TopicAudience {
         }
     }
 
-    /// Others may be inactive.
+    /// Forgets all distributions, because further instances may have become inactive.
     mutating func forgetDistributions() { known.removeAll() }
 }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MSG-9: a sender that does not know whether its message was accepted sends it again with the same key,
-// and gets the same answer. What was refused is not kept: it may be accepted the next time.
-// Rests on the ledgers.
+// MSG-9: after a lost answer, a sender repeats its message with the same key, and gets the first answer. Refusals are
+// not kept, because the repeated message may be accepted. Rests on the ledgers.
 
 import MartletBase
 import MartletRows
 
 extension Engine {
-    /// What the sender was answered when it used its key, or made the attempt, first.
-    /// - Throws: `MartletError` for a bad key or another message with the same one, `StorageError`.
+    /// The kept answer for an idempotency key, or for an attempt of the gateway (GW-8); nil: the key or the attempt
+    /// is new.
+    /// - Throws: `MartletError` for an invalid key, or if the key was used for a different message; `StorageError`.
     func answer(
         to message: SendCommand, in project: ProjectNumber, now: Instant,
         _ storage: borrowing Transaction
@@ -46,8 +46,8 @@ extension Engine {
             case .accepted(let acceptance, _) = outcome
         else { return }
         var expires = now.advanced(bySeconds: Int64(Limits.idempotencySeconds))
-        // A place is used again and again: all day long its answers expire at one instant, so that nothing but
-        // the answer is written.
+        // A place is used again and again. All its answers of a day expire at the same instant, so a later answer of
+        // the day changes no due row.
         if message.attempt != nil {
             let day: Int64 = 86_400_000
             let next = (expires.millisecondsSince1970 / day + 1) * day
@@ -61,21 +61,21 @@ extension Engine {
 }
 
 extension SendAttempt {
-    /// The idempotency key of the place. It is longer than a sender's may be, so it is no sender's.
+    /// The idempotency key of the attempt's place: longer than a sender's key may be, so the two never collide.
     var key: String {
         String(repeating: "-", count: Limits.idempotencyKeyBytesMax) + "gateway/\(place)"
     }
 }
 
 extension SendCommand {
-    /// Tells one message of a sender from another: its target, its bodies, and how it is to be sent.
-    /// Whoever makes two with the same digest on purpose deceives nobody but themselves, so no
-    /// cryptography is needed (Source: FNV-1a with 64 bits, draft-eastlake-fnv).
+    /// A digest of the message: target, bodies and options. A sender with two messages of equal digest harms only
+    /// itself, so no cryptography is needed (Source: FNV-1a with 64 bits, draft-eastlake-fnv).
     var digest: UInt64 {
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325
         func add(_ bytes: some Sequence<UInt8>) {
             for byte in bytes { hash = (hash ^ UInt64(byte)) &* 0x0000_0100_0000_01B3 }
-            // Parts do not run into each other: no UTF-8 has this byte, and bodies say their length.
+            // The byte 0xFF separates the parts: UTF-8 never contains 0xFF, and the length of a body precedes the
+            // body.
             hash = (hash ^ 0xFF) &* 0x0000_0100_0000_01B3
         }
         func addTarget(_ target: Target) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A message is accepted: its target becomes a set of instances, at this instant (CON-5), and the
-// message is kept once, with that set once, until everyone in it has it. A cost per block of
-// instances, not per instance. Rests on Audiences and DeviceRates.
+// Acceptance of a message: its target becomes a set of instances at this instant (CON-5). The message and the set are
+// stored once, until each recipient has the message. The cost is per block of instances, not per instance. Rests on
+// Audiences and DeviceRates.
 
 import MartletBase
 import MartletBits
@@ -23,7 +23,8 @@ extension Engine {
         }
     }
 
-    /// What is the sender's business; trouble with the store is thrown on.
+    /// The refusal that the sender is told.
+    /// - Throws: `StorageError` if the store failed.
     static func refusal(_ error: any Error) throws(StorageError) -> MartletError {
         switch error {
         case let refusal as MartletError: return refusal
@@ -71,9 +72,9 @@ extension Engine {
             fanouts: [])
     }
 
-    /// Sends to `recipients`, whatever can be wrong with the message having been looked at.
-    /// - Throws: `MartletError` if the one recipient is over a limit (QUO-1) and the message was not
-    ///   scheduled: then nobody waits for an answer, and the device is skipped. `StorageError`.
+    /// Sends a message to `recipients`. All faults of the message have been checked.
+    /// - Throws: `StorageError`; `MartletError` if the only recipient is over its quota (QUO-1). For a message that
+    ///   has waited, the device is left out instead, because no sender waits for the answer.
     mutating func send(
         _ dispatch: Dispatch, to recipients: Recipients?, of target: ResolvedTarget,
         in project: Project, now: Instant, _ storage: borrowing Transaction
@@ -149,7 +150,7 @@ extension Engine {
         }
     }
 
-    /// One for each variant that somebody gets.
+    /// Makes a fanout for each variant with recipients.
     private mutating func fanouts(
         of dispatch: Dispatch, _ message: StoredMessage, _ distribution: Distribution,
         in project: Project, _ storage: borrowing Transaction
@@ -178,8 +179,8 @@ extension Engine {
 
     // MARK: Within limits
 
-    /// - Parameter recipients: who `recipients` found.
-    /// - Returns: `nobody` if it was one instance, and that is over a limit.
+    /// - Parameter recipients: the result of `recipients`.
+    /// - Returns: `nobody` if the only recipient is over its quota.
     mutating func distribute(
         _ dispatch: Dispatch, to recipients: Recipients, in project: ProjectNumber, now: Instant,
         _ storage: borrowing Transaction
@@ -197,8 +198,8 @@ extension Engine {
         return .some(distribution, to: granted)
     }
 
-    /// TTL-2: what is now or never is not throttled, so of a message with both kinds of variants those alone
-    /// are asked for a token that get a stored one.
+    /// Takes the recipients' tokens (QUO-1). Now-or-never messages are not throttled (TTL-2). So if a message has
+    /// both kinds of variants, only recipients of stored variants give a token.
     private mutating func grant(
         _ dispatch: Dispatch, to recipients: Recipients, in project: ProjectNumber, now: Instant,
         _ storage: borrowing Transaction

@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TTL-2: messages that are now or never. Such a message changes nothing in the store, so whoever
-// receives it sends it at once, from a snapshot on its own thread: no other thread is woken, nothing is
-// written and no disk is waited for. Each loop has a sender of its own, and the embedding API one for
-// all callers. What is counted gathers in LiveCounts. Rests on Audiences.
+// TTL-2: now-or-never messages. The store keeps no row of a now-or-never message, so the receiving thread sends the
+// message at once, from a snapshot: without another thread, a write or the disk. Each loop has a sender of its own,
+// and the callers of the embedding API share a sender. Counts gather in LiveCounts. Rests on Audiences.
 
 public import MartletBase
 public import MartletRows
 
-/// What the senders of one broker share.
+/// State shared by the live senders of a broker.
 public struct LiveSending: Sendable {
     let programs: SharedPrograms
     let limits: MailboxLimits
     let book: FanoutBook?
     let numbers: NotStoredNumbers
+    /// Unwritten counts of now-or-never messages.
     public let counts = LiveCounts()
 
-    /// Recipients up to which a fanout is not listed among those in progress (FAN-8): a loop is through with
-    /// it in a turn.
+    /// FAN-8: a fanout with at most this many recipients is not listed among the fanouts in progress, because a loop
+    /// finishes the fanout within a turn.
     static let untoldMax: UInt64 = 256
 
-    /// Targets of one message that a loop looks up by itself: some 100 microseconds. A message with more
-    /// targets is sent by the committer, because a loop's devices wait for every look-up.
+    /// Targets of a message that a loop resolves: some 100 microseconds. The committer sends a message with more
+    /// targets, because a loop's devices wait for each look-up.
     public static let targetsMax = 64
 
-    /// Elements in a loop's inbox past which it is not told of more: whoever sends faster than that loop
-    /// delivers loses what is now or never there, and memory stays bounded.
+    /// Bound on a loop's inbox for live fanouts. A loop with more waiting elements is not told, so a sender faster
+    /// than the loop loses now-or-never messages there, and memory stays bounded.
     public static let waitingMax = 16_384
 
     public init(
@@ -39,11 +39,11 @@ public struct LiveSending: Sendable {
     }
 }
 
-/// Sends what is not stored.
+/// Sends now-or-never messages.
 public struct LiveSender: ~Copyable {
     private let shared: LiveSending
     private var audiences: Audiences
-    /// What `audiences` remembers was read in this snapshot or in a later one.
+    /// The sets in `audiences` were read in the snapshot of this number or later.
     private var rememberedSince: UInt64 = 0
 
     public init(_ shared: LiveSending) {
@@ -51,8 +51,9 @@ public struct LiveSender: ~Copyable {
         audiences = Audiences(programs: shared.programs, limits: shared.limits)
     }
 
-    /// Whether a message is now or never for everybody, and leaves nothing behind for later: no answer
-    /// to keep (MSG-9), no receipts to wait for (RCP-1), no instant to wait for (MSG-10).
+    /// Whether a live sender takes a message. All variants must be now or never, and the message must leave no work
+    /// for later: no answer (MSG-9), no receipts (RCP-1), no scheduled instant (MSG-10). It has at most `targetsMax`
+    /// targets, and neither `validateOnly` nor `notReceived`.
     public static func takes(_ message: SendCommand, at now: Instant) -> Bool {
         !message.validateOnly && !message.wantsReceipts && message.idempotencyKey == nil
             && message.sendAt == nil && message.notReceived == nil
@@ -60,8 +61,8 @@ public struct LiveSender: ~Copyable {
     }
 
     /// - Parameters:
-    ///   - message: one that `takes` said yes to.
-    ///   - inProgressCount: fanouts of the project that the caller's loop has in progress.
+    ///   - message: accepted by `takes`.
+    ///   - inProgressCount: the project's fanouts in progress on the caller's loop.
     /// - Returns: `accepted` with the fanouts to begin, or `refused`.
     public mutating func send(
         _ message: SendCommand, in number: ProjectNumber, inProgressCount: Int = 0, now: Instant,
@@ -153,7 +154,7 @@ extension SendCommand.Target {
 }
 
 extension SendCommand {
-    /// TTL-2: whether nothing of it is stored that is accepted at `now`.
+    /// TTL-2: whether all variants are now or never for a message accepted at `now`.
     func isNowOrNever(at now: Instant) -> Bool {
         variants.allSatisfy { $0.lifespan.isOver(at: now) }
     }
@@ -169,7 +170,8 @@ extension Lifespan {
 }
 
 extension Dispatch {
-    /// The fanouts of one variant. A message to one token does not wait for those in progress (FAN-5).
+    /// Makes the fanouts of a variant. A message to a single token gets a fanout for one instance, and does not wait
+    /// for the fanouts in progress (FAN-5).
     func fanouts(
         of variant: DispatchVariant, _ header: MessageHeader, to recipients: Recipients,
         in project: Project, _ progress: FanoutProgress?

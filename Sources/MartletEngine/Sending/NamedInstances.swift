@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The instances that a message's target names one by one, a group's members or the tokens among several
-// targets, and why the message is not for some of them. What the sender is told of them is worked out
-// here, while the audience is a set like any other. Rests on Command.
+// The instances that a target lists: the members of a group, or the tokens among several targets. The results tell
+// the sender which instances the message is for, and why the rest is left out. Rests on Command.
 
 import MartletBase
 import MartletBits
@@ -15,11 +14,11 @@ struct NamedInstances {
     }
 
     private struct Entry {
-        /// Among the targets, or the members.
+        /// The index among the targets, or among the members.
         var index: Int
         /// nil: the text is no token of the project.
         var instance: (token: Token, ordinal: Ordinal)?
-        /// nil: the message is for it.
+        /// The reason why the message is not for the instance; nil: the message is for the instance.
         var word: ErrorWord?
     }
 
@@ -28,23 +27,23 @@ struct NamedInstances {
 
     init(_ kind: Kind) { self.kind = kind }
 
-    /// - Parameter word: why the message is not for it.
+    /// - Parameter word: the reason why the message is not for the instance; nil: the message is for the instance.
     mutating func add(_ instance: Instance, at index: Int, _ word: ErrorWord?) {
         entries.append(
             Entry(index: index, instance: (instance.token, instance.ordinal), word: word))
     }
 
-    /// The text that stands there names nobody.
+    /// Notes an index whose text names no instance.
     mutating func addNobody(at index: Int, _ word: ErrorWord) {
         entries.append(Entry(index: index, instance: nil, word: word))
     }
 
-    /// Those that nothing speaks against.
+    /// The ordinals of the message's instances.
     var ordinals: [Ordinal] {
         entries.compactMap { $0.word == nil ? $0.instance?.ordinal : nil }
     }
 
-    /// QUO-1: who of the recipients is not among those that were granted it is over a limit.
+    /// QUO-1: notes the quota as the reason for recipients without a grant.
     mutating func refuse(_ recipients: Recipients, beside granted: Recipients) {
         guard granted.count < recipients.count else { return }
         for index in entries.indices where entries[index].word == nil {
@@ -86,7 +85,7 @@ extension Recipients {
         }
     }
 
-    /// Each of few by itself.
+    /// Each recipient by itself. Used for a target with a single token.
     var single: [Recipients] {
         guard case .many(let set) = self else { return [self] }
         var ordinals: [Recipients] = []

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Numbers of messages that are not stored (TTL-2). A loop gives them out as well as the committer, so
-// the counter in them is the broker's: two messages of one millisecond differ wherever they were
-// accepted. Rests on Command.
+// Numbers of now-or-never messages (TTL-2). Loops and the committer share the counter, so messages of equal
+// milliseconds have different numbers, whichever thread accepted them. Rests on Command.
 
 import MartletBase
 import Synchronization
 
-/// One value per broker.
+/// The numbers of a broker's now-or-never messages.
 public final class NotStoredNumbers: Sendable {
     private let last = Atomic<UInt64>(0)
 
     public init() {}
 
-    /// When a number was given.
+    /// The instant of a number's creation, in whole milliseconds.
     static func instant(of sequence: MessageSequence) -> Instant {
         let milliseconds = (sequence.rawValue & ~MessageSequence.notStoredBit) >> 21
         return Instant(millisecondsSince1970: Int64(milliseconds))
     }
 
-    /// 42 bits of milliseconds and 21 of a counter: distinct over restarts without being stored.
+    /// The next number: 42 bits of milliseconds and 21 bits of the counter. The numbers differ over restarts,
+    /// although the counter is not stored.
     func next(_ now: Instant) -> MessageSequence {
         let count = last.add(1, ordering: .relaxed).newValue
         let milliseconds = UInt64(clamping: now.millisecondsSince1970) & (1 << 42 - 1)

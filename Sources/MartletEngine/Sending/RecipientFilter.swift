@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Set algebra between recipients and the sets that the store keeps, block by block: a cost per block
-// of instances. Where nothing changes, the very same recipients come back, by which loops see that
-// messages are for the same instances. Rests on the ledgers and MartletBits.
+// Set algebra between recipients and stored sets, block by block, at a cost per block of instances. If no recipient
+// is removed, the functions return the given set, because loops recognise equal recipients by identity. Rests on the
+// ledgers and MartletBits.
 
 import MartletBase
 import MartletBits
@@ -10,7 +10,7 @@ import MartletCondition
 import MartletRows
 
 enum RecipientFilter {
-    /// Those recipients that are in any of the sets.
+    /// The recipients in the union of the sets.
     static func intersection(
         of recipients: RecipientSet, with sets: [InstanceSet], in project: ProjectNumber,
         _ storage: borrowing Transaction
@@ -51,7 +51,7 @@ enum RecipientFilter {
         return builder.count == recipients.count ? recipients : builder.finish()
     }
 
-    /// The recipients in a set, nil if there are none, and the others.
+    /// The recipients inside a set (nil: none) and outside of the set.
     static func split(
         _ recipients: RecipientSet, by set: InstanceSet, in project: ProjectNumber,
         _ storage: borrowing Transaction

@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Subscriptions (TOP-1 … TOP-7). Two indexes are kept in one transaction: the topic's set of
-// ordinals, and the instance's list of topics, which decides whether something changes at all.
-// Per request each set is rewritten once, whatever the number of tokens. All that is asked for counts
-// against the project's quota (TOP-6), whether it changes something or not; a request that is wrong as a
-// whole does not.
+// Subscriptions (TOP-1 … TOP-7). A transaction keeps two indexes equal: the topic's set of ordinals, and the
+// instance's list of topics. The list decides whether a request changes anything. A request rewrites each set once,
+// whatever the number of tokens. Each item of a request counts against the project's quota (TOP-6), also without a
+// change. A request refused as a whole counts nothing.
 //
-// A request for many tokens is applied in steps, and may be left to later transactions after each: the
-// committer's transactions are everybody's, and a thousand tokens take some milliseconds. The quota is
-// taken from with the first step, for all of them; the answer comes with the last. A crash in between
-// leaves a part of a request that nobody was told about; to repeat it changes nothing twice (TOP-7).
-// Rests on the ledgers and ProjectQuotas.
+// A request for many tokens is applied in steps, and the rest may be left to later transactions after each step. The
+// reason is that all projects share the committer's transactions, and a thousand tokens take some milliseconds. The
+// first step takes the quota for all tokens. The answer comes with the last step. A crash between steps leaves part
+// of an unanswered request applied, and a repetition of the request changes nothing twice (TOP-7). Rests on the
+// ledgers and ProjectQuotas.
 
 import MartletBase
 import MartletRows
 
 extension Engine {
-    /// TOP-5: one instance, several topics.
+    /// TOP-5: changes several topics of one instance.
     func changeTopics(
         of ordinal: Ordinal, of holder: Holder?, in number: ProjectNumber,
         _ change: TopicOperation, names: [String], now: Instant,
@@ -76,11 +75,11 @@ extension Engine {
         return .topicsChanged(result)
     }
 
-    /// Tokens between two questions whether a request goes on in this transaction: some 100 microseconds.
-    /// So a request for fewer is never applied in parts.
+    /// Tokens between two questions whether the request goes on: some 100 microseconds. A request with at most 64
+    /// tokens is never split here.
     private static var tokensPerStep: Int { 64 }
 
-    /// TOP-4: one topic, up to 1000 tokens, or as many of them as one transaction takes.
+    /// TOP-4: changes one topic for up to 1000 tokens, or for as many of them as one transaction takes.
     func changeTopic(
         _ text: String, in number: ProjectNumber, _ change: TopicOperation, tokens: [String],
         _ progress: TopicChangeProgress, now: Instant,
@@ -181,8 +180,8 @@ extension Engine {
                 project: number, topic: text, change: change, tokens: tokens, progress: rest))
     }
 
-    /// Instances registered one after another have their rows in the same pages. A request that is cut
-    /// writes fewer pages in each transaction if it goes through them in that order.
+    /// The order of the tokens by ordinal. Instances with neighbouring ordinals have their rows in the same pages, so
+    /// a split request writes fewer pages in each transaction if it follows this order.
     /// - Returns: indexes of the tokens.
     private func inOrderOfOrdinals(
         _ tokens: [String], _ storage: borrowing Transaction
@@ -195,13 +194,13 @@ extension Engine {
             }
             ordinals.append(place?.ordinal.rawValue ?? .max)
         }
-        // As many as a request may name, and all of them fit (TOP-4).
+        // A request has at most 1000 tokens (TOP-4), so `UInt16` holds each index.
         return (0..<UInt16(tokens.count)).sorted {
             (ordinals[Int($0)], $0) < (ordinals[Int($1)], $1)
         }
     }
 
-    /// nil when the project has as many topics as there are numbers.
+    /// Makes a topic; nil if the project has no topic number left.
     private func create(
         _ name: TopicName, _ project: inout Project,
         _ storage: borrowing Transaction
@@ -220,8 +219,9 @@ extension Engine {
         return topic
     }
 
-    /// `ordinals` is sorted and none of them is subscribed. A topic exists from its first
-    /// subscriber on (TOP-1). nil where it cannot be made.
+    /// Adds subscribers to a topic. A topic exists from its first subscriber on (TOP-1).
+    /// - Parameter ordinals: sorted, without present subscribers.
+    /// - Returns: nil if the topic cannot be made.
     private func join(
         _ name: TopicName, _ known: Topic?, _ ordinals: [UInt32], _ project: inout Project,
         _ storage: borrowing Transaction
@@ -234,8 +234,9 @@ extension Engine {
         return topic.number
     }
 
-    /// `ordinals` is sorted and all of them are subscribed. A topic ends with its last subscriber;
-    /// no list holds its number then, so it is free at once.
+    /// Removes subscribers from a topic. The topic ends with its last subscriber, and its number is free at once,
+    /// because no instance's list has the number then.
+    /// - Parameter ordinals: sorted; all are subscribers.
     func leave(
         _ known: Topic, _ ordinals: [UInt32], _ project: inout Project,
         _ storage: borrowing Transaction
@@ -255,7 +256,7 @@ extension Engine {
 }
 
 extension [UInt32] {
-    /// First index whose element is not below `value`.
+    /// The first index whose element is not below `value`.
     func lowerBound(_ value: UInt32) -> Int {
         var low = 0
         var high = count

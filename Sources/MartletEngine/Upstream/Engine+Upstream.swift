@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// UPS-1: messages of devices to the senders of their project. One that may wait is kept until a
-// sender has taken it or it expires, whatever becomes of the device. One that may not is handed to
-// a sender that has room for it now, and kept nowhere. A device that does not know whether its
-// message was accepted sends it again with the same ID, and is answered the same. Rests on the ledgers
-// and UpstreamBook.
+// UPS-1: messages of devices to the senders of their project. A message is kept until a sender has taken the message
+// or the message expires, even if the device unregisters. A message with a time to live of 0 is handed at once to a
+// sender with room, and never kept. After a lost answer, a device repeats its message with the same ID, and gets the
+// first answer. Rests on the ledgers and UpstreamBook.
 
 import MartletBase
 import MartletBits
@@ -71,8 +70,8 @@ extension Engine {
             fanouts: [])
     }
 
-    /// GRP-7: the message goes to the other members of a group that the device is a member of, as
-    /// any message to a group does. It says that it is from the group.
+    /// GRP-7: sends a device's message to the other members of a group that the device belongs to. The message is
+    /// like any message to the group, except that its `from` is the notification key.
     private mutating func acceptUpstream(
         _ message: UpstreamCommand, toGroup text: String, seconds: UInt32, from instance: Instance,
         now: Instant, _ storage: borrowing Transaction
@@ -152,7 +151,8 @@ extension Engine {
         }
     }
 
-    /// QUO-2: one of each quota, or of none.
+    /// QUO-2: takes a message from the project's quota and from the device's quota, or from neither.
+    /// - Throws: `MartletError` with a retry delay if a quota is used up.
     private mutating func takeUpstreamQuotas(
         of instance: Instance, now: Instant
     ) throws(MartletError) {
@@ -169,7 +169,7 @@ extension Engine {
         quotas.takeUpstream(in: instance.project, at: now)
     }
 
-    /// What is there no more was taken before, or has expired.
+    /// Removes messages that senders have acknowledged. A missing message was taken before, or has expired.
     func takeUpstream(
         _ numbers: [UInt64], in project: ProjectNumber,
         _ storage: borrowing Transaction

@@ -1,38 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// UPS-1: which sender has which message of a project's devices. A message is with one listener at a
-// time, and only one thread hands any out: the committer's, after a transaction. Listeners are on
-// several loops, or no connections at all, so each of them asking for itself would have to agree
-// with all others on who gets what and whose turn it is. The committer knows first what has come
-// and what was taken, wakes every loop anyway, and is the only one who moves on in the list. Loops
-// say when a listener comes and goes, and wake the committer; so the lock is taken a few times for a
-// batch and never for a message.
+// UPS-1: the assignment of devices' messages to listeners. A message is with a single listener at a time. Only the
+// committer's thread hands out messages, after a transaction. Several threads would have to agree on the messages and
+// on the turns of the listeners, because listeners are on several loops, or belong to embedders without a connection.
+// The committer is the first to know of new and taken messages, wakes each loop anyway, and alone moves
+// `readThrough`. A loop reports when a listener comes or goes, and wakes the committer. So the lock is taken a few
+// times for a batch, and never for a single message.
 //
-// Nothing of this is stored: in a broker that begins anew nobody has anything, and everything that
-// was not acknowledged is handed out again.
+// The book is not stored. After a restart no listener has a message, and all unacknowledged messages are handed out
+// again.
 //
-//     readThrough   everything up to here was handed out, and is
-//       held          with a listener, or was with several in turn, until it is acknowledged;
-//       returned      or to be handed out again: its listener is gone, or had it for too long.
+//     readThrough   messages up to here were handed out, and are
+//       held          with a listener, or were with several in turn, until acknowledgement;
+//       returned      or to be handed out again: the listener has left, or had the message for too long.
 //
-// Who has had a message for too long is never given it again, and it goes on filling that one's
-// window: a sender that acknowledges nothing gets a window of messages and no more. Rests on
-// UpstreamMessage.
+// If a listener has had a message for too long, the listener never gets the message again, and the message still
+// takes a place in the listener's window. So a sender without acknowledgements gets a window of messages and no more.
+// Rests on UpstreamMessage.
 
 public import MartletBase
 import Synchronization
 
-/// Who listens, and who has what. One value per broker.
+/// The listeners of a broker, and the messages with each listener.
 public final class UpstreamBook: Sendable {
-    /// How a listener gets its messages.
+    /// The way to a listener.
     public enum Destination: Sendable {
-        /// A connection of this loop, which knows it by the listener's number.
+        /// A connection of a loop, by the loop's number. The loop finds the connection by the listener's number.
         case loop(Int)
-        /// Called on the thread that hands out.
+        /// A function of an embedder, called on the thread that hands out. An empty array means the end of messages.
         case caller(@Sendable ([UpstreamMessage]) -> Void)
     }
 
-    /// What one listener is handed at a time.
+    /// Messages handed to a listener by one call of `handOut`.
     public struct Handing: Sendable {
         public var listener: UInt64
         public var destination: Destination
@@ -42,15 +41,15 @@ public final class UpstreamBook: Sendable {
     private struct Listener {
         var project: ProjectNumber
         var destination: Destination
-        /// Handed to it and not acknowledged.
+        /// Messages handed to the listener and not acknowledged.
         var held: Set<UInt64> = []
-        /// The same in the order of their handing, with some that were acknowledged; without those
-        /// that it has had for too long.
+        /// The ends of terms, in the order of handing. Some acknowledged messages are still in the list. Messages
+        /// with ended terms are not.
         var terms: [(number: UInt64, ends: Instant)] = []
 
         var room: Int { max(0, Limits.upstreamWindow - held.count) }
 
-        /// - Returns: false if it has the message, or has had it for too long.
+        /// - Returns: false if the listener has the message, or has had the message for too long.
         mutating func take(_ number: UInt64, until ends: Instant) -> Bool {
             guard held.insert(number).inserted else { return false }
             if terms.count >= 4 * Limits.upstreamWindow {
@@ -63,18 +62,20 @@ public final class UpstreamBook: Sendable {
     }
 
     private struct Project {
-        /// In the order in which they came.
+        /// Numbers of the listeners, in the order of arrival.
         var listeners: [UInt64] = []
-        /// Who was given a message last.
+        /// The listener that got the last message.
         var last: UInt64 = 0
+        /// Messages up to this number were handed out.
         var readThrough: UInt64 = 0
-        /// There may be messages behind that.
+        /// Whether there may be messages behind `readThrough`.
         var hasUnread = true
-        /// Who has had a message; the last of them has it, unless it is returned.
+        /// By message, the past and present listeners of the message. The last listener has the message, unless the
+        /// message is returned.
         var held: [UInt64: [UInt64]] = [:]
-        /// In the order in which they are handed out again.
+        /// Messages to be handed out again, in order.
         var returned = ReturnedNumbers()
-        /// Messages that are kept nowhere, on their way to whoever has room.
+        /// Accepted now-or-never messages. The next call of `handOut` hands them out or drops them.
         var passing: [UpstreamMessage] = []
 
         var hasWork: Bool {
@@ -86,15 +87,15 @@ public final class UpstreamBook: Sendable {
         var projects: [ProjectNumber: Project] = [:]
         var listeners: [UInt64: Listener] = [:]
         var listenersEver: UInt64 = 0
-        /// Projects in which something may be handed out.
+        /// Projects with work for `handOut`.
         var due: Set<ProjectNumber> = []
-        /// When terms were looked at last.
+        /// The instant of the last check of terms.
         var looked = Instant(millisecondsSince1970: 0)
     }
 
-    /// Messages of a project that are handed out before the committer sees to other things again.
+    /// Bound on a project's messages in a call, so that the committer can turn to other work.
     private static let perTurnMax = 256
-    /// How often terms are looked at.
+    /// Time between two checks of terms, in milliseconds.
     private static let lookMilliseconds: Int64 = 1000
 
     private let state = Mutex(State())
@@ -103,7 +104,8 @@ public final class UpstreamBook: Sendable {
 
     // MARK: Listeners
 
-    /// - Returns: the listener's number. Whoever commits is to be woken.
+    /// Adds a listener. The caller then wakes the committer.
+    /// - Returns: the number of the listener.
     public func listen(to project: ProjectNumber, _ destination: Destination) -> UInt64 {
         state.withLock { state in
             state.listenersEver += 1
@@ -115,7 +117,7 @@ public final class UpstreamBook: Sendable {
         }
     }
 
-    /// What the listener has not acknowledged is handed out again. Whoever commits is to be woken.
+    /// Removes a listener. Its unacknowledged messages are handed out again. The caller then wakes the committer.
     public func leave(_ number: UInt64) {
         state.withLock { state in
             guard let listener = state.listeners.removeValue(forKey: number) else { return }
@@ -132,13 +134,13 @@ public final class UpstreamBook: Sendable {
         }
     }
 
-    /// Tells callers, by no messages, that none will come any more.
+    /// Tells embedders the end of messages, by an empty array.
     public func close() {
         let destinations = state.withLock { $0.listeners.values.map(\.destination) }
         for case .caller(let tell) in destinations { tell([]) }
     }
 
-    /// Whether so many messages could be handed out now.
+    /// Whether the project's listeners have room for `count` messages.
     func hasRoom(for count: Int, in project: ProjectNumber) -> Bool {
         state.withLock { state in
             var room = 0
@@ -150,9 +152,9 @@ public final class UpstreamBook: Sendable {
         }
     }
 
-    // MARK: What whoever commits says
+    // MARK: The committer's side
 
-    /// A message was accepted for good.
+    /// A message's acceptance is durable.
     public func accepted(_ acceptance: UpstreamAcceptance) {
         guard acceptance.isForSenders else { return }
         state.withLock { state in
@@ -168,7 +170,7 @@ public final class UpstreamBook: Sendable {
         }
     }
 
-    /// Messages were taken, for good.
+    /// Messages were acknowledged durably, or a loop has dropped them.
     public func taken(_ numbers: [UInt64], in number: ProjectNumber) {
         state.withLock { state in
             guard var project = state.projects[number] else { return }
@@ -178,13 +180,13 @@ public final class UpstreamBook: Sendable {
         }
     }
 
-    /// Whether there may be something to be handed out.
+    /// Whether a project may have messages to hand out.
     public var isDue: Bool { state.withLock { !$0.due.isEmpty } }
 
-    /// Hands out what there is to those who have room, some of it at a time.
-    /// - Parameter read: `UpstreamMessage.find`, on a snapshot; nil if it could not be read. Then
-    ///   that is
-    ///   tried again when terms are looked at.
+    /// Hands out messages to listeners with room, a bounded number in each call.
+    /// - Parameter read: calls `UpstreamMessage.find` on a snapshot; nil if the store could not be read. The reading
+    ///   is repeated at the next check of terms.
+    /// - Returns: the messages for each listener, in the order of listeners.
     public func handOut(
         now: Instant, read: (UpstreamMessage.Wanted) -> UpstreamMessage.Found?
     ) -> [Handing] {
@@ -207,14 +209,14 @@ public final class UpstreamBook: Sendable {
 
     // MARK: Handing out
 
-    /// Gives away what needs no reading, and the numbers of what is handed out again.
+    /// Hands out passing messages without a reading, and assigns returned messages to listeners.
     private func begin(
         _ number: ProjectNumber, _ now: Instant, _ handings: inout [UInt64: Handing]
     ) -> (wanted: UpstreamMessage.Wanted, again: [UInt64: UInt64])? {
         state.withLock { state in
             guard var project = state.projects[number] else { return nil }
             guard project.hasWork else {
-                // Everybody has left meanwhile, and now was never.
+                // All listeners have left, so the now-or-never messages are dropped.
                 state.projects[number]?.passing = []
                 return nil
             }
@@ -225,7 +227,7 @@ public final class UpstreamBook: Sendable {
                 else { break }
                 handings.add(message, to: listener, state.listeners[listener]!.destination)
             }
-            // What nobody has room for waits for nobody.
+            // A now-or-never message without a listener with room is dropped.
             project.passing = []
             var again: [UInt64: UInt64] = [:]
             for _ in 0..<project.returned.count {
@@ -257,11 +259,11 @@ public final class UpstreamBook: Sendable {
             let isThere = Set(found.again.map(\.number))
             for message in again.keys where !isThere.contains(message) {
                 Self.forget(message, &project, &state.listeners)
-                // There is room for others instead.
+                // The missing message leaves room for another message.
                 state.due.insert(number)
             }
             for message in found.again {
-                // Else its listener has left, and it is returned.
+                // Otherwise the listener has left, and the message is returned.
                 guard let number = again[message.number],
                     let listener = state.listeners[number]
                 else { continue }
@@ -273,7 +275,7 @@ public final class UpstreamBook: Sendable {
                 if let number = round.give(message.number, &project, &state.listeners, now) {
                     handings.add(message, to: number, state.listeners[number]!.destination)
                 } else {
-                    // Somebody has left between the two.
+                    // A listener has left between `begin` and `finish`.
                     project.returned.append(message.number)
                     hasLeft = true
                 }
@@ -289,7 +291,7 @@ public final class UpstreamBook: Sendable {
         }
     }
 
-    /// Nothing of it could be read.
+    /// Returns messages to the book, because the store could not be read.
     private func giveBack(_ again: [UInt64: UInt64], in number: ProjectNumber) {
         state.withLock { state in
             guard var project = state.projects[number] else { return }
@@ -304,8 +306,8 @@ public final class UpstreamBook: Sendable {
         }
     }
 
-    /// Returns what somebody has had for too long, and has everything looked at that could not be
-    /// handed out or read.
+    /// Returns messages with ended terms. Then marks all projects with work as due, because messages may have found
+    /// no room or could not be read.
     private static func endTerms(_ state: inout State, _ now: Instant) {
         // The clock may be set back.
         guard now.rawValue - state.looked.rawValue >= lookMilliseconds || now < state.looked else {
@@ -336,7 +338,7 @@ public final class UpstreamBook: Sendable {
         }
     }
 
-    /// Those of a project's listeners that have room, each in its turn.
+    /// A project's listeners with room, in the order of turns.
     private struct Round {
         private var candidates: [(number: UInt64, room: Int)]
         private var next = 0
@@ -354,7 +356,7 @@ public final class UpstreamBook: Sendable {
 
         var hasRoom: Bool { room > 0 }
 
-        /// - Returns: who has the message now; nil: nobody with room who has not had it.
+        /// - Returns: the message's new listener; nil if each listener with room has had the message before.
         mutating func give(
             _ message: UInt64, _ project: inout Project, _ listeners: inout [UInt64: Listener],
             _ now: Instant
@@ -381,7 +383,7 @@ public final class UpstreamBook: Sendable {
     }
 }
 
-/// Numbers in the order in which they came, each once.
+/// A queue of numbers without repetitions.
 private struct ReturnedNumbers {
     private var queue: [UInt64] = []
     private var first = 0

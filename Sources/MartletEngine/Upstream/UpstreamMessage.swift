@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// UPS-1: what a device sends, what is kept of it until a sender has taken it, and what the sender
-// is told. Kept is, little-endian: u32 ordinal ‖ u64 start of the device key's digest ‖ u32 app
-// number ‖ i64 accepted ‖ token (24 bytes) ‖ u16 bytes of the message ID ‖ message ID ‖ message in
-// wire form. The instance may have another token by the time a sender is told, or be gone, and its
-// ordinal may be another's by then. So the sender is told the token of whoever sent the message, if
-// the ordinal is still that one's, and else the token by which it was sent. Rests on the ledgers.
+// UPS-1: messages of devices: the command, the stored record, and the message for the sender. The record is,
+// little-endian: u32 ordinal ‖ u64 start of the device key's digest ‖ u32 app number ‖ i64 accepted ‖ token (24
+// bytes) ‖ u16 bytes of the message ID ‖ message ID ‖ message in wire form.
+//
+// By the time a sender is told, the instance may have a new token or may be unregistered, and its ordinal may have a
+// new holder. So the sender is told the instance's present token if the ordinal still has the same holder, and
+// otherwise the token at acceptance. Rests on the ledgers.
 
 public import MartletBase
 public import MartletRows
 
-/// A message of a device on its way in.
+/// A message from a device, to be accepted.
 public struct UpstreamCommand: Sendable {
-    /// Who a device sends to.
+    /// The target of a device's message.
     public enum Target: Sendable, Hashable {
-        /// The senders of its project.
+        /// The senders of the device's project.
         case project
-        /// GRP-7: the other members of a group, by its notification key.
+        /// GRP-7: the other members of the group with this notification key.
         case group(String)
     }
 
@@ -24,11 +25,11 @@ public struct UpstreamCommand: Sendable {
     public var ordinal: Ordinal
     public var holder: Holder
     public var target: Target
-    /// The device's own.
+    /// The message ID that the device chose, 1 to 128 bytes.
     public var messageID: String
-    /// 0: only if a sender can have it at once; nil: the longest.
+    /// In seconds. 0: only if a sender can take the message at once; nil: the longest time.
     public var timeToLiveSeconds: UInt32?
-    /// A valid message of data alone in wire form.
+    /// A valid message with only data, in wire form.
     public var body: [UInt8]
 
     public init(
@@ -45,14 +46,14 @@ public struct UpstreamCommand: Sendable {
     }
 }
 
-/// What the device is told, and what is to be done for it.
+/// The answer to the device, and the work for the book.
 public struct UpstreamAcceptance: Sendable, Hashable {
     public var project: ProjectNumber
-    /// Its place among the messages that the project's devices have sent.
+    /// The message's number among the messages of the project's devices.
     public var number: UInt64
-    /// A sender is to have it: it was not accepted before with this ID, and is for no group.
+    /// Whether a sender is to get the message. False for a repeated message ID, and for a message to a group.
     public var isForSenders: Bool
-    /// The message itself, if it is kept nowhere.
+    /// The message, if the store does not keep the message; else nil.
     public var passing: UpstreamMessage?
 
     public init(
@@ -65,18 +66,18 @@ public struct UpstreamAcceptance: Sendable, Hashable {
     }
 }
 
-/// A message of a device as a sender is told it.
+/// A device's message for a sender.
 public struct UpstreamMessage: Sendable, Hashable {
-    /// Its place among the messages that the project's devices have sent: what senders acknowledge.
+    /// The message's number among the messages of the project's devices. Senders acknowledge messages by this number.
     public var number: UInt64
-    /// The instance's by now, or the last that is known.
+    /// The instance's present token, or the last token known.
     public var token: Token
     public var appName: String
-    /// The device's own.
+    /// The message ID that the device chose.
     public var messageID: String
     public var accepted: Instant
     public var expires: Instant
-    /// A valid message of data alone in wire form.
+    /// A valid message with only data, in wire form.
     public var body: [UInt8]
 
     public init(
@@ -94,7 +95,7 @@ public struct UpstreamMessage: Sendable, Hashable {
 }
 
 extension UpstreamMessage {
-    /// What every record begins with, up to the message ID.
+    /// Length of a record up to the message ID.
     private static let fixedBytes = 26 + Limits.tokenRandomBytes
 
     init(
@@ -128,7 +129,7 @@ extension UpstreamMessage {
             expires: record.expires, body: Array(bytes[idEnd...]))
     }
 
-    /// What is kept of a message.
+    /// Makes the record of a message.
     static func record(
         _ number: UInt64, of instance: Instance, _ message: UpstreamCommand, accepted: Instant,
         expires: Instant
@@ -150,12 +151,12 @@ extension UpstreamMessage {
 
     // MARK: Reading
 
-    /// What the book wants to be read.
+    /// A request of the book to read messages.
     public struct Wanted: Sendable, Hashable {
         public var project: ProjectNumber
         /// Messages to be handed out again.
         public var numbers: [UInt64]
-        /// Behind them, those after this one, so many.
+        /// New messages: at most `limit` with numbers above `after`.
         public var after: UInt64
         public var limit: Int
 
@@ -168,23 +169,25 @@ extension UpstreamMessage {
             self.limit = limit
         }
 
-        /// One message.
+        /// Requests one message.
         public init(project: ProjectNumber, number: UInt64) {
             self.init(project: project, numbers: [number])
         }
     }
 
-    /// What was found.
+    /// The messages that were found.
     public struct Found: Sendable, Hashable {
+        /// The messages among `Wanted.numbers`.
         public var again: [UpstreamMessage] = []
+        /// The messages behind `Wanted.after`.
         public var next: [UpstreamMessage] = []
-        /// Everything up to here was looked at.
+        /// Messages up to this number were looked at.
         public var readThrough: UInt64
-        /// There may be more behind it.
+        /// Whether there may be messages behind `readThrough`.
         public var hasMore: Bool
     }
 
-    /// Messages that have expired, or were taken, are not found.
+    /// Reads the messages that the book requests. Expired and taken messages are left out.
     public static func find(
         _ wanted: Wanted, now: Instant, _ storage: borrowing Transaction
     ) throws(StorageError) -> Found {

@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// When STO-1 counts what an instance has stored: while it has no connection, and while a doze holds back
-// what is not of high priority. Rests on the records.
+// When STO-1 counts the messages of an instance: while the instance has no connection, and while its doze holds back
+// messages of normal priority. Rests on the records.
 
 public import MartletBase
 
-/// A stretch of the project's messages in which an instance could not be given some of them.
+/// A stretch of a project's messages during which an instance could not be given all of its messages.
 public struct Absence: Sendable, Hashable {
-    /// It begins behind this.
+    /// The last sequence before the absence.
     public var from: MessageSequence
-    /// The last message of it.
+    /// The last sequence of the absence.
     public var through: MessageSequence
-    /// The instance has a connection and is in doze: what of normal priority lies behind this is held back.
+    /// Set if the instance has a connection and is in doze: messages of normal priority behind this sequence are held
+    /// back. nil: the instance has no connection.
     private let heldFrom: MessageSequence?
 
-    /// The instance has no connection: everything counts, and what waited before for an acknowledgement too.
+    /// The absence of an instance without a connection. All messages count, also messages from before the absence
+    /// that wait for an acknowledgement.
     public static func away(from: MessageSequence, through: MessageSequence) -> Absence {
         Absence(from: from, through: through, heldFrom: nil)
     }
 
-    /// The instance has a connection and is in doze: what is held back counts, and nothing else does, which
-    /// may be on its way.
+    /// The absence of a connected instance in doze. Only held messages count, because the others may be on their way.
     public static func dozing(
         from: MessageSequence, through: MessageSequence, heldFrom: MessageSequence
     ) -> Absence {
@@ -29,12 +30,12 @@ public struct Absence: Sendable, Hashable {
 
     public var isEmpty: Bool { through <= from }
 
-    /// Whether a message was accepted in it, and not given to the instance then.
+    /// Whether the message was accepted in the absence and was not given to the instance then.
     package func counts(_ entry: LogEntry) -> Bool {
         entry.sequence > from && entry.sequence <= through && isKept(entry)
     }
 
-    /// Whether a message from before it takes a place of those that may be stored.
+    /// Whether a message from before the absence takes up one of the places that STO-1 allows.
     package func carries(_ entry: LogEntry) -> Bool {
         entry.sequence <= from && !entry.isAcknowledged && isKept(entry)
     }

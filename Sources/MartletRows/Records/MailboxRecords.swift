@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a mailbox is made of, as values: a stored message with its variants per platform, an entry of
-// an instance's log, and how far the instance is. Rests on MartletBase.
+// The values that make up a mailbox: a stored message with its variants, an entry of an instance's log, and the state
+// of the mailbox. Rests on MartletBase.
 
 public import MartletBase
 
-/// A message as the instances of some platforms get it (MSG-5). The variants of a message are for
-/// disjoint platforms.
+/// The form of a message for some platforms (MSG-5). The variants of one message have disjoint platforms.
 public struct MessageVariant: Sendable, Hashable {
     public var platforms: PlatformSet
-    /// TTL-1: per platform.
+    /// TTL-1: each platform can have its own time to live.
     public var expires: Instant
     public var priority: MessagePriority
     public var collapse: CollapseKey
@@ -30,11 +29,11 @@ public struct MessageVariant: Sendable, Hashable {
     @inlinable public var lane: Lane { Lane(priority, isCollapsible: collapse != .none) }
 }
 
-/// A message as it is kept: once, for all its recipients.
+/// A message in the store: one record for all recipients.
 public struct StoredMessage: Sendable, Hashable {
     public var sequence: MessageSequence
-    /// The number in the message ID: the sequence, but for scheduled messages, which are given a number
-    /// when they are accepted and a sequence when they are due.
+    /// The number in the message ID. The number equals the sequence, except for a message that waited: such a message
+    /// gets its number at acceptance, and its sequence when it is sent.
     public var number: UInt64
     public var accepted: Instant
     public var kind: TargetKind
@@ -42,7 +41,7 @@ public struct StoredMessage: Sendable, Hashable {
     public var from: String
     /// RCP-1: the sender asked for receipts.
     public var wantsReceipts: Bool
-    /// One to three. Recipients on other platforms than theirs do not exist.
+    /// One to three variants. An instance on a platform of no variant is not a recipient.
     public var variants: [MessageVariant]
 
     public init(
@@ -59,12 +58,12 @@ public struct StoredMessage: Sendable, Hashable {
     }
 }
 
-/// Whose log is read: what of a message depends on the instance.
+/// The owner of a log: the properties of an instance that decide how a message appears in its log.
 public struct MailboxOwner: Sendable, Hashable {
     public var project: ProjectNumber
     public var ordinal: Ordinal
     public var platform: Platform
-    /// The digest of the app's package name: what `CollapseKey.app` stands for.
+    /// The digest of the app's package name. `CollapseKey.app` stands for that name.
     public var appKey: CollapseDigest
 
     public init(
@@ -77,20 +76,20 @@ public struct MailboxOwner: Sendable, Hashable {
     }
 }
 
-/// A collapse key, told apart by the first eight bytes of its SHA-256. Made where keys are hashed.
+/// The first eight bytes of the SHA-256 of a collapse key. `init(of:)` computes the digest.
 public struct CollapseDigest: RawRepresentable, Sendable, Hashable {
     public let rawValue: UInt64
     public init(rawValue: UInt64) { self.rawValue = rawValue }
 }
 
-/// One entry of an instance's log, in the order of the project's sequences. The log has every message
-/// the instance was a recipient of since everything before was acknowledged, also what has expired,
-/// as long as that can matter for what has not.
+/// One entry of an instance's log, in the order of the project's sequences. The log begins behind the last sequence
+/// up to which all messages are acknowledged. It has every later message to the instance, also an expired message, as
+/// long as that message can matter for the fate of another.
 public struct LogEntry: Sendable, Hashable {
     public enum Content: Sendable, Hashable {
-        /// nil: not collapsible.
+        /// A message. `collapse` is nil if the message is not collapsible.
         case message(collapse: CollapseDigest?)
-        /// STO-2: discarded when it was accepted, because the instance was inactive.
+        /// STO-2: the message was discarded at acceptance, because the instance was inactive.
         case discarded
     }
 
@@ -99,7 +98,7 @@ public struct LogEntry: Sendable, Hashable {
     public var expires: Instant
     public var priority: MessagePriority
     public var content: Content
-    /// Acknowledged although something before it is not.
+    /// Acknowledged, possibly before an earlier entry of the log.
     public var isAcknowledged: Bool
 
     public init(
@@ -123,25 +122,26 @@ public struct LogEntry: Sendable, Hashable {
     }
 }
 
-/// How far an instance is, as the store keeps it.
+/// The state of a mailbox, as the store keeps it.
 public struct MailboxState: Sendable, Hashable {
-    /// In each lane everything up to here is acknowledged, or from before the instance was registered.
+    /// The marks of the lanes. Each message of a lane up to its mark is acknowledged, or is older than the
+    /// registration of the instance.
     public var acknowledged: LaneMarks
-    /// STO-1: where the instance's last connection ended. While it is connected: where the present
-    /// connection began, because the absence before that was settled then.
+    /// STO-1: where the last connection of the instance ended. While the instance is connected: where the present
+    /// connection began, because the absence before was settled at that time.
     public var awayFrom: MessageSequence
-    /// Where the present connection began; the highest position where the instance has no connection.
+    /// Where the present connection began; the highest sequence if the instance has no connection.
     public var awayThrough: MessageSequence
     /// COL-4: when the throttle's bucket will be full again.
     public var throttleFull: Instant
-    /// STO-2: when it was last connected.
+    /// STO-2: when the instance was last connected.
     public var seen: Instant
-    /// STO-1: everything up to here was discarded, if it was not acknowledged. The log begins behind.
+    /// STO-1: all unacknowledged messages up to this sequence were discarded. The log begins behind it.
     public var discardedThrough: MessageSequence
-    /// How many messages that were, of which the instance was not told yet.
+    /// The number of discarded messages that the instance was not told of yet.
     public var discardedCount: UInt64
-    /// The broker ended without a word of the connection that the instance had then, and where that
-    /// ended is not written into the state yet: it cannot be said what STO-1 counts.
+    /// The connection was lost in an earlier run of the broker, and its end is not written into the state yet. Until
+    /// then, the messages that STO-1 counts are unknown.
     public var hasLostConnection = false
 
     public init(
@@ -158,23 +158,23 @@ public struct MailboxState: Sendable, Hashable {
         self.discardedCount = discardedCount
     }
 
-    /// Whether the store knows of a connection of which it was not told that it ended.
+    /// Whether the store has a connection of the instance, and no notice of its end.
     @inlinable public var isConnected: Bool { hasLostConnection || awayThrough.rawValue != .max }
 
-    /// STO-1: what is not seen to yet.
+    /// STO-1: the absence whose discards are not written down yet.
     public var absence: Absence { .away(from: awayFrom, through: awayThrough) }
 
-    /// The log begins behind this.
+    /// The last sequence before the log.
     @inlinable public var logStart: MessageSequence { max(acknowledged.lowest, discardedThrough) }
 }
 
-/// An instance's connection, as it begins.
+/// The beginning of an instance's connection.
 public struct ConnectionStart: Sendable, Hashable {
-    /// Rises with every connection since the broker began.
+    /// A number that rises with every connection since the broker began.
     public var number: UInt64
-    /// The project's last message by then.
+    /// The project's last sequence at the beginning of the connection.
     public var position: MessageSequence
-    /// STO-1: the doze that the device is in, which more messages wait for the end of than may be stored.
+    /// STO-1: the device's doze, if more messages wait for the end of the doze than the mailbox may store.
     public var held: Absence?
 
     public init(number: UInt64, position: MessageSequence, held: Absence? = nil) {

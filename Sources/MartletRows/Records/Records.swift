@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is kept, as values: projects, keys, apps, instances, topics, messages. Rests on MartletBase and
+// The records of the store as values: projects, keys, apps, instances, topics, messages. Rests on MartletBase and
 // MartletBits.
 
 public import MartletBase
@@ -12,21 +12,21 @@ public struct Project: Sendable, Hashable {
     public var id: String
     /// The numeric sender ID (REG-5).
     public var senderID: UInt64
-    /// CON-3: distinct topics allowed in one condition.
+    /// CON-3: the number of distinct topics allowed in one condition.
     public var conditionTopicsMax: Int
-    /// FAN-2: its share beside those of others, 1 to 1000.
+    /// FAN-2: the project's share beside the shares of other projects, 1 to 1000.
     public var weight: Int
-    /// FAN-1.
+    /// FAN-1: whether messages past the bound of fanouts are deferred or refused.
     public var overload: OverloadPolicy
     /// The sequence of the last accepted stored message.
     public var lastSequence: MessageSequence
     public var instanceCount: UInt64
     public var topicCount: UInt64
-    /// REP-1: how many messages have a report.
+    /// REP-1: the number of messages that have a report.
     public var reportCount: UInt64
-    /// Reports of messages before this one are not kept any more.
+    /// The first message whose report can still exist. Earlier reports were removed.
     public var reportsFrom: MessageSequence
-    /// The first ordinal never issued so far.
+    /// The lowest ordinal that was never issued.
     public var nextOrdinal: Ordinal
     public var nextTopic: TopicNumber
     public var nextApp: AppNumber
@@ -56,7 +56,7 @@ public struct Project: Sendable, Hashable {
     }
 }
 
-/// A server key (REG-5). The secret itself is told once and never kept.
+/// A server key (REG-5). The creation request returns the secret once; only its digest is kept.
 public struct ServerKey: Sendable {
     public var id: String
     public var project: ProjectNumber
@@ -78,7 +78,7 @@ public struct ServerKey: Sendable {
     }
 }
 
-/// A service-account key (REG-5): what a sender's assertions are checked with.
+/// A service-account key (REG-5), for the check of a sender's assertions.
 public struct ServiceAccountKey: Sendable {
     public var id: String
     public var project: ProjectNumber
@@ -121,13 +121,14 @@ public struct Instance: Sendable {
     public var project: ProjectNumber
     public var ordinal: Ordinal
     public var token: Token
-    /// REG-4: the tokens before, the last one last, at most `Limits.formerTokensMax`.
+    /// REG-4: the earlier tokens, the latest last, at most `Limits.formerTokensMax`.
     public var formerTokens: [Token]
     public var keyDigest: SecretDigest
     public var app: AppNumber
     public var platform: Platform
     public var registered: Instant
-    /// The project's last message by then: it is for another who had the ordinal, if for anybody.
+    /// The project's last sequence at registration. A message up to this sequence can only be for a former holder of
+    /// the ordinal.
     public var registeredBehind: MessageSequence
 
     public init(
@@ -147,16 +148,16 @@ public struct Instance: Sendable {
     }
 }
 
-/// Which of an ordinal's holders is meant. Ordinals are used again, so whatever speaks of an instance
-/// by its ordinal and may be late says whose it was as well.
+/// Identifies one of the successive holders of an ordinal. Ordinals are used again, so a command that may arrive late
+/// names the holder beside the ordinal.
 public struct Holder: Sendable, Hashable {
-    /// The first eight bytes of the device key's digest: they stay with the instance and no two are
-    /// alike.
+    /// The first eight bytes of the device key's digest. They stay with the instance, and no two instances share
+    /// them.
     package let word: UInt64
 
     package init(word: UInt64) { self.word = word }
 
-    /// - Parameter digestStart: the first eight bytes of the device key's digest, the first one highest.
+    /// - Parameter digestStart: the first eight bytes of the device key's digest, big-endian.
     public init(digestStart: UInt64) { word = digestStart }
 
     public init(keyDigest: SecretDigest) {
@@ -168,7 +169,7 @@ extension Instance {
     @inlinable public var holder: Holder { Holder(keyDigest: keyDigest) }
 }
 
-/// A topic that somebody is subscribed to.
+/// A topic with at least one subscriber.
 public struct Topic: Sendable, Hashable {
     public var number: TopicNumber
     public var name: TopicName
@@ -184,15 +185,15 @@ public struct Topic: Sendable, Hashable {
 /// A set of instances of one project that the store keeps as blocks of bits.
 public enum InstanceSet: Sendable, Hashable {
     case topic(TopicNumber)
-    /// Every registered instance: what `!` is relative to (CON-4).
+    /// All registered instances: `!` selects from this set (CON-4).
     case everyone
     case platform(Platform)
     case app(AppNumber)
-    /// STO-2: those that have not connected for too long.
+    /// STO-2: the instances that have not connected for longer than the limit.
     case inactive
 }
 
-/// What is the same for every recipient of one variant of a message.
+/// The fields that are equal for all recipients of one variant of a message.
 public struct MessageHeader: Sendable, Hashable {
     public var sequence: MessageSequence
     /// The number in the message ID; see `StoredMessage`.
@@ -202,7 +203,7 @@ public struct MessageHeader: Sendable, Hashable {
     public var kind: TargetKind
     public var priority: MessagePriority
     public var isCollapsible: Bool
-    /// RCP-1.
+    /// RCP-1: the sender asked for receipts.
     public var wantsReceipts: Bool
     /// `/topics/NAME`, or the sender ID in decimal.
     public var from: String
@@ -227,7 +228,7 @@ public struct MessageHeader: Sendable, Hashable {
 }
 
 extension StoredMessage {
-    /// The header of the variant that a platform's instances get, and the variant.
+    /// The header for the recipients of a variant.
     public func header(of variant: MessageVariant) -> MessageHeader {
         MessageHeader(
             sequence: sequence, number: number, accepted: accepted, expires: variant.expires,
@@ -236,13 +237,13 @@ extension StoredMessage {
     }
 }
 
-/// What numbers are used again once nothing refers to them.
+/// The kinds of numbers that are issued again after the last row with the number is gone.
 public enum FreeNumberKind: UInt8, Sendable {
     case ordinal = 1
     case topic = 2
 }
 
-/// Who a message is for.
+/// The recipients of a message.
 public enum Recipients: Sendable {
     case one(Ordinal)
     case many(RecipientSet)

@@ -1,46 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is counted of messages (REP-1). Every instance that a message was for has exactly one outcome,
-// decided by what the store was told first: that it took the message, that another replaced it, that
-// its time was over. Those without one are pending, so at any moment the outcomes and what is pending
-// add up to what was targeted. Rests on nothing.
+// The counts of a report (REP-1). Each instance that a message was for has exactly one outcome: the first that the
+// store was told, such as an acknowledgement, a replacement or an expiry. An instance without an outcome is pending.
+// So at any moment the outcomes and the pending instances add up to the targeted instances. Rests on nothing.
 
-/// What can be counted of a message and one of the instances it was for.
+/// An event of a message for an instance, or for a connection of the instance.
 public enum ReportEvent: UInt8, CaseIterable, Sendable {
-    /// The message was for it.
+    /// The instance was among the recipients, or was rate-limited.
     case targeted = 0
-    /// It was written to a connection of it; a message that is written again counts again.
+    /// The message was written to a connection of the instance. Each repetition counts.
     case sent = 1
-    /// RCP-2, once for each instance.
+    /// RCP-2: the device reported the message as displayed; counted once for each instance.
     case displayed = 2
+    /// RCP-2: the device reported the message as opened; counted once for each instance.
     case opened = 3
-    /// Outcome: the device took it, and said so.
+    /// Outcome: the device acknowledged the message.
     case acknowledged = 4
-    /// Outcome: a later message took its place before (COL-1, COL-3).
+    /// Outcome: before an acknowledgement, a later message took the place (COL-1, COL-3).
     case collapsed = 5
-    /// Outcome: its time to live ended before.
+    /// Outcome: the time to live ended before an acknowledgement.
     case expired = 6
-    /// Outcome: the device had had too many messages (QUO-1).
+    /// Outcome: the message was above the device's quota (QUO-1).
     case rateLimited = 7
-    /// Outcome: discarded with everything that was stored, which was too many (STO-1).
+    /// Outcome: the mailbox had too many messages, and all of them were discarded (STO-1).
     case discardedTooMany = 8
-    /// Outcome: discarded, for the instance had not been connected for too long (STO-2).
+    /// Outcome: discarded because the instance had not connected for too long (STO-2).
     case discardedInactive = 9
-    /// Outcome: the instance left before (REG-3).
+    /// Outcome: the instance left before an acknowledgement (REG-3).
     case unregistered = 10
-    /// Outcome: the sender cancelled it before (MSG-10).
+    /// Outcome: the sender cancelled the message before an acknowledgement (MSG-10).
     case cancelled = 11
-    /// Outcome: it was now or never (TTL-2). No device acknowledges that; `sent` says how often it was
-    /// given to one.
+    /// Outcome: the message had a time to live of 0 (TTL-2). No device acknowledges such a message; `sent` counts its
+    /// deliveries.
     case nowOrNever = 12
 
-    /// Whether it ends the waiting for an instance.
+    /// Whether the event ends the pending state of an instance.
     @inlinable public var isOutcome: Bool { rawValue >= Self.acknowledged.rawValue }
 }
 
-/// How often each event was counted.
+/// A count for each event.
 public struct ReportCounts: Sendable, Hashable {
-    /// One lane an event; the last ones are not used.
+    /// One lane per event. The last three lanes are unused.
     @usableFromInline var lanes: SIMD16<UInt64> = .zero
 
     @inlinable public init() {}
@@ -56,12 +56,13 @@ public struct ReportCounts: Sendable, Hashable {
 
     @inlinable public var isZero: Bool { lanes == .zero }
 
-    /// All outcomes together.
+    /// The sum of all outcomes.
     public var outcomeCount: UInt64 {
         ReportEvent.allCases.reduce(0) { $1.isOutcome ? $0 &+ self[$1] : $0 }
     }
 
-    /// Instances that wait for the message, or have it and have not said so.
+    /// The number of instances without an outcome: they wait for the message, or have it and have not acknowledged
+    /// it.
     public var pending: UInt64 {
         let outcomes = outcomeCount
         return self[.targeted] > outcomes ? self[.targeted] - outcomes : 0

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Why rows could not be read or written. Rests on nothing.
+// The error of reading and writing rows. Rests on nothing.
 
-/// The store could not do what it was asked: disk, map or file trouble, never the user's fault.
+/// The store failed to read or write: trouble with the disk, the map or a file. The user's request is never the
+/// cause.
 public struct StorageError: Error, Sendable, CustomStringConvertible {
-    /// What was attempted (`"put"`, `"commit"`).
+    /// The attempted operation, such as `"put"` or `"commit"`.
     public let operation: String
-    /// The store's own error number.
+    /// The store's own error number; 0 if the engine found the fault.
     public let code: Int32
     public let text: String
-    /// The store has no room left and can be grown; the transaction can then be applied again.
+    /// The store has no room left and can grow. After it has grown, the transaction can be applied again.
     public let isFull: Bool
 
     public init(operation: String, code: Int32, text: String, isFull: Bool) {

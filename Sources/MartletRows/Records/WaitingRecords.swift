@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What waits for its time, for room or for a sender, as values: each is bytes that the engine made. Rests on
-// MartletBase.
+// Records of messages and events that wait: for a time, for room, or for a sender. The engine encodes and decodes the
+// bytes in a record. Rests on MartletBase.
 
 public import MartletBase
 
-/// A message that waits: for its time (MSG-10), or for room (FAN-1).
+/// A message that waits for a time (MSG-10), or for room among the fanouts of its project (FAN-1).
 public struct ScheduledMessage: Sendable, Hashable {
     public var project: ProjectNumber
     /// The number in the message ID.
     public var number: UInt64
-    /// What its life is counted from: when it is to be sent, or was to be.
+    /// When the time to live begins: the time for which the message was scheduled, or when a deferred message was
+    /// accepted.
     public var due: Instant
-    /// Whatever the engine made of it.
+    /// The message in the engine's encoding.
     public var bytes: [UInt8]
 
     public init(project: ProjectNumber, number: UInt64, due: Instant, bytes: [UInt8]) {
@@ -26,7 +27,7 @@ public struct ScheduledMessage: Sendable, Hashable {
 /// RCP-1: an event that waits for a sender.
 public struct ReceiptRecord: Sendable, Hashable {
     public var number: UInt64
-    /// Whatever the engine made of it.
+    /// The event in the engine's encoding.
     public var bytes: [UInt8]
 
     public init(number: UInt64, bytes: [UInt8]) {
@@ -39,7 +40,7 @@ public struct ReceiptRecord: Sendable, Hashable {
 public struct UpstreamRecord: Sendable, Hashable {
     public var number: UInt64
     public var expires: Instant
-    /// Whatever the engine made of it.
+    /// The message in the engine's encoding.
     public var bytes: [UInt8]
 
     public init(number: UInt64, expires: Instant, bytes: [UInt8]) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How far a project's collection of fanouts is, as bytes. Rests on RecordBytes.
+// The state of a project's collection of fanouts, as bytes. Rests on RecordBytes.
 
 package import MartletBase
 
@@ -8,27 +8,28 @@ package import MartletBase
 package struct CollectionRow {
     package enum Phase: UInt8 {
         case idle = 0
-        /// Every instance's log is looked through for fanouts that it needs.
+        /// The logs of all instances are searched for fanouts that an instance needs.
         case marking = 1
-        /// Fanouts that nobody needs are deleted.
+        /// Fanouts that no instance needs are deleted.
         case deleting = 2
-        /// Marking that ends as soon as every blob is marked: `left` counts the others. Rows in `marking`
-        /// have no such count.
+        /// Like `marking`, but `left` counts the blobs without a mark, and the phase ends at 0. In the phase
+        /// `marking` there is no such count.
         case markingCounted = 3
     }
 
-    /// The time of the row in `due`.
+    /// The time of the project's row in `due`.
     package var due: Instant
     /// Bytes of blobs that came or expired since the last collection began.
     package var fresh: UInt64 = 0
-    /// Bytes of blobs that were left by the last one, or were found to be needed by this one.
+    /// Bytes of the blobs that the last collection left.
     package var live: UInt64 = 0
     package var phase = Phase.idle
-    /// Fanouts up to here are collected.
+    /// The last sequence that the present collection covers.
     package var through = MessageSequence.none
-    /// The next instance, then the next fanout, to look at.
+    /// Where the next step begins. While marking: the ordinal of an instance. While deleting: twice the sequence of a
+    /// fanout, plus 1 for the row of its discarded recipients.
     package var position: UInt64 = 0
-    /// In `markingCounted`: blobs that are not marked yet. In `deleting`: bytes of blobs left so far.
+    /// In `markingCounted`: the number of blobs without a mark. In `deleting`: the bytes of the blobs kept so far.
     package var left: UInt64 = 0
 
     package init(due: Instant) { self.due = due }

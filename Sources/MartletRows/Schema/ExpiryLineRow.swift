@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A project's expiry line, as bytes: messages that expire in the order of their sequences. A message joins
-// when it does not expire before the last message of the line. So messages with one time to live, which is
-// the longest one by default, are all in line, and only the line has a row in `due`: a message costs no row
-// there when it is accepted, and none when it is acknowledged. A message with a shorter life has a row of its
-// own. Rests on RecordBytes.
+// A project's expiry line, as bytes. The messages of the line expire in the order of their sequences: a message joins
+// if it does not expire before the last message of the line. So all messages with the default time to live, the
+// longest, are in line. Only the line has a row in `due`. A message of the line costs no row there, neither at
+// acceptance nor at its acknowledgement. A message with a shorter life has its own row in `due`. Rests on
+// RecordBytes.
 //
-//   u64 first: no message of the line lies before it ‖ i64 due: when the line is looked at next; never where
-//   it is empty ‖ i64 last: when the message that joined last expires
+// u64 first: the lowest sequence that may be in line ‖ i64 due: when the sweep looks at the line next, or `never` if
+// the line is empty ‖ i64 last: when the message that joined last expires
 
 package import MartletBase
 
-/// A row of `projects`, beside the project's record: both change with each message.
+/// A row of `projects`, beside the project's record, because both change with each message.
 package struct ExpiryLineRow: Equatable {
     package static let never = Instant(millisecondsSince1970: .max)
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How far an instance is, as bytes. Mostly its lanes are even and nothing else is to be said: 16
-// bytes. Rests on RecordBytes.
+// The state of a mailbox, as bytes. Mostly all lanes have the same mark and the other fields are empty: then 16 bytes
+// suffice. Rests on RecordBytes.
 //
 //   short, 16 bytes: u64 mark of every lane ‖ i64 seen
 //   long, 72 bytes:  4 × u64 mark, lane by lane ‖ i64 seen ‖ u64 away from ‖ i64 throttle full ‖
-//                    u64 discarded through ‖ u64 how many
+//                    u64 discarded through ‖ u64 discarded count
 //
-// Where its connection began, if it has one, is in the table `connections`: a row per connection, which
-// is what a broker that begins looks through.
+// The beginning of a connection is in the table `connections`, with a row per connection, because a new run of the
+// broker looks through all connections.
 
 import MartletBase
 
@@ -43,11 +43,13 @@ package enum MailboxRow {
     }
 
     package static func bytes(_ state: MailboxState) -> [UInt8] {
-        // What is behind the marks, or was over when the instance was last there, says nothing.
+        // An absence below the marks, and a throttle that was full when the instance was last seen, change nothing:
+        // they are not kept.
         let lowest = state.acknowledged.lowest
         let awayFrom = state.awayFrom > lowest ? state.awayFrom : .none
         let isThrottled = state.throttleFull > state.seen
-        // A notice of later discards too is acknowledged later than some messages before it.
+        // Marks acknowledge messages, but no notice of discards. So the count stays until the device acknowledges the
+        // notice, even if the marks are higher.
         let isDiscarded = state.discardedThrough > lowest || state.discardedCount > 0
         var writer = RecordWriter()
         writer.bytes.reserveCapacity(72)

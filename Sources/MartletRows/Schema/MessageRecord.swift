@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The record of a stored message. What reading a log asks for comes first and has fixed places; text
-// and bodies come last and are not touched by it. Rests on RecordBytes.
+// The record of a stored message. The fields for reading a log come first, at fixed places. Text and bodies come
+// last, so reading a log does not touch them. Rests on RecordBytes.
 //
 //   offset  size  what
 //        0     8  i64 accepted
-//        8     2  u16 recipients that have a row in the inbox; 0 where they are a blob
-//       10     2  u16 recipients that had one until they acknowledged the message
+//        8     2  u16 recipients that have a row in the inbox; 0 for recipients in a blob
+//       10     2  u16 recipients that had a row until they acknowledged the message
 //       12     1  u8 kind of target; bit 7: the message is in the project's expiry line; bit 6: the message
-//                 is for one instance, and this record is its report until a row in `reports` is
+//                 is for one instance, and this record is its report until `reports` has a row
 //       13     1  u8 flags, see `Flags`
 //       14     2  u16 bytes of `from`
 //       16     *  variants: i64 expires ‖ u32 bytes of the body ‖ u8 platforms ‖ u8 traits (bits 0–1
-//                 priority, bits 2–3 what it replaces: nothing, app, key) ‖ u64 digest, if a key
-//                 u64 number, if it is not the sequence
+//                 priority, bits 2–3 collapse key: none, app, named) ‖ u64 digest of a named key
+//                 u64 number, if different from the sequence
 //                 u32 ordinals of the recipients that have a row in the inbox
 //                 from
-//                 bodies, in the variants' order; none once they are dropped
+//                 bodies, in the variants' order; none after they are dropped
 
 import Crypto
 package import MartletBase
 
-/// A message's record, read where it lies.
+/// The record of a message, borrowed from its row.
 package struct MessageRecord {
     package struct Flags: OptionSet {
         package var rawValue: UInt8
@@ -32,11 +32,12 @@ package struct MessageRecord {
         package static let wantsReceipts = Flags(rawValue: 1 << 2)
         package static let hasNumber = Flags(rawValue: 1 << 3)
         package static let hasBlob = Flags(rawValue: 1 << 4)
-        /// Has no bodies: nobody gets it any more, but it may matter for the fate of others.
+        /// The bodies are dropped, because no instance gets the message any more. The record stays while the message
+        /// may matter for the fate of others.
         package static let isDropped = Flags(rawValue: 1 << 5)
-        /// STO-2: who it was discarded for.
+        /// STO-2: the record stands for the recipients for whom the message was discarded.
         package static let isDiscarded = Flags(rawValue: 1 << 6)
-        /// A tombstone: its expiry was seen to.
+        /// The expiry was handled. The record is a tombstone.
         package static let isExpired = Flags(rawValue: 1 << 7)
 
         package var variantCount: Int { Int(rawValue & Self.variantCountMask) }
@@ -53,8 +54,9 @@ package struct MessageRecord {
         package var expires: Instant
         package var priority: MessagePriority
         package var collapse: Collapse
-        /// Bytes of the bodies before this one's, and its own.
+        /// The bytes of all bodies before the variant's body.
         package var bodyOffset: Int
+        /// The bytes of the variant's body.
         package var bodyBytes: Int
     }
 
@@ -68,14 +70,14 @@ package struct MessageRecord {
 
     package let bytes: UnsafeRawBufferPointer
     package let accepted: Instant
-    /// Recipients that have a row in the inbox.
+    /// The number of recipients that have a row in the inbox.
     package let ownerCount: Int
-    /// Recipients that had one until they acknowledged the message.
+    /// The number of recipients that had a row until they acknowledged the message.
     package let takerCount: Int
     package let flags: Flags
-    /// The message has no row of its own in `due`: the project's expiry line has one for all in it.
+    /// The message is in the project's expiry line, and has no row of its own in `due`.
     package let isInLine: Bool
-    /// REP-1: the record is the message's report until something is counted; then a row in `reports` is.
+    /// REP-1: the record is the message's report as long as `reports` has no row of the message.
     package let hasReport: Bool
     private let kind: UInt8
     private let fromBytes: Int
@@ -97,8 +99,8 @@ package struct MessageRecord {
         RecordReader(bytes, of: .messages).damaged()
     }
 
-    /// Calls `body` with each variant until it returns false.
-    /// - Returns: where the variants end, and the bytes of all bodies; nil if it was stopped.
+    /// Calls `body` with each variant until `body` returns false.
+    /// - Returns: the offset behind the variants, and the bytes of all bodies; nil after a stop.
     @inline(__always)
     private func forEachVariant(
         _ body: (Variant) -> Bool
@@ -134,7 +136,7 @@ package struct MessageRecord {
         return (at, bodyOffset)
     }
 
-    /// What a platform's instances get; nil if they are no recipients.
+    /// The variant for the instances of a platform; nil if they are not recipients.
     package func variant(on platform: Platform) throws(StorageError) -> Variant? {
         var found: Variant?
         _ = try forEachVariant { variant in
@@ -162,7 +164,7 @@ package struct MessageRecord {
         return last
     }
 
-    /// Where the owners begin, and the bytes of all bodies.
+    /// The offset of the owners' ordinals, and the bytes of all bodies.
     private func places() throws(StorageError) -> (owners: Int, bodyBytes: Int) {
         guard let variants = try forEachVariant({ _ in true }) else { throw Self.damaged(bytes) }
         let owners = variants.end + (flags.contains(.hasNumber) ? 8 : 0)
@@ -180,7 +182,7 @@ package struct MessageRecord {
         }
     }
 
-    /// Number, kind, where it is from, and all bodies. The whole record is looked at for it.
+    /// The number, the kind of target, the sender and all bodies. The size of the whole record is checked.
     package func rest(
         _ sequence: MessageSequence
     ) throws(StorageError) -> (
@@ -202,7 +204,8 @@ package struct MessageRecord {
         )
     }
 
-    /// What the only variant of a record replaces: 0 stands for the app's key.
+    /// The digest of the collapse key, if the record has one variant and the variant is collapsible; 0 stands for the
+    /// app's key.
     package static func onlyDigest(_ bytes: UnsafeRawBufferPointer) -> UInt64? {
         guard Flags(rawValue: bytes[flagsOffset]).variantCount == 1 else { return nil }
         switch bytes[variantsOffset + 13] >> 2 {
@@ -263,7 +266,7 @@ package struct MessageRecord {
         }
         var copy = Array(bytes)
         copy.removeSubrange((owners + index * 4)..<(owners + index * 4 + 4))
-        // Never more than there were rows, so each fits into its half.
+        // The counts never exceed the initial number of rows, so each fits into 16 bits.
         let counts = UInt32(ownerCount - 1) | UInt32(takerCount + (isTaken ? 1 : 0)) << 16
         withUnsafeBytes(of: counts.littleEndian) {
             copy.replaceSubrange(Self.ownerCountOffset..<(Self.ownerCountOffset + 4), with: $0)
@@ -271,7 +274,8 @@ package struct MessageRecord {
         return copy
     }
 
-    /// The record without bodies; with `end`, expired by then, and in no line.
+    /// The record without bodies. With `end`, each variant expires at `end` at the latest, and the message leaves the
+    /// expiry line.
     package func dropped(expiring end: Instant?, _ more: Flags = []) throws(StorageError) -> [UInt8]
     {
         var copy = Array(bytes.prefix(try places().owners + ownerCount * 4 + fromBytes))

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How records become bytes: little-endian, fixed fields first, text last. The store reads only what
-// it wrote, but a disk can lie: a record that is too short reads as an error, never past its end.
-// Rests on nothing but the standard library.
+// Encoding of records: little-endian, fixed fields first, text last. The store reads only records that it wrote, but
+// a disk can damage them. Reading past the end of a record throws an error. Rests on the standard library alone.
 
 /// Appends fields to a record.
 public struct RecordWriter {
@@ -10,18 +9,19 @@ public struct RecordWriter {
 
     @inlinable public init() {}
 
+    /// Appends an integer, little-endian.
     @inlinable public mutating func append<T: FixedWidthInteger>(_ value: T) {
         withUnsafeBytes(of: value.littleEndian) { bytes.append(contentsOf: $0) }
     }
 
-    /// With a u16 length before it.
+    /// Appends UTF-8 with a u16 byte count before it.
     @inlinable public mutating func append(text: String) {
         append(UInt16(text.utf8.count))
         bytes.append(contentsOf: text.utf8)
     }
 }
 
-/// Takes fields from a record, in the order in which they were appended.
+/// Reads fields from a record, in the order in which they were appended.
 public struct RecordReader {
     @usableFromInline let bytes: UnsafeRawBufferPointer
     public var offset = 0
@@ -34,6 +34,8 @@ public struct RecordReader {
 
     @inlinable public var isAtEnd: Bool { offset == bytes.count }
 
+    /// Reads a little-endian integer.
+    /// - Throws: `StorageError` if the record ends before.
     @inlinable public mutating func read<T: FixedWidthInteger>(_ type: T.Type) throws(StorageError)
         -> T
     {
@@ -43,6 +45,8 @@ public struct RecordReader {
         return bytes.loadLittleEndian(type, at: offset)
     }
 
+    /// Reads `count` bytes, borrowed from the record.
+    /// - Throws: `StorageError` if the record ends before.
     @inlinable public mutating func bytes(_ count: Int) throws(StorageError)
         -> UnsafeRawBufferPointer
     {
@@ -51,16 +55,20 @@ public struct RecordReader {
         return UnsafeRawBufferPointer(rebasing: bytes[offset..<(offset + count)])
     }
 
+    /// Reads UTF-8 with a u16 byte count before it. Invalid UTF-8 is repaired.
+    /// - Throws: `StorageError` if the record ends before.
     @inlinable public mutating func text() throws(StorageError) -> String {
         let count = Int(try read(UInt16.self))
         return String(decoding: try bytes(count), as: UTF8.self)
     }
 
+    /// Reads all bytes up to the record's end.
     @inlinable public mutating func rest() -> UnsafeRawBufferPointer {
         defer { offset = bytes.count }
         return UnsafeRawBufferPointer(rebasing: bytes[offset...])
     }
 
+    /// The error of a damaged record. Its text has the reader's offset.
     public func damaged() -> StorageError {
         StorageError(
             operation: "read \(table.name)", code: 0,
@@ -70,7 +78,7 @@ public struct RecordReader {
 }
 
 extension UnsafeRawBufferPointer {
-    /// LMDB aligns values to two bytes only.
+    /// Reads unaligned, because LMDB aligns values to two bytes only.
     @inlinable public func loadLittleEndian<T: FixedWidthInteger>(_ type: T.Type, at offset: Int)
         -> T
     {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What was counted of a message, or of a day, as bytes (REP-1). Counts are short: each is seven bits a
-// byte, the lowest first, with the eighth bit set in all but the last (Source: LEB128, DWARF 5, 7.6).
-// Rests on RecordBytes.
+// The counts of a message or of a day, as bytes (REP-1). A count has seven bits per byte, the lowest first. The
+// eighth bit is set in all bytes but the last (Source: LEB128, DWARF 5, 7.6), so small counts are short. Rests on
+// RecordBytes.
 
 package import MartletBase
 
@@ -25,13 +25,13 @@ package struct ReportRow {
         counts = try reader.counts()
     }
 
-    /// The report of a stored message for one instance, of which nothing was counted yet.
+    /// The report of a message that is stored for one instance, before the first counted event.
     package init(of record: MessageRecord, _ sequence: MessageSequence) {
         self.init(
             accepted: record.accepted, number: sequence.rawValue, counts: Self.oneTargeted)
     }
 
-    /// Of a message for one instance, before anything became of it.
+    /// The counts of a message to one instance at acceptance.
     package static let oneTargeted: ReportCounts = {
         var counts = ReportCounts()
         counts[.targeted] = 1
@@ -49,7 +49,7 @@ package struct ReportRow {
 }
 
 extension RecordWriter {
-    /// In the order of the events; what follows the last that is not 0 is left out.
+    /// Appends the counts in the order of the events. Zeros behind the last other count are left out.
     package mutating func append(_ counts: ReportCounts) {
         guard let last = ReportEvent.allCases.last(where: { counts[$0] != 0 }) else { return }
         for event in ReportEvent.allCases where event.rawValue <= last.rawValue {
@@ -64,7 +64,7 @@ extension RecordWriter {
 }
 
 extension RecordReader {
-    /// To the record's end.
+    /// Reads counts up to the record's end.
     package mutating func counts() throws(StorageError) -> ReportCounts {
         var counts = ReportCounts()
         for event in ReportEvent.allCases where !isAtEnd {

@@ -5,7 +5,7 @@
 
 public import MartletBase
 
-/// A row's key, borrowed: its bytes, and its fields.
+/// A borrowed key of a row, and the fields in the key.
 public struct RowKey: RandomAccessCollection {
     public let bytes: UnsafeRawBufferPointer
 
@@ -44,7 +44,7 @@ public struct RowKey: RandomAccessCollection {
     @inlinable public var set: UInt32 { word(4) }
     /// p ‖ set ‖ block
     @inlinable public var block: UInt32 { word(8) }
-    /// p ‖ set ‖ block: the first two, as one number.
+    /// p ‖ set ‖ block: project and set as one number.
     @inlinable public var projectAndSet: UInt64 { longWord(0) }
     /// p ‖ u8 kind ‖ number
     @inlinable public var freeNumber: UInt32 { word(5) }

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs of the broker are numbered, and each connection is one of a run: those of an earlier run than
-// this are lost, without a word of where they ended. What is kept of that, as bytes. Rests on RecordBytes.
+// Rows about runs of the broker, as bytes. Each run has a number, and each connection belongs to a run. The
+// connections of an earlier run are lost: the broker ended before their ends were written. Rests on RecordBytes.
 //
-//   run:        u32 number ‖ u8 1 while there may be lost connections ‖ u32 p ‖ u32 o to look at next
-//   connection: u64 s when it began ‖ u64 its number ‖ u32 run
-//   ending:     u64 s of the last message ‖ i64 when the next run began
+//   run:        u32 number ‖ u8 1 while connections may be lost ‖ u32 p ‖ u32 o to look at next
+//   connection: u64 s at the beginning ‖ u64 number of the connection ‖ u32 run
+//   ending:     u64 s of the last message ‖ i64 begin of the next run
 
 package import MartletBase
 
-/// The one row `run` of `meta`.
+/// The row `run` of `meta`, the only row of this kind.
 package struct RunRow {
     package static let key = Key(bytes: Array("run".utf8))
 
     package var number: UInt32 = 0
-    /// Before this there is no lost connection; nil: there is none.
+    /// The first place that may have a lost connection; nil if no connection is lost.
     package var position: (project: ProjectNumber, ordinal: Ordinal)?
 
     package init() {}
@@ -64,7 +64,8 @@ package struct ConnectionRow {
     }
 }
 
-/// A row of `runs`: where a project was when a run began and found connections of earlier ones.
+/// A row of `runs`: the project's last sequence, and the time, when a run began and found connections of earlier
+/// runs.
 package struct EndingRow {
     package var position: MessageSequence
     package var at: Instant

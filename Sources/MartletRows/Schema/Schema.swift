@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every table, every key and every value of the store, in one place. Keys are big-endian, so that
-// their order is the order of the numbers in them; values are little-endian. p = project number
-// (u32), o = ordinal (u32), t = topic number (u32), s = message sequence (u64).
+// Every table, key and value of the store. Keys are big-endian, so the order of keys is the order of the numbers in
+// them. Values are little-endian. p = project number (u32), o = ordinal (u32), t = topic number (u32), s = message
+// sequence (u64).
 //
 //  table           key                        value
 //  ──────────────  ─────────────────────────  ──────────────────────────────────────────────────────
 //  meta            "format"                   u32 format version
 //                  "projects"                 u32 next project number
-//                  "run"                      how often a broker began (`RunRow`)
+//                  "run"                      the broker's run (`RunRow`)
 //  projects        p                          project record
 //                  p ‖ u8 0                   messages that expire in the order of their sequences
 //                                             (`ExpiryLineRow`)
-//                  p ‖ ~day u32 ‖ app u32     what was counted of the messages of a day: the newest beside the
+//                  p ‖ ~day u32 ‖ app u32     counts of a day, the newest day first: beside the project's
 //                                             record, since both change with each message
 //  projectIDs      ID                         u32 p
 //  keys            key ID                     server key record
 //  apps            p ‖ app number u32         u8 platform ‖ name
 //  appNames        p ‖ u8 platform ‖ name     u32 app number
 //  tokens          token (24 bytes)           u32 p ‖ u32 o
-//  formerTokens    token (24 bytes)           u32 p ‖ u32 o; tokens of before that still let in
+//  formerTokens    token (24 bytes)           u32 p ‖ u32 o; earlier tokens, still valid for the device
 //  instances       p ‖ o                      instance record
 //  topics          p ‖ t                      u64 subscribers ‖ name
 //  topicNames      p ‖ name*                  u32 t ‖ name            * names over 440 bytes: below
@@ -31,57 +31,57 @@
 //  messages        p ‖ s [‖ 1]                message record         (`MessageRecord`)
 //  recipients      p ‖ s [‖ 1]                recipients blob (`RecipientSet`); messages with many
 //  inbox           p ‖ o ‖ s                  messages with few: one row per recipient (`InboxRow`)
-//  mailboxes       p ‖ o                      how far the instance is (`MailboxRow`)
-//  connections     p ‖ o                      u64 s when it began ‖ u64 number of the connection ‖ u32 run
+//  mailboxes       p ‖ o                      state of the mailbox (`MailboxRow`)
+//  connections     p ‖ o                      u64 s at the beginning ‖ u64 number of the connection ‖ u32 run
 //  runs            p ‖ run u32                u64 s ‖ i64: where connections of earlier runs ended
 //  acknowledged    p ‖ o ‖ s                  empty: acknowledged, but above the lowest mark; or
 //                                             u8 1: no entry of the instance's log any more
 //  free            p ‖ u8 kind ‖ number u32   empty; ordinals and topic numbers to use again
-//  due             u8 kind ‖ u64 ms ‖ p ‖ id  empty; what happens by itself (`DueKind`)
+//  due             u8 kind ‖ u64 ms ‖ p ‖ id  empty; work that is due at a time (`DueKind`)
 //  answers         p ‖ digest (16 bytes)      answer record, by the digest of an idempotency key
-//  scheduled       p                          u64 how many there are
-//                  p ‖ message number u64     i64 due ‖ what the engine made of the message
-//  deferred        p                          u64 how many there are
-//                  p ‖ message number u64     i64 begin of its life ‖ what the engine made of it
+//  scheduled       p                          u64 count
+//                  p ‖ message number u64     i64 due ‖ message in the engine's encoding
+//  deferred        p                          u64 count
+//                  p ‖ message number u64     i64 begin of the life ‖ message in the engine's encoding
 //  numbers         p ‖ message number u64     u64 s; messages whose number is not their sequence
-//  receiptsWanted  p ‖ s                      i64 expires ‖ u64 message number [‖ who got it: u32 o ‖
-//                                             8 bytes of the device key's digest; nothing: many]
+//  receiptsWanted  p ‖ s                      i64 expires ‖ u64 message number [‖ for each recipient: u32 o ‖
+//                                             8 bytes of the device key's digest; absent for many]
 //  receiptsTold    p ‖ o ‖ s                  i64 expires ‖ u8 bits, one for each kind of receipt
-//  collections     p                          how far collecting fanouts is (`CollectionRow`)
-//  live            p ‖ s [‖ 1]                empty; a fanout that somebody was found to need
-//  receipts        p                          u64 number of the last event ‖ u64 taken up to here
-//                  p ‖ event number u64       what the engine made of the event
-//  upstream        p                          u64 number of the last message ‖ u64 how many there are
-//                  p ‖ number u64             i64 expires ‖ what the engine made of the message
-//  upstreamIDs     p ‖ o                      i64 due ‖ for each of its last message IDs, the oldest first:
+//  collections     p                          state of the collection of fanouts (`CollectionRow`)
+//  live            p ‖ s [‖ 1]                empty; a fanout that an instance was found to need
+//  receipts        p                          u64 number of the last event ‖ u64 last number taken
+//                  p ‖ event number u64       event in the engine's encoding
+//  upstream        p                          u64 number of the last message ‖ u64 count
+//                  p ‖ number u64             i64 expires ‖ message in the engine's encoding
+//  upstreamIDs     p ‖ o                      i64 due ‖ for each of the last message IDs, the oldest first:
 //                                             digest (16 bytes) ‖ i64 known until ‖ u64 number
-//  reports         p ‖ s                      what was counted of a message (`ReportRow`)
-//  reportNumbers   p ‖ message number u64     u64 s; where the number is not the sequence
-//  missed          p ‖ s ‖ block u32          one block of those that do not get a message any more
-//  closings        p ‖ s                      u32 block: a message whose time is over, looked through so far
+//  reports         p ‖ s                      counts of a message (`ReportRow`)
+//  reportNumbers   p ‖ message number u64     u64 s; reports whose number is not their sequence
+//  missed          p ‖ s ‖ block u32          one block of the instances that will not get the message
+//  closings        p ‖ s                      u32: next block of recipients to look at, after the expiry
 //  serviceAccounts key ID                     service-account key record: p ‖ u32 revoked ‖ i64 created ‖
 //                                             text name ‖ text e-mail ‖ public key
 //
-// A message's row and the row of those it was discarded for have the same sequence; the latter's key
-// has a byte more, so that it comes right behind.
+// If a message was discarded for some recipients, these have a row of their own in `messages`. The key of that row
+// has the message's sequence and one more byte, so the row comes directly behind the row of the message.
 //
-// Blocks of a set. An ordinal's block is its upper 17 bits. A value of 4080 bytes is a bitmap (with
-// LMDB's page header exactly one overflow page); any other even number of bytes is a sorted list of
-// u16 bit positions, of at most 500. An odd number of bytes are the runs of sixteen blocks in one row
-// (`RunSpan`), under the number of the first, which is a multiple of 16; then none of them has a row of
-// its own. A topic of at most 2044 subscribers lies under the block number 0xFFFFFFFF alone, as a
-// sorted list of u32 ordinals, read in one piece instead of a row a block.
+// Blocks of a set. An ordinal's block is its upper 17 bits. A value of 4080 bytes is a bitmap: with LMDB's page
+// header it fills exactly one overflow page. Any other even number of bytes is a sorted list of at most 500 bit
+// positions (u16). An odd number of bytes is a span (`RunSpan`): the runs of sixteen blocks in one row, under the
+// number of the first block, a multiple of 16. Then none of the sixteen blocks has a row of its own. A topic of at
+// most 2044 subscribers has one row only, under the block number 0xFFFFFFFF: a sorted list of u32 ordinals, read in
+// one piece instead of a row per block.
 //
-// Members that lie together are a run: everybody, an app's instances, those who came at the same
-// time. Half a million of them are one row of 67 bytes, where bitmaps took sixteen pages.
+// Neighbouring members are a run: all instances, the instances of an app, the instances that registered in one
+// campaign. Half a million of them are one row of 67 bytes instead of sixteen bitmap pages.
 //
-// LMDB's keys have at most 511 bytes and topic names up to 900: a name of more than 440 bytes is
-// keyed by its first 440 bytes and the SHA-256 of the whole; the value has the name.
+// LMDB's keys have at most 511 bytes, and topic names up to 900. The key of a name of more than 440 bytes is its
+// first 440 bytes and the SHA-256 of the whole name; the value has the name.
 
 import Crypto
 public import MartletBase
 
-/// The version of everything drawn above. A folder of a newer one is refused.
+/// The version of the tables, keys and values above. A store folder with another version is refused.
 package let storeFormatVersion: UInt32 = 10
 
 /// The tables, in the order in which they are opened.
@@ -94,16 +94,18 @@ public enum Table: Int, CaseIterable, Sendable {
     case reports, reportNumbers, missed, closings
     case serviceAccounts
 
+    /// The name of the table in the store.
     public var name: String { String(describing: self) }
 }
 
-/// Sets that are no topic have the upper four bits set to their kind.
+/// Numbers of sets and bounds of their forms. The upper four bits of a set's number are 0 for a topic, and the kind
+/// for the other sets.
 package enum SetKey {
     package static let smallTopicBlock: UInt32 = 0xFFFF_FFFF
-    /// Where a topic's one list becomes blocks: 2044 × 4 bytes and LMDB's page header are exactly two
-    /// pages. At half of it blocks become one list again.
+    /// Members above which a topic's list becomes blocks: 2044 × 4 bytes and LMDB's page header are exactly two
+    /// pages. At half of this bound, blocks become a list again.
     package static let smallTopicMembersMax = 2044
-    /// Where a block's list becomes a bitmap: a quarter of the bitmap's bytes.
+    /// Members above which a block's list becomes a bitmap: the list then has a quarter of the bitmap's bytes.
     package static let listMembersMax = 500
 
     package static func number(of set: InstanceSet) -> UInt32 {
@@ -119,43 +121,45 @@ package enum SetKey {
     package static func isTopic(_ set: UInt32) -> Bool { set < 0x1000_0000 }
 }
 
-/// What a row of the table `due` waits for. `time` is when it is due, but for `.seen`.
+/// The kinds of rows in `due`. The time in the key is when the row is due, except for `.seen`, `.report` and
+/// `.reportDay`: their rows are due a configured time later.
 package enum DueKind: UInt8, CaseIterable {
-    /// id = s: the message expires. Not of those in the project's expiry line.
+    /// id = s: the message expires. Messages of the expiry line have no such row.
     case expiry = 1
-    /// id = s: who it was discarded for is not told any more.
+    /// id = s: the recipients for whom the message was discarded are not told of the discard any more.
     case discarded = 2
-    /// id = o; time = when it was last connected. Every instance that is not in the inactive set.
+    /// id = o; time = when the instance was last connected. Each instance outside the inactive set has such a row.
     case seen = 3
-    /// id = digest: who repeats the idempotency key is not answered the same any more.
+    /// id = digest: the answer to the idempotency key is forgotten.
     case answer = 4
-    /// id = message number. Not for the sweep, but for the engine.
+    /// id = message number: the message is to be sent. The engine handles these rows, not the sweep.
     case scheduled = 5
-    /// id = s: nobody wants receipts of the message any more.
+    /// id = s: receipts of the message are not wanted any more.
     case receiptsWanted = 6
-    /// id = o ‖ s: what the instance told is not asked any more.
+    /// id = o ‖ s: the instance's receipts of the message are forgotten.
     case receiptsTold = 7
-    /// id = o: its inbox has many rows that were replaced.
+    /// id = o; time = 0: the instance's inbox has many rows of replaced messages.
     case settlement = 8
-    /// No id: the project's fanouts are to be collected.
+    /// No id: the next step of the project's collection of fanouts.
     case collection = 9
-    /// No id: senders have taken events that are not deleted yet.
+    /// No id; time = 0: senders have taken events that are not deleted yet.
     case receiptsTaken = 10
-    /// id = number of a device's message: it expires.
+    /// id = number: the upstream message expires.
     case upstream = 11
-    /// id = o: some of its message IDs are not known any more.
+    /// id = o: some message IDs of the instance are not known any more.
     case upstreamIDs = 12
-    /// id = s; time = when it was accepted. The project's oldest report: what was counted of its message
-    /// is not kept any longer.
+    /// id = s; time = when the message was accepted. The row of the project's oldest report, which is removed after
+    /// `reportSeconds`.
     case report = 13
-    /// id = the day; time = when that began. The same of a day.
+    /// id = the day; time = when the day began. The counts of the day are removed after `reportDaysMax` days.
     case reportDay = 14
     /// No id: the first message of the project's expiry line may have expired.
     case expiryLine = 15
 }
 
-/// What a row of the inbox says beside its key: nothing; one byte: it was discarded; eight: what a
-/// message for this instance alone replaces (0: the app's key); nine: and that it was replaced itself.
+/// The value of an inbox row. No bytes: a message. One byte: the message was discarded. Eight bytes: the digest of
+/// the collapse key of a message for this instance alone (0: the app's key). Nine bytes: such a message that was
+/// replaced.
 package enum InboxRow {
     package static let message: [UInt8] = []
     package static let discarded: [UInt8] = [1]
@@ -170,7 +174,7 @@ package enum InboxRow {
     }
 }
 
-/// A row of the log: a message, or those it was discarded for.
+/// A row of the log: a message, or the recipients for whom the message was discarded.
 package struct LogRow: Hashable {
     package var sequence: MessageSequence
     package var isDiscarded = false
@@ -180,15 +184,14 @@ package struct LogRow: Hashable {
         self.isDiscarded = isDiscarded
     }
 
-    /// From a key of `messages` or `recipients`.
+    /// Reads a key of `messages` or `recipients`.
     package init(_ key: RowKey) {
         sequence = key.sequence
         isDiscarded = key.count == 13
     }
 }
 
-/// An idempotency key, or a message ID of a device, told apart by the first 16 bytes of its
-/// SHA-256.
+/// The first 16 bytes of the SHA-256 of an idempotency key, or of the message ID of a device.
 package struct AnswerDigest: Hashable {
     package let bytes: [UInt8]
 
@@ -196,22 +199,22 @@ package struct AnswerDigest: Hashable {
     package init(of key: String) { bytes = Array(SHA256.hash(data: Array(key.utf8)).prefix(16)) }
 }
 
-/// A key of at most 511 bytes under construction. One without a name fits into the value itself, so
-/// that making it costs no allocation.
+/// A key of at most 511 bytes under construction. A key without a name fits into `short`, so its construction needs
+/// no allocation.
 public struct Key: Sendable {
     @usableFromInline static let nameBytesMax = 440
     @usableFromInline static let shortBytesMax = 32
 
     @usableFromInline var short: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
     public var count = 0
-    /// All bytes, if they are more than fit.
+    /// All bytes, if they do not fit into `short`.
     @usableFromInline var long: [UInt8] = []
 
     @inlinable public init() {}
     @inlinable public init(_ project: ProjectNumber) { append(project.rawValue) }
     @inlinable public init(bytes: [UInt8]) { append(name: bytes) }
 
-    /// The token's 24 bytes.
+    /// A key of the token's 24 bytes.
     @inlinable public init(_ token: Token) {
         appendInteger(token.words.0.littleEndian)
         appendInteger(token.words.1.littleEndian)
@@ -353,7 +356,7 @@ public struct Key: Sendable {
         return key
     }
 
-    /// - Parameter day: since 1970-01-01, UTC.
+    /// - Parameter day: days since 1970-01-01, UTC.
     @inlinable public static func reportDay(_ day: UInt32, in project: ProjectNumber) -> Key {
         var key = Key(project)
         key.append(~day)

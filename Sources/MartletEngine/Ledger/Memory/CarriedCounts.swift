@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An upper bound for the messages of an instance's log that STO-1 counts. A device without a first
-// acknowledgement and with many connections would have the log read from its start for each absence. With the
-// bound, a transaction adds the messages since the last look, and reads the whole log only for a bound above
-// the limit. Acknowledgements lower the true number alone, so the bound holds without news of them. Rests on
-// Absence.
+// Upper bounds for the messages of a log that STO-1 counts. Without a bound, the log of a device that connects often
+// and never acknowledges would be read from the start for each absence. With the bound, a transaction adds the
+// messages since the last look, and reads the whole log only if the bound is above the limit. Acknowledgements only
+// lower the true number, so the bound holds without news of them. Rests on Absence.
 
 import MartletBase
 import MartletRows
 
-/// One per store, for its writing transactions. A log without a bound is read from its start.
+/// The bounds of a store, for the writing transactions. A log without a bound is read from its start.
 struct CarriedCounts {
     struct Count {
         let holder: Holder
-        /// Acknowledged messages behind this sequence are counted too: an absence counts them.
+        /// The beginning of the absence. Acknowledged messages behind it are in the bound too, because an absence
+        /// counts them.
         let from: MessageSequence
-        /// The last message that was looked at.
+        /// The last message included in the bound.
         var through: MessageSequence
         var countMax: Int
     }
@@ -25,12 +25,12 @@ struct CarriedCounts {
         let ordinal: Ordinal
     }
 
-    /// Instances whose bound is kept in memory. Above that a new bound takes the place of any other.
+    /// Instances whose bound is kept in memory. Past 1024, a new bound replaces an arbitrary other bound.
     private static let countsMax = 1024
 
     private var counts: [Name: Count] = [:]
 
-    /// - Returns: the bound, if it holds for an absence.
+    /// - Returns: the bound of an instance; nil if no bound holds for the absence.
     func count(_ instance: Taker, _ holder: Holder, before absence: Absence) -> Count? {
         guard let count = counts[Name(project: instance.project, ordinal: instance.ordinal)],
             count.holder == holder, count.from <= absence.from, count.through <= absence.through

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a transaction counts of messages, and what else it writes once at its end: a fanout's
-// acknowledgements come by the thousand, and a project's record changes with each of its messages. It is
-// written with the facts it counts, in their transaction, so that neither is ever there without the other.
-// Rests on ReportCounts.
+// The counts of a transaction, and other rows that are written once, at the end of the transaction. A fanout's
+// acknowledgements come by the thousand, and a project's record changes with each of its messages. A count is written
+// in the transaction of the counted event, so neither ever exists without the other. Rests on ReportCounts.
 
 import MartletBase
 import MartletRows
 
-/// One per writing transaction.
+/// The tally of a writing transaction.
 final class ReportTally {
     struct Message: Hashable, Comparable {
         var project: ProjectNumber
@@ -32,7 +31,7 @@ final class ReportTally {
 
     struct Part {
         var counts = ReportCounts()
-        /// Instances that do not get the message any more.
+        /// Ordinals of instances that will not get the message.
         var missed: [UInt32] = []
 
         mutating func add(_ other: consuming Part) {
@@ -41,36 +40,38 @@ final class ReportTally {
         }
     }
 
-    /// More is not set aside for what may come: half a megabyte.
+    /// The most messages for which memory is reserved in advance: half a megabyte.
     private static let expectedMax = 4096
 
-    /// What was counted of messages, but for the message that was counted last: the instances of one message
-    /// are mostly counted one after the other.
+    /// Counts of messages, except for the message in `lastMessage`: the instances of a message are mostly counted in
+    /// a row.
     private var messages: [Message: Part] = [:]
     private var lastMessage: (message: Message, part: Part)?
     private var days: [Day: ReportCounts] = [:]
     private var lastDay: (day: Day, counts: ReportCounts)?
-    /// A report that lies in its message's record, if the message turns out to be stored for one instance.
+    /// A new report without a row. The message's record serves as the report, if the message is stored for a single
+    /// instance.
     var open: (message: Message, row: ReportRow)?
-    /// Reports of messages that have left, and may have no row of their own.
+    /// Reports of messages whose records were deleted in the transaction. Such a report may have no row.
     var left: [Message: ReportRow] = [:]
-    /// Reports that begin in this transaction: how many, and the first one's message.
+    /// The reports that begin in the transaction: the number of reports, and the message of the first.
     private(set) var begun: [ProjectNumber: (count: UInt64, first: MessageSequence)] = [:]
-    /// Messages whose rest has no recipients because they were cancelled.
+    /// Messages that expire in the transaction because of a cancellation. Afterwards the records do not tell a
+    /// cancellation from the end of the time to live.
     var cancelled: Set<Message> = []
-    /// What was acknowledged, before it is counted.
+    /// Movements of marks whose fanouts are not counted yet.
     var passes: [ProjectNumber: [Pass]] = [:]
-    /// The project that was asked for last, as it is now: commands of one project come together.
+    /// The project of the last call, with its changes. The commands of a project come together.
     private(set) var lastProject: Project?
     var hasLastChanged = false
-    /// The other projects that have changed. A changed record is written once.
+    /// The other changed projects. The record of a project is written once.
     private(set) var projects: [ProjectNumber: Project] = [:]
-    /// Expiry lines that have changed.
+    /// The changed expiry lines.
     var lines: [ProjectNumber: ExpiryLineRow] = [:]
 
     // MARK: Counting
 
-    /// So many messages are about to be counted, or fewer.
+    /// Reserves memory for the counts of at most `count` messages.
     func expect(_ count: UInt64) {
         messages.reserveCapacity(min(Int(clamping: count), Self.expectedMax))
     }
@@ -80,20 +81,20 @@ final class ReportTally {
         lastMessage!.part.counts[event] += number
     }
 
-    /// An instance does not get the message any more.
+    /// Notes that an instance will not get the message.
     func miss(_ ordinal: Ordinal, _ message: Message) {
         goOn(with: message)
         lastMessage!.part.missed.append(ordinal.rawValue)
     }
 
-    /// What was counted of a message in this transaction, and is not written yet.
+    /// The unwritten counts of a message.
     func counts(of message: Message) -> ReportCounts {
         var counts = messages[message]?.counts ?? ReportCounts()
         if let lastMessage, lastMessage.message == message { counts += lastMessage.part.counts }
         return counts
     }
 
-    /// What was counted since the last call, and messages that have left.
+    /// Takes the counts since the last call. A deleted message with a report is included even without counts.
     func takeMessages() -> [Message: Part] {
         if let lastMessage { messages[lastMessage.message, default: Part()].add(lastMessage.part) }
         lastMessage = nil
@@ -151,22 +152,22 @@ final class ReportTally {
         lastProject = project
     }
 
-    /// The projects that have changed, in the order of their numbers.
+    /// Takes the changed projects, in the order of their numbers.
     func takeProjects() -> [Project] {
         if let lastProject, hasLastChanged { projects[lastProject.number] = lastProject }
         defer { (projects, lastProject, hasLastChanged) = ([:], nil, false) }
         return projects.values.sorted { $0.number < $1.number }
     }
 
-    /// Tables whose last row is of another project than those written to in the transaction.
+    /// Tables in which an append has failed, because the last row belongs to another project.
     var notAppended: Set<Table> = []
-    /// Bytes of blobs that came, or whose messages expired, and when.
+    /// Bytes of new blobs and of blobs with expired messages, and the time of the last event.
     var blobs: [ProjectNumber: (bytes: UInt64, now: Instant)] = [:]
-    /// Cursors that many acknowledgements search with; closed before the transaction ends.
+    /// Cursors for the searches of many acknowledgements, closed before the transaction ends.
     var cursors: [Table: HeldCursor] = [:]
 }
 
-/// A cursor kept for further searches of the transaction.
+/// A cursor for several searches of a transaction.
 final class HeldCursor {
     let cursor: Cursor
     init(_ cursor: consuming Cursor) { self.cursor = cursor }

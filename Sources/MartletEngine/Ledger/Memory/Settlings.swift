@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Logs that are being settled over several transactions. An instance that has been connected for long
-// and acknowledged nothing has a log of as many entries as its project had messages: at once it would hold
-// up everybody's commits for a tenth of a second. What has been read of it stays here between
-// transactions; when one of them fails, or the process ends, it is read again. Rests on the replay.
+// Logs that are settled over several transactions. An instance that was connected for long without an acknowledgement
+// has a log as long as its project's history. Settling the whole log at once would delay all commits by a tenth of a
+// second. The progress stays in memory between transactions. After a failed transaction or a restart, the log is read
+// again. Rests on the replay.
 
 import MartletBase
 import MartletRows
 
-/// What is known of one log so far. Its arrays are long: it is never copied.
+/// The progress of settling one log. A class, because its arrays are long and must not be copied.
 final class SettlingProgress {
     let project: ProjectNumber
     let ordinal: Ordinal
     let holder: Holder
     let taker: Taker
-    /// Whoever began it is told of everything that is stored.
+    /// Whether the caller collects fanouts: it is told of all fanouts stored for the instance.
     let isCollecting: Bool
-    /// What the instance's state was when its log was begun.
+    /// The state of the mailbox when settling began.
     let state: MailboxState
     var replay: MailboxReplay
     var readThrough: MessageSequence
-    /// Whether everything has been read.
+    /// Whether the log was read to its end.
     var isRead = false
-    /// As they were read, a transaction's behind those of the one before it.
+    /// The rows in the order of the log, one array per transaction.
     private var parts: [[LoggedRow]] = []
-    /// What has been dealt with: parts, and rows of the next one.
+    /// The number of finished arrays in `parts`; `doneRowCount` is the number of finished rows in the next array.
     private var donePartCount = 0
     private var doneRowCount = 0
-    /// Part of it was done in an earlier transaction.
+    /// Whether an earlier transaction did a part of the work.
     var isResumed = false
 
     init(
@@ -47,7 +47,7 @@ final class SettlingProgress {
 
     func add(_ rows: [LoggedRow]) { parts.append(rows) }
 
-    /// Those up to a sequence.
+    /// Calls `body` with the rows up to the sequence `last`.
     func forEachRow(
         through last: MessageSequence, _ body: (LoggedRow) throws(StorageError) -> Void
     ) throws(StorageError) {
@@ -56,7 +56,7 @@ final class SettlingProgress {
         }
     }
 
-    /// Takes the first row that has not been dealt with.
+    /// Takes the first unfinished row.
     func next() -> LoggedRow? {
         while donePartCount < parts.count {
             if doneRowCount < parts[donePartCount].count {
@@ -71,12 +71,12 @@ final class SettlingProgress {
     }
 }
 
-/// One per store, for its writing transactions.
+/// The paused settlings of a store, for its writing transactions.
 final class Settlings: @unchecked Sendable {
-    // Touched by the one writing transaction alone.
+    // Accessed by the one writing transaction alone.
     private var paused: [SettlingProgress] = []
     var carried = CarriedCounts()
-    /// Past so many the oldest is read again.
+    /// The most paused settlings. Above this number, the oldest is forgotten, and its log is read again.
     private static let pausedMax = 4
 
     func take(
@@ -94,7 +94,7 @@ final class Settlings: @unchecked Sendable {
         paused.append(settling)
     }
 
-    /// A transaction failed: what it did is not so.
+    /// Forgets all progress, because a transaction failed.
     func forget() {
         paused.removeAll()
         carried.forget()

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Answers to senders that may repeat a request (MSG-9). Rests on DueLedger.
+// Answers to senders that may repeat a request (MSG-9). Rests on the rows.
 
 package import MartletBase
 package import MartletRows
 
-/// Answers that are kept under idempotency keys.
+/// The answers kept under idempotency keys.
 package struct AnswerLedger: Ledger {
     package let context: LedgerContext
 
     package init(_ context: LedgerContext) { self.context = context }
 
-    /// MSG-9: what a sender was answered who used this key, if that still holds at `now`.
+    /// MSG-9: the answer kept under an idempotency key; nil if the key is unknown, or if the answer has expired at
+    /// `now`.
     package func answer(
         toKey key: String, in project: ProjectNumber, now: Instant
     ) throws(StorageError) -> KeptAnswer? {
@@ -32,7 +33,7 @@ package struct AnswerLedger: Ledger {
         return expires > now.millisecondsSince1970 ? answer : nil
     }
 
-    /// MSG-9: keeps what a sender was answered until `expires`.
+    /// MSG-9: keeps the answer to a sender until `expires`.
     package func put(
         _ answer: KeptAnswer, toKey key: String, expires: Instant, in project: ProjectNumber
     ) throws(StorageError) {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Connections that were lost because the broker ended without a word. Such a connection ended where its project was
-// when the next run of the broker began. A run writes this down once for a project, so a broker begins in no time,
-// however many connections there were. A lost connection is ended when its instance is looked at, and all of them are
-// ended by a walk in bounded steps. Rests on MailboxLedger.
+// Lost connections: the broker ended before it wrote their ends. A lost connection counts as ended when the next run
+// of the broker began, at the project's last sequence of that time. A run writes this ending down once per project,
+// so a broker starts quickly, however many connections were lost. A lost connection is ended when its instance is
+// looked at. A walk in bounded steps ends the other connections. Rests on MailboxLedger and ProjectLedger.
 
 package import MartletBase
 package import MartletRows
 
-/// Runs of the broker, and the connections that a run lost.
+/// The runs of the broker, and the connections that a run lost.
 package struct ConnectionLedger: Ledger {
     package let context: LedgerContext
     private var mailboxes: MailboxLedger { MailboxLedger(context) }
@@ -16,8 +16,8 @@ package struct ConnectionLedger: Ledger {
 
     package init(_ context: LedgerContext) { self.context = context }
 
-    /// The broker begins: the connections that there still are ended when the last one did. That is
-    /// written down for each when its instance is looked at again,
+    /// Begins a run of the broker. Writes an ending for each project that has connections, because all of them are
+    /// lost. Each connection is ended later, by `endLost` or by `endAllLost`.
     package func beginRun(now: Instant) throws(StorageError) {
         var run = try mailboxes.run()
         run.number += 1
@@ -34,13 +34,13 @@ package struct ConnectionLedger: Ledger {
         try raw.put(.meta, RunRow.key, run.bytes)
     }
 
-    /// Writes a row as it is: the transaction has something to commit.
+    /// Writes a row unchanged, so that the transaction has a change to commit.
     package func touch() throws(StorageError) {
         try raw.put(.meta, RunRow.key, try mailboxes.run().bytes)
     }
 
-    /// and for all of them in bounded steps.
-    /// - Returns: whether there may be more.
+    /// Ends the lost connections among the next `rowsMax` connections.
+    /// - Returns: whether there may be more lost connections.
     package func endAllLost(
         now: Instant, limits: MailboxLimits, rowsMax: Int
     ) throws(StorageError) -> Bool {
@@ -63,8 +63,8 @@ package struct ConnectionLedger: Ledger {
         return run.position != nil
     }
 
-    /// Ends the connection that an instance had when the broker ended without a word, if it had one.
-    /// - Returns: whether it had one.
+    /// Ends the connection that an instance had in an earlier run of the broker.
+    /// - Returns: whether the instance had a lost connection.
     @discardableResult
     func endLost(
         of ordinal: Ordinal, in project: ProjectNumber, now: Instant
@@ -75,7 +75,7 @@ package struct ConnectionLedger: Ledger {
             connection.run != number
         else { return false }
         let end = try ending(after: connection.run, in: project, now: now)
-        // From here on it is known where it ends.
+        // The end is known from here on, so the connection is not lost any more.
         connection.run = number
         try mailboxes.put(connection, key)
         try mailboxes.leave(ordinal, in: project, position: end.position)
@@ -89,7 +89,7 @@ package struct ConnectionLedger: Ledger {
         return key
     }
 
-    /// Where the connections of a run ended that there still were in the next.
+    /// Where the connections of a run ended that were still open when the next run began.
     private func ending(
         after run: UInt32, in project: ProjectNumber, now: Instant
     ) throws(StorageError) -> EndingRow {
@@ -115,7 +115,7 @@ package struct ConnectionLedger: Ledger {
         for key in keys { try raw.delete(.runs, key) }
     }
 
-    /// The first project not before one that an instance of has a connection.
+    /// The first project not before `project` that has a connection.
     private func firstConnection(
         from project: ProjectNumber
     ) throws(StorageError) -> ProjectNumber? {
@@ -124,7 +124,7 @@ package struct ConnectionLedger: Ledger {
         return try Self.place(found.key).project
     }
 
-    /// - Returns: those of earlier runs among the next rows, and where to go on.
+    /// - Returns: the lost connections among the next `rowsMax` rows, and where to go on.
     private func lostConnections(
         from start: Key, of run: UInt32, rowsMax: Int
     ) throws(StorageError) -> (

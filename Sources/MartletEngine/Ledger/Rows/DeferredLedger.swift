@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Messages that wait until their project has room for another fanout (FAN-1). The table `due` has no rows of them:
-// the engine takes the first deferred message when a fanout ends. Rests on the rows.
+// Deferred messages: they wait until their project has room for another fanout (FAN-1). A deferred message has no row
+// in `due`, because the engine begins the first message when a fanout ends. Rests on the rows.
 
 package import MartletBase
 package import MartletRows
@@ -12,7 +12,7 @@ package struct DeferredLedger: Ledger {
 
     package init(_ context: LedgerContext) { self.context = context }
 
-    /// FAN-1: how many messages of each project wait for room, of those that have any.
+    /// FAN-1: the number of deferred messages of each project with at least one.
     package func counts() throws(StorageError) -> [ProjectNumber: Int] {
         let cursor = try Cursor(raw, .deferred)
         var counts: [ProjectNumber: Int] = [:]
@@ -30,7 +30,7 @@ package struct DeferredLedger: Ledger {
         return counts
     }
 
-    /// In the order of their numbers, those after `number`.
+    /// The deferred messages after `number`, in the order of their numbers, at most `limit`.
     package func messages(
         in project: ProjectNumber, after number: UInt64, limit: Int
     ) throws(StorageError) -> [ScheduledMessage] {
@@ -54,7 +54,7 @@ package struct DeferredLedger: Ledger {
         return result
     }
 
-    /// FAN-1: keeps a message until it is removed; its number is new.
+    /// FAN-1: keeps a message until its removal. The number of the message is new.
     package func put(_ message: ScheduledMessage) throws(StorageError) {
         var writer = RecordWriter()
         writer.append(message.due.millisecondsSince1970)
@@ -63,7 +63,7 @@ package struct DeferredLedger: Ledger {
         try putCount(try count(in: message.project) + 1, in: message.project)
     }
 
-    /// - Returns: false if there is none.
+    /// - Returns: false if the message does not exist.
     package func remove(
         _ number: UInt64, in project: ProjectNumber
     ) throws(StorageError) -> Bool {

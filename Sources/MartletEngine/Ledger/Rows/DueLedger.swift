@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rows that are due at a time: of each kind, in the order of their times. Rests on the rows.
+// Rows of work that is due at a time. The rows of each kind are in the order of their times. Rests on the rows.
 
 import MartletBase
 import MartletRows
@@ -41,6 +41,6 @@ struct DueRow {
     let project: ProjectNumber
     let id: [UInt8]
 
-    /// An id of four bytes or eight.
+    /// The id as a number. The id has four or eight bytes.
     var number: UInt64 { id.reduce(0) { $0 << 8 | UInt64($1) } }
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A project's expiry line (`ExpiryLineRow`): a message joins the line when it is stored, and the sweep goes along the
-// line. A message that leaves earlier is not noted: the sweep finds it gone. Rests on DueLedger.
+// A project's expiry line (`ExpiryLineRow`). A message joins the line when it is stored, and the sweep goes along the
+// line. The line is not told of messages that leave earlier: the sweep does not find their records. Rests on
+// DueLedger.
 
 import MartletBase
 import MartletRows
@@ -13,7 +14,8 @@ package struct ExpiryLines: Ledger {
 
     package init(_ context: LedgerContext) { self.context = context }
 
-    /// - Returns: whether the message joins the line; otherwise it needs a row of its own in `due`.
+    /// Adds a message to the line, if the message does not expire before the line's last message.
+    /// - Returns: whether the message joined; otherwise it needs a row of its own in `due`.
     func join(
         _ sequence: MessageSequence, expires: Instant, in project: ProjectNumber
     ) throws(StorageError) -> Bool {
@@ -29,7 +31,7 @@ package struct ExpiryLines: Ledger {
     }
 
     /// Goes along the lines that are due.
-    /// - Parameter expire: sees to a message that has expired; returns whether that is done.
+    /// - Parameter expire: handles an expired message, and returns whether the message is done.
     func sweep(
         now: Instant, rows: inout Int,
         expire: (LogRow, ProjectNumber, inout Int) throws(StorageError) -> Bool
@@ -48,12 +50,12 @@ package struct ExpiryLines: Ledger {
                     } else if try expire(LogRow(sequence), project, &rows) {
                         line.first = MessageSequence(sequence.rawValue + 1)
                     } else {
-                        // The rest is for the next step.
+                        // The next step goes on with this message.
                         rows = 0
                     }
                 case .paused(let next): line.first = next
                 case .none:
-                    // A message with a shorter life can begin the line again.
+                    // The line is empty. The next message joins with any time to live.
                     try setDue(ExpiryLineRow.never, &line, in: project)
                     line = ExpiryLineRow()
                     isDone = true
@@ -69,7 +71,7 @@ package struct ExpiryLines: Ledger {
         case none
     }
 
-    /// The first message of a line from `start` on.
+    /// The first message of a line not before `start`.
     private func nextInLine(
         from start: MessageSequence, in project: ProjectNumber, rows: inout Int
     ) throws(StorageError) -> LineScan {
@@ -104,7 +106,7 @@ package struct ExpiryLines: Ledger {
         tally.lines[project] = line
     }
 
-    /// Lines that changed in the transaction.
+    /// Writes the lines that changed in the transaction.
     func write() throws(StorageError) {
         guard let tally else { return }
         for project in tally.lines.keys.sorted() { try write(tally.lines[project]!, in: project) }

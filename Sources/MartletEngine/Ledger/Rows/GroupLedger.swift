@@ -36,12 +36,12 @@ package struct GroupLedger: Ledger {
         return try group(named: found, in: project)
     }
 
-    /// In the order of their names, those after `name`.
+    /// The groups after `name`, in the order of their names, at most `limit`.
     package func groups(
         in project: ProjectNumber, after name: String, limit: Int
     ) throws(StorageError) -> [Group] {
         let prefix = Key(project)
-        // The zero stands right behind the name; alone it stands before all of them.
+        // A zero byte places the start directly behind `name`, and before all names if `name` is empty.
         var start = prefix
         start.append(name: name.utf8.prefix(Limits.groupNameBytesMax))
         start.append(byte: 0)
@@ -79,7 +79,7 @@ package struct GroupLedger: Ledger {
         return bytes.map { GroupKey(bytes: $0) }
     }
 
-    /// GRP-1: a new group, or the same with other members.
+    /// GRP-1: stores a new group, or a group whose members have changed.
     package func put(
         _ group: Group, in project: ProjectNumber
     ) throws(StorageError) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Instances: the record of an ordinal, the token that leads to it, and ordinals that are free again. Rests on the
-// rows.
+// Instances: the record of an ordinal, the tokens that lead to the ordinal, and free ordinals. Rests on the rows.
 
 package import MartletBase
 package import MartletRows
@@ -18,7 +17,7 @@ package struct InstanceLedger: Ledger {
         try place(of: token, in: .tokens)
     }
 
-    /// REG-4: whose token this was.
+    /// REG-4: the instance that had the token before a rotation.
     package func locateFormer(
         _ token: Token
     ) throws(StorageError) -> (project: ProjectNumber, ordinal: Ordinal)? {
@@ -78,8 +77,8 @@ package struct InstanceLedger: Ledger {
         try raw.put(.tokens, Key(instance.token), place.bytes)
     }
 
-    /// REG-4: the instance goes by another token from now on; the one before becomes a former one,
-    /// and the oldest past `Limits.formerTokensMax` is forgotten.
+    /// REG-4: gives the instance another token. The token before becomes a former token. The oldest former token past
+    /// `Limits.formerTokensMax` is forgotten.
     package func replaceToken(
         of ordinal: Ordinal, in project: ProjectNumber, with token: Token
     ) throws(StorageError) {
@@ -99,7 +98,7 @@ package struct InstanceLedger: Ledger {
         try insert(instance)
     }
 
-    /// A free number to use again, or nil.
+    /// Takes the lowest free number; nil without free numbers.
     package func takeFree(
         _ kind: FreeNumberKind, in project: ProjectNumber
     ) throws(StorageError) -> UInt32? {
@@ -126,7 +125,8 @@ package struct InstanceLedger: Ledger {
         try raw.put(.free, key, [])
     }
 
-    /// Who has an ordinal. Reading a mailbox asks that each time: the rest of the record is not looked at.
+    /// The holder of an ordinal. Each reading of a mailbox checks the holder, so only eight bytes of the record are
+    /// read.
     package func holder(
         of ordinal: Ordinal, in project: ProjectNumber
     ) throws(StorageError) -> Holder? {
@@ -141,7 +141,7 @@ package struct InstanceLedger: Ledger {
 }
 
 extension Token {
-    /// - Parameter bytes: 24 of a record.
+    /// - Parameter bytes: the token's 24 bytes in a record.
     fileprivate init(stored bytes: UnsafeRawBufferPointer) {
         func word(_ offset: Int) -> UInt64 { bytes.loadLittleEndian(UInt64.self, at: offset) }
         self.init(words: (word(0), word(8), word(16)))

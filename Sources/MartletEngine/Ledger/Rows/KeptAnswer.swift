@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is kept for senders that ask again with the same key. Rests on Command.
+// The answer for a sender that repeats a request with an idempotency key. Rests on Command.
 
-/// MSG-9: what a sender was answered.
+/// MSG-9: the answer to a request with an idempotency key.
 public struct KeptAnswer: Sendable, Hashable {
     public var acceptance: Acceptance
-    /// Tells the message from another with the same key.
+    /// A digest of the message, to notice a different message with an equal key.
     public var digest: UInt64
 
     public init(acceptance: Acceptance, digest: UInt64) {

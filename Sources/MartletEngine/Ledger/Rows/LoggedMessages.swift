@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What reading an instance's log gives. Rests on the records.
+// The results of reading an instance's log. Rests on the records.
 
 public import MartletBase
 public import MartletRows
 
-/// A stored message on its way to one instance. The bytes are valid inside the call that gets them.
+/// A stored message for one instance. The bytes are valid only inside the call that receives them.
 public struct PendingMessage {
     public let header: MessageHeader
     /// A valid message in wire form.
@@ -17,10 +17,10 @@ public struct PendingMessage {
     }
 }
 
-/// How reading a log ended.
+/// The end of a reading.
 public enum LogScan: Sendable, Hashable {
-    /// So many messages were looked at, and there is nothing more in the snapshot.
+    /// The snapshot has no more entries. `rowCount` messages were looked at.
     case end(rowCount: Int)
-    /// So many messages were looked at: there may be more behind `through`.
+    /// The bound of the reading was reached. There may be more messages behind `through`.
     case paused(through: MessageSequence)
 }

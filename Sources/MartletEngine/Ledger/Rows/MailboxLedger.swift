@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The row of a mailbox and the rows beside it: an instance's marks, when it was seen last, its connection, and single
-// marks above the lanes' marks. No rule is applied here. Rests on SetLedger.
+// The rows of a mailbox: the instance's marks, when it was seen last, its connection, and the rows of `acknowledged`
+// above the marks. No rule is applied here. Rests on SetLedger.
 
 package import MartletBase
 package import MartletRows
@@ -13,7 +13,7 @@ package struct MailboxLedger: Ledger {
 
     package init(_ context: LedgerContext) { self.context = context }
 
-    /// How far a registered instance is.
+    /// The state of a registered instance's mailbox.
     package func state(
         of ordinal: Ordinal, in project: ProjectNumber
     ) throws(StorageError) -> MailboxState {
@@ -28,7 +28,7 @@ package struct MailboxLedger: Ledger {
         return state
     }
 
-    /// The instance has no connection any more: STO-1 counts from here on.
+    /// The instance has no connection any more. STO-1 counts the messages behind `position`.
     func leave(
         _ ordinal: Ordinal, in project: ProjectNumber, position: MessageSequence
     ) throws(StorageError) {
@@ -39,7 +39,7 @@ package struct MailboxLedger: Ledger {
         try raw.delete(.connections, key)
     }
 
-    /// The instance is there at `now`.
+    /// The instance is connected at `now`.
     func see(
         _ ordinal: Ordinal, in project: ProjectNumber, at now: Instant
     ) throws(StorageError) {
@@ -50,7 +50,7 @@ package struct MailboxLedger: Ledger {
         try setSeen(state.seen, before: before, ordinal, in: project)
     }
 
-    /// The instance is there, so it is not inactive.
+    /// Notes when the instance was last connected. An instance in the inactive set leaves the set.
     func setSeen(
         _ seen: Instant, before: Instant, _ ordinal: Ordinal, in project: ProjectNumber
     ) throws(StorageError) {
@@ -71,7 +71,7 @@ package struct MailboxLedger: Ledger {
         return try ConnectionRow(found)
     }
 
-    /// Whether an instance has a connection to the broker as it runs now.
+    /// Whether an instance has a connection to the present run of the broker.
     func isConnected(
         _ ordinal: Ordinal, in project: ProjectNumber
     ) throws(StorageError) -> Bool {
@@ -83,7 +83,8 @@ package struct MailboxLedger: Ledger {
         try raw.put(.connections, key, connection.bytes)
     }
 
-    /// Deletes what says something of single entries that are in the log no more.
+    /// Deletes rows of `acknowledged` that no entry of the log needs: rows up to `through`, and rows of deleted
+    /// messages.
     func removeIdleMarks(
         of ordinal: Ordinal, in project: ProjectNumber, through: MessageSequence
     ) throws(StorageError) {
@@ -98,7 +99,8 @@ package struct MailboxLedger: Ledger {
         let prefix = Key.ordinal(ordinal, in: project)
         let marks = try Cursor(raw, .acknowledged)
         let messages = try Cursor(raw, .messages)
-        /// Where the messages' cursor stands; past the project's last is at the end.
+        /// The sequence at the cursor of `messages`: `.max` behind the project's last message, 0 before the first
+        /// search.
         var message: UInt64 = 0
         func settle(at entry: Cursor.Entry?) {
             message = .max
@@ -111,7 +113,8 @@ package struct MailboxLedger: Ledger {
         while let entry = mark, prefix.isPrefix(of: entry.key) {
             let sequence = entry.key.instanceSequence.rawValue
             if sequence > through.rawValue {
-                // Where there are many marks, the next message mostly is the next one's.
+                // With many marks, the next message mostly belongs to the next mark, so a step is tried before a
+                // search.
                 if message != 0, message < sequence { settle(at: try messages.next()) }
                 if message < sequence {
                     settle(at: try messages.seek(.sequence(MessageSequence(sequence), in: project)))

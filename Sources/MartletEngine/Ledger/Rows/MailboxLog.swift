@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reading an instance's log: the inbox's rows and the blobs that have the instance, merged in the order of their
-// sequences. An entry is made of the fixed part of the message's record; no body is read. Rests on MailboxLedger.
+// Reading an instance's log: the rows of its inbox, and the blobs that contain the instance, merged in the order of
+// their sequences. An entry comes from the fixed part of the message's record, so no body is read. Rests on
+// MailboxLedger and ProjectLedger.
 
 package import MartletBase
 import MartletBits
@@ -15,8 +16,8 @@ package struct MailboxLog: Ledger {
 
     package init(_ context: LedgerContext) { self.context = context }
 
-    /// The entries of an instance's log after `sequence`, in order. Looks at no more than `rowsMax`
-    /// messages, whoever they are for.
+    /// Calls `body` with the entries of an instance's log after `sequence`, in order. Looks at no more than `rowsMax`
+    /// messages of the project, including messages to other instances.
     package func forEachLogged(
         for owner: MailboxOwner, after sequence: MessageSequence, rowsMax: Int,
         _ body: (LogEntry) -> Void
@@ -44,12 +45,13 @@ package struct MailboxLog: Ledger {
         while true {
             if let entry = direct, !inboxPrefix.isPrefix(of: entry.key) { direct = nil }
             if let entry = fanout, !projectPrefix.isPrefix(of: entry.key) { fanout = nil }
-            // The next message is the lower of the two indexes' next.
+            // The next message is the lower of the two tables' next messages.
             let directSequence = direct.map { $0.key.instanceSequence.rawValue } ?? .max
             let fanoutSequence = fanout.map { $0.key.number } ?? .max
             let next = MessageSequence(min(directSequence, fanoutSequence))
             guard next.rawValue != .max else { return .end(rowCount: rows) }
-            // Two rows of one sequence are not parted: reading goes on behind it.
+            // A pause lies between two sequences, because the next reading begins behind a sequence. So both rows of
+            // a sequence belong to one reading.
             if next > through {
                 guard rows < rowsMax else { return .paused(through: through) }
                 rows += 1
@@ -68,7 +70,7 @@ package struct MailboxLog: Ledger {
                 fanout = try recipients.next()
                 guard isMember else { continue }
             }
-            // There may be many that are no entries any more: these cost no look at their messages.
+            // Skip a dropped entry before its record is read, because there may be many.
             var isSingle = false
             if singles, let single = try raw.get(.acknowledged, .inbox(ordinal, next, in: project))
             {
@@ -118,16 +120,16 @@ package struct MailboxLog: Ledger {
     }
 }
 
-/// An entry of a log, and where it lies.
+/// An entry of a log, and the place of its row.
 struct LoggedRow {
     let row: LogRow
-    /// In the inbox.
+    /// Whether the row is in the inbox; otherwise in `recipients`.
     let isDirect: Bool
     let entry: LogEntry
 }
 
 extension MessageRecord {
-    /// The message as the platforms of a variant get it.
+    /// The message for the platforms of a variant.
     package func pending(
         _ sequence: MessageSequence, _ variant: Variant
     ) throws(StorageError) -> PendingMessage {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rows of stored messages. A message lies here once. Its recipients lie in the inbox, in a row each, where they are
-// few, or in one blob where they are many. Rests on the rows.
+// Rows of stored messages. A message has one record. Few recipients have a row each in the inbox; many recipients are
+// in one blob. Rests on the rows.
 
 package import MartletBase
 import MartletBits
@@ -13,8 +13,8 @@ package struct MessageLedger: Ledger {
 
     package init(_ context: LedgerContext) { self.context = context }
 
-    /// Deletes the inbox rows up to a sequence.
-    /// - Returns: how many there were.
+    /// Deletes the inbox rows of an instance up to the sequence `through`.
+    /// - Returns: the number of deleted rows.
     @discardableResult
     func removeInbox(
         of ordinal: Ordinal, in project: ProjectNumber, through: MessageSequence, isTaken: Bool
@@ -40,8 +40,8 @@ package struct MessageLedger: Ledger {
         return rows
     }
 
-    /// Nobody gets the message any more who has not got it: as if it expired now.
-    /// - Returns: false if there is no such message.
+    /// Lets a message expire now, so that instances without the message do not get it.
+    /// - Returns: false if the message does not exist, or has expired before.
     package func expire(
         _ sequence: MessageSequence, in project: ProjectNumber, now: Instant
     ) throws(StorageError) -> Bool {
@@ -59,8 +59,8 @@ package struct MessageLedger: Ledger {
         return true
     }
 
-    /// Deletes an inbox row, and the message if that was its last one.
-    /// - Parameter isTaken: because it was acknowledged.
+    /// Deletes an inbox row, and the message with its last inbox row.
+    /// - Parameter isTaken: whether the instance has acknowledged the message.
     func removeInboxRow(
         _ ordinal: Ordinal, _ row: LogRow, in project: ProjectNumber, isTaken: Bool = false
     ) throws(StorageError) {
@@ -75,7 +75,7 @@ package struct MessageLedger: Ledger {
         }
     }
 
-    /// Deletes a message's rows but those in the inbox.
+    /// Deletes all rows of a message, except for inbox rows.
     func removeMessage(
         _ row: LogRow, _ record: MessageRecord, in project: ProjectNumber
     ) throws(StorageError) {
@@ -99,7 +99,8 @@ package struct MessageLedger: Ledger {
         try raw.delete(.messages, key)
     }
 
-    /// One message as a platform's instances get it; false if it is not there any more.
+    /// Calls `body` with a message, in the form for a platform.
+    /// - Returns: false if the message is gone, or has no form for the platform.
     package func withMessage(
         _ sequence: MessageSequence, on platform: Platform, in project: ProjectNumber,
         _ body: (borrowing PendingMessage) -> Void
@@ -114,8 +115,8 @@ package struct MessageLedger: Ledger {
         return true
     }
 
-    /// The members of a message's blob. LMDB aligns small values less than a view wants, so these are
-    /// copied.
+    /// Calls `body` with the members of a message's blob. A view needs more alignment than LMDB gives small values,
+    /// so these are copied.
     func withRecipients(
         of row: LogRow, in project: ProjectNumber,
         _ body: (RecipientSetView) throws(StorageError) -> Void
@@ -133,8 +134,8 @@ package struct MessageLedger: Ledger {
         withExtendedLifetime(copy) {}
     }
 
-    /// Where a message is in the order of stored ones; nil if it is there no more. The two numbers
-    /// differ for those that were scheduled.
+    /// The sequence of a message; nil if the message is gone. Number and sequence differ for a message that waited
+    /// before it was sent.
     package func sequence(
         ofNumber number: UInt64, in project: ProjectNumber
     ) throws(StorageError) -> MessageSequence? {
@@ -150,8 +151,8 @@ package struct MessageLedger: Ledger {
     }
 }
 
-/// From how many recipients on a message gets a blob instead of inbox rows. A row costs about
-/// 0.3 µs and 235 bytes to write; a blob costs every recipient that reconnects a look into it.
+/// The most recipients for which a message has inbox rows; above, the message has a blob. A row costs about 0.3 µs
+/// and 235 bytes to write. A blob costs a look by every recipient that reconnects.
 let inboxRecipientsMax = 64
 
 extension LogRow {

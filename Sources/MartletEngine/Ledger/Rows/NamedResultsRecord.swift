@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What became of the instances that a message named, as bytes behind the other fields of an answer that
-// is kept (MSG-9):
+// The results for the instances that a message named, as bytes at the end of a kept answer (MSG-9):
 //
-//     nothing: none
-//     u8 1, a group's: u32 successes ‖ of each failure 24 bytes token ‖ u16 word
-//     u8 2, tokens':   u32 successes ‖ of each failure u32 index ‖ u16 word
+//     no bytes:        none
+//     u8 1, group:     u32 successes ‖ for each failure 24 bytes token ‖ u16 word
+//     u8 2, tokens:    u32 successes ‖ for each failure u32 index ‖ u16 word
 //
 // Rests on RecordBytes.
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Projects, server keys, service account keys and apps: few records, and small ones. A project that changes in a
+// Projects, server keys, service-account keys and apps: few and small records. A project that changes in a
 // transaction is written once, at the transaction's end. Rests on the rows.
 
 package import MartletBase
@@ -13,7 +13,7 @@ package struct ProjectLedger: Ledger {
     package init(_ context: LedgerContext) { self.context = context }
 
     package func project(id: String) throws(StorageError) -> Project? {
-        // What cannot be an ID may be what cannot be a key.
+        // Check the length first: a key must have 1 to 511 bytes.
         guard (1...Limits.projectIDBytesMax).contains(id.utf8.count) else { return nil }
         guard let found = try raw.get(.projectIDs, Key(bytes: Array(id.utf8))) else { return nil }
         var reader = RecordReader(found, of: .projectIDs)
@@ -57,12 +57,12 @@ package struct ProjectLedger: Ledger {
             nextTopic: TopicNumber(nextTopic), nextApp: AppNumber(nextApp))
     }
 
-    /// In the order of their IDs, those after `id`.
+    /// The projects after `id`, in the order of their IDs, at most `limit`.
     package func projects(
         after id: String, limit: Int
     ) throws(StorageError) -> [Project] {
         let cursor = try Cursor(raw, .projectIDs)
-        // The zero stands right behind the ID; alone it stands before all of them.
+        // A zero byte places the start directly behind `id`, and before all IDs if `id` is empty.
         let start = Key(bytes: Array(id.utf8.prefix(Limits.projectIDBytesMax)) + [0])
         var found = try cursor.seek(start)
         var result: [Project] = []
@@ -93,7 +93,7 @@ package struct ProjectLedger: Ledger {
         try raw.put(.meta, Self.nextProjectKey, next.bytes)
     }
 
-    /// Projects that changed in the transaction.
+    /// Writes the projects that changed in the transaction.
     func writeProjects() throws(StorageError) {
         for project in tally?.takeProjects() ?? [] { try write(project) }
     }
@@ -202,7 +202,7 @@ package struct ProjectLedger: Ledger {
     package func serviceAccountKey(
         id: String
     ) throws(StorageError) -> ServiceAccountKey? {
-        // What cannot be an ID may be what cannot be a key.
+        // Check the length first: a key must have 1 to 511 bytes.
         guard (1...Limits.serviceAccountIDBytesMax).contains(id.utf8.count),
             let found = try raw.get(.serviceAccounts, Key(bytes: Array(id.utf8)))
         else { return nil }
@@ -247,7 +247,7 @@ package struct ProjectLedger: Ledger {
         try raw.put(.serviceAccounts, Key(bytes: Array(key.id.utf8)), writer.bytes)
     }
 
-    /// The last message of a project in this snapshot.
+    /// The last sequence of a project in this snapshot.
     package func lastSequence(
         of project: ProjectNumber
     ) throws(StorageError) -> MessageSequence {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Receipts (RCP-1, RCP-2): the messages whose senders want them, what instances have told, and the events that wait
-// for senders. Rests on ReportLedger.
+// Receipts (RCP-1, RCP-2): the messages whose senders want receipts, the receipts that instances sent, and the events
+// that wait for senders. Rests on ReportLedger.
 
 package import MartletBase
 import MartletBits
@@ -18,8 +18,8 @@ package struct ReceiptLedger: Ledger {
 
     private static let wisherBytes = 12
 
-    /// RCP-1: from now until `expires` receipts of this message are wanted, stored or not. Told again,
-    /// these are recipients too; few are remembered until then, whatever becomes of the message.
+    /// RCP-1: receipts of a message are wanted until `expires`, also of a message that is not stored. A further call
+    /// for the message adds recipients. Few recipients are listed in the row, which outlives the message.
     package func putWanted(
         of sequence: MessageSequence, number: UInt64, expires: Instant, from recipients: Recipients,
         in project: ProjectNumber
@@ -42,8 +42,9 @@ package struct ReceiptLedger: Ledger {
         try raw.put(.due, .due(.receiptsWanted, expires, project, sequence.rawValue), [])
     }
 
-    /// Whether an instance is one of the few who got a message of which receipts are wanted; nil: they
-    /// were many, or nothing is wanted. The ordinal may have been another's then.
+    /// Whether an instance is one of the few recipients of a message with wanted receipts. The holder is compared,
+    /// because the ordinal may have belonged to another instance. nil if the recipients are many, or if no receipts
+    /// are wanted.
     func isWanted(
         from ordinal: Ordinal, of sequence: MessageSequence, in project: ProjectNumber
     ) throws(StorageError) -> Bool? {
@@ -72,8 +73,8 @@ package struct ReceiptLedger: Ledger {
         return try reader.read(UInt64.self)
     }
 
-    /// RCP-2: an instance tells something of a message. What is displayed and opened is counted (REP-1).
-    /// - Returns: the message's number; nil if nobody wants to know, or it told that before.
+    /// RCP-2: takes a receipt from an instance. Displayed and opened messages are counted (REP-1).
+    /// - Returns: the message's number; nil if no sender wants the receipt, or if the instance sent it before.
     package func take(
         _ kind: ReceiptKind, of sequence: MessageSequence, by instance: Instance, now: Instant
     ) throws(StorageError) -> UInt64? {
@@ -119,7 +120,7 @@ package struct ReceiptLedger: Ledger {
         return number
     }
 
-    /// What an instance told is forgotten with it.
+    /// Deletes the receipts of an instance that leaves.
     func removeTold(
         by ordinal: Ordinal, in project: ProjectNumber
     ) throws(StorageError) {
@@ -132,7 +133,7 @@ package struct ReceiptLedger: Ledger {
         }
     }
 
-    /// RCP-1: events in the order of their numbers, those after `number`.
+    /// RCP-1: the events after `number` that no sender has taken, in the order of their numbers, at most `limit`.
     package func records(
         in project: ProjectNumber, after number: UInt64, limit: Int
     ) throws(StorageError) -> [ReceiptRecord] {
@@ -151,7 +152,9 @@ package struct ReceiptLedger: Ledger {
         return records
     }
 
-    /// The events' numbers have no gaps, so the first and the last say how many there are.
+    /// Appends an event, and deletes the event that is `Limits.receiptsPerProjectMax` older. The numbers have no
+    /// gaps, so the first and the last number give the count of events.
+    /// - Returns: the number of the event.
     package func append(
         _ bytes: [UInt8], in project: ProjectNumber
     ) throws(StorageError) -> UInt64 {
@@ -165,7 +168,7 @@ package struct ReceiptLedger: Ledger {
         return number
     }
 
-    /// Events that are deleted when they are taken. More are deleted by the sweep.
+    /// Events that are deleted at once when a sender takes events. The sweep deletes the others.
     private static let deletedAtOnceMax = 4096
 
     package func remove(
@@ -179,8 +182,8 @@ package struct ReceiptLedger: Ledger {
         _ = try deleteTaken(in: project, rowsMax: Self.deletedAtOnceMax)
     }
 
-    /// Deletes events that were taken, and sees to it that the sweep deletes the rest.
-    /// - Returns: how many were deleted.
+    /// Deletes events that a sender has taken, at most `rowsMax`, and makes the rest due for the sweep.
+    /// - Returns: the number of deleted events.
     func deleteTaken(
         in project: ProjectNumber, rowsMax: Int
     ) throws(StorageError) -> Int {
@@ -202,7 +205,7 @@ package struct ReceiptLedger: Ledger {
         return Int(count)
     }
 
-    /// The first event that is still there, taken or not.
+    /// The number of the first event that has a row, taken or not.
     func first(of project: ProjectNumber) throws(StorageError) -> UInt64? {
         let cursor = try Cursor(raw, .receipts)
         guard let found = try cursor.seek(.number(0, in: project)),
@@ -231,7 +234,7 @@ package struct ReceiptLedger: Ledger {
 }
 
 extension Recipients {
-    /// Of few.
+    /// All ordinals. Meant for few recipients, because the array has an element per recipient.
     fileprivate var ordinals: [Ordinal] {
         switch self {
         case .one(let ordinal): return [ordinal]

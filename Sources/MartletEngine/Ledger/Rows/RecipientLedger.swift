@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The recipients of a message, and how many of them have it (MSG-10, RCP-2). Rests on MessageLedger.
+// The recipients of a message, and how many of them have the message (MSG-10, RCP-2). Rests on InstanceLedger,
+// MessageLedger and ReceiptLedger.
 
 package import MartletBase
 import MartletBits
@@ -15,7 +16,7 @@ package struct RecipientLedger: Ledger {
 
     package init(_ context: LedgerContext) { self.context = context }
 
-    /// Whether an instance is a recipient of a message; nil if nothing that is kept says so any more.
+    /// Whether an instance is a recipient of a message; nil if the remaining rows do not tell.
     package func isRecipient(
         _ ordinal: Ordinal, of sequence: MessageSequence, in project: ProjectNumber
     ) throws(StorageError) -> Bool? {
@@ -26,7 +27,7 @@ package struct RecipientLedger: Ledger {
             return !InboxRow.row(sequence, row).isDiscarded
         }
         let key = Key.log(LogRow(sequence), in: project)
-        // Who is only told of what has expired may be less than who got it.
+        // Do not ask an expired or dropped message: the rows remain only for the fate of other messages.
         guard let found = try raw.get(.messages, key),
             case let flags = try MessageRecord(found).flags, flags.contains(.hasBlob),
             flags.isDisjoint(with: [.isExpired, .isDropped]),
@@ -38,8 +39,8 @@ package struct RecipientLedger: Ledger {
         return isMember
     }
 
-    /// The number of recipients that acknowledged a message, singly or by a mark of its lane. Each recipient's
-    /// mailbox is looked at.
+    /// The number of recipients that acknowledged a message, singly or by a mark of its lane. Reads the mailbox of
+    /// each recipient.
     package func deliveredCount(
         of sequence: MessageSequence, in project: ProjectNumber
     ) throws(StorageError) -> UInt64 {
@@ -67,8 +68,8 @@ package struct RecipientLedger: Ledger {
         return count
     }
 
-    /// Those of a message's recipients, in the order of their ordinals, whose outcome is open: it is in
-    /// their logs, and they have not taken it.
+    /// The ordinals whose outcome of a message is open: the message is in the log, without an acknowledgement.
+    /// - Parameter ordinals: ascending.
     func waiting(
         for sequence: MessageSequence, _ record: MessageRecord, among ordinals: [Ordinal],
         in project: ProjectNumber
@@ -107,7 +108,7 @@ package struct RecipientLedger: Ledger {
             if marks[lane] >= sequence { return true }
         }
         guard hasSingles else { return false }
-        // One that has a byte is no entry any more, and was not acknowledged.
+        // A row with a byte is a dropped entry, not an acknowledgement.
         return try raw.get(.acknowledged, .inbox(ordinal, sequence, in: project))?.count == 0
     }
 
@@ -130,14 +131,14 @@ extension RecipientSetView {
     }
 }
 
-/// Where a walk over the rows of `mailboxes` is: a step where the next is near, a search where not.
+/// A position in `mailboxes`. The position moves forward: by steps to a near row, by a search to a far row.
 private struct MailboxPosition {
     private static let stepsMax = 16
-    /// The row the cursor stands on.
+    /// The row at the cursor.
     private var current: (ordinal: UInt32, value: UnsafeRawBufferPointer)?
     private var hasBegun = false
 
-    /// The row of an ordinal, which is higher than the one before.
+    /// The row of an ordinal. The ordinals of successive calls must ascend.
     mutating func move(
         to ordinal: Ordinal, in project: ProjectNumber, _ cursor: borrowing Cursor
     ) throws(StorageError) -> UnsafeRawBufferPointer? {

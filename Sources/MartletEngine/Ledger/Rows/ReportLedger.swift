@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Counting what becomes of messages (REP-1): where a report begins, where its rows are written, and where they go.
-// Rests on ReportTally and ProjectLedger.
+// Counting the outcomes of messages (REP-1): where a report begins, where its rows are written, and where they are
+// removed. Rests on ReportTally, DueLedger, ProjectLedger and SetLedger.
 
 package import MartletBase
 import MartletBits
 package import MartletRows
 
-/// The counts of reports, by message and by day.
+/// The counts of reports, per message and per day.
 package struct ReportLedger: Ledger {
     package let context: LedgerContext
     private var dueRows: DueLedger { DueLedger(context) }
@@ -16,7 +16,7 @@ package struct ReportLedger: Ledger {
 
     package init(_ context: LedgerContext) { self.context = context }
 
-    /// Counts an event of a message for one instance. Outcomes are told once, when an entry leaves the
+    /// Counts an event of a message for one instance. An outcome is counted once, when the entry leaves the
     /// instance's log.
     func count(
         _ event: ReportEvent, of sequence: MessageSequence, accepted: Instant,
@@ -29,7 +29,7 @@ package struct ReportLedger: Ledger {
         }
     }
 
-    /// Counts an event for so many instances of an app, none of which misses the message with that.
+    /// Counts an event for a number of instances of an app. These instances are not noted as missing the message.
     func count(
         _ event: ReportEvent, _ number: UInt64, of sequence: MessageSequence, accepted: Instant,
         by app: AppNumber, in project: ProjectNumber
@@ -41,7 +41,7 @@ package struct ReportLedger: Ledger {
             event, number, of: ReportTally.Message(project: project, sequence: sequence))
     }
 
-    /// REP-1: a message was accepted. What becomes of it from then on is counted where it happens.
+    /// REP-1: begins the report of an accepted message. Later events are counted where they happen.
     package func begin(
         _ report: NewReport, in project: ProjectNumber
     ) throws(StorageError) {
@@ -71,7 +71,8 @@ package struct ReportLedger: Ledger {
         }
     }
 
-    /// - Returns: whether the report of a message that is stored for one instance lies in its record.
+    /// Takes the open report, if it belongs to the message.
+    /// - Returns: whether the message's record is to serve as the report.
     func takeOpen(
         of sequence: MessageSequence, in project: ProjectNumber
     ) -> Bool {
@@ -94,7 +95,7 @@ package struct ReportLedger: Ledger {
         try putLast(.reports, .sequence(message.sequence, in: message.project), row.bytes)
     }
 
-    /// What was counted of a message by earlier transactions; nil: it has no report.
+    /// The report of a message, without unwritten counts of this transaction; nil if the message has no report.
     func row(
         of sequence: MessageSequence, in project: ProjectNumber
     ) throws(StorageError) -> ReportRow? {
@@ -104,7 +105,7 @@ package struct ReportLedger: Ledger {
         return try unwrittenRow(ReportTally.Message(project: project, sequence: sequence))
     }
 
-    /// The report of a message that has no row.
+    /// The report of a message without a row in `reports`.
     private func unwrittenRow(
         _ message: ReportTally.Message
     ) throws(StorageError) -> ReportRow? {
@@ -118,7 +119,7 @@ package struct ReportLedger: Ledger {
         return record.hasReport ? ReportRow(of: record, message.sequence) : nil
     }
 
-    /// REP-1: adds to what was counted of whole days.
+    /// REP-1: adds counts to days.
     package func count(_ days: [DayCount]) throws(StorageError) {
         guard let tally else { return }
         for one in days {
@@ -157,7 +158,7 @@ package struct ReportLedger: Ledger {
     func writeTally(reportsMax: Int) throws(StorageError) {
         guard let tally else { return }
         try writeMessages()
-        // In the order of their keys: the same commands make the same file.
+        // Write in the order of the keys, so that equal commands produce equal files.
         let days = tally.takeDays()
         for day in days.keys.sorted() { try add(days[day]!, to: day) }
         for (number, begun) in tally.begun.sorted(by: { $0.key < $1.key }) {
@@ -176,7 +177,7 @@ package struct ReportLedger: Ledger {
         }
     }
 
-    /// What was counted of single messages so far.
+    /// Writes the counts of single messages so far.
     private func writeMessages() throws(StorageError) {
         guard let tally else { return }
         try putOpenReport()
@@ -220,8 +221,8 @@ package struct ReportLedger: Ledger {
         try raw.put(.projects, key, writer.bytes)
     }
 
-    /// The first message whose report is kept: the first that has a row, or lies before that row and has its
-    /// report in its record.
+    /// The first message whose report is kept: the message of the first row, or an earlier message whose record is
+    /// the report.
     private func oldestReport(
         of number: ProjectNumber
     ) throws(StorageError) -> MessageSequence? {
@@ -262,7 +263,8 @@ package struct ReportLedger: Ledger {
         try putOldestReportDue(of: number)
     }
 
-    /// Reports of a project leave in the order of their sequences, so the oldest alone is due.
+    /// Makes the oldest report due. Reports of a project are removed in the order of their sequences, so only the
+    /// oldest has a row in `due`.
     private func putOldestReportDue(of project: ProjectNumber) throws(StorageError) {
         guard let oldest = try oldestReport(of: project),
             let accepted = try row(of: oldest, in: project)?.accepted
@@ -270,13 +272,13 @@ package struct ReportLedger: Ledger {
         try raw.put(.due, .due(.report, accepted, project, oldest.rawValue), [])
     }
 
-    /// What is not kept any longer.
+    /// Removes reports and days past their age limits.
     func sweep(
         now: Instant, limits: MailboxLimits, rows: inout Int
     ) throws(StorageError) {
         let last = now.advanced(bySeconds: -Int64(limits.reportSeconds))
         while rows > 0, let due = try dueRows.next(.report, through: last) {
-            // Counts of this transaction are written before a report with such counts is removed.
+            // Write the counts of this transaction first, because the removed report may have some.
             try writeMessages()
             try removeReport(of: MessageSequence(due.number), in: due.project)
             rows -= 1
@@ -290,7 +292,7 @@ package struct ReportLedger: Ledger {
         }
     }
 
-    /// Whether anybody's outcome is open. Without a report that is not known.
+    /// Whether the outcome of any instance is open. True without a report, because the outcomes are then unknown.
     func isPending(
         _ sequence: MessageSequence, in project: ProjectNumber
     ) throws(StorageError) -> Bool {
@@ -300,7 +302,7 @@ package struct ReportLedger: Ledger {
         return counts.pending > 0
     }
 
-    /// REP-1: messages were written to connections, today.
+    /// REP-1: counts deliveries to connections. An element without a sequence counts for the day of `now`.
     package func countSent(
         _ sent: [SentCount], now: Instant
     ) throws(StorageError) {
@@ -318,7 +320,7 @@ package struct ReportLedger: Ledger {
 }
 
 extension Instant {
-    /// - Parameter day: since 1970-01-01, UTC.
+    /// - Parameter day: days since 1970-01-01, UTC.
     init(startOfDay day: UInt32) {
         self.init(millisecondsSince1970: Int64(day) * 86_400_000)
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Messages that wait for their time (MSG-10). Rests on DueLedger.
+// Scheduled messages (MSG-10). Rests on DueLedger.
 
 package import MartletBase
 package import MartletRows
@@ -12,7 +12,7 @@ package struct ScheduleLedger: Ledger {
 
     package init(_ context: LedgerContext) { self.context = context }
 
-    /// MSG-10: a scheduled message, as it was put.
+    /// MSG-10: a scheduled message; nil if the number has no row.
     package func message(
         _ number: UInt64, in project: ProjectNumber
     ) throws(StorageError) -> ScheduledMessage? {
@@ -31,7 +31,7 @@ package struct ScheduleLedger: Ledger {
         return try reader.read(UInt64.self)
     }
 
-    /// The scheduled message of any project that is due at `now`, and first.
+    /// The first message due at `now`, among the scheduled messages of all projects.
     package func next(
         dueAt now: Instant
     ) throws(StorageError) -> ScheduledMessage? {
@@ -44,7 +44,7 @@ package struct ScheduleLedger: Ledger {
         return message
     }
 
-    /// MSG-10: keeps a message until it is removed; its number is new.
+    /// MSG-10: keeps a message until its removal. The number of the message is new.
     package func put(_ message: ScheduledMessage) throws(StorageError) {
         var writer = RecordWriter()
         writer.append(message.due.millisecondsSince1970)
@@ -54,7 +54,7 @@ package struct ScheduleLedger: Ledger {
         try putCount(try count(in: message.project) + 1, in: message.project)
     }
 
-    /// - Returns: false if there is none.
+    /// - Returns: false if the message does not exist.
     package func remove(
         _ number: UInt64, in project: ProjectNumber
     ) throws(StorageError) -> Bool {

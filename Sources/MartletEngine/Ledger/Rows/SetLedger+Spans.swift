@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which form a set has in sixteen neighbouring blocks: a row a block, or all runs in one row (drawn in
-// Schema.swift). A change looks at the span's first key: if a span of runs is there, the change is
-// made to the runs. If they become too many, the span falls apart into a row for each block.
+// The form of a set in sixteen neighbouring blocks: a row per block, or all runs in one row (drawn in Schema.swift).
+// A change reads the span's first key. If a span of runs is there, the runs are changed. If the runs become too many,
+// the span falls apart into a row per block.
 //
-// The other way round is looked at after a change, and only if a block that was touched has long runs
-// itself, which a block of random members does not and says so after a few words. Rows are gathered at
-// half the toggles that a span may have, and where a run has eight members on average, so that one
-// instance that comes and goes does not flip the form. Rests on SetLedger.
+// Rows are gathered into a span after a change, and only if a changed block has long runs. A block of random members
+// shows after a few words that it has no long runs. Rows are gathered at half of the toggles that a span may have,
+// with at least eight members per run on average. So one instance that comes and goes does not flip the form. Rests
+// on SetLedger.
 
 import MartletBase
 import MartletBits
 import MartletRows
 
 extension SetLedger {
-    /// Runs that are gathered have at least so many members on average: below, lists are as small.
+    /// The least average of members per run in gathered rows. Below, lists are as small as runs.
     private static let membersPerRunMin = 8
 
-    /// Returns how many memberships changed.
+    /// Adds members to a set, or removes members from a set.
     /// - Parameter ordinals: sorted and distinct.
+    /// - Returns: the number of changed memberships.
     func changeSpans(
         _ ordinals: [UInt32], of set: UInt32, in project: ProjectNumber, adding: Bool
     ) throws(StorageError) -> Int {
@@ -89,7 +90,7 @@ extension SetLedger {
         return changed
     }
 
-    /// The members in one block of a set, whatever form it has there. Valid until the next write.
+    /// The members of one block of a set, in any form. Valid until the next write.
     func storedView(
         ofBlock block: UInt32, of set: UInt32, in project: ProjectNumber
     ) throws(StorageError) -> BlockView {
@@ -102,7 +103,7 @@ extension SetLedger {
         return own.map { .stored($0) } ?? .empty
     }
 
-    /// - Throws: if the bytes, which are odd in number, are no span.
+    /// - Throws: `StorageError` if the bytes, an odd number, are not a span.
     static func span(_ bytes: UnsafeRawBufferPointer) throws(StorageError) -> RunSpan {
         guard let span = RunSpan(checking: bytes) else { throw .damagedSpan }
         return span
@@ -137,12 +138,12 @@ extension SetLedger {
         return true
     }
 
-    /// A span of runs becomes a row a block.
+    /// Replaces a span of runs by a row per block.
     private func scatter(
         _ found: UnsafeRawBufferPointer, at first: UInt32, of set: UInt32,
         in project: ProjectNumber
     ) throws(StorageError) {
-        // What is found lies in the map, which the first write changes.
+        // Copy the row, because the first write changes the memory behind `found`.
         let bytes = [UInt8](found)
         try raw.delete(.sets, .block(first, of: set, in: project))
         for index in 0..<RunSpan.blockCount {
@@ -152,7 +153,7 @@ extension SetLedger {
         }
     }
 
-    /// What a block of a span is as a row of its own; nil without members.
+    /// The row of a block in a span; nil if the block has no members.
     private static func rowOfBlock(_ index: Int, in span: UnsafeRawBufferPointer) -> [UInt8]? {
         guard let view = RunSpan(checking: span)?.view(ofBlockAt: index), view.count > 0 else {
             return nil
@@ -165,7 +166,7 @@ extension SetLedger {
         return Array(BlockBuffer(view).bytes)
     }
 
-    /// Whether the members of one block lie together.
+    /// Whether the members of one block form long runs.
     private static func hasRuns(_ row: UnsafeRawBufferPointer) -> Bool {
         var builder = RunSpanBuilder()
         return builder.append(.stored(row)) && isWorthGathering(builder)
@@ -176,7 +177,7 @@ extension SetLedger {
             && builder.count >= builder.toggleCount / 2 * membersPerRunMin
     }
 
-    /// Makes the rows of a span one, if their members lie together.
+    /// Replaces the rows of a span by one row, if the members form long runs.
     private func gatherRuns(
         at first: UInt32, of set: UInt32, in project: ProjectNumber
     ) throws(StorageError) {
@@ -214,7 +215,7 @@ extension SetLedger {
         return Self.block(entry.key, at: first, of: set, in: project) != nil
     }
 
-    /// The block of a key, if it is one of the span at `first`.
+    /// The block of a key; nil if the key is outside the span at `first`.
     private static func block(
         _ key: RowKey, at first: UInt32, of set: UInt32, in project: ProjectNumber
     ) -> UInt32? {
@@ -225,7 +226,7 @@ extension SetLedger {
 }
 
 extension StorageError {
-    /// A span whose parts lie outside of it.
+    /// The error for a span whose parts lie outside its bytes.
     static var damagedSpan: StorageError {
         StorageError(
             operation: "read sets", code: 0, text: "a span is damaged; run 'martlet check'",

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sets of instances as blocks (Schema.swift draws their forms), and the changes of sets: the ordinals of one request
-// are merged into each block that they touch at once. So a request reads and writes a block once, whatever the number
-// of its ordinals. Rests on the rows and on MartletBits.
+// Sets of instances as blocks (Schema.swift draws the forms). The ordinals of one request are merged into each block
+// at once, so a request reads and writes a block once, whatever the number of its ordinals. Rests on the rows and on
+// MartletBits.
 
 package import MartletBase
 import MartletBits
@@ -14,12 +14,14 @@ package struct SetLedger: Ledger {
 
     package init(_ context: LedgerContext) { self.context = context }
 
-    /// A set of the project's is about to change.
+    /// Notes that a set of the project is about to change.
     private func noteChange(in project: ProjectNumber) {
         context.setChanges.note(raw.number, in: project)
     }
 
-    /// `ordinals` is sorted and distinct. Returns how many were not members before.
+    /// Adds members to a set.
+    /// - Parameter ordinals: sorted and distinct.
+    /// - Returns: the number of new members.
     package func add(
         _ ordinals: [UInt32], to set: InstanceSet, in project: ProjectNumber
     ) throws(StorageError) -> Int {
@@ -49,7 +51,9 @@ package struct SetLedger: Ledger {
         return after - before
     }
 
-    /// `ordinals` is sorted and distinct. Returns how many were members before.
+    /// Removes members from a set.
+    /// - Parameter ordinals: sorted and distinct.
+    /// - Returns: the number of removed members.
     package func remove(
         _ ordinals: [UInt32], from set: InstanceSet, in project: ProjectNumber
     ) throws(StorageError) -> Int {
@@ -75,12 +79,12 @@ package struct SetLedger: Ledger {
         return removed
     }
 
-    /// Makes a topic's blocks one list again once they have few members: half of what a list holds,
-    /// so that one instance that comes and goes does not flip the form.
+    /// Replaces a topic's blocks by a list when at most half of a list's members are left. With half, a single
+    /// instance that comes and goes does not flip the form.
     private func gatherIfSmall(
         _ number: UInt32, removed: Int, in project: ProjectNumber
     ) throws(StorageError) {
-        // The record counts as it did before this request, and spares large topics the walk.
+        // The topic's record still has the count from before this request. A large topic is not walked through.
         let membersMax = SetKey.smallTopicMembersMax / 2
         let record = try raw.get(.topics, .topic(TopicNumber(number), in: project))
         if let record, record.count >= 8,
@@ -125,10 +129,11 @@ package struct SetLedger: Ledger {
         return prefix.isPrefix(of: entry.key)
     }
 
-    /// Changes a set that has a row a block. Returns how many memberships changed.
+    /// Changes a set that has a row per block.
     /// - Parameters:
     ///   - ordinals: sorted and distinct.
-    ///   - key: of a block's row.
+    ///   - key: the key of a block's row.
+    /// - Returns: the number of changed memberships.
     func changeBlocks(
         _ ordinals: [UInt32], in table: Table, adding: Bool, key: (_ block: UInt32) -> Key
     ) throws(StorageError) -> Int {
@@ -180,7 +185,7 @@ package struct SetLedger: Ledger {
         if count == 0 {
             try raw.delete(table, key)
         } else if count <= SetKey.listMembersMax / 2 {
-            // Half of the bound, so that one instance that comes and goes does not flip the form.
+            // Half of the bound, so that a single instance that comes and goes does not flip the form.
             var list: [UInt16] = []
             list.reserveCapacity(count)
             block.forEachBit { list.append(UInt16($0)) }
@@ -191,7 +196,8 @@ package struct SetLedger: Ledger {
         return changed
     }
 
-    /// One slot per set, in order. The views live as long as the transaction, and not past a write.
+    /// A source with one slot per set, in order. Its views are valid until the next write, at most until the end of
+    /// the transaction.
     package func blocks(
         of sets: [InstanceSet], in project: ProjectNumber
     ) throws(StorageError) -> StoredBlocks {
@@ -214,12 +220,13 @@ package struct SetLedger: Ledger {
 }
 
 extension BlockView {
-    /// The view of a value of 4080 bytes: on an overflow page of its own, so aligned to 16 bytes.
+    /// The view of a value of 4080 bytes. The value lies on an overflow page of its own, so it is aligned to 16
+    /// bytes.
     static func storedBitmap(_ bytes: UnsafeRawBufferPointer) -> BlockView {
         .bitmap(bytes.baseAddress!.assumingMemoryBound(to: UInt64.self))
     }
 
-    /// The view of one block's value in the table of sets.
+    /// The view of one block's row in `sets`.
     static func stored(_ bytes: UnsafeRawBufferPointer) -> BlockView {
         if bytes.count == BlockGeometry.bytesPerBlock { return storedBitmap(bytes) }
         return .list(
@@ -230,7 +237,7 @@ extension BlockView {
 }
 
 extension BlockBuffer {
-    /// The bitmap as the store keeps it.
+    /// The bitmap in the form of the store.
     var bytes: UnsafeRawBufferPointer {
         UnsafeRawBufferPointer(start: words, count: BlockGeometry.bytesPerBlock)
     }

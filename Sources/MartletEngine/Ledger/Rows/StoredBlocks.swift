@@ -1,37 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads sets block by block straight from the rows, for the evaluator: one cursor a set, moving
-// forward only. Rests on the forms drawn in Schema.swift.
+// Reads sets block by block from the rows, for the evaluator. Each set has one cursor, which only moves forward.
+// Rests on the forms drawn in Schema.swift.
 //
-// A step of LMDB's cursor costs 9 ns in a loop that does nothing else, and several times that when
-// every step is a call from far away. So blocks are read ahead, as many as are asked for, in one
-// loop without calls but LMDB's.
+// A step of LMDB's cursor costs 9 ns in a tight loop, and several times more if each step is a call from elsewhere.
+// So the requested number of blocks is read ahead, in one loop without calls other than LMDB's.
 
 import MartletBase
 public import MartletBits
 public import MartletCondition
 public import MartletRows
 
-/// One set of a `StoredBlocks`: where reading stands.
+/// The reading position in one set of a `StoredBlocks`.
 struct SetReader {
-    /// The whole sorted list of ordinals of a small topic; else the rows of `cursor` are read.
+    /// The sorted ordinals of a small topic. nil for a set whose rows are read with `cursor`.
     private let list: UnsafeRawBufferPointer?
-    /// Bytes of the list that are behind us.
+    /// The bytes of the list that were read.
     private var passed = 0
     private let raw: Rows?
-    /// Opened with the first row that is asked for: of the sets that a condition could read, it reads
-    /// those that make a difference.
+    /// Opened at the first read of a row, because a condition does not read every set that it names.
     private var cursor: CursorHandle?
-    /// Project and set, as the first eight bytes of a key are read.
+    /// Project and set, like the first eight bytes of a key.
     private let prefix: UInt64
-    /// The block that was handed out last.
+    /// The last block that was returned.
     private var last: SourceBlock?
     private var isStarted = false
     private var isEnded = false
-    /// Why the set seemed to end, if that was not its end.
+    /// The error that ended the reading before the end of the set.
     private(set) var failure: StorageError?
 
-    /// - Parameter list: must be whole ordinals; a last piece of one is left out.
+    /// - Parameter list: whole ordinals. An incomplete ordinal at the end is ignored.
     init(small list: UnsafeRawBufferPointer) {
         self.list = UnsafeRawBufferPointer(rebasing: list[..<(list.count & ~3)])
         raw = nil
@@ -48,10 +46,10 @@ struct SetReader {
         if let cursor { raw?.transaction.close(cursor) }
     }
 
-    /// The list, if this set is one and nothing was read of it.
+    /// The list of a small topic, while nothing was read; otherwise nil.
     var wholeList: UnsafeRawBufferPointer? { passed == 0 && last == nil ? list : nil }
 
-    /// The first block not below `block` that has members, which may be the one handed out last.
+    /// The first block with members not below `block`, possibly the last one returned.
     mutating func next(from block: UInt32) -> (block: UInt32, view: BlockView)? {
         var block = block
         while true {
@@ -74,7 +72,8 @@ struct SetReader {
         }
     }
 
-    /// The blocks not below `block`, which is above the one handed out last.
+    /// Reads blocks not below `block`, which is above the last block returned.
+    /// - Returns: the number of blocks in `target`.
     mutating func read(
         from block: UInt32, into target: UnsafeMutableBufferPointer<SourceBlock>
     ) -> Int {
@@ -98,7 +97,7 @@ struct SetReader {
         do throws(StorageError) {
             let cursor = try openedCursor(rows)
             var entry = isStarted ? try rows.move(cursor, .next, nil) : nil
-            // Far behind is what the step found, or there was nothing to step from.
+            // Search at the first read, and if the step has found a row below `block`.
             if !isStarted || entry.map({ isBelow($0, block) }) ?? false {
                 entry = try seek(rows, cursor, block)
                 isStarted = true
@@ -143,7 +142,7 @@ struct SetReader {
         var entry = try find(rows, cursor, block)
         let first = RunSpan.start(ofBlock: block)
         if block == first || entry.map({ isAt($0.key, block) }) ?? false { return entry }
-        // The row before may be a span that has the block.
+        // The row before may be a span that contains the block.
         entry = try find(rows, cursor, first)
         while let found = entry, isBelow(found, block) {
             entry = try rows.move(cursor, .next, nil)
@@ -160,7 +159,7 @@ struct SetReader {
         }
     }
 
-    /// Whether a row is of this set and of blocks before `block`.
+    /// Whether a row belongs to this set, and only to blocks before `block`.
     private func isBelow(_ entry: RowEntry, _ block: UInt32) -> Bool {
         guard entry.key.count == 12, entry.key.projectAndSet == prefix else { return false }
         let isSpan = entry.value.count & 1 != 0
@@ -202,9 +201,9 @@ struct SetReader {
     }
 }
 
-/// Several sets of one project, as the evaluator's slots.
+/// Several sets of one project, as the slots of the evaluator.
 public struct StoredBlocks: BlockSource {
-    /// Shared by all copies: what the evaluator's copy read is where every copy stands.
+    /// The readers that all copies share: a read by the evaluator's copy moves every copy.
     private final class Readers {
         let slots: UnsafeMutablePointer<SetReader>
         let count: Int
@@ -226,7 +225,7 @@ public struct StoredBlocks: BlockSource {
 
     private let readers: Readers
 
-    /// - Parameter readers: closed when the last copy goes.
+    /// - Parameter readers: closed with the last copy.
     init(_ readers: [SetReader]) { self.readers = Readers(readers) }
 
     public mutating func nextBlock(
@@ -248,8 +247,9 @@ public struct StoredBlocks: BlockSource {
         return readers.slots[slot].wholeList
     }
 
-    /// Throws if a set could not be read to its end. A source has no way of failing in the middle: it ends, and
-    /// says afterwards whether that was the end. Asked on any copy of the source.
+    /// Checks that all sets were read without an error. A source cannot fail in the middle of a reading: the set
+    /// seems to end, and this call reports the error. Any copy of the source can be asked.
+    /// - Throws: `StorageError` if a set was not read to its end.
     public func finish() throws(StorageError) {
         for index in 0..<readers.count {
             if let failure = readers.slots[index].failure { throw failure }

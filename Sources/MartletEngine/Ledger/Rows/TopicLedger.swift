@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Topics: the record of a name, and the topics of an instance. The subscribers of a topic are a set, see
-// SetLedger. Rests on the rows.
+// Topics: the record of a name, and the topics of an instance. The subscribers of a topic are a set (`SetLedger`).
+// Rests on the rows.
 
 package import MartletBase
 import MartletBits
 package import MartletRows
 
-/// The records of topics, and which topics an instance has.
+/// The records of topics, and the topics of each instance.
 package struct TopicLedger: Ledger {
     package let context: LedgerContext
 
@@ -23,7 +23,7 @@ package struct TopicLedger: Ledger {
         let number = TopicNumber(try reader.read(UInt32.self))
         guard let record = try raw.get(.topics, .topic(number, in: project)) else { return nil }
         var fields = RecordReader(record, of: .topics)
-        // The record's name is the one that led to it.
+        // The record has the name that led to it, so the name is not read again.
         return Topic(
             number: number, name: name, subscriberCount: try fields.read(UInt64.self))
     }
@@ -40,7 +40,7 @@ package struct TopicLedger: Ledger {
         return Topic(number: number, name: name, subscriberCount: count)
     }
 
-    /// In the order of their names, those after `name`.
+    /// The topics after `name`, in the order of their names, at most `limit`.
     package func topics(
         in project: ProjectNumber, after name: String, limit: Int
     ) throws(StorageError) -> [Topic] {
@@ -77,7 +77,7 @@ package struct TopicLedger: Ledger {
         try raw.put(.topicNames, .topicName(topic.name.text, in: project), number.bytes)
     }
 
-    /// The topic has no subscriber any more.
+    /// Removes a topic without subscribers.
     package func remove(
         _ topic: Topic, in project: ProjectNumber
     ) throws(StorageError) {
@@ -85,7 +85,7 @@ package struct TopicLedger: Ledger {
         try raw.delete(.topicNames, .topicName(topic.name.text, in: project))
     }
 
-    /// Sorted.
+    /// The numbers of an instance's topics, sorted.
     package func topicNumbers(
         of ordinal: Ordinal, in project: ProjectNumber
     ) throws(StorageError) -> [UInt32] {
@@ -95,7 +95,8 @@ package struct TopicLedger: Ledger {
         return (0..<(found.count / 4)).map { found.loadLittleEndian(UInt32.self, at: $0 * 4) }
     }
 
-    /// `numbers` is sorted and distinct.
+    /// Sets the topics of an instance.
+    /// - Parameter numbers: sorted and distinct.
     package func setTopicNumbers(
         _ numbers: [UInt32], of ordinal: Ordinal, in project: ProjectNumber
     ) throws(StorageError) {

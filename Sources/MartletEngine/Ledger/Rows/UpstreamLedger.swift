@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Upstream messages (UPS-1): those that wait for senders, and the message IDs that devices have used. Rests on the
-// rows.
+// Upstream messages (UPS-1): the messages that wait for senders, and the message IDs that devices have used. Rests on
+// the rows.
 
 package import MartletBase
 package import MartletRows
@@ -12,7 +12,7 @@ package struct UpstreamLedger: Ledger {
 
     package init(_ context: LedgerContext) { self.context = context }
 
-    /// UPS-1: a message of a device that no sender has taken.
+    /// UPS-1: a device's message, if no sender has taken it yet; otherwise nil.
     package func messages(
         _ number: UInt64, in project: ProjectNumber
     ) throws(StorageError) -> UpstreamRecord? {
@@ -20,7 +20,7 @@ package struct UpstreamLedger: Ledger {
         return try Self.record(number, found)
     }
 
-    /// In the order of their numbers, those after `number`.
+    /// The upstream messages after `number`, in the order of their numbers, at most `limit`.
     package func messages(
         in project: ProjectNumber, after number: UInt64, limit: Int
     ) throws(StorageError) -> [UpstreamRecord] {
@@ -52,7 +52,7 @@ package struct UpstreamLedger: Ledger {
         in project: ProjectNumber
     ) throws(StorageError) -> UInt64 { try row(of: project).count }
 
-    /// UPS-1: they ascend from 1 and are never used again.
+    /// UPS-1: takes the next number. Numbers ascend from 1 and are never used again.
     package func takeNumber(
         in project: ProjectNumber
     ) throws(StorageError) -> UInt64 {
@@ -62,7 +62,7 @@ package struct UpstreamLedger: Ledger {
         return row.last
     }
 
-    /// Keeps a message until it is removed or expires; its number was just taken.
+    /// Keeps a message until it is removed or expires. The number comes from `takeNumber`.
     package func put(
         _ record: UpstreamRecord, in project: ProjectNumber
     ) throws(StorageError) {
@@ -76,7 +76,7 @@ package struct UpstreamLedger: Ledger {
         try put(row, of: project)
     }
 
-    /// - Returns: false if there is none.
+    /// - Returns: false if the message does not exist.
     package func remove(
         _ number: UInt64, in project: ProjectNumber
     ) throws(StorageError) -> Bool {
@@ -108,7 +108,7 @@ package struct UpstreamLedger: Ledger {
         try raw.put(.upstream, Key(project), writer.bytes)
     }
 
-    /// The number of the message that an instance sent with this ID, if it is still known at `now`.
+    /// The number of the message that an instance sent with an ID; nil if the ID is not known at `now`.
     package func number(
         ofID id: String, of ordinal: Ordinal, in project: ProjectNumber, now: Instant
     ) throws(StorageError) -> UInt64? {
@@ -117,8 +117,8 @@ package struct UpstreamLedger: Ledger {
         return row.ids.last { $0.digest == digest && $0.until > now }?.number
     }
 
-    /// Keeps in mind which message an instance sent with this ID, until `until`, or until it has
-    /// sent `idsMax` others.
+    /// Remembers the message that an instance sent with an ID, until `until`, or until the instance has sent `idsMax`
+    /// others.
     package func putNumber(
         _ number: UInt64, ofID id: String, of ordinal: Ordinal, in project: ProjectNumber,
         now: Instant, until: Instant, idsMax: Int
@@ -127,11 +127,12 @@ package struct UpstreamLedger: Ledger {
         let digest = AnswerDigest(of: id)
         var ids = (row?.ids ?? []).filter { $0.until > now && $0.digest != digest }
         ids.append(UpstreamID(digest: digest, until: until, number: number))
-        // When it is due is looked at then: most instances have sent others by that time.
+        // The row stays due at the earlier time. The sweep then sets a later time, because most instances have sent
+        // other messages by then.
         try put(ids.suffix(idsMax), due: row?.due ?? until, of: ordinal, in: project)
     }
 
-    /// Forgets what is known no more.
+    /// Forgets the message IDs of an instance that are past their time.
     func forgetIDs(
         of ordinal: Ordinal, in project: ProjectNumber, now: Instant
     ) throws(StorageError) {
@@ -183,7 +184,7 @@ package struct UpstreamLedger: Ledger {
     }
 }
 
-/// One message ID of an instance.
+/// A message ID of an instance.
 struct UpstreamID {
     static let bytes = 32
 

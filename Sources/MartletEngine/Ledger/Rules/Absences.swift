@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an absence of an instance discarded (STO-1) is written down before an acknowledgement changes what the absence
+// The discards of an absence (STO-1) are written down before an acknowledgement changes the messages that the absence
 // found stored. Rests on Outcomes and the replay.
 
 import MartletBase
@@ -17,8 +17,8 @@ package struct Absences: Ledger {
 
     package init(_ context: LedgerContext) { self.context = context }
 
-    /// What an instance's absence discarded is written down (STO-1), before an acknowledgement can change
-    /// what it found stored.
+    /// Ends an absence: writes down the discards of the absence (STO-1). The call comes before any acknowledgement
+    /// that could change the stored messages.
     func endAbsence(
         of ordinal: Ordinal, in project: ProjectNumber, through last: MessageSequence,
         now: Instant, limits: MailboxLimits
@@ -31,7 +31,7 @@ package struct Absences: Ledger {
         try discard(by: state.absence, owner, instance, &state, now: now, limits: limits)
     }
 
-    /// Writes down what a stretch of an instance's log discarded (STO-1), if it did.
+    /// Writes down the discards of an absence (STO-1), if the absence has any.
     func discard(
         by absence: Absence, _ owner: MailboxOwner, _ instance: Instance,
         _ state: inout MailboxState, now: Instant, limits: MailboxLimits
@@ -80,8 +80,7 @@ package struct Absences: Ledger {
         try mailboxes.removeIdleMarks(of: ordinal, in: project, through: state.logStart)
     }
 
-    /// STO-1: whether the bound of the log is above the limit, or no bound is known. Brings the bound up to
-    /// date.
+    /// STO-1: whether the bound of the log is above the limit, or unknown. Brings the bound up to date.
     private func mayBeTooMuch(
         _ absence: Absence, _ owner: MailboxOwner, _ instance: Instance, _ limits: MailboxLimits
     ) throws(StorageError) -> Bool {
@@ -100,8 +99,8 @@ package struct Absences: Ledger {
         return count.countMax > limits.storedPerInstanceMax
     }
 
-    /// Whether an instance's log has a message there that is not collapsible: mostly there is none, and its
-    /// log, which may be long, need not be read from its start.
+    /// Whether a log has a message without a collapse key in a range. Mostly the range has none, so the log, which
+    /// may be long, need not be read from its start.
     private func hasPlainEntry(
         for owner: MailboxOwner, behind start: MessageSequence, _ last: MessageSequence
     ) throws(StorageError) -> Bool {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Storing a message for its recipients, and dropping at once the body of the message that it replaces. Rests on
-// MessageLedger, ExpiryLines and Collecting.
+// Storing a message for its recipients. The body of a replaced message is dropped at once. Rests on ExpiryLines,
+// ReportLedger and Collecting.
 
 package import MartletBase
 import MartletBits
@@ -16,7 +16,7 @@ package struct Accepting: Ledger {
 
     package init(_ context: LedgerContext) { self.context = context }
 
-    /// Keeps a message for its recipients until it is acknowledged, collapsed, discarded or expires.
+    /// Stores a message for its recipients until an acknowledgement, a replacement, a discard or the expiry.
     package func append(
         _ message: StoredMessage, recipients: Recipients, in project: ProjectNumber
     ) throws(StorageError) {
@@ -46,7 +46,7 @@ package struct Accepting: Ledger {
         }
     }
 
-    /// STO-2: keeps in mind who a message was discarded for, until `expires`.
+    /// STO-2: records until `expires` the recipients for whom a message was discarded.
     package func appendDiscarded(
         _ sequence: MessageSequence, accepted: Instant, expires: Instant, recipients: Recipients,
         in project: ProjectNumber
@@ -107,13 +107,13 @@ package struct Accepting: Ledger {
         }
     }
 
-    /// How many of the latest rows are looked through for what is replaced.
+    /// The number of inbox rows searched for the replaced message, from the latest back.
     private static let replacedLookback = 32
 
-    /// How many of them were replaced when the instance is settled.
+    /// The count of replaced messages among the searched rows that makes the instance due for settling.
     private static let replacedMax = 16
 
-    /// COL-1: of what a message for one instance replaces there, the body goes at once.
+    /// COL-1: drops the body of the message replaced by a new message for one instance.
     func dropReplaced(
         by message: StoredMessage, for ordinal: Ordinal, in project: ProjectNumber
     ) throws(StorageError) {
@@ -124,7 +124,8 @@ package struct Accepting: Ledger {
         let (found, replacedCount) = try lookBack(
             from: message.sequence, for: digest, of: ordinal, in: project)
         if replacedCount == Self.replacedMax {
-            // Only ever one: the count goes down again when it is done.
+            // At most one row per instance, because the time is always 0. Settling removes replaced rows, so the
+            // count falls again.
             try raw.put(
                 .due,
                 .due(

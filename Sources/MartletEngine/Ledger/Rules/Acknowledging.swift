@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Acknowledgements: how far an instance is. Its inbox rows go when every lane is past them, and a message goes with
-// its last inbox row. Rests on Settling, Absences and Passes.
+// Acknowledgements move the marks of an instance. An inbox row is deleted when the marks of all lanes have passed its
+// message, and a message is deleted with its last inbox row. Rests on Settling, Absences and Passes.
 
 package import MartletBase
 import MartletBits
@@ -21,7 +21,8 @@ package struct Acknowledging: Ledger {
 
     package init(_ context: LedgerContext) { self.context = context }
 
-    /// What one instance acknowledges keeps its order, whatever is left for later.
+    /// Applies acknowledgements as far as the budget allows. The acknowledgements of an instance keep their order.
+    /// - Returns: for each array of `all`, the acknowledgements left for later transactions.
     package func acknowledge(
         _ all: [[Acknowledgement]], now: Instant, limits: MailboxLimits,
         _ budget: inout AcknowledgingBudget
@@ -51,8 +52,8 @@ package struct Acknowledging: Ledger {
         return later
     }
 
-    /// - Parameter isWhole: in one step.
-    /// - Returns: what is left for another step.
+    /// - Parameter isWhole: whether the whole acknowledgement is applied in one step.
+    /// - Returns: the part left for another step; nil if no part is left.
     private func acknowledge(
         _ acknowledgement: Acknowledgement, isWhole: Bool, now: Instant, limits: MailboxLimits,
         _ budget: inout AcknowledgingBudget
@@ -67,7 +68,8 @@ package struct Acknowledging: Ledger {
         if acknowledgement.departure != nil || acknowledgement.arrival != nil {
             try connections.endLost(of: ordinal, in: project, now: now)
         }
-        // What a device that comes back says it has taken was not acknowledged while it was away.
+        // The list in HELLO acknowledges messages after the absence, not during it. So the absence ends before the
+        // list is applied.
         if let arrival = acknowledgement.arrival, try mailboxes.connection(key) == nil {
             try absences.endAbsence(
                 of: ordinal, in: project, through: arrival, now: now, limits: limits)
@@ -75,11 +77,11 @@ package struct Acknowledging: Ledger {
             state.awayFrom = max(state.awayFrom, arrival)
             try raw.put(.mailboxes, key, MailboxRow.bytes(state))
         }
-        // Mostly its marks move and nothing else: what its connection was matters for the rest alone.
+        // Mostly only marks move. The state of the connection matters in the other cases alone.
         let isPlain =
             acknowledgement.departure == nil && acknowledgement.skipped == nil
             && acknowledgement.single.isEmpty
-        // Before its marks move past it, with this acknowledgement or with a later one.
+        // Settle skipped entries before marks move past them, in this acknowledgement or in a later one.
         if let skipped = acknowledgement.skipped {
             acknowledgement.skipped = nil
             budget.charge(1, project)
@@ -100,7 +102,8 @@ package struct Acknowledging: Ledger {
         budget.charge(1 + single.count, project)
         var notice = try notice(among: single, of: ordinal, in: project)
         if notice != nil {
-            // What was discarded since is another notice, which may be among them too.
+            // Settling may discard more messages, with a new notice. Look again, because the new notice may also be
+            // among the stream IDs.
             _ = try settling.settle(ordinal, in: project, now: now, limits: limits)
             notice = try self.notice(among: single, of: ordinal, in: project)
         }
@@ -125,7 +128,8 @@ package struct Acknowledging: Ledger {
                 $0 <= state.acknowledged.highest
             } ?? false
         let hasSingles = try firstRow(.acknowledged, of: ordinal, in: project) != nil
-        // The first marks of a new instance pass messages of the ordinal's holder before.
+        // Skip counting for a new instance: its first marks pass messages that belonged to the ordinal's previous
+        // holder.
         if !isFirst {
             try passes.countPassed(
                 by: taker, from: before, to: state.acknowledged, now: now, inbox: hasInbox,
@@ -180,7 +184,7 @@ package struct Acknowledging: Ledger {
         return entry.key.instanceSequence
     }
 
-    /// Up to where an instance's marks may move in this step; nil: not at all.
+    /// The sequence up to which the marks of an instance may move in this step; nil if they may not move.
     private func admit(
         _ marks: LaneMarks, by taker: Taker, _ state: MailboxState,
         _ budget: inout AcknowledgingBudget
@@ -206,7 +210,7 @@ package struct Acknowledging: Ledger {
         return last < end ? last : everything
     }
 
-    /// Up to where a step may take the rows of an inbox.
+    /// The sequence up to which a step may delete inbox rows: at most `rowsMax` rows.
     private func inboxEnd(
         of taker: Taker, behind start: MessageSequence, through end: MessageSequence,
         rowsMax: Int
@@ -226,7 +230,7 @@ package struct Acknowledging: Ledger {
         return end
     }
 
-    /// The last of some stream IDs that stands for what was discarded.
+    /// The last of the stream IDs that is a notice of discards; nil if no stream ID is a notice.
     private func notice(
         among single: [UInt64], of ordinal: Ordinal, in project: ProjectNumber
     ) throws(StorageError) -> MessageSequence? {
@@ -256,8 +260,7 @@ package struct Acknowledging: Ledger {
         return RecipientSetView.contains(ordinal, in: blob) ?? false
     }
 
-    /// Whether an instance's log has a message, or a notice, behind its start. Devices name whatever
-    /// numbers they like.
+    /// Whether the log of an instance has a message, or a notice, with a sequence. A device can send any number.
     private func isLogged(
         _ sequence: MessageSequence, for ordinal: Ordinal, in project: ProjectNumber
     ) throws(StorageError) -> Bool {
@@ -282,7 +285,7 @@ package struct Acknowledging: Ledger {
         return Holder(digestStart: start) == holder
     }
 
-    /// An instance acknowledges one message alone, which is an entry of its log.
+    /// Counts a single acknowledgement of an entry in the instance's log.
     func countSingle(
         _ sequence: MessageSequence, by taker: Taker, _ state: MailboxState, now: Instant,
         limits: MailboxLimits
@@ -306,7 +309,7 @@ package struct Acknowledging: Ledger {
             in: taker.project)
     }
 
-    /// Whether an instance was given a message, or is to be, and is not only told that there was one.
+    /// Whether a message was given to an instance, or will be given. A notice of a discard does not count.
     private func isGiven(
         _ sequence: MessageSequence, to taker: Taker
     ) throws(StorageError) -> Bool {

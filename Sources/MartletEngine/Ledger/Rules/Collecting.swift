@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fanouts whose recipients are a blob have no count of the instances that still need them. They are collected, like
-// garbage: instance after instance is settled and names the fanouts that it still needs, until every fanout is needed
-// or every instance was asked. Fanouts that no instance named are deleted, whether they were acknowledged, replaced,
-// discarded or have expired. A collection begins when as many bytes of blobs have come as the last one left. So its
-// cost per fanout is bounded. It begins at the latest a day after the first blob, and goes on in small steps. Rests on
-// Settling.
+// Fanouts with a blob have no count of the instances that still need them. So they are collected, like garbage. The
+// collection settles instance after instance, and marks the fanouts that the instance needs. Marking ends when every
+// fanout is marked, or when every instance was settled. Fanouts without a mark are deleted, whether they were
+// acknowledged, replaced or discarded, or have expired.
+//
+// A collection begins when as many bytes of blobs have come as the last collection left, so its cost per fanout is
+// bounded. It begins at the latest a day after the first blob, and proceeds in small steps. Rests on Settling.
 
 import MartletBase
 import MartletRows
@@ -19,29 +20,32 @@ package struct Collecting: Ledger {
 
     package init(_ context: LedgerContext) { self.context = context }
 
+    /// The longest time from a new blob to a collection, and between collections that leave blobs, in seconds: a day.
     private static let restSeconds: Int64 = 86_400
 
-    /// Smaller than this no blob counts: its message has other rows.
+    /// The least bytes for which a blob counts, because its message has other rows too.
     private static let blobBytesMin: UInt64 = 1024
 
+    /// The least bytes of new blobs that begin a collection before a day is over.
     private static let freshMin: UInt64 = 64 * blobBytesMin
 
-    /// What looking at one instance may cost, in bytes of blobs written before.
+    /// Bytes of new blobs, per instance of the project, that a collection waits for: a collection looks at every
+    /// instance.
     private static let freshPerInstance: UInt64 = 8
 
-    /// Instances that are looked at between two looks at the budget.
+    /// Instances that are read between two checks of the budget.
     private static let batchMax = 256
 
-    /// Blobs that are counted at a time, which takes less than a millisecond.
+    /// The most blobs that are counted. Counting them takes less than a millisecond.
     private static let blobsCounted = 16_384
 
-    /// A blob came, or the message of one expired.
+    /// Notes that a blob came, or that the message of a blob expired.
     func noteBlob(of bytes: Int, in project: ProjectNumber, now: Instant) {
         let before = tally?.blobs[project]?.bytes ?? 0
         tally?.blobs[project] = (before + max(UInt64(bytes), Self.blobBytesMin), now)
     }
 
-    /// At the transaction's end.
+    /// Writes the noted bytes at the end of a transaction.
     func writeBlobs() throws(StorageError) {
         for (project, blobs) in (tally?.blobs ?? [:]).sorted(by: { $0.key < $1.key }) {
             try note(blobs.bytes, in: project, now: blobs.now)
@@ -71,7 +75,7 @@ package struct Collecting: Ledger {
         return try CollectionRow(found)
     }
 
-    /// Writes the row, with the one in `due` that belongs to it.
+    /// Writes the row of a collection, and the matching row in `due`.
     private func put(
         _ row: CollectionRow, due: Instant, in project: ProjectNumber
     ) throws(StorageError) {
@@ -84,7 +88,7 @@ package struct Collecting: Ledger {
         try raw.put(.collections, Key(project), row.bytes)
     }
 
-    /// A step.
+    /// Does one step of a collection.
     func collect(
         _ project: ProjectNumber, now: Instant, limits: MailboxLimits, rows: inout Int
     ) throws(StorageError) {
@@ -144,13 +148,13 @@ package struct Collecting: Ledger {
                     try raw.put(.live, key, [])
                     if row.phase == .markingCounted, row.left > 0 { row.left -= 1 }
                 }
-                // Mostly the first one who is away needs all of them.
+                // End early when every blob is marked. Mostly the first absent instance needs all blobs.
                 if row.phase == .markingCounted, row.left == 0 {
                     row.phase = .deleting
                     row.position = 0
                     return
                 }
-                // One log may be as long as many steps.
+                // A long log is settled over many steps.
                 guard isDone else {
                     row.position = UInt64(ordinal.rawValue)
                     return
@@ -166,7 +170,7 @@ package struct Collecting: Ledger {
         }
     }
 
-    /// How many blobs there are; nil: more than are counted at a time.
+    /// The number of blobs; nil if there are more than `blobsCounted`.
     private func blobCount(
         through last: MessageSequence, in project: ProjectNumber
     ) throws(StorageError) -> UInt64? {
@@ -244,7 +248,8 @@ package struct Collecting: Ledger {
         }
     }
 
-    /// The first blob from a position on: twice the sequence, plus one for those it was discarded for.
+    /// The first blob from a position on. A position is twice the sequence, plus 1 for the row of discarded
+    /// recipients.
     private func blob(
         from position: UInt64, in project: ProjectNumber
     ) throws(StorageError) -> (LogRow, bytes: Int)? {
@@ -257,11 +262,11 @@ package struct Collecting: Ledger {
     }
 }
 
-/// Says of ascending ordinals whether a table has rows of them.
+/// Tells for ascending ordinals whether a table has rows of an instance.
 private struct OrdinalCursor: ~Copyable {
     private let cursor: Cursor
     private let project: ProjectNumber
-    /// The ordinal that the cursor stands at; nil past the end.
+    /// The ordinal at the cursor; nil behind the project's last row.
     private var current: UInt32?
     private var isPlaced = false
 
@@ -286,6 +291,6 @@ private struct OrdinalCursor: ~Copyable {
 }
 
 extension Instant {
-    /// Later than anything that happens.
+    /// A time later than all others.
     fileprivate static let never = Instant(millisecondsSince1970: .max)
 }

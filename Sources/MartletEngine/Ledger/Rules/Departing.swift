@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An instance leaves: everything that waits for it goes, and is counted. Rests on Outcomes.
+// An instance leaves: its messages, marks, receipts and message IDs are deleted, and the outcomes of its waiting
+// messages are counted. Rests on Outcomes.
 
 package import MartletBase
 package import MartletRows
 
-/// Removes instances with all that belongs to them.
+/// Removes an instance and its rows.
 package struct Departing: Ledger {
     package let context: LedgerContext
     private var log: MailboxLog { MailboxLog(context) }
@@ -18,7 +19,8 @@ package struct Departing: Ledger {
 
     package init(_ context: LedgerContext) { self.context = context }
 
-    /// Token, record, stored messages, watermark; not the sets it is a member of.
+    /// Deletes the tokens, record, mailbox, receipts and message IDs of an instance. The caller removes the instance
+    /// from its sets, except for the inactive set.
     package func remove(
         _ instance: Instance, now: Instant, limits: MailboxLimits
     ) throws(StorageError) {
@@ -34,7 +36,7 @@ package struct Departing: Ledger {
         try upstream.removeIDs(of: instance.ordinal, in: instance.project)
     }
 
-    /// Nothing of an instance's mailbox is left: its number may be another's soon.
+    /// Deletes all rows of a mailbox, because another instance may soon have the ordinal.
     func removeMailbox(
         of ordinal: Ordinal, in project: ProjectNumber
     ) throws(StorageError) {
@@ -50,7 +52,7 @@ package struct Departing: Ledger {
         try deleteAll(.acknowledged, under: key)
     }
 
-    /// An instance leaves, and everything that waits for it goes.
+    /// Counts the outcomes of the messages in the log of an instance that leaves.
     func countLeft(
         by instance: Instance, now: Instant, limits: MailboxLimits
     ) throws(StorageError) {

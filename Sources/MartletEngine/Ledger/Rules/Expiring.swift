@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The end of a message's time (TTL-3), or of its discarded recipients' notice. An expired message loses its bodies at
-// once. Its other rows go as soon as they cannot matter for what is left: where recipients are few by settling them,
-// where they are many by the project's collection of fanouts. Rests on Settling and Collecting.
+// The end of a message's time (TTL-3), or of the notice to its discarded recipients. An expired message loses its
+// bodies at once. The other rows are deleted as soon as they cannot matter for the remaining messages: for few
+// recipients by settling the recipients, for many by the project's collection of fanouts. Rests on Settling and
+// Collecting.
 
 import MartletBase
 import MartletBits
 import MartletRows
 
-/// Removes expired messages, and counts the instances that did not get them.
+/// Removes expired messages, and counts the instances without the message.
 package struct Expiring: Ledger {
     package let context: LedgerContext
     private var collecting: Collecting { Collecting(context) }
@@ -23,11 +24,11 @@ package struct Expiring: Ledger {
 
     package init(_ context: LedgerContext) { self.context = context }
 
-    /// Instances of which a look counts as one row of a step.
+    /// Instances whose check costs as much as one row of a step.
     private static let ordinalsPerRow = 64
 
-    /// A message to many is over: whoever has not got it does not get it.
-    /// - Returns: whether everybody was looked at.
+    /// Counts the outcomes of the recipients that did not take an expired fanout, in bounded steps.
+    /// - Returns: whether all recipients were looked at.
     func close(
         _ row: LogRow, _ record: MessageRecord, in project: ProjectNumber, now: Instant,
         limits: MailboxLimits, rows: inout Int
@@ -65,7 +66,7 @@ package struct Expiring: Ledger {
         return false
     }
 
-    /// - Returns: how many entries of the instance's log were looked at.
+    /// - Returns: the number of log entries that were looked at.
     private func close(
         _ row: LogRow, _ record: MessageRecord, for ordinal: Ordinal, mayBeDropped: Bool,
         in project: ProjectNumber, now: Instant, limits: MailboxLimits
@@ -93,11 +94,11 @@ package struct Expiring: Ledger {
         return looked
     }
 
-    /// How many messages are looked through to find that nobody's mailbox need be.
+    /// Messages that `mayBeDropped` looks at. Past this bound, the logs are read.
     private static let droppedLookup = 1024
 
-    /// Whether a rule may have taken a message from anybody: others came that may have replaced it, or
-    /// pushed it out (COL-1, COL-3), or there are more than may be stored (STO-1).
+    /// Whether a rule may have dropped a message from some log. Either a later message may have replaced the message
+    /// or pushed it out (COL-1, COL-3), or the project has more messages than an instance may store (STO-1).
     private func mayBeDropped(
         _ row: LogRow, _ record: MessageRecord, in project: ProjectNumber, limits: MailboxLimits
     ) throws(StorageError) -> Bool {
@@ -127,8 +128,8 @@ package struct Expiring: Ledger {
         return false
     }
 
-    /// Deletes a row of the log for everybody.
-    /// - Returns: how many inbox rows it had.
+    /// Deletes a row of the log for all instances.
+    /// - Returns: the number of deleted inbox rows.
     func forget(
         _ row: LogRow, in project: ProjectNumber
     ) throws(StorageError) -> Int {
@@ -143,8 +144,8 @@ package struct Expiring: Ledger {
         return owners.count
     }
 
-    /// TTL-3: a message has expired for everybody.
-    /// - Returns: whether all of its recipients were looked at.
+    /// TTL-3: handles the expiry of a message.
+    /// - Returns: whether all recipients were looked at.
     func expire(
         _ row: LogRow, in project: ProjectNumber, now: Instant, limits: MailboxLimits,
         rows: inout Int
@@ -171,14 +172,15 @@ package struct Expiring: Ledger {
         return true
     }
 
-    /// - Returns: how many rows were looked at.
+    /// - Returns: the number of rows that were looked at.
     private func expireFew(
         _ row: LogRow, _ record: MessageRecord, in project: ProjectNumber, now: Instant,
         limits: MailboxLimits
     ) throws(StorageError) -> Int {
         let owners = try record.owners()
         if record.flags.contains(.isDropped) {
-            // Replaced, if it was for one; that is what its row in the inbox says then.
+            // A dropped message was cancelled, or replaced by another message for its only recipient. In the latter
+            // case the inbox row tells of the replacement.
             tally?.cancelled.insert(
                 ReportTally.Message(project: project, sequence: row.sequence))
         }
@@ -188,7 +190,7 @@ package struct Expiring: Ledger {
         for owner in owners {
             rows += try settling.settle(owner, in: project, now: now, limits: limits)
         }
-        // Who is on no platform of it has no entry of it.
+        // An instance on a platform without a variant has no entry, so settling leaves its inbox row to `forget`.
         return try rows + forget(row, in: project)
     }
 
@@ -203,12 +205,12 @@ package struct Expiring: Ledger {
         return try MessageRecord(found)
     }
 
-    /// How many messages are looked through to find that an expired one cannot matter.
+    /// Messages that `isHarmless` looks at. Past this bound, the expired message stays for the collection.
     private static let harmlessLookup = 1024
 
-    /// Whether an expired message can go without anybody's log being looked at: the project has so few
-    /// messages that are not collapsible that nobody's can have been discarded (STO-1), and, if it
-    /// is collapsible itself, nothing is left that it could have replaced or pushed out (COL-1, COL-3).
+    /// Whether an expired message can be deleted without reading a log. Two conditions must hold. The project has so
+    /// few messages without a collapse key that no instance can have lost messages by STO-1. If the message is
+    /// collapsible, there is no earlier collapsible message that it could have replaced or pushed out (COL-1, COL-3).
     private func isHarmless(
         _ row: LogRow, _ record: MessageRecord, in project: ProjectNumber, now: Instant,
         limits: MailboxLimits
@@ -227,7 +229,8 @@ package struct Expiring: Ledger {
                 let record = try MessageRecord(entry.value)
                 let (flags, variants) = (record.flags, try record.variants())
                 if variants.contains(where: { $0.collapse == .none }) { plainCount += 1 }
-                // One whose time is over is seen to after this: what became of it is asked then.
+                // The outcome of an earlier message is open until its own expiry is handled, even if its time is
+                // over.
                 if isCollapsible, other.sequence < row.sequence,
                     !flags.contains(.isExpired),
                     variants.contains(where: { $0.collapse != .none })

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What has become of an entry of a log (REP-1). An entry leaves the log when the device has taken it, when a rule
-// drops it, when its time is over, or with its instance. Each place where one of these happens asks here for the
-// reason. Rests on ReportLedger and the replay.
+// The outcome of an entry of a log (REP-1). An entry leaves the log with an acknowledgement, with the decision of a
+// rule, with its expiry, or with its instance. All these places ask here for the outcome. Rests on ReportLedger and
+// the replay.
 
 import MartletBase
 import MartletBits
 import MartletRows
 
-/// Decides and counts what has become of entries of logs.
+/// Decides and counts the outcomes of log entries.
 package struct Outcomes: Ledger {
     package let context: LedgerContext
     private var log: MailboxLog { MailboxLog(context) }
@@ -24,7 +24,8 @@ package struct Outcomes: Ledger {
             of: taker.app, in: taker.project)
     }
 
-    /// What became of an entry that is not stored any more; nil: that was counted, or is not.
+    /// The outcome of an entry that is not stored any more; nil if the outcome was counted before, or is never
+    /// counted.
     func outcome(
         of logged: LoggedRow, _ replay: borrowing MailboxReplay, for owner: Ordinal,
         in project: ProjectNumber, now: Instant
@@ -34,7 +35,7 @@ package struct Outcomes: Ledger {
             let bytes = try raw.get(.messages, .log(logged.row, in: project))
         else { return nil }
         let record = try MessageRecord(bytes)
-        // Whoever had not taken it when its time was over was counted then.
+        // The expiry of the fanout has counted all recipients without an acknowledgement.
         if record.flags.isSuperset(of: [.hasBlob, .isExpired]) { return nil }
         if replay.replaced.contains(entry.sequence) { return .collapsed }
         if replay.isDiscarded(entry) { return .discardedTooMany }
@@ -46,8 +47,8 @@ package struct Outcomes: Ledger {
         return try ending(of: record, entry.sequence, expires: entry.expires, in: project)
     }
 
-    /// Why the time of a message is over that expired then for an instance: one that is cancelled
-    /// expires at that instant for all for whom it had not expired before.
+    /// Why the time of a message ended at `expires` for an instance. A cancellation ends the time for all instances
+    /// whose time was not over before.
     func ending(
         of record: MessageRecord, _ sequence: MessageSequence, expires: Instant,
         in project: ProjectNumber
@@ -63,7 +64,7 @@ package struct Outcomes: Ledger {
         return try expires == record.expires() ? .cancelled : .expired
     }
 
-    /// Counts an entry that settling finds stored no more.
+    /// Counts an entry that settling found dropped.
     func countDropped(
         _ logged: LoggedRow, _ replay: borrowing MailboxReplay, for taker: Taker, now: Instant
     ) throws(StorageError) {
@@ -86,8 +87,8 @@ package struct Outcomes: Ledger {
         return try read(owner, state, limits: limits, scanned: &left)
     }
 
-    /// A log, and what the rules say of it.
-    /// - Parameter left: rows that were looked at are taken off.
+    /// Reads a log, and applies the mailbox rules to it.
+    /// - Parameter left: reduced by the rows that were looked at.
     func read(
         _ owner: MailboxOwner, _ state: MailboxState, limits: MailboxLimits,
         scanned left: inout Int
@@ -104,7 +105,7 @@ package struct Outcomes: Ledger {
         return (rows, replay)
     }
 
-    /// Whether an instance was looked at when a message's time was over, while others still are.
+    /// Whether the closing of an expired fanout has already looked at an instance, while other instances remain.
     func isClosed(
         _ sequence: MessageSequence, for ordinal: Ordinal, in project: ProjectNumber
     ) throws(StorageError) -> Bool {
@@ -115,7 +116,7 @@ package struct Outcomes: Ledger {
     }
 }
 
-/// Whose log it is.
+/// The instance whose log entries are counted.
 struct Taker {
     let ordinal: Ordinal
     let app: AppNumber
@@ -129,7 +130,7 @@ struct Taker {
         project = instance.project
     }
 
-    /// From a record in `instances`.
+    /// Reads a record of `instances`.
     init(
         _ record: UnsafeRawBufferPointer, _ ordinal: Ordinal, in project: ProjectNumber
     ) throws(StorageError) {
@@ -147,7 +148,7 @@ struct Taker {
 extension MessageRecord.Variant {
     var lane: Lane { Lane(priority, isCollapsible: collapse != .none) }
 
-    /// Whether it is between two marks of its lane.
+    /// Whether a message of the variant lies between two marks of its lane.
     func isBetween(
         _ before: LaneMarks, _ after: LaneMarks, _ sequence: MessageSequence
     ) -> Bool {

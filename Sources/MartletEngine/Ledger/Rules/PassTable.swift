@@ -1,43 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// REP-1: acknowledgements come by the thousand, and each passes the fanouts between two marks of its
-// instance. Devices that were given the same messages acknowledge them together, so their marks move
-// alike: they are one cohort. How many of a cohort took a fanout is the size of an intersection of two sets,
-// its recipients and the cohort, whatever the number of instances. Rests on MartletBits.
+// REP-1: acknowledgements come by the thousand, and each passes the fanouts between two marks of its instance.
+// Devices that got the same messages acknowledge them together, so their marks move alike: they form a cohort. The
+// number of instances in a cohort that took a fanout is then the size of an intersection of two sets, the recipients
+// and the cohort, whatever the number of instances. Rests on MartletBits.
 
 import MartletBase
 import MartletBits
 import MartletRows
 
-/// An instance's marks moved.
+/// A movement of an instance's marks.
 struct Pass {
     let taker: Taker
     let marks: PassedMarks
 }
 
-/// From where to where marks moved.
+/// The two ends of a movement of marks.
 struct PassedMarks: Hashable {
     let before: LaneMarks
     let after: LaneMarks
-    /// What was passed lies behind this, in the log, and not behind `end`.
+    /// The passed messages lie behind `start` in the log, and not behind `end`.
     let start: MessageSequence
     let end: MessageSequence
-    /// What of it had been acknowledged singly.
+    /// Passed sequences that the instance had acknowledged singly before.
     let singles: Set<MessageSequence>
 
-    /// Whether a recipient took a message with that.
+    /// Whether a recipient took a message with the movement.
     func takes(_ sequence: MessageSequence, _ variant: MessageRecord.Variant) -> Bool {
         sequence > start && variant.isBetween(before, after, sequence)
             && (singles.isEmpty || !singles.contains(sequence))
     }
 }
 
-/// Passes of one project, found by the recipients of a fanout.
+/// The passes of one project, to be matched with the recipients of a fanout.
 struct PassTable {
-    /// Fewer instances of a block are looked for one by one.
+    /// The least instances of a cohort in a block that get a bitmap. Fewer are looked up singly.
     private static let bitmapMin = 16
 
-    /// Instances of one app whose marks moved alike.
+    /// The instances of an app whose marks moved alike.
     struct Cohort {
         let app: AppNumber
         let platform: Platform
@@ -47,9 +47,9 @@ struct PassTable {
 
     fileprivate struct Block {
         let number: UInt32
-        /// Ascending places in the block.
+        /// Positions in the block, ascending.
         var bits: [UInt16]
-        /// Where the same are in `words`; nil where they are few.
+        /// The offset of the bitmap in `words`; nil if the block has few instances.
         var bitmap: Int?
     }
 
@@ -83,11 +83,12 @@ struct PassTable {
             ordinals[at].append(pass.taker.ordinal.rawValue)
         }
         for at in cohorts.indices { addBlocks(of: ordinals[at].sorted(), to: at) }
-        // A set that is damaged may name bits behind its block: they are read here and count wrongly.
+        // A damaged set can name bits behind its block. The further bitmap keeps such a read inside `words`; the
+        // count is then wrong.
         words.append(contentsOf: repeatElement(0, count: Self.wordsPerBitmap))
     }
 
-    /// As many as 16 bits can name half of.
+    /// Words of a bitmap: 32,768 bits, half of the bits that a u16 can name.
     private static let wordsPerBitmap = 512
 
     private mutating func addBlocks(of ordinals: [UInt32], to cohort: Int) {
@@ -108,7 +109,7 @@ struct PassTable {
         cohorts[cohort].blocks = blocks
     }
 
-    /// Sequences that one pass at least lies over, ascending and apart from each other.
+    /// The ranges of sequences that passes cover, ascending and disjoint.
     func ranges() -> [(start: MessageSequence, end: MessageSequence)] {
         var ranges: [(start: MessageSequence, end: MessageSequence)] = []
         for cohort in cohorts.map(\.marks).sorted(by: { $0.start < $1.start }) {
@@ -121,7 +122,7 @@ struct PassTable {
         return ranges
     }
 
-    /// How many of a cohort are members of a set. Of a damaged set what can be read is counted.
+    /// The number of instances of a cohort in a set. In a damaged set, only readable blocks count.
     func count(of cohort: Int, in set: CheckedRecipientSet) -> Int {
         var count = 0
         for block in cohorts[cohort].blocks {
@@ -137,7 +138,7 @@ struct PassTable {
         return count
     }
 
-    /// Those of a cohort that are members of a set.
+    /// The instances of a cohort in a set.
     func members(of cohort: Int, in set: CheckedRecipientSet) -> [Ordinal] {
         cohorts[cohort].blocks.flatMap { block in
             let view = set.view(ofBlock: block.number) ?? .empty

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Counting what the marks of instances pass (REP-1): a message between the old and the new mark was delivered, unless
-// its time was over, because an expired message is no entry any more. Messages in the inbox are counted as the marks
-// move, before their rows go. Fanouts are counted when all acknowledgements of a command are known. Rests on Outcomes
-// and PassTable.
+// REP-1: when an acknowledgement moves an instance's marks, every message between the old and the new mark counts as
+// delivered. Expired messages are an exception, because they are not entries any more. Messages in the inbox are
+// counted as the marks move, before their rows are deleted. Fanouts are counted when all acknowledgements of a
+// command are known. Rests on Outcomes and PassTable.
 
 import MartletBase
 import MartletBits
 import MartletRows
 
-/// Counts messages that marks have passed.
+/// Counts the messages passed by marks.
 package struct Passes: Ledger {
     package let context: LedgerContext
     private var outcomes: Outcomes { Outcomes(context) }
@@ -17,8 +17,8 @@ package struct Passes: Ledger {
 
     package init(_ context: LedgerContext) { self.context = context }
 
-    /// An instance's marks move.
-    /// - Parameter inbox: whether it has rows in its inbox up to there.
+    /// Counts the inbox messages passed by a movement of marks, and keeps the movement for `countPasses`.
+    /// - Parameter inbox: whether the instance has inbox rows up to the new marks.
     func countPassed(
         by taker: Taker, from before: MailboxState, to marks: LaneMarks, now: Instant,
         inbox: Bool, singles hasSingles: Bool
@@ -33,7 +33,7 @@ package struct Passes: Ledger {
         tally.passes[taker.project, default: []].append(pass)
     }
 
-    /// What of a log is acknowledged singly.
+    /// Sequences between `start` and `end` that the instance acknowledged singly.
     private func singles(
         of taker: Taker, behind start: MessageSequence, through end: MessageSequence
     ) throws(StorageError) -> Set<MessageSequence> {
@@ -84,7 +84,7 @@ package struct Passes: Ledger {
         }
     }
 
-    /// Counts the fanouts that acknowledgements have passed since the last call.
+    /// Counts the fanouts passed since the last call.
     func countPasses(
         now: Instant, _ budget: inout AcknowledgingBudget
     ) throws(StorageError) {
@@ -97,7 +97,7 @@ package struct Passes: Ledger {
         }
     }
 
-    /// - Returns: how many fanouts were looked at, and how many were counted.
+    /// - Returns: the number of fanouts that were looked at, and the number that were counted.
     private func countFanouts(
         passedBy table: PassTable, in project: ProjectNumber, now: Instant
     ) throws(StorageError) -> (looked: Int, counted: Int) {
@@ -124,7 +124,7 @@ package struct Passes: Ledger {
         return (looked, counted)
     }
 
-    /// - Returns: whether anybody who passed the fanout was a recipient.
+    /// - Returns: whether the recipients include an instance that passed the fanout.
     private func count(
         _ row: LogRow, for set: CheckedRecipientSet, passedBy table: PassTable,
         in project: ProjectNumber, now: Instant
@@ -144,7 +144,7 @@ package struct Passes: Ledger {
                 }
                 record = try MessageRecord(bytes)
             }
-            // Whoever had not taken it when its time was over was counted then.
+            // The expiry of the fanout has counted all recipients without an acknowledgement.
             guard let record, !record.flags.contains(.isExpired) else { return true }
             guard let variant = try record.variant(on: table.cohorts[at].platform),
                 marks.takes(sequence, variant)
@@ -162,7 +162,7 @@ package struct Passes: Ledger {
         return wasFound
     }
 
-    /// Instances passed a fanout when its time was over for them.
+    /// Counts instances that passed a fanout after its time was over for them.
     private func countExpired(
         _ ordinals: [Ordinal], _ sequence: MessageSequence, _ record: MessageRecord,
         _ variant: MessageRecord.Variant, _ app: AppNumber, in project: ProjectNumber
@@ -177,7 +177,7 @@ package struct Passes: Ledger {
 }
 
 extension MailboxState {
-    /// What lies between its marks and others: nothing where these are not higher.
+    /// The range of sequences between the mailbox's marks and `marks`; nil if no mark is higher.
     func passed(
         by marks: LaneMarks
     ) -> (start: MessageSequence, end: MessageSequence)? {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An instance connects: its absence ends. Rests on Absences.
+// An instance connects, and its absence ends. Rests on Absences.
 
 package import MartletBase
 package import MartletRows
 
-/// Applies what loops tell of instances that connect.
+/// Applies the loops' news of connecting instances.
 package struct Presence: Ledger {
     package let context: LedgerContext
     private var absences: Absences { Absences(context) }
@@ -16,8 +16,9 @@ package struct Presence: Ledger {
 
     package init(_ context: LedgerContext) { self.context = context }
 
-    /// The instance is connected at `now`: not away (STO-1), and inactive no more (STO-2). A connection
-    /// that is told again, or takes over from another, began when that did.
+    /// Notes that an instance is connected at `now`: the instance is not away (STO-1), and leaves the inactive set
+    /// (STO-2). A repeated notice does not move the beginning of the connection. A connection that replaces another
+    /// keeps the beginning of the replaced connection.
     package func connected(
         _ ordinal: Ordinal, in project: ProjectNumber, _ connection: ConnectionStart, now: Instant,
         limits: MailboxLimits

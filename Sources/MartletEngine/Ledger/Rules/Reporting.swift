@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Answers from what was counted of messages (REP-1, REP-2). What a mailbox holds is worked out when it is read. So a
-// report has the mailboxes looked into whose outcome is open. Rests on Outcomes and ReportLedger.
+// Answers from the counts of messages (REP-1, REP-2). The contents of a mailbox are computed when the mailbox is
+// read. So a report reads the mailboxes of the instances whose outcome is open. Rests on Outcomes and ReportLedger.
 
 package import MartletBase
 import MartletBits
 package import MartletRows
 
-/// Answers questions about what became of messages.
+/// Answers questions about the outcomes of messages.
 package struct Reporting: Ledger {
     package let context: LedgerContext
     private var instances: InstanceLedger { InstanceLedger(context) }
@@ -21,12 +21,13 @@ package struct Reporting: Ledger {
 
     package init(_ context: LedgerContext) { self.context = context }
 
-    /// Mailboxes that one report looks into, and the entries of their logs.
+    /// The most mailboxes that a report reads.
     private static let mailboxesPerReport = 100_000
 
+    /// The most log entries that a report reads.
     private static let entriesPerReport = 2_000_000
 
-    /// REP-1: the sequence of a message that a report is kept of; nil: there is none.
+    /// REP-1: the sequence of a message with a report; nil if the message has no report.
     package func reportSequence(
         ofNumber number: UInt64, in project: ProjectNumber
     ) throws(StorageError) -> MessageSequence? {
@@ -39,7 +40,7 @@ package struct Reporting: Ledger {
         return row?.number == number ? sequence : nil
     }
 
-    /// The report of a message. Each pending instance's mailbox is looked at, one after the other.
+    /// The report of a message. Reads the mailbox of each pending instance, up to the bounds of a report.
     package func report(
         of sequence: MessageSequence, in project: ProjectNumber, limits: MailboxLimits, now: Instant
     ) throws(StorageError) -> MessageReport? {
@@ -47,7 +48,7 @@ package struct Reporting: Ledger {
         var report = MessageReport(
             messageNumber: row.number, accepted: row.accepted, counts: row.counts,
             unsettledCount: 0)
-        // Fanouts in progress have not told yet how often they were sent.
+        // A fanout in progress has not reported its deliveries yet.
         report.counts[.sent] = max(row.counts[.sent], row.counts[.acknowledged])
         guard row.counts.pending > 0 else { return report }
         var mailboxes = Self.mailboxesPerReport
@@ -70,7 +71,7 @@ package struct Reporting: Ledger {
         return report
     }
 
-    /// What has become of a message that is in an instance's log; nil: it waits there.
+    /// The uncounted outcome of a message in an instance's log; nil if the message waits in the log.
     private func dueOutcome(
         of sequence: MessageSequence, for ordinal: Ordinal, in project: ProjectNumber,
         limits: MailboxLimits, now: Instant, entries: inout Int
@@ -93,13 +94,13 @@ package struct Reporting: Ledger {
         return try outcomes.outcome(of: logged, replay, for: ordinal, in: project, now: now)
     }
 
-    /// Day by day, and for each day app by app, as it was counted.
+    /// The counts of a range of days, ordered by day and then by app.
     package func reportDays(
         _ days: ClosedRange<UInt32>, in project: ProjectNumber
     ) throws(StorageError) -> [DayReport] {
         var reports: [DayReport] = []
         let cursor = try Cursor(raw, .projects)
-        // The newest day is the first.
+        // The newest day has the lowest key.
         var found = try cursor.seek(
             .reportDay(days.upperBound, AppNumber(0), in: project))
         while let entry = found, Key(project).isPrefix(of: entry.key) {
@@ -116,8 +117,8 @@ package struct Reporting: Ledger {
         return reports
     }
 
-    /// What of that is not counted yet, of messages accepted on a day or later: mailboxes that wait to be
-    /// read have no place any more for some of what is pending.
+    /// The uncounted outcomes of messages accepted on a day or later: the rules may have dropped pending messages
+    /// since a mailbox was read last.
     package func dueOutcomes(
         since day: UInt32, in project: ProjectNumber, limits: MailboxLimits, now: Instant
     ) throws(StorageError) -> DueOutcomes {
@@ -145,7 +146,7 @@ package struct Reporting: Ledger {
         return due
     }
 
-    /// Messages that were accepted on a day or later and whose outcome is open, by instance.
+    /// The messages with an open outcome that were accepted on a day or later, by instance.
     private func openMessages(
         since day: UInt32, in project: ProjectNumber, looks: inout Int
     ) throws(StorageError) -> [Ordinal: [MessageSequence]] {
@@ -182,10 +183,11 @@ package struct Reporting: Ledger {
         guard try reports.row(of: sequence, in: project) != nil else { return }
         var missed = try missedBlocks(of: sequence, from: start.blockIndex, in: project)[...]
         var isEnough = false
-        /// - Returns: whether more are wanted.
+        /// - Returns: whether the caller wants more.
         func tell(_ ordinals: [Ordinal]) throws(StorageError) -> Bool {
             for ordinal in ordinals where ordinal >= start && !isEnough {
-                // An instance that registered later may have a recipient's ordinal.
+                // Skip instances that registered after the message: a new instance can have the ordinal of a former
+                // recipient.
                 guard let instance = try instances.instance(ordinal, in: project),
                     instance.registeredBehind < sequence
                 else { continue }
@@ -240,7 +242,7 @@ package struct Reporting: Ledger {
         return members
     }
 
-    /// How many instances' outcome of a message is open.
+    /// The number of instances whose outcome of a message is open.
     func waitingCount(
         for sequence: MessageSequence, in project: ProjectNumber
     ) throws(StorageError) -> UInt64 {
@@ -252,8 +254,8 @@ package struct Reporting: Ledger {
         return count
     }
 
-    /// Instances whose outcome of a message is open, block by block in the order of their ordinals,
-    /// until `body` says that it has enough.
+    /// Calls `body` with the instances whose outcome of a message is open, block by block in the order of the
+    /// ordinals, until `body` returns false.
     private func forEachWaiting(
         for sequence: MessageSequence, from start: Ordinal, in project: ProjectNumber,
         _ body: (_ ofOneBlock: [Ordinal], MessageRecord) throws(StorageError) -> Bool
@@ -272,7 +274,7 @@ package struct Reporting: Ledger {
             }
             return
         }
-        // Of those who were looked at already when its time was over, nobody waits.
+        // Skip the blocks that the closing of the expired message has looked at: their outcomes are counted.
         let closing = try raw.get(.closings, .sequence(sequence, in: project))
         let closed = closing?.loadLittleEndian(UInt32.self, at: 0) ?? 0
         try messages.withRecipients(of: LogRow(sequence), in: project) {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Settling an instance: what the mailbox rules say of its log now is written down. Discarded messages go into its
-// state, so that the log begins behind them. Replaced and expired messages are no entries any more. After that the
-// stored entries alone matter, so no row is kept because of another entry's fate. Any part of settling may be done
-// without the rest: an entry that is left changes nothing for stored entries. Rests on Outcomes and the replay.
+// Settling an instance writes down the decisions of the mailbox rules about its log. A discard moves the start of the
+// log behind the discarded messages. Replaced and expired messages lose their place in the log. After settling, only
+// stored entries matter, so no row is kept because of another entry's fate. Any part of settling may be done without
+// the rest: a leftover entry changes nothing for stored entries. Rests on Outcomes and the replay.
 
 import MartletBase
 import MartletRows
 
-/// Writes down what the mailbox rules say of an instance's log.
+/// Writes down the decisions of the mailbox rules about a log.
 package struct Settling: Ledger {
     package let context: LedgerContext
     private var connections: ConnectionLedger { ConnectionLedger(context) }
@@ -20,8 +20,8 @@ package struct Settling: Ledger {
 
     package init(_ context: LedgerContext) { self.context = context }
 
-    /// All of it at once.
-    /// - Returns: how many entries its log had.
+    /// Settles a log in one transaction.
+    /// - Returns: the number of log entries that were looked at.
     func settle(
         _ ordinal: Ordinal, in project: ProjectNumber, now: Instant, limits: MailboxLimits
     ) throws(StorageError) -> Int {
@@ -30,7 +30,7 @@ package struct Settling: Ledger {
         return Int.max - rows
     }
 
-    /// What a connection passed over when it read the mailbox, which was then as `skipped` says.
+    /// Settles the entries that a connection skipped when it read the mailbox, as of the time in `skipped`.
     func settle(
         _ ordinal: Ordinal, in project: ProjectNumber, _ skipped: Acknowledgement.Skipped,
         limits: MailboxLimits
@@ -41,12 +41,12 @@ package struct Settling: Ledger {
             rows: &rows)
     }
 
-    /// Goes on where an earlier transaction had to stop.
+    /// Settles a log, beginning where an earlier transaction stopped.
     /// - Parameters:
-    ///   - through: what comes behind in the log is not there.
-    ///   - rows: entries that may be looked at; what was is taken off.
-    ///   - needed: called with the fanouts that are stored for the instance, over all calls.
-    /// - Returns: whether nothing is left of it.
+    ///   - through: entries behind this sequence are ignored.
+    ///   - rows: the entries that may be looked at; reduced by the entries that were looked at.
+    ///   - needed: called with the fanouts stored for the instance, each once over all calls.
+    /// - Returns: whether settling is complete.
     func settle(
         _ ordinal: Ordinal, in project: ProjectNumber, now: Instant, limits: MailboxLimits,
         through last: MessageSequence = MessageSequence(.max), rows: inout Int,
@@ -71,7 +71,8 @@ package struct Settling: Ledger {
             }
             if let overflow = settling.replay.overflow, overflow.through > state.discardedThrough {
                 if settling.isResumed, settling.state != state {
-                    // What was discarded, and told, may be something else by now.
+                    // The mailbox has changed since the log was read: other messages may be discarded now, and the
+                    // device may have been told. Read the log again from its start.
                     settling = SettlingProgress(
                         instance, in: project, state, limits: limits,
                         isCollecting: needed != nil)
@@ -91,7 +92,7 @@ package struct Settling: Ledger {
         return true
     }
 
-    /// - Returns: whether the log's end was reached.
+    /// - Returns: whether the end of the log was reached.
     private func read(
         _ settling: SettlingProgress, of owner: MailboxOwner, through last: MessageSequence,
         rows: inout Int
@@ -138,8 +139,8 @@ package struct Settling: Ledger {
             of: settling.ordinal, in: settling.project, through: state.logStart)
     }
 
-    /// Deals with the rows of a log that has been read.
-    /// - Returns: whether with all.
+    /// Handles the rows of a log that was read.
+    /// - Returns: whether all rows were handled.
     private func finish(
         _ settling: SettlingProgress, _ state: MailboxState, now: Instant, rows: inout Int,
         needed: ((LogRow) -> Void)?
@@ -161,7 +162,7 @@ package struct Settling: Ledger {
             let key = Key.inbox(ordinal, entry.sequence, in: project)
             var isMarked = false
             if settling.isResumed { isMarked = try raw.get(.acknowledged, key) != nil }
-            // Everybody's outcome was told when its time was over for all.
+            // The expiry of a fanout has counted the outcomes of all recipients.
             if !row.isDirect, entry.expires <= now, try isOver(row.row, in: project) { continue }
             if !isBehind, !isMarked, entry.sequence > state.acknowledged[entry.lane] {
                 try outcomes.countDropped(row, settling.replay, for: settling.taker, now: now)
@@ -175,7 +176,7 @@ package struct Settling: Ledger {
         return false
     }
 
-    /// Whether a message's expiry was seen to.
+    /// Whether the expiry of a message was handled.
     private func isOver(
         _ row: LogRow, in project: ProjectNumber
     ) throws(StorageError) -> Bool {
@@ -183,7 +184,7 @@ package struct Settling: Ledger {
         return try MessageRecord(bytes).flags.contains(.isExpired)
     }
 
-    /// Whether a row is still there that an earlier transaction read.
+    /// Whether a row that an earlier transaction read still exists.
     private func isThere(
         _ row: LoggedRow, of ordinal: Ordinal, in project: ProjectNumber
     ) throws(StorageError) -> Bool {

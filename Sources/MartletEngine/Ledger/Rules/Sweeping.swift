@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What happens by itself at a time, in steps of bounded size: instances become inactive, messages expire, also those
-// of devices, and answers and receipts are forgotten. Rests on Expiring and Collecting.
+// Work that is due at a time, in bounded steps: instances become inactive, messages and upstream messages expire, and
+// answers and receipts are forgotten. Rests on Expiring and Collecting.
 
 package import MartletBase
 package import MartletRows
 
-/// Does what is due.
+/// Does the work that is due.
 package struct Sweeping: Ledger {
     package let context: LedgerContext
     private var sets: SetLedger { SetLedger(context) }
@@ -24,10 +24,9 @@ package struct Sweeping: Ledger {
 
     package init(_ context: LedgerContext) { self.context = context }
 
-    /// Sees to what happens by itself, and gives back the storage of what cannot matter any more, a
-    /// bounded step at a time: instances become inactive, messages expire, answers and questions for
-    /// receipts are forgotten. Not scheduled messages.
-    /// - Returns: whether there is more to do at `now`.
+    /// Does one bounded step of the due work, and deletes rows that cannot matter any more: instances become
+    /// inactive, messages expire, answers and receipts are forgotten. Scheduled messages are left to the engine.
+    /// - Returns: whether more work is due at `now`.
     package func sweep(
         now: Instant, limits: MailboxLimits, rowsMax: Int
     ) throws(StorageError) -> Bool {
@@ -94,7 +93,7 @@ package struct Sweeping: Ledger {
         return rows <= 0
     }
 
-    /// STO-2: who has not connected for too long becomes inactive.
+    /// STO-2: whether an instance is due to become inactive.
     package func isInactivityDue(
         now: Instant, limits: MailboxLimits
     ) throws(StorageError) -> Bool {
@@ -102,7 +101,8 @@ package struct Sweeping: Ledger {
         return try dueRows.next(.seen, through: last) != nil
     }
 
-    /// Who was seen then, or earlier, is inactive at `now`.
+    /// Instances last seen at the returned time, or earlier, are inactive at `now`; nil if no instance can be
+    /// inactive.
     private static func lastSeen(now: Instant, limits: MailboxLimits) -> Instant? {
         guard limits.inactiveSeconds > 0 else { return nil }
         let last = Instant(
@@ -122,7 +122,7 @@ package struct Sweeping: Ledger {
             if try connections.endLost(of: ordinal, in: due.project, now: now) {
                 continue
             }
-            // It is still there, however long ago that was told.
+            // The instance is still connected, however old the last report of the connection is.
             if try mailboxes.isConnected(ordinal, in: due.project) {
                 try mailboxes.see(ordinal, in: due.project, at: now)
                 continue

@@ -1,39 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// QUO-1: so many messages to one device in a minute, and so many in an hour, exactly. Kept in memory
-// alone: a broker that begins anew begins with full buckets. Tokens taken in a transaction that fails
-// are given back. Rests on ProjectRates.
+// QUO-1: exact limits on the messages to a device in a minute and in an hour. The buckets are kept only in memory, so
+// a broker begins with full buckets. Tokens taken in a failed transaction are given back. Rests on ProjectRates.
 
 package import MartletBase
 package import MartletRows
 
-/// Who of a message's recipients gets it.
+/// The recipients within their quotas.
 package enum RateGrant {
     case everyone
-    /// These; the others are over a limit.
+    /// A part of the recipients. The rest is over a limit.
     case some(Recipients)
-    /// Its one recipient is over a limit, for so long.
+    /// The only recipient is over a limit, for so many milliseconds.
     case nobody(retryMilliseconds: UInt64)
 }
 
-/// Every device's buckets. One value per broker.
+/// The buckets of all devices, by project. An engine has a value for messages to devices (QUO-1) and a value for
+/// messages from devices (QUO-2).
 package struct DeviceRates: ~Copyable {
     private let limits: RateLimits?
     private var projects: [ProjectNumber: ProjectRates] = [:]
-    /// Those that the transaction changed.
+    /// Projects with buckets that the present transaction changed.
     private var changed: [ProjectRates] = []
-    /// The given clock, which may be set back, made one that is not.
+    /// The last reading of the given clock. `behind` is the sum of all steps back.
     private var last = Instant(millisecondsSince1970: 0)
     private var behind: UInt64 = 0
 
-    /// - Parameters: 0: no limit.
+    /// - Parameters:
+    ///   - perMinute: messages in a minute; 0: no limit.
+    ///   - perHour: messages in an hour; 0: no limit.
     package init(perMinute: Int, perHour: Int) {
         limits =
             perMinute > 0 || perHour > 0
             ? RateLimits(perMinute: perMinute, perHour: perHour) : nil
     }
 
-    /// Takes a token from both buckets of each recipient that has one in both.
+    /// Takes a token from both buckets of each recipient that has a token in both.
     package mutating func take(
         _ recipients: Recipients, in project: ProjectNumber, at now: Instant
     ) -> RateGrant {
@@ -42,8 +44,7 @@ package struct DeviceRates: ~Copyable {
         return rates(project, limits, now).take(recipients, at: now)
     }
 
-    /// MSG-7: how many milliseconds it takes until an instance may have a message; nil: it may now. Nothing
-    /// is taken.
+    /// MSG-7: milliseconds until an instance may get a message; nil: now. No token is taken.
     package mutating func delay(
         _ ordinal: Ordinal, in project: ProjectNumber, at now: Instant
     ) -> UInt64? {
@@ -53,7 +54,7 @@ package struct DeviceRates: ~Copyable {
         return delay > 0 ? delay : nil
     }
 
-    /// The ordinal's holder has left; the next one's buckets are full.
+    /// Fills the buckets of an ordinal for its next holder, because the present holder has unregistered.
     package mutating func renew(
         _ ordinal: Ordinal, in project: ProjectNumber, at now: Instant
     ) {
@@ -62,19 +63,19 @@ package struct DeviceRates: ~Copyable {
         rates(project, limits, now).renew(ordinal, at: now)
     }
 
-    /// What was taken since the last call of this or of `abandon` is taken for good.
+    /// Notes that all tokens taken since the last call of `committed` or `abandon` are final.
     package mutating func committed() {
         for rates in changed { rates.committed() }
         changed.removeAll(keepingCapacity: true)
     }
 
-    /// What was taken since then is given back.
+    /// Gives back all tokens taken since the last call of `committed` or `abandon`.
     package mutating func abandon() {
         for rates in changed { rates.abandon() }
         changed.removeAll(keepingCapacity: true)
     }
 
-    /// Whether a project's instances have buckets of their own, and bytes of those.
+    /// Whether the project is armed (buckets for each instance), and the bytes of the buckets.
     package func state(of project: ProjectNumber) -> (isArmed: Bool, bytes: Int) {
         (projects[project]?.isArmed ?? false, projects[project]?.bytes ?? 0)
     }
@@ -90,7 +91,7 @@ package struct DeviceRates: ~Copyable {
         return found
     }
 
-    /// While the given clock is behind where it was, no time passes.
+    /// A clock in milliseconds that never goes back. If the given clock is set back, no time passes in that step.
     private mutating func clock(_ now: Instant) -> UInt64 {
         if now < last { behind += UInt64(last.rawValue - now.rawValue) }
         last = now

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// QUO-1 for one project. Nobody gets more than a device that got every message of the project would:
-// the virtual device. While its buckets hold, nobody is over a limit, and it is enough to keep in mind
-// who was sent what since they were last full. When they do not, or that becomes too much to keep in
-// mind, everyone's buckets are worked out from it, and kept until those of the virtual device are full
-// again: then everyone's are. Rests on RatePages.
+// QUO-1 for one project. The virtual device is an imagined device that gets all messages of the project. No device
+// gets more messages than the virtual device. While the virtual device has tokens, no device is over a limit. The
+// project then only notes the recipients of each message since the virtual device's buckets were last full.
+//
+// When the virtual device has no token, or the notes become too long, the project is armed: the buckets of all
+// devices are computed from the notes. They are kept until the virtual device's buckets are full again, because all
+// buckets are full then. Rests on RatePages.
 
 import MartletBase
 import MartletBits
 import MartletRows
 
-/// Messages to the same instances, one after the other. What they did to a bucket: one that was full at
-/// x is full at x + count tokens later, but not before `earliest`.
+/// Consecutive messages to equal recipients. The run changes a bucket that was full at x: the bucket is then full at
+/// x plus the time of `count` tokens, but not before `earliest`.
 struct RateRun {
     let recipients: Recipients
     var count: UInt64
@@ -26,21 +28,21 @@ struct RateRun {
     }
 }
 
-/// Every device's buckets of one project.
+/// The buckets of all devices of one project.
 final class ProjectRates {
     private enum Event {
         case run(RateRun)
-        /// The ordinal has a new holder, whose buckets are full.
+        /// The ordinal has a new holder, with full buckets.
         case renewed(Ordinal)
     }
 
-    /// What a transaction did to everyone's buckets, in case it fails.
+    /// A change that the present transaction made to the pages, to be undone if the transaction fails.
     private enum Step {
         case took(Recipients)
         case renewed(Ordinal, before: RatePair<UInt64>)
     }
 
-    /// What was when the transaction began.
+    /// The state at the beginning of the transaction.
     private struct Beginning {
         var virtual: RatePair<UInt64>
         var isArmed: Bool
@@ -49,18 +51,18 @@ final class ProjectRates {
         var weight: Int
     }
 
-    /// Past so much to be worked out, it is: that takes some 0.1 s by then.
+    /// Weight of the noted events past which the project is armed. Arming takes some 0.1 s at this weight.
     private static let weightMax = 1 << 25
 
     private let limits: RateLimits
-    /// When the virtual device's buckets are full again.
+    /// The instants at which the virtual device's buckets are full again.
     private var virtual: RatePair<UInt64>
-    /// Since when the virtual device's buckets have not been full.
+    /// The instants at which the virtual device's buckets were last full.
     private var start: RatePair<UInt64>
-    /// What happened since then, until it is armed for good.
+    /// The events since `start`, until the arming is committed.
     private var events: [Event] = []
     private var weight = 0
-    /// Armed: everyone's buckets.
+    /// The buckets of all devices if the project is armed; else nil.
     private var pages: RatePages?
     private var beginning: Beginning?
     private var steps: [Step] = []
@@ -90,7 +92,7 @@ final class ProjectRates {
             }
             arm()
         }
-        // As far behind as anyone can be at all.
+        // No bucket can lack more than all its tokens.
         virtual.minute = min(
             max(virtual.minute, now.minute) + limits.minute.cost, now.minute + limits.minute.span)
         virtual.hour = min(
@@ -124,7 +126,7 @@ final class ProjectRates {
                 limits.minute.delay(full.minute, at: now.minute),
                 limits.hour.delay(full.hour, at: now.hour))
         }
-        // Nobody is further behind than the virtual device.
+        // No device's buckets lack more than those of the virtual device.
         guard delay(virtual) > 0 else { return 0 }
         begin()
         if pages == nil { arm() }
@@ -133,7 +135,7 @@ final class ProjectRates {
         return delay(full)
     }
 
-    /// The ordinal's holder has left.
+    /// Fills the buckets of an ordinal, because its holder has unregistered.
     func renew(_ ordinal: Ordinal, at now: RatePair<UInt64>) {
         begin()
         if pages == nil {
@@ -157,8 +159,8 @@ final class ProjectRates {
         }
     }
 
-    /// A token taken at an instant and given back leaves a bucket as if nothing had been, for all that
-    /// comes later than that instant.
+    /// Undoes the present transaction. A token that is taken and given back leaves a bucket unchanged for all
+    /// instants after the taking.
     func abandon() {
         guard let beginning else { return }
         virtual = beginning.virtual
@@ -185,7 +187,7 @@ final class ProjectRates {
             weight: weight)
     }
 
-    /// Everyone's buckets are full: nothing that was matters any more.
+    /// Forgets all events, because all buckets are full.
     private func clear(at now: RatePair<UInt64>) {
         virtual = now
         start = now

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What taking tokens does to the buckets of many instances, as something that can be done later: a
-// bucket that is full at x is full at x + added, but not before `earliest`. Two such changes, one after
-// the other, are one such change. Rests on MartletBits' views.
+// The effect of taking tokens from the buckets of many instances, as a value for later application: a bucket full at
+// x becomes full at x + added, but not before `earliest`. Two consecutive changes combine into a single change. Rests
+// on MartletBits' views.
 
 import MartletBits
 
-/// A change of everybody's buckets, whoever they are in.
+/// A change to the buckets of all recipients.
 struct RateChange {
-    /// When two buckets are full again, counted from the pages' base.
+    /// The instants at which an instance's two buckets are full again, counted from the base of the pages.
     typealias Times = SIMD2<UInt32>
 
     let recipients: RecipientSet
@@ -21,13 +21,13 @@ struct RateChange {
         self.earliest = earliest
     }
 
-    /// Becomes this change and then another of the same recipients.
+    /// Appends another change for equal recipients.
     mutating func join(_ next: RateChange) {
         earliest = Self.later(earliest &+ next.added, next.earliest)
         added &+= next.added
     }
 
-    /// Makes the change to the entries of one page.
+    /// Applies the change to the entries of a page, part `part` of a block.
     func make(_ entries: UnsafeMutablePointer<Times>, page block: Int, _ part: Int) {
         let view = recipients.view
         let index = view.index(ofBlockFrom: UInt32(truncatingIfNeeded: block))
@@ -48,11 +48,11 @@ struct RateChange {
 
     // MARK: Parts of a block
 
-    /// Ordinals of a part are a page: 16 words of a bitmap.
+    /// The ordinals of a part share a page: 16 words of a bitmap.
     private static let partShift = 10
     private static let wordsPerPart = (1 << partShift) / 64
 
-    /// Which parts of a block have members, a bit each.
+    /// The parts of a block with members, as bits.
     static func parts(of view: BlockView) -> UInt32 {
         switch view {
         case .empty: return 0
@@ -76,7 +76,7 @@ struct RateChange {
         }
     }
 
-    /// The members in one part of a block, by their place in it.
+    /// Calls `body` with the place of each member in a part of a block.
     @inline(__always)
     static func forEachMember(of view: BlockView, part: Int, _ body: (Int) -> Void) {
         let start = part << partShift

@@ -1,24 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A token bucket as one number: the instant at which it is full again (GCRA). What is missing from it
-// is how far that lies ahead; taking a token moves it on by what a token takes to come back. Instants
-// are counted in units of which a token is a whole number, so nothing is ever rounded.
-// Rests on nothing.
+// A token bucket as a number: the instant at which the bucket is full again (GCRA). The time until that instant is
+// the measure of the missing tokens. Taking a token moves the instant by the time of a token's return. A unit of time
+// is chosen so that a token takes a whole number of units, and values are never rounded. Rests on nothing.
 
-/// So many in a time, all of them at once if need be: a bucket of `count` tokens that is refilled
-/// steadily.
+/// A limit of `count` messages in a time, in a burst if need be: a bucket of `count` tokens with a steady refill.
 struct RateLimit {
-    /// How far ahead of now an empty bucket is full at most, of those that are kept by the page (QUO-1):
-    /// leaves room in 32 bits.
+    /// QUO-1: bound of the span, in units, for buckets kept in pages: instants then fit into 32 bits.
     private static let pagedSpanMax: UInt64 = 1 << 30
 
     let unitsPerMillisecond: UInt64
-    /// How long one token takes to come back; 0 if there is no limit.
+    /// Units until a token comes back; 0: no limit.
     let cost: UInt64
-    /// How long all tokens take to come back.
+    /// Units until all tokens come back.
     let span: UInt64
 
-    /// - Parameter count: 0: no limit.
+    /// - Parameter count: tokens of the bucket; 0: no limit.
     init(count: Int, milliseconds: UInt64, spanMax: UInt64 = RateLimit.pagedSpanMax) {
         guard count > 0 else {
             (unitsPerMillisecond, cost, span) = (1, 0, 0)
@@ -30,7 +27,8 @@ struct RateLimit {
             unitsPerMillisecond = count / divisor
             cost = milliseconds / divisor
         } else {
-            // A count this odd is kept a little too strictly: by less than a token in the time.
+            // For a count without a short common unit, the limit is slightly too strict: by less than a token in the
+            // time.
             unitsPerMillisecond = spanMax / milliseconds
             let units = unitsPerMillisecond * milliseconds
             cost = (units + count - 1) / count
@@ -38,20 +36,20 @@ struct RateLimit {
         span = cost * count
     }
 
-    /// When a bucket that is full at `full` is full after a token was taken at `now`; nil if there was
-    /// none.
+    /// The instant at which the bucket is full after a token was taken at `now`; nil: no token was left. `full` is
+    /// the instant before.
     func taking(_ full: UInt64, at now: UInt64) -> UInt64? {
         let next = max(full, now) + cost
         return next <= now + span ? next : nil
     }
 
-    /// Milliseconds until there is a token.
+    /// Milliseconds until the bucket has a token.
     func delay(_ full: UInt64, at now: UInt64) -> UInt64 {
         let next = max(full, now) + cost
         return next > now + span ? milliseconds(next - now - span) : 0
     }
 
-    /// How long so many units take, in whole milliseconds: not sooner.
+    /// The time of so many units, in milliseconds, rounded up.
     func milliseconds(_ units: UInt64) -> UInt64 {
         (units + unitsPerMillisecond - 1) / unitsPerMillisecond
     }
@@ -63,7 +61,7 @@ struct RateLimit {
     }
 }
 
-/// One value for each of the two limits of QUO-1.
+/// Two values, for the two limits of QUO-1.
 struct RatePair<Value> {
     var minute: Value
     var hour: Value
@@ -76,7 +74,7 @@ struct RatePair<Value> {
 
 extension RatePair: Sendable where Value: Sendable {}
 
-/// Both limits of QUO-1.
+/// The two limits of QUO-1.
 struct RateLimits {
     let minute: RateLimit
     let hour: RateLimit
@@ -86,7 +84,7 @@ struct RateLimits {
         hour = RateLimit(count: perHour, milliseconds: 3_600_000)
     }
 
-    /// An instant in the units of each.
+    /// An instant in the units of each limit.
     func instant(_ milliseconds: UInt64) -> RatePair<UInt64> {
         RatePair(
             milliseconds * minute.unitsPerMillisecond, milliseconds * hour.unitsPerMillisecond)

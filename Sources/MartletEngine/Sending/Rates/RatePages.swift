@@ -1,28 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The buckets of a project's instances: eight bytes an instance, in pages of 1024. Reading and writing
-// the buckets of a million scattered instances is what memory bears and takes milliseconds, so a fanout
-// looks at pages first: each knows an instant after which none of its buckets is full. As long as that
-// leaves everybody a token nobody is over a limit, and it is enough to remember what is to be done to
-// the page. That is done when the page is next looked into, or some fanouts later with a share of the
-// other pages: everything at once for as long as it lies in the cache. Fanouts to the same instances
-// are one thing to do. The few of a page that are near a limit are kept apart and looked at each time.
-// Rests on RateLimit, RateChange and MartletBits' views.
+// The buckets of a project's instances: eight bytes an instance, in pages of 1024. Reading and writing the buckets of
+// a million scattered instances takes milliseconds, as much as the memory's speed allows. So a fanout looks at pages
+// first.
+//
+// Each page has a bound: an instant by which all buckets of the page are full again. As long as the bound leaves each
+// instance a token, no instance is over a limit, and the page only remembers the change. The change is made when the
+// page is next looked into, or some fanouts later with a share of the other pages. All changes of a page are made at
+// once, while the page is in the cache. Fanouts to equal recipients are a single change. The few entries of a page
+// that are near a limit are kept apart, and each fanout looks at them. Rests on RateLimit, RateChange and
+// MartletBits' views.
 
 import MartletBase
 import MartletBits
 import MartletRows
 
-/// Token buckets by ordinal. Those never touched are full.
+/// Token buckets by ordinal. Buckets never touched are full.
 struct RatePages: ~Copyable {
     private struct Page {
-        /// When an instance's two buckets are full again, counted from `base`; nil: all then.
+        /// The instants at which an instance's two buckets are full again, counted from `base`; nil: all buckets are
+        /// full at `base`.
         var entries: UnsafeMutablePointer<RateChange.Times>?
-        /// No bucket but those of `near` is full later than this once all changes are made.
+        /// No bucket, except the entries of `near`, is full later than this after all changes.
         var bound: RateChange.Times = .zero
-        /// Entries that changes are made to at once.
+        /// Indexes of entries near a limit. Changes are made to these entries at once.
         var near: [UInt16] = []
-        /// The first change that is to be made to the page; `settled`: none is.
+        /// The number of the first change that the page still needs; `settled`: none.
         var changesFrom = Self.settled
 
         static let settled = UInt64.max
@@ -31,9 +34,9 @@ struct RatePages: ~Copyable {
     private static let shift = 10
     private static let pageEntries = 1 << shift
     private static let pagesPerBlockShift = Int(BlockGeometry.strideShift) - shift
-    /// Changes that are remembered. Each holds on to its recipients, a bit an instance at most.
+    /// Remembered changes. Each holds its recipients in memory, at most a bit per instance.
     private static let changesMax: UInt64 = 16
-    /// Entries of a page that are kept apart at most.
+    /// Entries of a page that are kept apart.
     private static let nearMax = 32
 
     private let limits: RateLimits
@@ -41,13 +44,13 @@ struct RatePages: ~Copyable {
     private var pages: UnsafeMutablePointer<Page>
     private var pageCount = 0
     private var changes: [RateChange] = []
-    /// The number of the first of them.
+    /// The number of the first remembered change.
     private var firstChange: UInt64 = 0
-    /// All pages with members of the last change's recipients have yet to be changed by it, so that
-    /// what comes to the same ones can be joined to it.
+    /// Whether the last change is still to be made in all pages with its recipients. A fanout to equal recipients can
+    /// then be joined to the change.
     private var isLastWhole = false
 
-    /// - Parameter base: every bucket is full then, and nothing was taken before.
+    /// - Parameter base: an instant at which all buckets are full.
     init(limits: RateLimits, base: RatePair<UInt64>) {
         self.limits = limits
         self.base = base
@@ -96,16 +99,16 @@ struct RatePages: ~Copyable {
 
     // MARK: Many
 
-    /// Takes a token from both buckets of everyone who has one in each.
-    /// - Returns: who had.
+    /// Takes a token from both buckets of each recipient that has a token in both.
+    /// - Returns: these recipients.
     mutating func take(_ recipients: RecipientSet, at now: RatePair<UInt64>) -> RecipientSet {
         rebase(now)
         let instant = relative(now)
         let cost = RateChange.Times(UInt32(limits.minute.cost), UInt32(limits.hour.cost))
-        // A bucket that is full later than this has no token.
+        // A bucket that is full later than `latest` has no token.
         let span = RateChange.Times(UInt32(limits.minute.span), UInt32(limits.hour.span))
         let latest = instant &+ span &- cost
-        // With less than a quarter of its tokens it is near a limit.
+        // A bucket that is full later than `nearest` has less than a quarter of its tokens, and is near a limit.
         let nearest = latest &- RateChange.Times(span.x / 4, span.y / 4)
         let change = RateChange(recipients, added: cost, earliest: instant &+ cost)
         let (number, joins) = begin(change, mayJoin: true)
@@ -126,7 +129,7 @@ struct RatePages: ~Copyable {
                 let bound = RateChange.later(page.pointee.bound, instant)
                 let isSafe = bound.x <= latest.x && bound.y <= latest.y
                 if isSafe, !joins || page.pointee.changesFrom != Page.settled {
-                    // Everything that was to be done leaves the buckets full.
+                    // If the bound has passed, all buckets of the page are full, so earlier changes need not be made.
                     if !joins, bound == instant { page.pointee.changesFrom = number }
                     page.pointee.changesFrom = min(page.pointee.changesFrom, number)
                     page.pointee.bound = bound &+ cost
@@ -172,7 +175,7 @@ struct RatePages: ~Copyable {
         return if let granted { granted.finish() } else { recipients }
     }
 
-    /// What several tokens taken one after the other do to everyone's buckets, whoever it is.
+    /// Applies a run of messages, without a check of limits.
     mutating func apply(_ run: RateRun) {
         let added = RateChange.Times(
             UInt32(limits.minute.cost * run.count), UInt32(limits.hour.cost * run.count))
@@ -200,7 +203,7 @@ struct RatePages: ~Copyable {
         }
     }
 
-    /// Gives back a token of each. Exact as long as it was taken no later than now.
+    /// Gives back a token of each recipient. The result is exact if the tokens were taken no later than now.
     mutating func giveBack(_ recipients: Recipients) {
         let cost = RateChange.Times(UInt32(limits.minute.cost), UInt32(limits.hour.cost))
         func less(_ full: RateChange.Times) -> RateChange.Times {
@@ -229,7 +232,8 @@ struct RatePages: ~Copyable {
     // MARK: Changes
 
     /// Makes room for a change.
-    /// - Returns: its number; `joins`: that of the last one, which is for the same recipients.
+    /// - Returns: the number of the change. With `joins`, the number of the last change, which is for equal
+    ///   recipients.
     private mutating func begin(
         _ change: RateChange, mayJoin: Bool
     ) -> (number: UInt64, joins: Bool) {
@@ -237,7 +241,7 @@ struct RatePages: ~Copyable {
         if mayJoin, isLastWhole, let last = changes.last, last.recipients === change.recipients {
             return (number - 1, true)
         }
-        // Each page once for as many changes as are remembered.
+        // Settles one page in 16, so each page is settled once while 16 changes are remembered.
         for index in stride(
             from: Int(number % Self.changesMax), to: pageCount, by: Int(Self.changesMax))
         {
@@ -259,7 +263,7 @@ struct RatePages: ~Copyable {
         }
     }
 
-    /// Makes the changes of a page.
+    /// Makes the changes that a page needs.
     private mutating func settle(_ index: Int) {
         let page = pages + index
         guard page.pointee.changesFrom != Page.settled else { return }
@@ -284,7 +288,7 @@ struct RatePages: ~Copyable {
 
     private static func part(_ index: Int) -> Int { index & (1 << pagesPerBlockShift - 1) }
 
-    /// The buckets of a page, of which there are some from now on.
+    /// The entries of a page, allocated if the page has none.
     private mutating func entries(_ index: Int) -> UnsafeMutablePointer<RateChange.Times> {
         if let entries = pages[index].entries { return entries }
         let entries = UnsafeMutablePointer<RateChange.Times>.allocate(capacity: Self.pageEntries)
@@ -293,7 +297,7 @@ struct RatePages: ~Copyable {
         return entries
     }
 
-    /// - Returns: whether there was a token in both buckets, which is taken.
+    /// - Returns: whether both buckets had a token. The tokens are then taken.
     @inline(__always)
     private static func take(
         _ entry: UnsafeMutablePointer<RateChange.Times>, _ instant: RateChange.Times,
@@ -305,8 +309,8 @@ struct RatePages: ~Copyable {
         return true
     }
 
-    /// Which entries of a page are full after `nearest`, and a bound of the others; if they are too
-    /// many, none of them, and a bound of all.
+    /// Finds the entries of a page that are full later than `nearest`, and a bound of the others. If they are too
+    /// many, the result has no entries and the bound `last`.
     private static func look(
         at entries: UnsafeMutablePointer<RateChange.Times>, _ nearest: RateChange.Times,
         _ last: RateChange.Times
@@ -342,10 +346,10 @@ struct RatePages: ~Copyable {
             UInt32(clamping: max(instant.hour, base.hour) - base.hour))
     }
 
-    /// How far instants may be from the base: with the longest span they still fit into 32 bits.
+    /// Farthest instant from the base, in units. An instant plus the longest span still fits into 32 bits.
     static let reach: UInt64 = 1 << 31
 
-    /// Counts from `now` on, if that is getting too far from the base: whatever was full before is full.
+    /// Moves the base to `now` if the base is too far behind. Buckets that were full before `now` stay full.
     mutating func rebase(_ now: RatePair<UInt64>) {
         guard now.minute > base.minute + Self.reach || now.hour > base.hour + Self.reach else {
             return
