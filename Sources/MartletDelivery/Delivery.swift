@@ -221,6 +221,7 @@ public struct Delivery: ~Copyable {
         guard isDevice(index, connectionNumber) else { return }
         let device = devices + Int(index)
         device.pointee.isStored = true
+        device.pointee.hasLostConnection = false
         if device.pointee.isOverfull {
             device.pointee.isOverfull = false
             sessions[Int(index)].flags.insert(.behind)

@@ -222,8 +222,7 @@ struct DeviceSession {
         get { flags.contains(.overfull) }
         set { set(.overfull, newValue) }
     }
-    /// When the device was attached, the store had not yet ended a connection of the instance from an earlier run
-    /// of the broker.
+    /// The store has not yet ended a connection of the instance from an earlier run of the broker.
     var hasLostConnection: Bool {
         get { flags.contains(.lost) }
         set { set(.lost, newValue) }

@@ -72,6 +72,36 @@ struct HeldBackTests {
         }
     }
 
+    @Test("STO-1: an overfull doze behind a lost connection ends where the store has trouble")
+    func overfullAfterLostConnection() {
+        var delivery = Delivery(capacity: 1, limits: limits(stored: 2))
+        delivery.open(0)
+        let now = Instant(millisecondsSince1970: 0)
+        _ = delivery.attach(0, attachment(hasLostConnection: true), now: now)
+        delivery.stored(0, connectionNumber: 1)
+        let reading = delivery.nextReading()!
+        let plan = delivery.finish(reading, through: MessageSequence(3), now: now)!
+        delivery.caughtUp(plan)
+        delivery.setState(0, .doze)
+        for sequence in 4...6 as ClosedRange<UInt64> {
+            let fanout = Fanout(
+                project: ProjectNumber(0),
+                header: MessageHeader(
+                    sequence: MessageSequence(sequence), number: sequence, accepted: now,
+                    expires: Instant(rawValue: .max), kind: .token, priority: .normal, from: ""),
+                body: [], recipients: .one(Ordinal(1)), position: MessageSequence(sequence))
+            _ = delivery.reserve(24, .direct)
+            delivery.enqueue(fanout, byteCount: 24, now: now)
+        }
+        _ = delivery.step(budget: 100, now: now)
+        let asking = delivery.nextOverfull()
+        #expect(asking == 0)
+        delivery.notStored(0)
+        delivery.setState(0, .active)
+        let again = delivery.nextReading()
+        #expect(again != nil, "the mailbox is read without the store's answer")
+    }
+
     @Test("STO-1: a departure that could not be written is handed on again, first")
     func keptDeparture() {
         var delivery = Delivery(capacity: 1, limits: limits(stored: 2))
