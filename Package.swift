@@ -181,7 +181,8 @@ let package = Package(
 
         // What tests of several modules rest on.
         .target(
-            name: "MemoryRows", dependencies: ["MartletRows"], path: "Tests/MemoryRows",
+            name: "EngineBench", dependencies: ["MartletEngine", "MartletRows", "MartletBase"],
+            path: "Tests/EngineBench",
             swiftSettings: common),
         .testTarget(
             name: "MartletBitsTests", dependencies: ["MartletBits"], swiftSettings: common),
@@ -194,14 +195,22 @@ let package = Package(
             name: "MartletRingTests", dependencies: ["MartletRing", "MartletTransport"],
             swiftSettings: common),
         .testTarget(
+            name: "MartletEngineTests",
+            dependencies: [
+                "EngineBench", "MartletEngine", "MartletRows", "MartletCondition", "MartletBits",
+                "MartletBase",
+            ],
+            swiftSettings: common),
+        .testTarget(
             name: "MartletDeliveryTests",
-            dependencies: ["MartletDelivery", "MartletEngine", "MartletRows", "MartletBits"],
+            dependencies: [
+                "EngineBench", "MartletDelivery", "MartletEngine", "MartletRows", "MartletBits",
+            ],
             swiftSettings: common),
         .testTarget(
             name: "MartletStoreTests",
             dependencies: [
-                "MartletStore", "MartletDelivery", "MartletEngine", "MartletRows", "MemoryRows",
-                "MartletCondition",
+                "MartletStore", "MartletEngine", "MartletRows", "EngineBench", "MartletCondition",
                 "MartletBits", "MartletBase", "CLMDB",
             ],
             swiftSettings: common),

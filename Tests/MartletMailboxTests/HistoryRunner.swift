@@ -34,6 +34,8 @@ enum HistoryRunner {
     static let stepsMax = 30
     /// Histories that share an environment, and with it what is swept.
     private static let historiesPerWorld: UInt64 = 50
+    /// Environments of which one has its rows in a store. The others have them in memory, which is faster.
+    private static let worldsPerStore: UInt64 = 10
 
     /// - Returns: what differed.
     private static func difference(
@@ -52,11 +54,12 @@ enum HistoryRunner {
         seed: UInt64, first: UInt64, rule: EagerMailbox.BrokenRule = .none
     ) throws -> ToldHistory? {
         for steps in 0...stepsMax {
-            guard difference(try World(), seed: seed, steps: steps, rule) != nil else { continue }
-            return try told(try World(), seed: seed, first: seed, steps: steps, rule)
+            let world = try World(isStored: true)
+            guard difference(world, seed: seed, steps: steps, rule) != nil else { continue }
+            return try told(try World(isStored: true), seed: seed, first: seed, steps: steps, rule)
         }
         guard first < seed else { return nil }
-        let world = try World()
+        let world = try World(isStored: true)
         for before in first..<seed { _ = difference(world, seed: before, steps: stepsMax, rule) }
         return try told(world, seed: seed, first: first, steps: stepsMax, rule)
     }
@@ -87,7 +90,8 @@ enum HistoryRunner {
             while true {
                 let first = next.wrappingAdd(historiesPerWorld, ordering: .relaxed).oldValue
                 guard first < seeds.upperBound else { return }
-                var world = try World()
+                let isStored = first / historiesPerWorld % worldsPerStore == 0
+                var world = try World(isStored: isStored)
                 var begun = first
                 for seed in first..<min(first + historiesPerWorld, seeds.upperBound) {
                     if failed.withLock({ $0.count }) >= failuresMax || Date() >= end { return }
@@ -98,7 +102,7 @@ enum HistoryRunner {
                     failed.withLock {
                         $0.append(FailedHistory(seed: seed, first: begun, difference: text))
                     }
-                    world = try World()
+                    world = try World(isStored: isStored)
                     begun = seed + 1
                 }
             }

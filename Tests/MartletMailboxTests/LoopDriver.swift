@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One loop without sockets: production's delivery, told what happened, reading mailboxes as a loop
-// does, its frames taken at once. Rests on Delivery and on the store.
+// does, its frames taken at once. Rests on Delivery and on EngineBench.
 
+import EngineBench
 import Glibc
 import MartletBase
 import MartletDelivery
 import MartletEngine
 import MartletRows
-import MartletStore
 
 /// What a device is sent.
 enum Frame: Hashable {
@@ -116,7 +116,7 @@ final class LoopDriver {
     // MARK: Turning
 
     /// Turns until there is nothing left to do.
-    func settle(_ store: Store, now: Instant) throws {
+    func settle(_ store: any RowStore, now: Instant) throws {
         var isBusy = true
         while isBusy {
             isBusy = delivery.step(budget: 1000, now: now)
@@ -132,7 +132,7 @@ final class LoopDriver {
     }
 
     /// Lets all who are behind read in one snapshot, as far as they get.
-    private func catchUp(_ store: Store, _ now: Instant) throws {
+    private func catchUp(_ store: any RowStore, _ now: Instant) throws {
         try store.read { (transaction) throws in
             var log = try SharedLog(transaction, rowsMax: 2 * rowsMax)
             while let reading = delivery.nextReading() {

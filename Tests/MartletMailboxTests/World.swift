@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A broker without sockets and threads: production's engine on a real store, two of production's loops,
-// and a clock that is told the time. Commands are applied and told to the loops as the committer does.
+// A broker without sockets and threads: production's engine on rows in memory or in a store, two of production's
+// loops, and a clock that the history moves. Commands are applied and told to the loops as the committer does.
 // Rests on LoopDriver.
 
+import EngineBench
 import Foundation
 import Glibc
 import MartletBase
@@ -11,6 +12,8 @@ import MartletDelivery
 import MartletEngine
 import MartletRows
 import MartletStore
+
+extension Store: RowStore {}
 
 /// A folder of its own that vanishes.
 final class TemporaryFolder: Sendable {
@@ -46,8 +49,9 @@ final class World {
         var number: UInt64
     }
 
-    private let folder = TemporaryFolder()
-    private var store: Store
+    /// The folder of a world whose rows are in a store; nil: the rows are in memory.
+    private let folder: TemporaryFolder?
+    private var store: any RowStore
     private var engine: Engine
     private var loops: [LoopDriver] = []
     private var limits = MailboxLimits()
@@ -73,11 +77,23 @@ final class World {
     /// nil: production's, and a batch of acknowledgements is done before anything else happens.
     private var acknowledgingBounds: AcknowledgingBounds?
 
-    init() throws {
-        store = try Store(
+    /// - Parameter isStored: the rows are in a store; otherwise they are in memory, which is faster.
+    init(isStored: Bool) throws {
+        if isStored {
+            let folder = TemporaryFolder()
+            self.folder = folder
+            store = try Self.open(folder)
+        } else {
+            folder = nil
+            store = MemoryStore(reportsPerProjectMax: Limits.reportsPerProjectMax)
+        }
+        engine = Engine()
+    }
+
+    private static func open(_ folder: TemporaryFolder) throws -> Store {
+        try Store(
             StoreConfiguration(
                 folder: folder.path + "/data", mapBytes: 1 << 26, durability: .os))
-        engine = Engine()
     }
 
     /// - Parameters:
@@ -110,11 +126,9 @@ final class World {
     /// What was only in memory is lost.
     /// - Parameter isReopened: the store is opened anew too.
     func crash(isReopened: Bool) throws {
-        if isReopened {
-            store.close()
-            store = try Store(
-                StoreConfiguration(
-                    folder: folder.path + "/data", mapBytes: 1 << 26, durability: .os))
+        if isReopened, let folder, let open = store as? Store {
+            open.close()
+            store = try Self.open(folder)
         }
         forgetMemory()
         _ = try apply([])

@@ -5,6 +5,7 @@
 // of the format, so a changed format fails it. Rests on CLMDB.
 
 import CLMDB
+import EngineBench
 import Foundation
 import MartletBase
 import MartletEngine
@@ -121,10 +122,6 @@ struct RawStore {
 
 func big(_ value: some FixedWidthInteger) -> [UInt8] {
     withUnsafeBytes(of: value.bigEndian) { Array($0) }
-}
-
-func little(_ value: some FixedWidthInteger) -> [UInt8] {
-    withUnsafeBytes(of: value.littleEndian) { Array($0) }
 }
 
 /// One way of damaging the store below.
@@ -412,7 +409,7 @@ struct Damage: CustomTestStringConvertible, Sendable {
 @Suite("Check")
 struct CheckTests {
     /// See `Damage.all`.
-    static func fill(_ bench: Bench) throws -> [Instance] {
+    static func fill(_ bench: StoredBench) throws -> [Instance] {
         let project = try bench.project("tides")
         try bench.project("other")
         let instances = try bench.register(700, in: "tides")
@@ -452,7 +449,7 @@ struct CheckTests {
 
     /// Filled once, closed, and copied by every damage.
     static let filled = Result { () throws -> (folder: TemporaryFolder, instances: [Instance]) in
-        let bench = try Bench()
+        let bench = try StoredBench()
         let instances = try fill(bench)
         try bench.reopen { folder in
             // A store that once held more: 'all' as a bitmap, 'some' as a list of a block.
@@ -477,10 +474,10 @@ struct CheckTests {
 
     @Test("A store that nobody damaged is clean, and everything in it was looked at")
     func clean() throws {
-        let bench = try Bench()
+        let bench = try StoredBench()
         _ = try Self.fill(bench)
         var seen = 0
-        let report = try bench.store.check { _ in seen += 1 }
+        let report = try bench.files.check { _ in seen += 1 }
         #expect(report.isClean, "\(report.problems)")
         #expect(seen > 2)
         #expect(report.counts.projects == 2)
@@ -497,7 +494,7 @@ struct CheckTests {
     @Test("A damaged index is found, and nothing else is said", arguments: Damage.all)
     func damaged(damage: Damage) throws {
         let (filled, instances) = try Self.filled.get()
-        let bench = try Bench()
+        let bench = try StoredBench()
         try bench.reopen { folder in
             try FileManager.default.removeItem(atPath: folder + "/data.mdb")
             try FileManager.default.copyItem(
@@ -520,7 +517,7 @@ struct CheckTests {
 
     @Test("More problems than are listed are counted")
     func bounded() throws {
-        let bench = try Bench()
+        let bench = try StoredBench()
         _ = try Self.fill(bench)
         let more = try bench.register(1200, in: "tides")
         try bench.reopen { folder in

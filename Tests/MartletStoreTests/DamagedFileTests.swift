@@ -3,6 +3,7 @@
 // A data file that was cut off is refused before LMDB maps it (OPS-3), and none that a
 // store has written is. Rests on Bench.
 
+import EngineBench
 import Foundation
 import MartletBase
 import MartletEngine
@@ -31,7 +32,7 @@ struct DamagedFileTests {
         "OPS-3 of a store that grows and shrinks, each file opens as it is, and none that lacks a page it needs"
     )
     func cut() throws {
-        let bench = try Bench()
+        let bench = try StoredBench()
         let project = try bench.project("tides")
         var random = SeededGenerator(seed: 17)
         var instances: [Instance] = []

@@ -3,6 +3,7 @@
 // A disk that has no more room (OPS-12): nothing new is kept, and whatever frees room is done, until there
 // is some again. Rests on the store's faults.
 
+import EngineBench
 import Glibc
 import MartletBase
 import MartletEngine

@@ -2,8 +2,9 @@
 //
 // The journal (OPS-4): whatever of the data file a crash of the machine leaves behind the last checkpoint, every
 // transaction that was committed is there afterwards, and nothing else is. A crash is played by files that are
-// mixed from two moments, page by page. Rests on Bench.
+// mixed from two moments, page by page. Rests on StoredBench.
 
+import EngineBench
 import Foundation
 import MartletBase
 import MartletEngine
@@ -62,7 +63,7 @@ struct JournalTests {
     }
 
     /// Commands of all sorts, some of which have large rows.
-    private static func commit(_ bench: Bench, _ random: inout SeededGenerator) throws {
+    private static func commit(_ bench: StoredBench, _ random: inout SeededGenerator) throws {
         let project = ProjectNumber(0)
         switch random.number(0...9) {
         case 0...1:
@@ -83,8 +84,8 @@ struct JournalTests {
         }
     }
 
-    private static func bench(checkpointCommitsMax: Int = 1_000_000) throws -> Bench {
-        let bench = try Bench(checkpointCommitsMax: checkpointCommitsMax)
+    private static func bench(checkpointCommitsMax: Int = 1_000_000) throws -> StoredBench {
+        let bench = try StoredBench(checkpointCommitsMax: checkpointCommitsMax)
         try bench.project("tides")
         return bench
     }
@@ -92,7 +93,7 @@ struct JournalTests {
     /// Ends the process that has the store, and begins another one with what a crash has left.
     /// - Returns: what is in the store then.
     private static func crash(
-        _ bench: Bench, leaving files: Files, mapBytes: Int = 1 << 24
+        _ bench: StoredBench, leaving files: Files, mapBytes: Int = 1 << 24
     ) throws -> [String: [[UInt8]: [UInt8]]] {
         try bench.reopen(mapBytes: mapBytes) { folder in try files.write(to: folder) }
         try bench.expectClean()
@@ -107,7 +108,7 @@ struct JournalTests {
         let bench = try Self.bench()
         for _ in 0..<random.number(1...6) {
             for _ in 0..<random.number(0...30) { try Self.commit(bench, &random) }
-            try bench.store.checkpoint()
+            try bench.files.checkpoint()
             let before = try Files(of: bench.folder.data)
             for _ in 0..<random.number(0...30) { try Self.commit(bench, &random) }
             let after = try Files(of: bench.folder.data)
@@ -124,14 +125,14 @@ struct JournalTests {
     func crashInCheckpoint(seed: UInt64) throws {
         var random = SeededGenerator(seed: seed)
         let disk = SlowDisk()
-        let bench = try Bench(
+        let bench = try StoredBench(
             checkpointCommitsMax: random.number(3...20),
             faults: StoreFaults(
                 beforeRead: { nil }, beforeCommit: { nil }, beforeBase: { disk.wait() }))
         try bench.project("tides")
-        try bench.store.checkpoint()
+        try bench.files.checkpoint()
         for _ in 0..<random.number(0...20) { try Self.commit(bench, &random) }
-        try bench.store.checkpoint()
+        try bench.files.checkpoint()
         let before = try Files(of: bench.folder.data)
         disk.stop()
         for _ in 0..<random.number(1...60) { try Self.commit(bench, &random) }
@@ -145,7 +146,7 @@ struct JournalTests {
             isBroken
                 ? StorageError(operation: "checkpoint", code: EIO, text: "no", isFull: false) : nil)
         if isBroken {
-            #expect(throws: StorageError.self) { try bench.store.checkpoint() }
+            #expect(throws: StorageError.self) { try bench.files.checkpoint() }
             // Nothing is written any more. What was committed is there, also for the next process.
             #expect(throws: StorageError.self) { try bench.project("another") }
             #expect(try Self.rows(Files(of: bench.folder.data)) == rows)
@@ -181,7 +182,7 @@ struct JournalTests {
     func rotten(seed: UInt64) throws {
         var random = SeededGenerator(seed: seed)
         let bench = try Self.bench()
-        try bench.store.checkpoint()
+        try bench.files.checkpoint()
         let before = try Files(of: bench.folder.data)
         for _ in 0..<random.number(2...40) { try Self.commit(bench, &random) }
         _ = try bench.accepted(.topic("nobody"), in: ProjectNumber(0))
@@ -220,10 +221,10 @@ struct JournalTests {
     @Test("OPS-4: a map that is full grows, and nothing from before or after is lost in a crash")
     func growing() throws {
         var random = SeededGenerator(seed: 1)
-        let bench = try Bench(mapBytes: 1 << 19, checkpointCommitsMax: 1_000_000)
+        let bench = try StoredBench(mapBytes: 1 << 19, checkpointCommitsMax: 1_000_000)
         try bench.project("tides")
-        let mapBytes = bench.store.size.map
-        while bench.store.size.map < 4 * mapBytes { try Self.commit(bench, &random) }
+        let mapBytes = bench.files.size.map
+        while bench.files.size.map < 4 * mapBytes { try Self.commit(bench, &random) }
         let files = try Files(of: bench.folder.data)
         #expect(try Self.crash(bench, leaving: files) == Self.rows(files))
     }
@@ -237,7 +238,7 @@ struct JournalTests {
         for _ in 0..<10 { _ = try bench.register(1000, in: "tides") }
         let files = try Files(of: bench.folder.data)
         #expect(try Self.crash(bench, leaving: files, mapBytes: mapBytes) == Self.rows(files))
-        #expect(bench.store.size.map > mapBytes)
+        #expect(bench.files.size.map > mapBytes)
     }
 
     @Test("A store without a journal goes on where one with a journal was, and the other way round")
@@ -269,7 +270,7 @@ struct JournalTests {
         let bench = try Self.bench()
         let early = try Files(of: bench.folder.data)
         for _ in 0..<10 { try Self.commit(bench, &random) }
-        try bench.store.checkpoint()
+        try bench.files.checkpoint()
         var files = try Files(of: bench.folder.data)
         files.files["data.mdb"] = early.files["data.mdb"]
         let folder = TemporaryFolder()

@@ -3,11 +3,11 @@
 // The port between the rules and the rows: LMDB and the rows in memory, which the rules are tested on, answer
 // alike to the same operations. Rests on MemoryRows.
 
+import EngineBench
 import MartletBase
 import MartletEngine
 import MartletRows
 import MartletStore
-import MemoryRows
 import Testing
 
 @Suite("Rows")
@@ -102,6 +102,7 @@ struct RowTests {
                 }
                 begun.commit()
             } catch {
+                begun.abandon()
                 #expect(isUndone)
             }
             #expect(found == expected)

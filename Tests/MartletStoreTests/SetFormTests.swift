@@ -3,6 +3,7 @@
 // Sets that pass through every form they are stored in, and across the boundary of a block, on a real
 // store. Rests on Bench.
 
+import EngineBench
 import Foundation
 import MartletBase
 import MartletBits
@@ -15,7 +16,7 @@ import Testing
 @Suite("Every form of a set")
 struct SetFormTests {
     /// Reads the rows of a topic's set past the store.
-    private func forms(_ bench: Bench, topic: UInt32, blocks: Int) throws -> [String] {
+    private func forms(_ bench: StoredBench, topic: UInt32, blocks: Int) throws -> [String] {
         var forms: [String] = []
         try bench.reopen { folder in
             let raw = RawStore(folder: folder)
@@ -36,7 +37,7 @@ struct SetFormTests {
         "TOP-1 CON-1: a topic grows through a list of ordinals, lists of blocks and bitmaps and shrinks again, and is always who subscribed"
     )
     func growth() throws {
-        let bench = try Bench(mapBytes: 1 << 26)
+        let bench = try StoredBench(mapBytes: 1 << 26)
         let project = try bench.project("tides")
         // Across the boundary of a block: 32,640 are the first block's.
         let instances = try bench.register(38_400, in: "tides")
@@ -133,7 +134,7 @@ struct SetFormTests {
         "TOP-1 CON-1: a topic of subscribers that lie together is one row of runs, falls apart where they are many, and comes together again"
     )
     func runs() throws {
-        let bench = try Bench(mapBytes: 1 << 26)
+        let bench = try StoredBench(mapBytes: 1 << 26)
         let project = try bench.project("tides")
         let instances = try bench.register(36_000, in: "tides")
         var members = Set<Int>()
@@ -189,7 +190,7 @@ struct SetFormTests {
     @Test(
         "CON-1 CON-4: sets over several spans match as a model says, whatever is added and removed")
     func spans() throws {
-        let bench = try Bench(mapBytes: 1 << 26)
+        let bench = try StoredBench(mapBytes: 1 << 26)
         let project = try bench.project("tides")
         var random = SeededGenerator(seed: 20_261_122)
         let sets: [InstanceSet] = [
@@ -274,7 +275,7 @@ struct SetFormTests {
 
     @Test("CON-1 TOP-1: topics that pass back and forth between the forms match as a model says")
     func wandering() throws {
-        let bench = try Bench(mapBytes: 1 << 26)
+        let bench = try StoredBench(mapBytes: 1 << 26)
         let project = try bench.project("tides")
         let instances = try bench.register(34_000, in: "tides")
         var random = SeededGenerator(seed: 20_260_101)
@@ -330,7 +331,7 @@ struct SetFormTests {
         "MSG-6 CON-10: a message to tens of thousands is kept once, and is everyone's until acknowledged"
     )
     func large() throws {
-        let bench = try Bench(mapBytes: 1 << 26)
+        let bench = try StoredBench(mapBytes: 1 << 26)
         let project = try bench.project("tides")
         let instances = try bench.register(33_000, in: "tides")
         try bench.change(.subscribe, "a", instances[..<20_000], in: project)

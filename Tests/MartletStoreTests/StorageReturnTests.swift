@@ -3,6 +3,7 @@
 // Storage comes back: what was acknowledged, has expired or was replaced leaves no rows, and under a
 // steady load the file stays as large as it is. Rests on Bench.
 
+import EngineBench
 import MartletBase
 import MartletBits
 import MartletEngine
@@ -15,7 +16,7 @@ struct StorageReturnTests {
     @Test(
         "TTL-4: a message goes with its last acknowledgement, and a fanout after the last of many")
     func acknowledged() throws {
-        let bench = try Bench()
+        let bench = try StoredBench()
         let project = try bench.project("tides")
         let instances = try bench.register(200, in: "tides")
         try bench.change(.subscribe, "few", instances[..<3], in: project)
@@ -48,7 +49,7 @@ struct StorageReturnTests {
 
     @Test("TTL-4: a collection that was begun without a count of its fanouts loses none")
     func uncounted() throws {
-        let bench = try Bench()
+        let bench = try StoredBench()
         let project = try bench.project("tides")
         let instances = try bench.register(200, in: "tides")
         try bench.change(.subscribe, "all", instances, in: project)
@@ -82,7 +83,7 @@ struct StorageReturnTests {
 
     @Test("COL-1: of what one device's messages replace, few rows are left, and no bodies")
     func collapsed() throws {
-        let bench = try Bench()
+        let bench = try StoredBench()
         let project = try bench.project("tides")
         let instance = try bench.register(1, in: "tides")[0]
         let body = [UInt8](repeating: 7, count: 4000)
@@ -93,11 +94,11 @@ struct StorageReturnTests {
             guard index % 10 == 0 else { continue }
             try bench.sweep()
             // Behind a checkpoint freed pages are used again.
-            try bench.store.checkpoint()
+            try bench.files.checkpoint()
         }
         #expect(try bench.pending(instance).map(\.sequence) == [1998, 1999, 2000])
         #expect(try bench.store.check().counts.messages < 50)
-        #expect(bench.store.size.used < 1 << 20)
+        #expect(bench.files.size.used < 1 << 20)
         try bench.expectClean()
     }
 
@@ -109,7 +110,7 @@ struct StorageReturnTests {
         limits.storedPerInstanceMax = 100
         limits.collapseKeysPerInstanceMax = 4
         limits.reportSeconds = 86_400
-        let bench = try Bench(limits: limits)
+        let bench = try StoredBench(limits: limits)
         let project = try bench.project("tides")
         let instances = try bench.register(300, in: "tides")
         try bench.change(.subscribe, "all", instances, in: project)
@@ -149,7 +150,7 @@ struct StorageReturnTests {
             try bench.sweep(rowsMax: 500)
             if hour % 24 == 23 {
                 messages.append(try bench.store.check().counts.messages)
-                used.append(bench.store.size.used)
+                used.append(bench.files.size.used)
             }
         }
         try bench.expectClean()
@@ -161,11 +162,11 @@ struct StorageReturnTests {
 
     @Test("TTL-3: messages with one time to live are due as one, and each expires at its time")
     func expiryLine() throws {
-        let bench = try Bench()
+        let bench = try StoredBench()
         let project = try bench.project("tides")
         let instances = try bench.register(100, in: "tides")
         try bench.change(.subscribe, "all", instances, in: project)
-        func dueCount() throws -> Int { try bench.rowCounts(["due"])[0] }
+        func dueCount() throws -> Int { try bench.rowCounts([.due])[0] }
         let others = try dueCount()
         for number in 0..<20 {
             let target: SendCommand.Target =
@@ -210,7 +211,7 @@ struct StorageReturnTests {
     func discarded() throws {
         var limits = MailboxLimits.none
         limits.storedPerInstanceMax = 3
-        let bench = try Bench(limits: limits)
+        let bench = try StoredBench(limits: limits)
         let project = try bench.project("tides")
         let instances = try bench.register(100, in: "tides")
         try bench.change(.subscribe, "all", instances, in: project)
@@ -249,7 +250,7 @@ struct MailboxStateTests {
         "PRI-1 COL-4 STO-1: how far an instance is comes back as it was written, also after reopening"
     )
     func states() throws {
-        let bench = try Bench()
+        let bench = try StoredBench()
         let instance = try bench.register(in: "tides")
         let project = instance.project
         for _ in 0..<9 { _ = try bench.accepted(.token(instance.token.text), in: project) }
@@ -290,7 +291,7 @@ struct MailboxStateTests {
         "STO-2: who is away for more than 30 days becomes inactive, who comes back is not any more")
     func inactive() throws {
         let limits = MailboxLimits()
-        let bench = try Bench(limits: limits)
+        let bench = try StoredBench(limits: limits)
         let instance = try bench.register(in: "tides")
         let project = instance.project
         func inactiveCount() throws -> UInt64 {
@@ -323,7 +324,7 @@ struct MailboxStateTests {
 
     @Test("TTL-4: a device writes a row for what it has, and for no other number that it names")
     func foreignNumbers() throws {
-        let bench = try Bench()
+        let bench = try StoredBench()
         let project = try bench.project("tides")
         let instances = try bench.register(140, in: "tides")
         let mine = instances[0]
@@ -340,10 +341,10 @@ struct MailboxStateTests {
         let (_, fanout) = try bench.accepted(.topic("ours"), in: project)
         let own = try [direct, fanout].map { try #require($0).header.sequence.rawValue }
         try bench.acknowledge(mine, 0, Array(1...last) + [.max, 1 << 63, 1 << 40])
-        #expect(try bench.rowCounts(["acknowledged"]) == [0])
+        #expect(try bench.rowCounts([.acknowledged]) == [0])
         #expect(try bench.pending(mine).map(\.sequence) == own)
         try bench.acknowledge(mine, 0, own + [last])
-        #expect(try bench.rowCounts(["acknowledged"]) == [2])
+        #expect(try bench.rowCounts([.acknowledged]) == [2])
         #expect(try bench.pending(mine).isEmpty)
         try bench.expectClean()
     }
@@ -355,7 +356,7 @@ struct MailboxStateTests {
         limits.storedPerInstanceMax = 2
         limits.collapseKeysPerInstanceMax = 1
         limits.inactiveSeconds = 1000
-        let bench = try Bench(limits: limits)
+        let bench = try StoredBench(limits: limits)
         let project = try bench.project("tides")
         var instances = try bench.register(70, in: "tides")
         try bench.change(.subscribe, "all", instances, in: project)
@@ -387,9 +388,9 @@ struct MailboxStateTests {
                 _ = try bench.apply(.unregister(project: project, ordinal: instance.ordinal))
             }
             try bench.expectClean()
-            let tables = [
-                "inbox", "mailboxes", "acknowledged", "instances", "instanceTopics",
-                "receiptsTold", "sets",
+            let tables: [Table] = [
+                .inbox, .mailboxes, .acknowledged, .instances, .instanceTopics, .receiptsTold,
+                .sets,
             ]
             #expect(try bench.rowCounts(tables) == tables.map { _ in 0 }, "round \(round)")
             instances = try bench.register(70, in: "tides")

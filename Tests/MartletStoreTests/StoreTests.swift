@@ -4,6 +4,7 @@
 // does not know, says what is damaged, and keeps a transaction whole or not at all.
 // Rests on Support and on CheckTests' RawStore.
 
+import EngineBench
 import Foundation
 import Glibc
 import MartletBase
@@ -19,10 +20,10 @@ struct StoreTests {
     @Test(
         "OPS-5: the map doubles by itself from one mebibyte while other threads never stop reading")
     func growth() throws {
-        let bench = try Bench(mapBytes: 1 << 20)
+        let bench = try StoredBench(mapBytes: 1 << 20)
         let project = try bench.project("tides")
         let instance = try bench.register(1, in: "tides")[0]
-        let store = bench.store
+        let store = bench.files
         let shared = Shared()
         let reader: @Sendable () -> Void = {
             while !shared.isOver.load(ordering: .relaxed) {
@@ -31,7 +32,7 @@ struct StoreTests {
                     let last = try transaction.projects.project(project)!.lastSequence
                     var expected: UInt64 = 1
                     _ = try transaction.log.forEachLogged(
-                        for: Bench.owner(instance), after: .none, rowsMax: .max
+                        for: StoredBench.owner(instance), after: .none, rowsMax: .max
                     ) { entry in
                         if entry.sequence.rawValue == expected { expected += 1 }
                     }
@@ -73,7 +74,7 @@ struct StoreTests {
 
     @Test("A folder that is open is refused to the same process, and free again when it is closed")
     func secondOpen() throws {
-        let bench = try Bench()
+        let bench = try StoredBench()
         #expect(throws: StoreOpenError.self) {
             try Store(StoreConfiguration(folder: bench.folder.data))
         }
@@ -85,7 +86,7 @@ struct StoreTests {
 
     @Test("A folder that another process holds is refused, until that process has ended")
     func otherProcess() throws {
-        let bench = try Bench()
+        let bench = try StoredBench()
         try bench.reopen { folder in
             let holder = Process()
             holder.executableURL = URL(fileURLWithPath: "/usr/bin/env")
@@ -125,7 +126,7 @@ struct StoreTests {
 
     @Test("A folder of a newer format is refused, and says which", arguments: [11, 77] as [UInt32])
     func newerFormat(version: UInt32) throws {
-        let bench = try Bench()
+        let bench = try StoredBench()
         try bench.reopen { folder in
             let raw = RawStore(folder: folder)
             try raw.change("meta", Array("format".utf8), little(version))
@@ -141,7 +142,7 @@ struct StoreTests {
 
     @Test("A folder of an older format is refused, and says which")
     func olderFormat() throws {
-        let bench = try Bench()
+        let bench = try StoredBench()
         try bench.reopen { folder in
             let raw = RawStore(folder: folder)
             try raw.change("meta", Array("format".utf8), little(4 as UInt32))
@@ -171,7 +172,7 @@ struct StoreTests {
             "projects", "instances", "topics", "messages", "recipients", "mailboxes", "keys",
         ])
     func damage(table: String) throws {
-        let bench = try Bench()
+        let bench = try StoredBench()
         let instances = try CheckTests.fill(bench)
         let project = instances[0].project
         let p0 = big(0 as UInt32)
@@ -202,7 +203,7 @@ struct StoreTests {
                     case "keys": _ = try transaction.projects.serverKey(id: "key")
                     default:
                         _ = try transaction.log.forEachLogged(
-                            for: Bench.owner(instances[690]), after: .none, rowsMax: .max
+                            for: StoredBench.owner(instances[690]), after: .none, rowsMax: .max
                         ) { _ in }
                         _ = try transaction.messages.withMessage(
                             MessageSequence(4), on: .android, in: project
@@ -221,7 +222,7 @@ struct StoreTests {
             (40, little(49 as UInt32)), (44, little(9 as UInt32)),
         ] as [(Int, [UInt8])])
     func damagedBlob(offset: Int, bytes: [UInt8]) throws {
-        let bench = try Bench()
+        let bench = try StoredBench()
         let instances = try CheckTests.fill(bench)
         let key = big(0 as UInt32) + big(4 as UInt64)
         try bench.reopen { folder in
@@ -233,14 +234,16 @@ struct StoreTests {
         #expect(throws: StorageError.self) {
             try bench.store.read { (transaction) throws in
                 _ = try transaction.log.forEachLogged(
-                    for: Bench.owner(instances[9]), after: .none, rowsMax: .max
+                    for: StoredBench.owner(instances[9]), after: .none, rowsMax: .max
                 ) { _ in }
             }
         }
         #expect(try bench.store.check().problems.map(\.kind) == [.recipients])
     }
 
-    private static func value(_ bench: Bench, _ table: String, _ key: [UInt8]) throws -> [UInt8] {
+    private static func value(_ bench: StoredBench, _ table: String, _ key: [UInt8]) throws
+        -> [UInt8]
+    {
         var value: [UInt8]?
         try bench.reopen { value = try RawStore(folder: $0).get(table, key) }
         return try #require(value)
@@ -250,7 +253,7 @@ struct StoreTests {
         "OPS-4: a transaction whose body throws leaves nothing, and the next one goes on from before"
     )
     func atomic() throws {
-        let bench = try Bench()
+        let bench = try StoredBench()
         let project = try bench.project("tides")
         let instance = try bench.register(1, in: "tides")[0]
         let before = try bench.store.check().counts
@@ -281,7 +284,7 @@ struct StoreTests {
 
     @Test("A transaction that finds the map full is applied once, whole, after it has grown")
     func fullAmidTransaction() throws {
-        let bench = try Bench(mapBytes: 1 << 20)
+        let bench = try StoredBench(mapBytes: 1 << 20)
         let project = try bench.project("tides")
         let instances = try bench.register(10_000, in: "tides")
         try bench.change(.subscribe, "dogs", instances, in: project)
@@ -295,7 +298,7 @@ struct StoreTests {
             return acceptance.messageNumber
         }
         #expect(numbers == Array(1...300))
-        #expect(bench.store.size.map > 1 << 20)
+        #expect(bench.files.size.map > 1 << 20)
         let counts = try bench.store.check().counts
         #expect(counts.instances == 10_000 && counts.messages == 300)
         try bench.expectClean()
@@ -305,7 +308,7 @@ struct StoreTests {
         "Group commit: commands of one transaction are all there after reopening, refusals among them change nothing"
     )
     func groupCommit() throws {
-        let bench = try Bench()
+        let bench = try StoredBench()
         try bench.project("tides")
         var commands: [Command] = []
         for index in 0..<500 {
@@ -320,7 +323,7 @@ struct StoreTests {
 
     @Test("CON-11 CON-5 what was read in a transaction that failed is not sent to afterwards")
     func forgetsAbandoned() throws {
-        let bench = try Bench()
+        let bench = try StoredBench()
         let project = try bench.project("tides")
         let instances = try bench.register(3, in: "tides")
         try bench.change(.subscribe, "news", instances[..<1], in: project)

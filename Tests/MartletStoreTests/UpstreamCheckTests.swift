@@ -3,6 +3,7 @@
 // Damages what is kept of messages of devices, a row at a time, and sees that a check finds it
 // (UPS-1). Rests on CheckTests' damages.
 
+import EngineBench
 import MartletBase
 import MartletEngine
 import MartletRows
@@ -37,7 +38,7 @@ struct UpstreamCheckTests {
     @Test(
         "UPS-1 OPS-4: what is damaged of it is found, and nothing else is said", arguments: damages)
     func damaged(damage: Damage) throws {
-        let bench = try Bench()
+        let bench = try StoredBench()
         let project = try bench.project("tides")
         for instance in try bench.register(2, in: "tides") {
             let outcome = try bench.apply(
