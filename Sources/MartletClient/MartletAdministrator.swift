@@ -71,9 +71,11 @@ public final class MartletAdministrator: Sendable {
         ofProject projectID: String = "", cursor: String = "", limit: UInt16 = 1000
     ) async throws -> FanoutPage {
         let answer = try await client.request { correlation in
-            .listFanouts(
-                ListFanoutsRequest(
-                    correlation: correlation, projectID: projectID, cursor: cursor, limit: limit))
+            .question(
+                .listFanouts(
+                    ListFanoutsRequest(
+                        correlation: correlation, projectID: projectID, cursor: cursor, limit: limit
+                    )))
         }
         guard case .fanoutPage(let page) = answer else { throw unexpected(answer) }
         return page
@@ -82,7 +84,7 @@ public final class MartletAdministrator: Sendable {
     /// The present state of the broker.
     public func status() async throws -> StatusResult {
         let answer = try await client.request { correlation in
-            .status(StatusRequest(correlation: correlation))
+            .question(.status(StatusRequest(correlation: correlation)))
         }
         guard case .statusResult(let result) = answer else { throw unexpected(answer) }
         return result
@@ -91,7 +93,9 @@ public final class MartletAdministrator: Sendable {
     /// A page of the projects in order of ID, after the ID `after`.
     public func projects(after: String = "", limit: UInt16 = 1000) async throws -> ProjectPage {
         let answer = try await client.request { correlation in
-            .listProjects(ListProjectsRequest(correlation: correlation, after: after, limit: limit))
+            .question(
+                .listProjects(
+                    ListProjectsRequest(correlation: correlation, after: after, limit: limit)))
         }
         guard case .projectPage(let page) = answer else { throw unexpected(answer) }
         return page
@@ -121,7 +125,7 @@ public final class MartletAdministrator: Sendable {
     /// The server keys of a project, without the secrets.
     public func keys(inProject projectID: String) async throws -> [KeyPage.Entry] {
         let answer = try await client.request { correlation in
-            .listKeys(ListKeysRequest(correlation: correlation, projectID: projectID))
+            .question(.listKeys(ListKeysRequest(correlation: correlation, projectID: projectID)))
         }
         guard case .keyPage(let page) = answer else { throw unexpected(answer) }
         return page.keys
@@ -159,8 +163,9 @@ public final class MartletAdministrator: Sendable {
         inProject projectID: String
     ) async throws -> [ServiceAccountPage.Entry] {
         let answer = try await client.request { correlation in
-            .listServiceAccounts(
-                ListServiceAccountsRequest(correlation: correlation, projectID: projectID))
+            .question(
+                .listServiceAccounts(
+                    ListServiceAccountsRequest(correlation: correlation, projectID: projectID)))
         }
         guard case .serviceAccountPage(let page) = answer else { throw unexpected(answer) }
         return page.accounts

@@ -34,9 +34,10 @@ extension MartletDevice {
     /// TOP-9: a page of this instance's topics, in order of name, after the name `after`.
     public func topics(after: String = "", limit: UInt16 = 1000) async throws -> TopicPage {
         let answer = try await request { correlation in
-            .listInstanceTopics(
-                ListInstanceTopicsRequest(
-                    correlation: correlation, token: "", after: after, limit: limit))
+            .question(
+                .listInstanceTopics(
+                    ListInstanceTopicsRequest(
+                        correlation: correlation, token: "", after: after, limit: limit)))
         }
         guard case .topicPage(let page) = answer else { throw unexpected(answer) }
         return page

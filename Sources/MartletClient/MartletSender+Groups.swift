@@ -46,7 +46,7 @@ extension MartletSender {
     /// GRP-3: looks up a group by name.
     public func group(named name: String) async throws -> GroupResult {
         let answer = try await client.request { correlation in
-            .findGroup(FindGroupRequest(correlation: correlation, name: name))
+            .question(.findGroup(FindGroupRequest(correlation: correlation, name: name)))
         }
         return try group(answer)
     }
@@ -54,7 +54,9 @@ extension MartletSender {
     /// A page of the project's groups in order of name, after the name `after`.
     public func groups(after: String = "", limit: UInt16 = 1000) async throws -> GroupPage {
         let answer = try await client.request { correlation in
-            .listGroups(ListGroupsRequest(correlation: correlation, after: after, limit: limit))
+            .question(
+                .listGroups(ListGroupsRequest(correlation: correlation, after: after, limit: limit))
+            )
         }
         guard case .groupPage(let page) = answer else { throw unexpected(answer) }
         return page

@@ -14,7 +14,7 @@ extension MartletSender {
     public func report(of messageID: String) async throws -> DeliveryReport {
         let number = try MessageID.number(messageID, projectID: projectID)
         let answer = try await client.request { correlation in
-            .report(ReportRequest(correlation: correlation, messageNumber: number))
+            .question(.report(ReportRequest(correlation: correlation, messageNumber: number)))
         }
         guard case .reportResult(let result) = answer else { throw unexpected(answer) }
         return DeliveryReport(
@@ -32,10 +32,11 @@ extension MartletSender {
         days: ClosedRange<Day>, cursor: String = "", limit: UInt16 = 1000
     ) async throws -> DayPage {
         let answer = try await client.request { correlation in
-            .listDays(
-                ListDaysRequest(
-                    correlation: correlation, first: days.lowerBound, last: days.upperBound,
-                    cursor: cursor, limit: limit))
+            .question(
+                .listDays(
+                    ListDaysRequest(
+                        correlation: correlation, first: days.lowerBound, last: days.upperBound,
+                        cursor: cursor, limit: limit)))
         }
         guard case .dayPage(let page) = answer else { throw unexpected(answer) }
         return page
@@ -52,9 +53,11 @@ extension MartletSender {
     ) async throws -> TokenPage {
         let number = try MessageID.number(messageID, projectID: projectID)
         let answer = try await client.request { correlation in
-            .listNotReceived(
-                ListNotReceivedRequest(
-                    correlation: correlation, messageNumber: number, cursor: cursor, limit: limit))
+            .question(
+                .listNotReceived(
+                    ListNotReceivedRequest(
+                        correlation: correlation, messageNumber: number, cursor: cursor,
+                        limit: limit)))
         }
         guard case .tokenPage(let page) = answer else { throw unexpected(answer) }
         return page

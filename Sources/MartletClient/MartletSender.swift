@@ -221,9 +221,10 @@ public final class MartletSender: Sendable {
     /// previous page.
     public func fanouts(cursor: String = "", limit: UInt16 = 1000) async throws -> FanoutPage {
         let answer = try await client.request { correlation in
-            .listFanouts(
-                ListFanoutsRequest(
-                    correlation: correlation, projectID: "", cursor: cursor, limit: limit))
+            .question(
+                .listFanouts(
+                    ListFanoutsRequest(
+                        correlation: correlation, projectID: "", cursor: cursor, limit: limit)))
         }
         guard case .fanoutPage(let page) = answer else { throw unexpected(answer) }
         return page
@@ -232,8 +233,10 @@ public final class MartletSender: Sendable {
     /// CON-8: counts of the instances that a condition reaches.
     public func audience(of condition: String) async throws -> AudienceResult {
         let answer = try await client.request { correlation in
-            .condition(
-                ConditionQuestion(kind: .audience, correlation: correlation, condition: condition))
+            .question(
+                .condition(
+                    ConditionQuestion(
+                        kind: .audience, correlation: correlation, condition: condition)))
         }
         guard case .audienceResult(let result) = answer else { throw unexpected(answer) }
         return result
@@ -242,8 +245,10 @@ public final class MartletSender: Sendable {
     /// CON-9: how the broker understands and evaluates a condition.
     public func explain(_ condition: String) async throws -> Explanation {
         let answer = try await client.request { correlation in
-            .condition(
-                ConditionQuestion(kind: .explain, correlation: correlation, condition: condition))
+            .question(
+                .condition(
+                    ConditionQuestion(
+                        kind: .explain, correlation: correlation, condition: condition)))
         }
         guard case .explanation(let result) = answer else { throw unexpected(answer) }
         return result
@@ -261,7 +266,9 @@ public final class MartletSender: Sendable {
     /// TOP-9: a page of the project's topics in order of name, after the name `after`.
     public func topics(after: String = "", limit: UInt16 = 1000) async throws -> TopicPage {
         let answer = try await client.request { correlation in
-            .listTopics(ListTopicsRequest(correlation: correlation, after: after, limit: limit))
+            .question(
+                .listTopics(ListTopicsRequest(correlation: correlation, after: after, limit: limit))
+            )
         }
         guard case .topicPage(let page) = answer else { throw unexpected(answer) }
         return page
@@ -272,9 +279,10 @@ public final class MartletSender: Sendable {
         ofTopic topic: String, cursor: String = "", limit: UInt16 = 1000
     ) async throws -> TokenPage {
         let answer = try await client.request { correlation in
-            .listSubscribers(
-                ListSubscribersRequest(
-                    correlation: correlation, topic: topic, cursor: cursor, limit: limit))
+            .question(
+                .listSubscribers(
+                    ListSubscribersRequest(
+                        correlation: correlation, topic: topic, cursor: cursor, limit: limit)))
         }
         guard case .tokenPage(let page) = answer else { throw unexpected(answer) }
         return page
@@ -285,9 +293,11 @@ public final class MartletSender: Sendable {
         matching condition: String, cursor: String = "", limit: UInt16 = 1000
     ) async throws -> TokenPage {
         let answer = try await client.request { correlation in
-            .listAudience(
-                ListAudienceRequest(
-                    correlation: correlation, condition: condition, cursor: cursor, limit: limit))
+            .question(
+                .listAudience(
+                    ListAudienceRequest(
+                        correlation: correlation, condition: condition, cursor: cursor, limit: limit
+                    )))
         }
         guard case .tokenPage(let page) = answer else { throw unexpected(answer) }
         return page
@@ -298,9 +308,10 @@ public final class MartletSender: Sendable {
         ofToken token: String, after: String = "", limit: UInt16 = 1000
     ) async throws -> TopicPage {
         let answer = try await client.request { correlation in
-            .listInstanceTopics(
-                ListInstanceTopicsRequest(
-                    correlation: correlation, token: token, after: after, limit: limit))
+            .question(
+                .listInstanceTopics(
+                    ListInstanceTopicsRequest(
+                        correlation: correlation, token: token, after: after, limit: limit)))
         }
         guard case .topicPage(let page) = answer else { throw unexpected(answer) }
         return page

@@ -219,7 +219,10 @@ extension Command {
         case .changeTopics(_, _, let change, _, _): change == .subscribe
         case .changeTopic(_, _, let change, _, _): change == .subscribe
         case .changeGroup(_, _, _, let change, _): change == .add
-        default: false
+        case .revokeKey, .revokeServiceAccount, .unregister, .unregisterToken, .acknowledge,
+            .connected,
+            .cancel, .takeReceipts, .takeUpstream, .count:
+            false
         }
     }
 }

@@ -7,6 +7,7 @@ import MartletBase
 
 /// A frame from a client to the broker.
 public enum ClientFrame: Sendable, Hashable {
+    case question(QuestionFrame)
     case hello(Hello)
     case ping(Ping)
     case pong(Pong)
@@ -15,16 +16,9 @@ public enum ClientFrame: Sendable, Hashable {
     case unregister(UnregisterRequest)
     case send(SendRequest)
     case changeTopic(ChangeTopicRequest)
-    case condition(ConditionQuestion)
-    case listTopics(ListTopicsRequest)
-    case listSubscribers(ListSubscribersRequest)
-    case listAudience(ListAudienceRequest)
-    case listInstanceTopics(ListInstanceTopicsRequest)
     case createProject(CreateProjectRequest)
-    case listProjects(ListProjectsRequest)
     case createKey(CreateKeyRequest)
     case revokeKey(RevokeKeyRequest)
-    case listKeys(ListKeysRequest)
     case deviceState(DeviceStateReport)
     case receipt(ReceiptRequest)
     case rotate(RotateRequest)
@@ -33,27 +27,20 @@ public enum ClientFrame: Sendable, Hashable {
     case listenReceipts(ListenReceiptsRequest)
     case receiptAcknowledge(ReceiptAcknowledge)
     case changeProject(ChangeProjectRequest)
-    case listFanouts(ListFanoutsRequest)
-    case status(StatusRequest)
     case quotas(QuotasRequest)
     case upstream(UpstreamRequest)
     case listenUpstream(ListenUpstreamRequest)
     case upstreamAcknowledge(UpstreamAcknowledge)
     case createGroup(CreateGroupRequest)
     case changeGroup(ChangeGroupRequest)
-    case findGroup(FindGroupRequest)
-    case listGroups(ListGroupsRequest)
-    case report(ReportRequest)
-    case listDays(ListDaysRequest)
-    case listNotReceived(ListNotReceivedRequest)
     case channel(ChannelSelection)
     case detach(Detach)
     case createServiceAccount(CreateServiceAccountRequest)
     case revokeServiceAccount(RevokeServiceAccountRequest)
-    case listServiceAccounts(ListServiceAccountsRequest)
 
     public var type: FrameType {
         switch self {
+        case .question(let frame): frame.type
         case .hello(let frame): frame.type
         case .ping(let frame): frame.type
         case .pong(let frame): frame.type
@@ -62,16 +49,9 @@ public enum ClientFrame: Sendable, Hashable {
         case .unregister(let frame): frame.type
         case .send(let frame): frame.type
         case .changeTopic(let frame): frame.type
-        case .condition(let frame): frame.type
-        case .listTopics(let frame): frame.type
-        case .listSubscribers(let frame): frame.type
-        case .listAudience(let frame): frame.type
-        case .listInstanceTopics(let frame): frame.type
         case .createProject(let frame): frame.type
-        case .listProjects(let frame): frame.type
         case .createKey(let frame): frame.type
         case .revokeKey(let frame): frame.type
-        case .listKeys(let frame): frame.type
         case .deviceState(let frame): frame.type
         case .receipt(let frame): frame.type
         case .rotate(let frame): frame.type
@@ -80,24 +60,16 @@ public enum ClientFrame: Sendable, Hashable {
         case .listenReceipts(let frame): frame.type
         case .receiptAcknowledge(let frame): frame.type
         case .changeProject(let frame): frame.type
-        case .listFanouts(let frame): frame.type
-        case .status(let frame): frame.type
         case .quotas(let frame): frame.type
         case .upstream(let frame): frame.type
         case .listenUpstream(let frame): frame.type
         case .upstreamAcknowledge(let frame): frame.type
         case .createGroup(let frame): frame.type
         case .changeGroup(let frame): frame.type
-        case .findGroup(let frame): frame.type
-        case .listGroups(let frame): frame.type
-        case .report(let frame): frame.type
-        case .listDays(let frame): frame.type
-        case .listNotReceived(let frame): frame.type
         case .channel(let frame): frame.type
         case .detach(let frame): frame.type
         case .createServiceAccount(let frame): frame.type
         case .revokeServiceAccount(let frame): frame.type
-        case .listServiceAccounts(let frame): frame.type
         }
     }
 
@@ -107,47 +79,34 @@ public enum ClientFrame: Sendable, Hashable {
         case .hello, .ping, .pong, .acknowledge, .deviceState, .receiptAcknowledge,
             .upstreamAcknowledge, .channel, .detach:
             nil
+        case .question(let frame): frame.correlation
         case .deviceTopics(let frame): frame.correlation
         case .unregister(let frame): frame.correlation
         case .send(let frame): frame.correlation
         case .changeTopic(let frame): frame.correlation
-        case .condition(let frame): frame.correlation
-        case .listTopics(let frame): frame.correlation
-        case .listSubscribers(let frame): frame.correlation
-        case .listAudience(let frame): frame.correlation
-        case .listInstanceTopics(let frame): frame.correlation
         case .createProject(let frame): frame.correlation
-        case .listProjects(let frame): frame.correlation
         case .createKey(let frame): frame.correlation
         case .revokeKey(let frame): frame.correlation
-        case .listKeys(let frame): frame.correlation
         case .receipt(let frame): frame.correlation
         case .rotate(let frame): frame.correlation
         case .cancel(let frame): frame.correlation
         case .unregisterToken(let frame): frame.correlation
         case .listenReceipts(let frame): frame.correlation
         case .changeProject(let frame): frame.correlation
-        case .listFanouts(let frame): frame.correlation
-        case .status(let frame): frame.correlation
         case .quotas(let frame): frame.correlation
         case .upstream(let frame): frame.correlation
         case .listenUpstream(let frame): frame.correlation
         case .createGroup(let frame): frame.correlation
         case .changeGroup(let frame): frame.correlation
-        case .findGroup(let frame): frame.correlation
-        case .listGroups(let frame): frame.correlation
-        case .report(let frame): frame.correlation
-        case .listDays(let frame): frame.correlation
-        case .listNotReceived(let frame): frame.correlation
         case .createServiceAccount(let frame): frame.correlation
         case .revokeServiceAccount(let frame): frame.correlation
-        case .listServiceAccounts(let frame): frame.correlation
         }
     }
 
     /// Appends the whole frame to the writer: length, type and body.
     public func encode(into writer: inout WireWriter) {
         switch self {
+        case .question(let frame): frame.encode(into: &writer)
         case .hello(let frame): frame.encode(into: &writer)
         case .ping(let frame): frame.encode(into: &writer)
         case .pong(let frame): frame.encode(into: &writer)
@@ -156,16 +115,9 @@ public enum ClientFrame: Sendable, Hashable {
         case .unregister(let frame): frame.encode(into: &writer)
         case .send(let frame): frame.encode(into: &writer)
         case .changeTopic(let frame): frame.encode(into: &writer)
-        case .condition(let frame): frame.encode(into: &writer)
-        case .listTopics(let frame): frame.encode(into: &writer)
-        case .listSubscribers(let frame): frame.encode(into: &writer)
-        case .listAudience(let frame): frame.encode(into: &writer)
-        case .listInstanceTopics(let frame): frame.encode(into: &writer)
         case .createProject(let frame): frame.encode(into: &writer)
-        case .listProjects(let frame): frame.encode(into: &writer)
         case .createKey(let frame): frame.encode(into: &writer)
         case .revokeKey(let frame): frame.encode(into: &writer)
-        case .listKeys(let frame): frame.encode(into: &writer)
         case .deviceState(let frame): frame.encode(into: &writer)
         case .receipt(let frame): frame.encode(into: &writer)
         case .rotate(let frame): frame.encode(into: &writer)
@@ -174,24 +126,16 @@ public enum ClientFrame: Sendable, Hashable {
         case .listenReceipts(let frame): frame.encode(into: &writer)
         case .receiptAcknowledge(let frame): frame.encode(into: &writer)
         case .changeProject(let frame): frame.encode(into: &writer)
-        case .listFanouts(let frame): frame.encode(into: &writer)
-        case .status(let frame): frame.encode(into: &writer)
         case .quotas(let frame): frame.encode(into: &writer)
         case .upstream(let frame): frame.encode(into: &writer)
         case .listenUpstream(let frame): frame.encode(into: &writer)
         case .upstreamAcknowledge(let frame): frame.encode(into: &writer)
         case .createGroup(let frame): frame.encode(into: &writer)
         case .changeGroup(let frame): frame.encode(into: &writer)
-        case .findGroup(let frame): frame.encode(into: &writer)
-        case .listGroups(let frame): frame.encode(into: &writer)
-        case .report(let frame): frame.encode(into: &writer)
-        case .listDays(let frame): frame.encode(into: &writer)
-        case .listNotReceived(let frame): frame.encode(into: &writer)
         case .channel(let frame): frame.encode(into: &writer)
         case .detach(let frame): frame.encode(into: &writer)
         case .createServiceAccount(let frame): frame.encode(into: &writer)
         case .revokeServiceAccount(let frame): frame.encode(into: &writer)
-        case .listServiceAccounts(let frame): frame.encode(into: &writer)
         }
     }
 
@@ -231,17 +175,9 @@ public enum ClientFrame: Sendable, Hashable {
         case .send: .send(try SendRequest(isMulticast: false, from: &reader))
         case .multicast: .send(try SendRequest(isMulticast: true, from: &reader))
         case .changeTopic: .changeTopic(try ChangeTopicRequest(from: &reader))
-        case .audience: .condition(try ConditionQuestion(kind: .audience, from: &reader))
-        case .explain: .condition(try ConditionQuestion(kind: .explain, from: &reader))
-        case .listTopics: .listTopics(try ListTopicsRequest(from: &reader))
-        case .listSubscribers: .listSubscribers(try ListSubscribersRequest(from: &reader))
-        case .listAudience: .listAudience(try ListAudienceRequest(from: &reader))
-        case .listInstanceTopics: .listInstanceTopics(try ListInstanceTopicsRequest(from: &reader))
         case .createProject: .createProject(try CreateProjectRequest(from: &reader))
-        case .listProjects: .listProjects(try ListProjectsRequest(from: &reader))
         case .createKey: .createKey(try CreateKeyRequest(from: &reader))
         case .revokeKey: .revokeKey(try RevokeKeyRequest(from: &reader))
-        case .listKeys: .listKeys(try ListKeysRequest(from: &reader))
         case .deviceState: .deviceState(try DeviceStateReport(from: &reader))
         case .receipt: .receipt(try ReceiptRequest(from: &reader))
         case .rotate: .rotate(try RotateRequest(from: &reader))
@@ -250,27 +186,22 @@ public enum ClientFrame: Sendable, Hashable {
         case .listenReceipts: .listenReceipts(try ListenReceiptsRequest(from: &reader))
         case .receiptAcknowledge: .receiptAcknowledge(try ReceiptAcknowledge(from: &reader))
         case .changeProject: .changeProject(try ChangeProjectRequest(from: &reader))
-        case .listFanouts: .listFanouts(try ListFanoutsRequest(from: &reader))
-        case .status: .status(try StatusRequest(from: &reader))
         case .quotas: .quotas(try QuotasRequest(from: &reader))
         case .upstream: .upstream(try UpstreamRequest(from: &reader))
         case .listenUpstream: .listenUpstream(try ListenUpstreamRequest(from: &reader))
         case .upstreamAcknowledge: .upstreamAcknowledge(try UpstreamAcknowledge(from: &reader))
         case .createGroup: .createGroup(try CreateGroupRequest(from: &reader))
         case .changeGroup: .changeGroup(try ChangeGroupRequest(from: &reader))
-        case .findGroup: .findGroup(try FindGroupRequest(from: &reader))
-        case .listGroups: .listGroups(try ListGroupsRequest(from: &reader))
-        case .report: .report(try ReportRequest(from: &reader))
-        case .listDays: .listDays(try ListDaysRequest(from: &reader))
-        case .listNotReceived: .listNotReceived(try ListNotReceivedRequest(from: &reader))
         case .channel: .channel(try ChannelSelection(from: &reader))
         case .detach: .detach(Detach(from: &reader))
         case .createServiceAccount:
             .createServiceAccount(try CreateServiceAccountRequest(from: &reader))
         case .revokeServiceAccount:
             .revokeServiceAccount(try RevokeServiceAccountRequest(from: &reader))
-        case .listServiceAccounts:
-            .listServiceAccounts(try ListServiceAccountsRequest(from: &reader))
+        case .audience, .explain, .listTopics, .listSubscribers, .listAudience, .listInstanceTopics,
+            .listProjects, .listKeys, .listFanouts, .status, .findGroup, .listGroups, .report,
+            .listDays, .listNotReceived, .listServiceAccounts:
+            .question(try QuestionFrame(type, from: &reader))
         case .welcome, .error, .draining, .done, .deliver, .accepted, .topicResult, .audienceResult,
             .explanation, .topicPage, .tokenPage, .project, .projectPage, .key, .keyPage,
             .confirmed, .deleted, .rotated, .cancelled, .receiptEvent, .fanoutPage, .statusResult,

@@ -196,13 +196,14 @@ struct CredentialTests {
             .changeTopic(
                 ChangeTopicRequest(
                     correlation: 2, operation: .subscribe, topic: "t", tokens: [credentials.token])),
-            .condition(
-                ConditionQuestion(kind: .audience, correlation: 3, condition: "'a' in topics")),
-            .listTopics(ListTopicsRequest(correlation: 4, after: "", limit: 10)),
+            .question(
+                .condition(
+                    ConditionQuestion(kind: .audience, correlation: 3, condition: "'a' in topics"))),
+            .question(.listTopics(ListTopicsRequest(correlation: 4, after: "", limit: 10))),
             .createProject(CreateProjectRequest(correlation: 5, projectID: "mine")),
             .createKey(
                 CreateKeyRequest(correlation: 6, projectID: TestBroker.project, name: "mine")),
-            .listKeys(ListKeysRequest(correlation: 7, projectID: TestBroker.project)),
+            .question(.listKeys(ListKeysRequest(correlation: 7, projectID: TestBroker.project))),
         ]
         for request in requests {
             try device.send(request)

@@ -70,8 +70,9 @@ struct EarlyFramesTests {
                 projectID: "tides", token: credentials.token, deviceKey: credentials.deviceKey,
                 state: .active, unconfirmed: []))
         let quotas = ClientFrame.quotas(QuotasRequest(correlation: 3))
-        let projects = ClientFrame.listProjects(
-            ListProjectsRequest(correlation: 3, after: "", limit: 10))
+        let projects = ClientFrame.question(
+            .listProjects(
+                ListProjectsRequest(correlation: 3, after: "", limit: 10)))
         let roles: [(role: String, frames: [ClientFrame], answers: [String])] = [
             ("1", [device, ping, Self.subscribing(3)], ["WELCOME", "PONG 8", "TOPIC_RESULT 3"]),
             (

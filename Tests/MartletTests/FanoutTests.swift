@@ -210,9 +210,10 @@ struct FanoutTests {
         var (cursor, listed): (String, [FanoutRecord]) = ("", [])
         repeat {
             try sender.send(
-                .listFanouts(
-                    ListFanoutsRequest(
-                        correlation: 9, projectID: "", cursor: cursor, limit: 2)))
+                .question(
+                    .listFanouts(
+                        ListFanoutsRequest(
+                            correlation: 9, projectID: "", cursor: cursor, limit: 2))))
             guard case .fanoutPage(let page) = try sender.next() else { throw Peer.Failure.silent }
             #expect(page.fanouts.count <= 2)
             listed += page.fanouts
@@ -226,19 +227,22 @@ struct FanoutTests {
             ("tides", 1001, .invalidArgument),
         ] {
             try sender.send(
-                .listFanouts(
-                    ListFanoutsRequest(
-                        correlation: 9, projectID: project, cursor: "", limit: UInt16(limit))))
+                .question(
+                    .listFanouts(
+                        ListFanoutsRequest(
+                            correlation: 9, projectID: project, cursor: "", limit: UInt16(limit)))))
             #expect(try sender.error().word == word)
         }
         for cursor in ["x", "1.2.3", "1.2.3.4.5", "4294967296.0.0.0", "-1.0.0.0"] {
             try sender.send(
-                .listFanouts(
-                    ListFanoutsRequest(correlation: 9, projectID: "", cursor: cursor, limit: 5)))
+                .question(
+                    .listFanouts(
+                        ListFanoutsRequest(correlation: 9, projectID: "", cursor: cursor, limit: 5))
+                ))
             #expect(try sender.error().field == "cursor")
         }
         for request in [
-            ClientFrame.status(StatusRequest(correlation: 9)),
+            ClientFrame.question(.status(StatusRequest(correlation: 9))),
             .changeProject(ChangeProjectRequest(correlation: 9, projectID: "tides", weight: 9)),
         ] {
             try sender.send(request)
@@ -256,9 +260,10 @@ struct FanoutTests {
         _ = try administrator.welcome()
         for (project, count) in [("", 5), ("tides", 5), ("other", 0)] {
             try administrator.send(
-                .listFanouts(
-                    ListFanoutsRequest(
-                        correlation: 3, projectID: project, cursor: "", limit: 100)))
+                .question(
+                    .listFanouts(
+                        ListFanoutsRequest(
+                            correlation: 3, projectID: project, cursor: "", limit: 100))))
             guard case .fanoutPage(let page) = try administrator.next() else {
                 throw Peer.Failure.silent
             }
@@ -272,7 +277,7 @@ struct FanoutTests {
             throw Peer.Failure.silent
         }
         #expect(changed.project.weight == 7 && changed.project.overload == .refuse)
-        try administrator.send(.status(StatusRequest(correlation: 5)))
+        try administrator.send(.question(.status(StatusRequest(correlation: 5))))
         guard case .statusResult(let status) = try administrator.next() else {
             throw Peer.Failure.silent
         }

@@ -72,7 +72,9 @@ struct GroupSocketTests {
         #expect(grown.tokens == Array(tokens[..<3]) && grown.key == made.key)
         let found = try group(
             sender,
-            .findGroup(FindGroupRequest(correlation: sender.nextCorrelation(), name: "phones")))
+            .question(
+                .findGroup(FindGroupRequest(correlation: sender.nextCorrelation(), name: "phones")))
+        )
         #expect(found.key == made.key && found.tokens == Array(tokens[..<3]))
 
         devices[2].peer.close()
@@ -95,8 +97,10 @@ struct GroupSocketTests {
         #expect(try groupAccepted(sender, to: made, n: "3").successes == 2)
 
         try sender.send(
-            .listGroups(
-                ListGroupsRequest(correlation: sender.nextCorrelation(), after: "", limit: 10)))
+            .question(
+                .listGroups(
+                    ListGroupsRequest(correlation: sender.nextCorrelation(), after: "", limit: 10)))
+        )
         guard case .groupPage(let page) = try sender.next() else {
             Issue.record("no page of groups")
             return
@@ -121,14 +125,17 @@ struct GroupSocketTests {
             {
                 _ = try group(
                     device,
-                    .findGroup(FindGroupRequest(correlation: device.nextCorrelation(), name: "g")))
+                    .question(
+                        .findGroup(
+                            FindGroupRequest(correlation: device.nextCorrelation(), name: "g"))))
             },
             {
                 _ = try group(
                     device,
-                    .listGroups(
-                        ListGroupsRequest(
-                            correlation: device.nextCorrelation(), after: "", limit: 1)))
+                    .question(
+                        .listGroups(
+                            ListGroupsRequest(
+                                correlation: device.nextCorrelation(), after: "", limit: 1))))
             },
             { _ = try send(device, to: .group("k"), n: "1") },
             { _ = try send(device, to: .several([.token(credentials.token)]), n: "1") },
@@ -285,9 +292,11 @@ struct GroupSocketTests {
         #expect(listed.count == 2 && listed.allSatisfy { $0.target.kind == .several })
         #expect(listed.allSatisfy { $0.target.text.hasPrefix("t, nobody-0, ") })
         try sender.send(
-            .listFanouts(
-                ListFanoutsRequest(
-                    correlation: sender.nextCorrelation(), projectID: "", cursor: "", limit: 10)))
+            .question(
+                .listFanouts(
+                    ListFanoutsRequest(
+                        correlation: sender.nextCorrelation(), projectID: "", cursor: "", limit: 10)
+                )))
         guard case .fanoutPage(let page) = try sender.next() else { return }
         #expect(page.fanouts.map(\.kind) == [.several, .several])
         #expect(page.fanouts.map(\.target) == listed.map(\.target.text))

@@ -24,7 +24,9 @@ struct HostilityTests {
             isAnd.toggle()
         }
         try sender.send(
-            .condition(ConditionQuestion(kind: .explain, correlation: 1, condition: condition)))
+            .question(
+                .condition(ConditionQuestion(kind: .explain, correlation: 1, condition: condition)))
+        )
         guard case .explanation(let explanation) = try sender.next() else {
             Issue.record("not explained")
             return

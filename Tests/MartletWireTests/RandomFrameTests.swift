@@ -74,9 +74,11 @@ private struct RandomFrames {
                 ChangeGroupRequest(
                     correlation: correlation(), operation: one(), name: text(), key: text(),
                     tokens: list { $0.text() }))
-        case 2: .findGroup(FindGroupRequest(correlation: correlation(), name: text()))
+        case 2: .question(.findGroup(FindGroupRequest(correlation: correlation(), name: text())))
         default:
-            .listGroups(ListGroupsRequest(correlation: correlation(), after: text(), limit: u16()))
+            .question(
+                .listGroups(
+                    ListGroupsRequest(correlation: correlation(), after: text(), limit: u16())))
         }
     }
 
@@ -117,17 +119,19 @@ private struct RandomFrames {
 
     mutating func reportQuestion() -> ClientFrame {
         switch Int.random(in: 0..<3, using: &random) {
-        case 0: .report(ReportRequest(correlation: correlation(), messageNumber: u64()))
+        case 0: .question(.report(ReportRequest(correlation: correlation(), messageNumber: u64())))
         case 1:
-            .listDays(
-                ListDaysRequest(
-                    correlation: correlation(), first: Day(u32()), last: Day(u32()),
-                    cursor: text(), limit: u16()))
+            .question(
+                .listDays(
+                    ListDaysRequest(
+                        correlation: correlation(), first: Day(u32()), last: Day(u32()),
+                        cursor: text(), limit: u16())))
         default:
-            .listNotReceived(
-                ListNotReceivedRequest(
-                    correlation: correlation(), messageNumber: u64(), cursor: text(),
-                    limit: u16()))
+            .question(
+                .listNotReceived(
+                    ListNotReceivedRequest(
+                        correlation: correlation(), messageNumber: u64(), cursor: text(),
+                        limit: u16())))
         }
     }
 
@@ -171,39 +175,48 @@ private struct RandomFrames {
                     correlation: correlation(), operation: one(), topic: text(),
                     tokens: list { $0.text() }))
         case 10:
-            .condition(
-                ConditionQuestion(
-                    kind: flag() ? .audience : .explain, correlation: correlation(),
-                    condition: text()))
+            .question(
+                .condition(
+                    ConditionQuestion(
+                        kind: flag() ? .audience : .explain, correlation: correlation(),
+                        condition: text())))
         case 11:
-            .listTopics(ListTopicsRequest(correlation: correlation(), after: text(), limit: u16()))
+            .question(
+                .listTopics(
+                    ListTopicsRequest(correlation: correlation(), after: text(), limit: u16())))
         case 12:
             flag()
-                ? .listSubscribers(
-                    ListSubscribersRequest(
-                        correlation: correlation(), topic: text(), cursor: text(), limit: u16()))
-                : .listAudience(
-                    ListAudienceRequest(
-                        correlation: correlation(), condition: text(), cursor: text(),
-                        limit: u16()))
+                ? .question(
+                    .listSubscribers(
+                        ListSubscribersRequest(
+                            correlation: correlation(), topic: text(), cursor: text(), limit: u16())
+                    ))
+                : .question(
+                    .listAudience(
+                        ListAudienceRequest(
+                            correlation: correlation(), condition: text(), cursor: text(),
+                            limit: u16())))
         case 13:
-            .listInstanceTopics(
-                ListInstanceTopicsRequest(
-                    correlation: correlation(), token: text(), after: text(), limit: u16()))
+            .question(
+                .listInstanceTopics(
+                    ListInstanceTopicsRequest(
+                        correlation: correlation(), token: text(), after: text(), limit: u16())))
         case 14:
             .createProject(
                 CreateProjectRequest(
                     correlation: correlation(), projectID: text(), conditionTopicsMax: u8()))
         case 15:
-            .listProjects(
-                ListProjectsRequest(correlation: correlation(), after: text(), limit: u16()))
+            .question(
+                .listProjects(
+                    ListProjectsRequest(correlation: correlation(), after: text(), limit: u16())))
         case 16:
             .createKey(
                 CreateKeyRequest(correlation: correlation(), projectID: text(), name: text()))
         case 17:
             .revokeKey(
                 RevokeKeyRequest(correlation: correlation(), projectID: text(), keyID: text()))
-        case 18: .listKeys(ListKeysRequest(correlation: correlation(), projectID: text()))
+        case 18:
+            .question(.listKeys(ListKeysRequest(correlation: correlation(), projectID: text())))
         case 19: .deviceState(DeviceStateReport(state: one()))
         case 20:
             .receipt(ReceiptRequest(correlation: correlation(), kind: one(), streamID: u64()))
@@ -222,10 +235,12 @@ private struct RandomFrames {
                     weight: flag() ? nil : u32() | 1, overload: flag() ? nil : one(),
                     conditionTopicsMax: flag() ? nil : u8() | 1))
         case 26:
-            .listFanouts(
-                ListFanoutsRequest(
-                    correlation: correlation(), projectID: text(), cursor: text(), limit: u16()))
-        case 27: .status(StatusRequest(correlation: correlation()))
+            .question(
+                .listFanouts(
+                    ListFanoutsRequest(
+                        correlation: correlation(), projectID: text(), cursor: text(), limit: u16())
+                ))
+        case 27: .question(.status(StatusRequest(correlation: correlation())))
         case 28: .quotas(QuotasRequest(correlation: correlation()))
         case 29:
             .upstream(
@@ -248,8 +263,9 @@ private struct RandomFrames {
                 RevokeServiceAccountRequest(
                     correlation: correlation(), projectID: text(), keyID: text()))
         case 41:
-            .listServiceAccounts(
-                ListServiceAccountsRequest(correlation: correlation(), projectID: text()))
+            .question(
+                .listServiceAccounts(
+                    ListServiceAccountsRequest(correlation: correlation(), projectID: text())))
         default:
             .send(
                 SendRequest(

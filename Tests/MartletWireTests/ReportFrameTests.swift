@@ -39,7 +39,7 @@ let reportVectors: [String: AnyFrame] = [
                 message: try! Message(data: ["cm": "412"]).encoded(), priority: .high,
                 notReceived: 42,
                 wantsReceipts: true))),
-    "report": .client(.report(ReportRequest(correlation: 40, messageNumber: 42))),
+    "report": .client(.question(.report(ReportRequest(correlation: 40, messageNumber: 42)))),
     "report-result": .broker(
         .reportResult(
             ReportResult(
@@ -47,10 +47,11 @@ let reportVectors: [String: AnyFrame] = [
                 accepted: Instant(millisecondsSince1970: 1_760_000_000_000), unsettledCount: 3,
                 counts: millions))),
     "list-days": .client(
-        .listDays(
-            ListDaysRequest(
-                correlation: 41, first: Day(20_369), last: Day(20_370), cursor: "20370.1",
-                limit: 2))),
+        .question(
+            .listDays(
+                ListDaysRequest(
+                    correlation: 41, first: Day(20_369), last: Day(20_370), cursor: "20370.1",
+                    limit: 2)))),
     "day-page": .broker(
         .dayPage(
             DayPage(
@@ -64,8 +65,10 @@ let reportVectors: [String: AnyFrame] = [
                         counts: counts(2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2)),
                 ]))),
     "list-not-received": .client(
-        .listNotReceived(
-            ListNotReceivedRequest(correlation: 42, messageNumber: 42, cursor: "", limit: 1000))),
+        .question(
+            .listNotReceived(
+                ListNotReceivedRequest(correlation: 42, messageNumber: 42, cursor: "", limit: 1000))
+        )),
 ]
 
 @Suite struct ReportFrameTests {

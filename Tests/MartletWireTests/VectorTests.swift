@@ -237,8 +237,10 @@ private let senders: [String: AnyFrame] = [
     "accepted-deferred": .broker(
         .accepted(Accepted(correlation: 8, messageNumber: 43, recipients: 0, deferredPlace: 17))),
     "list-fanouts": .client(
-        .listFanouts(
-            ListFanoutsRequest(correlation: 29, projectID: "tides", cursor: "0.12.0.0", limit: 2))),
+        .question(
+            .listFanouts(
+                ListFanoutsRequest(
+                    correlation: 29, projectID: "tides", cursor: "0.12.0.0", limit: 2)))),
     "fanout-page": .broker(
         .fanoutPage(
             FanoutPage(
@@ -269,8 +271,9 @@ private let senders: [String: AnyFrame] = [
         )
     ),
     "audience": .client(
-        .condition(
-            ConditionQuestion(kind: .audience, correlation: 12, condition: "'a' in topics"))),
+        .question(
+            .condition(
+                ConditionQuestion(kind: .audience, correlation: 12, condition: "'a' in topics")))),
     "audience-result": .broker(
         .audienceResult(
             AudienceResult(
@@ -280,7 +283,9 @@ private let senders: [String: AnyFrame] = [
                     .init(appName: "com.example.tides", platform: .apple, count: 1),
                 ]))),
     "explain": .client(
-        .condition(ConditionQuestion(kind: .explain, correlation: 13, condition: "'a' in topics"))),
+        .question(
+            .condition(
+                ConditionQuestion(kind: .explain, correlation: 13, condition: "'a' in topics")))),
     "explanation": .broker(
         .explanation(
             Explanation(
@@ -288,7 +293,7 @@ private let senders: [String: AnyFrame] = [
                 parts: [.init(start: 0, end: 13, count: 3)],
                 advice: [.init(byteOffset: 1, text: "Nobody subscribes to a.")]))),
     "list-topics": .client(
-        .listTopics(ListTopicsRequest(correlation: 14, after: "", limit: 100))),
+        .question(.listTopics(ListTopicsRequest(correlation: 14, after: "", limit: 100)))),
     "topic-page": .broker(
         .topicPage(
             TopicPage(
@@ -311,18 +316,22 @@ private let senders: [String: AnyFrame] = [
                         untilFullMilliseconds: nil),
                 ]))),
     "list-audience": .client(
-        .listAudience(
-            ListAudienceRequest(
-                correlation: 16, condition: "!('a' in topics)", cursor: "", limit: 1000))),
+        .question(
+            .listAudience(
+                ListAudienceRequest(
+                    correlation: 16, condition: "!('a' in topics)", cursor: "", limit: 1000)))),
     "list-subscribers": .client(
-        .listSubscribers(
-            ListSubscribersRequest(correlation: 15, topic: "storm", cursor: "c1", limit: 2))),
+        .question(
+            .listSubscribers(
+                ListSubscribersRequest(correlation: 15, topic: "storm", cursor: "c1", limit: 2)))),
     "token-page": .broker(
         .tokenPage(
             TokenPage(correlation: 15, total: 5, nextCursor: "c2", tokens: ["tok-7", "tok-8"]))),
     "list-instance-topics": .client(
-        .listInstanceTopics(
-            ListInstanceTopicsRequest(correlation: 16, token: "", after: "high-water", limit: 1000))
+        .question(
+            .listInstanceTopics(
+                ListInstanceTopicsRequest(
+                    correlation: 16, token: "", after: "high-water", limit: 1000)))
     ),
 ]
 
@@ -350,9 +359,9 @@ private let groups: [String: AnyFrame] = [
         .group(
             GroupResult(correlation: 34, name: "Hanna’s phones", key: "grp-1", tokens: []))),
     "find-group": .client(
-        .findGroup(FindGroupRequest(correlation: 35, name: "Hanna’s phones"))),
+        .question(.findGroup(FindGroupRequest(correlation: 35, name: "Hanna’s phones")))),
     "list-groups": .client(
-        .listGroups(ListGroupsRequest(correlation: 36, after: "", limit: 100))),
+        .question(.listGroups(ListGroupsRequest(correlation: 36, after: "", limit: 100)))),
     "group-page": .broker(
         .groupPage(
             GroupPage(
@@ -409,7 +418,7 @@ private let administrators: [String: AnyFrame] = [
     "change-project-weight": .client(
         .changeProject(
             ChangeProjectRequest(correlation: 28, projectID: "tides", weight: 1000))),
-    "status": .client(.status(StatusRequest(correlation: 30))),
+    "status": .client(.question(.status(StatusRequest(correlation: 30)))),
     "status-result": .broker(
         .statusResult(
             StatusResult(
@@ -423,7 +432,7 @@ private let administrators: [String: AnyFrame] = [
                         frameBytes: 524_288, requestBytes: 4096, share: 750_000)
                 ]))),
     "list-projects": .client(
-        .listProjects(ListProjectsRequest(correlation: 18, after: "a", limit: 50))),
+        .question(.listProjects(ListProjectsRequest(correlation: 18, after: "a", limit: 50)))),
     "project-page": .broker(
         .projectPage(
             ProjectPage(
@@ -438,7 +447,8 @@ private let administrators: [String: AnyFrame] = [
     "key": .broker(.key(KeyResult(correlation: 19, keyID: "k1", serverKey: "srv-secret"))),
     "revoke-key": .client(
         .revokeKey(RevokeKeyRequest(correlation: 20, projectID: "tides", keyID: "k1"))),
-    "list-keys": .client(.listKeys(ListKeysRequest(correlation: 21, projectID: "tides"))),
+    "list-keys": .client(
+        .question(.listKeys(ListKeysRequest(correlation: 21, projectID: "tides")))),
     "key-page": .broker(
         .keyPage(
             KeyPage(
@@ -453,7 +463,8 @@ private let administrators: [String: AnyFrame] = [
         .revokeServiceAccount(
             RevokeServiceAccountRequest(correlation: 23, projectID: "tides", keyID: "a1b2"))),
     "list-service-accounts": .client(
-        .listServiceAccounts(ListServiceAccountsRequest(correlation: 24, projectID: "tides"))),
+        .question(
+            .listServiceAccounts(ListServiceAccountsRequest(correlation: 24, projectID: "tides")))),
     "service-account-page": .broker(
         .serviceAccountPage(
             ServiceAccountPage(

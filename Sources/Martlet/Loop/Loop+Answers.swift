@@ -170,7 +170,7 @@ extension Loop where Kernel: ~Copyable {
             try context.inquiry.ask(
                 Question(
                     loop: context.number, connection: connection.pointee.id,
-                    frame: .cancel(request), principal: connection.pointee.principal,
+                    content: .cancellation(request), principal: connection.pointee.principal,
                     charge: RequestCharge(project: nil, byteCount: 0)),
                 mustFit: true)
             connection.pointee.outstanding += 1

@@ -227,14 +227,13 @@ extension Loop where Kernel: ~Copyable {
                 .revokeServiceAccount(project: frame.projectID, keyID: frame.keyID),
                 frame.correlation, connection)
 
-        case .condition, .listTopics, .listSubscribers, .listAudience, .listInstanceTopics,
-            .listProjects, .listKeys, .listFanouts, .status, .findGroup, .listGroups, .report,
-            .listDays, .listNotReceived, .listServiceAccounts:
+        case .question(let frame):
             let charge = try charge(connection)
             do throws(MartletError) {
                 try context.inquiry.ask(
                     Question(
-                        loop: context.number, connection: connection.pointee.id, frame: frame,
+                        loop: context.number, connection: connection.pointee.id,
+                        content: .frame(frame),
                         principal: connection.pointee.principal, charge: charge))
             } catch {
                 _ = settled(connection.pointee.id, charge)

@@ -18,8 +18,8 @@ struct Answerer: Sendable {
     let limits: MailboxLimits
 
     /// - Throws: `MartletError` for the peer, `StorageError`.
-    func answer(_ frame: ClientFrame, _ principal: Principal) throws -> BrokerFrame {
-        switch frame {
+    func answer(_ question: QuestionFrame, _ principal: Principal) throws -> BrokerFrame {
+        switch question {
         case .condition(let question):
             return try answer(question, try principal.senderProject())
         case .listTopics(let question):
@@ -73,14 +73,6 @@ struct Answerer: Sendable {
                             keyID: $0.id, name: $0.name, clientEmail: $0.clientEmail,
                             created: $0.created, isRevoked: $0.isRevoked)
                     }))
-        case .cancel(let request):
-            let project = try principal.senderProject()
-            let count = try store.read { (transaction) throws in
-                try Delivered.count(of: request.messageNumber, in: project, transaction)
-            }
-            return .cancelled(
-                Cancelled(
-                    correlation: request.correlation, wasScheduled: false, delivered: count))
         case .findGroup(let question):
             return try answer(question, try principal.senderProject())
         case .listGroups(let question):
@@ -98,8 +90,17 @@ struct Answerer: Sendable {
                 StatusResult(
                     correlation: question.correlation, now: gauges.clock(), gauges.statistics,
                     try gauges.projects()))
-        default: preconditionFailure("Only questions are answered from a snapshot.")
         }
+    }
+
+    /// MSG-10: answers a cancellation that was committed, with the number of recipients that have the message.
+    func answer(_ request: CancelRequest, _ principal: Principal) throws -> BrokerFrame {
+        let project = try principal.senderProject()
+        let count = try store.read { (transaction) throws in
+            try Delivered.count(of: request.messageNumber, in: project, transaction)
+        }
+        return .cancelled(
+            Cancelled(correlation: request.correlation, wasScheduled: false, delivered: count))
     }
 
     private func answer(

@@ -16,10 +16,23 @@ import Synchronization
 struct Question: Sendable {
     let loop: Int
     let connection: ConnectionID
-    let frame: ClientFrame
+    let content: Content
     let principal: Principal
     /// Returned to the request memory with the answer.
     let charge: RequestCharge
+
+    enum Content: Sendable {
+        case frame(QuestionFrame)
+        /// The rest of a cancellation that was committed.
+        case cancellation(CancelRequest)
+
+        var correlation: UInt32 {
+            switch self {
+            case .frame(let frame): frame.correlation
+            case .cancellation(let request): request.correlation
+            }
+        }
+    }
 }
 
 /// Answers the questions of all loops, one after another.
@@ -93,9 +106,13 @@ final class Inquiry: @unchecked Sendable {
     }
 
     private func answer(_ question: Question) -> BrokerFrame {
-        let correlation = question.frame.correlation ?? 0
+        let correlation = question.content.correlation
         do {
-            return try answerer.answer(question.frame, question.principal)
+            switch question.content {
+            case .frame(let frame): return try answerer.answer(frame, question.principal)
+            case .cancellation(let request):
+                return try answerer.answer(request, question.principal)
+            }
         } catch let error as MartletError {
             return .error(ErrorFrame(correlation: correlation, error: error))
         } catch {

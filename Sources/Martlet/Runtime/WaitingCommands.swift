@@ -352,7 +352,11 @@ extension Command {
             }
         case .createGroup(_, _, _, let tokens), .changeGroup(_, _, _, _, let tokens):
             Self.commonWeight + tokens.count
-        default: Self.commonWeight
+        case .createProject, .changeProject, .createKey, .revokeKey, .createServiceAccount,
+            .revokeServiceAccount, .register, .unregister, .unregisterToken, .acknowledge,
+            .connected, .rotate, .cancel, .receipt, .takeReceipts, .upstream, .takeUpstream, .touch,
+            .count:
+            Self.commonWeight
         }
     }
 
@@ -380,7 +384,9 @@ extension Command {
             .createGroup(let project, _, _, _), .changeGroup(let project, _, _, _, _):
             .project(project)
         case .upstream(let message): .project(message.project)
-        default: nil
+        case .createProject, .changeProject, .createKey, .revokeKey, .createServiceAccount,
+            .revokeServiceAccount, .acknowledge, .connected, .touch, .count:
+            nil
         }
     }
 }
