@@ -18,7 +18,7 @@ struct FrameArena: ~Copyable {
 
     private var chunks: UnsafeMutablePointer<Chunk>
     private var chunkCapacity: Int
-    private var chunkCount = 0
+    private(set) var chunkCount = 0
     private var free: [UInt32] = []
     /// Chunk numbers whose memory went back to the allocator.
     private var releasedNumbers: [UInt32] = []
@@ -100,12 +100,35 @@ struct FrameArena: ~Copyable {
 
     @inline(__always)
     mutating func release(_ chunk: UInt32) {
+        precondition(chunks[Int(chunk)].references > 0, "A chunk is given back once.")
         chunks[Int(chunk)].references &-= 1
         if chunks[Int(chunk)].references == 0 { recycle(chunk) }
     }
 
     @inline(__always)
     func base(_ chunk: UInt32) -> UnsafeMutableRawPointer { chunks[Int(chunk)].base }
+
+    // MARK: Invariants
+
+    /// Adds the references of the places of the next frames.
+    func countPlaces(in references: inout [Int]) {
+        for place in [shared, direct] where place.chunk != .nothing {
+            references[Int(place.chunk)] += 1
+        }
+    }
+
+    /// The first chunk with another count than these references; nil: there is none.
+    func brokenCount(_ references: [Int]) -> String? {
+        let unused = Set(free + releasedNumbers)
+        for (number, count) in references.enumerated() {
+            let isUnused = unused.contains(UInt32(number))
+            guard isUnused == (count == 0), isUnused || Int(chunks[number].references) == count
+            else {
+                return "chunk \(number) counts \(chunks[number].references) references of \(count)"
+            }
+        }
+        return nil
+    }
 
     private mutating func recycle(_ chunk: UInt32) {
         if free.count < Self.freeChunksMax { free.append(chunk) } else { giveBack(chunk) }

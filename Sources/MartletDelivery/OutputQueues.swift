@@ -49,7 +49,7 @@ struct OutputQueues: ~Copyable {
     private var segments: UnsafeMutablePointer<Segment>
     private var segmentCapacity: Int
     private var freeSegment: UInt32
-    private var usedSegments = 0
+    private(set) var usedSegments = 0
     private let sessions: UnsafeMutablePointer<Session>
     /// Sessions with frames to send and no send in flight, each at most once.
     private var ready = SessionRing()
@@ -183,9 +183,13 @@ struct OutputQueues: ~Copyable {
 
     /// Calls `body` with each chunk in a session's queue. A chunk may come more than once.
     func forEachChunk(of index: UInt32, _ body: (UInt32) -> Void) {
+        forEachSegment(of: index) { body($0.chunk) }
+    }
+
+    func forEachSegment(of index: UInt32, _ body: (Segment) -> Void) {
         var number = sessions[Int(index)].head
         while number != .nothing {
-            body(segments[Int(number)].chunk)
+            body(segments[Int(number)])
             number = segments[Int(number)].next
         }
     }

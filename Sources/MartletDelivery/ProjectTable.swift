@@ -211,6 +211,17 @@ struct ProjectTable: ~Copyable {
         }
     }
 
+    /// Calls `body` with every fanout in progress.
+    func forEachWork(_ body: (borrowing FanoutWork) -> Void) {
+        forEach { project in
+            var slot = project.pointee.turns.first
+            while slot != .nothing {
+                body(project.pointee.work(slot).pointee)
+                slot = project.pointee.turns.after(slot)
+            }
+        }
+    }
+
     /// Notes a fanout that has no work here, or is done at once.
     mutating func skip(_ fanout: Fanout) { self[fanout.project].pointee.hear(fanout) }
 

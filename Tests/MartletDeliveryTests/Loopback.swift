@@ -385,6 +385,11 @@ final class Loopback {
     }
 
     /// Everything that can be done is done, but for sessions that are stuck.
+    func checkInvariants() {
+        let broken = delivery.brokenInvariant()
+        #expect(broken == nil)
+    }
+
     func settle() {
         var isBusy = true
         while isBusy {
@@ -400,6 +405,7 @@ final class Loopback {
             }
             while catchUpOne() { isBusy = true }
             while sendOne() != nil { isBusy = true }
+            checkInvariants()
             for index in open where !connections[index]!.isStuck {
                 guard connections[index]!.inFlight != nil else { continue }
                 completeSend(index, byteCount: inFlightBytes(index))

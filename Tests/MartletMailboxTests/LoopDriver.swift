@@ -16,6 +16,10 @@ enum Frame: Hashable {
     case deleted(streamID: UInt64, count: UInt64)
 }
 
+struct BrokenInvariant: Error, CustomStringConvertible {
+    let description: String
+}
+
 /// Delivery and the devices connected to it.
 final class LoopDriver {
     private static let frameBytes = 17
@@ -127,6 +131,9 @@ final class LoopDriver {
             while let index = delivery.nextReady() {
                 isBusy = true
                 send(index)
+            }
+            if let broken = delivery.brokenInvariant() {
+                throw BrokenInvariant(description: broken)
             }
         }
     }

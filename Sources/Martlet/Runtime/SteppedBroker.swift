@@ -102,7 +102,11 @@ package final class SteppedBroker<Kernel: Transport & ~Copyable> {
     /// Runs a turn of a loop, and hands its operations to the kernel.
     /// - Returns: milliseconds for which the loop may rest without an event; nil if the loop has drained.
     package func turn(_ number: Int) -> Int? {
-        if loops[number].turn() { return nil }
+        let hasEnded = loops[number].turn()
+        if let broken = loops[number].delivery.brokenInvariant() {
+            fatalError("loop \(number): \(broken)")
+        }
+        if hasEnded { return nil }
         loops[number].submitAndWait(0)
         return loops[number].waitMilliseconds()
     }

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What holds of a loop's delivery between two calls, whatever came before. The checks cost a look at every session and
+// every frame, so they are not for a broker that serves: simulations and tests call them after each step. A broken
+// invariant names the session or the chunk. Rests on OutputQueues and ProjectTable.
+
+import MartletBase
+import MartletBits
+import MartletRows
+
+extension Delivery {
+    /// The first invariant that does not hold; nil: all hold.
+    package func brokenInvariant() -> String? {
+        var references = [Int](repeating: 0, count: output.arena.chunkCount)
+        output.arena.countPlaces(in: &references)
+        for chunk in sharedChunks { references[Int(chunk)] += 1 }
+        projects.forEachWork { references[Int($0.frame.chunk)] += 1 }
+        var segmentCount = 0
+        for index in 0..<UInt32(sessionCount) {
+            if let fault = brokenQueue(of: index, &references, &segmentCount) { return fault }
+            if let fault = brokenPosition(of: index) { return fault }
+        }
+        guard segmentCount == output.usedSegments else {
+            return "\(output.usedSegments) segments are in use, and queues have \(segmentCount)"
+        }
+        return output.arena.brokenCount(references)
+    }
+
+    /// A queue's bytes and segments are those of its chain. What is in flight is the beginning of the queue.
+    private func brokenQueue(
+        of index: UInt32, _ references: inout [Int], _ segmentCount: inout Int
+    ) -> String? {
+        let session = sessions[Int(index)]
+        // The table begins as zeroes, so a number that was never opened has no queue, not even an empty one.
+        guard session.head != 0 || session.tail != 0 || session.queuedBytes > 0 else { return nil }
+        var (bytes, count) = (0, 0)
+        output.forEachSegment(of: index) { segment in
+            bytes += Int(segment.length)
+            count += 1
+            references[Int(segment.chunk)] += 1
+        }
+        segmentCount += count
+        guard bytes == Int(session.queuedBytes), count == Int(session.segmentCount) else {
+            return """
+                session \(index) counts \(session.queuedBytes) bytes in \(session.segmentCount) \
+                segments, and its queue has \(bytes) in \(count)
+                """
+        }
+        guard session.inFlightBytes <= session.queuedBytes else {
+            return "session \(index) has more bytes in flight than are queued"
+        }
+        guard (session.head == .nothing) == (count == 0), (session.tail == .nothing) == (count == 0)
+        else { return "session \(index) has a queue without a beginning or an end" }
+        return nil
+    }
+
+    /// A device is found by its ordinal, and has a position for each lane where lanes are closed.
+    private func brokenPosition(of index: UInt32) -> String? {
+        let session = sessions[Int(index)]
+        guard session.flags.contains(.device) else { return nil }
+        guard projects.find(session.project)?.pointee.connected.handle(of: session.ordinal) == index
+        else { return "session \(index) is not found by its ordinal" }
+        guard devices[Int(index)].closed.isEmpty || session.flags.contains(.split) else {
+            return "session \(index) has closed lanes and one position for all lanes"
+        }
+        return nil
+    }
+}
