@@ -32,10 +32,12 @@ struct Desk {
 
     func remove() { try? FileManager.default.removeItem(at: folder) }
 
-    func start(_ arguments: [String]) throws -> Process {
+    /// - Parameter environment: variables that the test's own environment lacks.
+    func start(_ arguments: [String], environment: [String: String] = [:]) throws -> Process {
         let process = Process()
         process.executableURL = Self.executable
         process.arguments = arguments
+        process.environment = ProcessInfo.processInfo.environment.merging(environment) { $1 }
         process.currentDirectoryURL = folder
         process.standardOutput = Pipe()
         process.standardError = Pipe()

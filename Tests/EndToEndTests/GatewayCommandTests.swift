@@ -119,4 +119,26 @@ struct GatewayCommandTests {
         broker.terminate()
         #expect(desk.finish(broker).status == 0)
     }
+
+    @Test(
+        "OPS-2 a flag of the file is undone by the environment, and that of the environment by the command line",
+        arguments: [
+            ("yes", "no", [], false), ("no", "yes", [], true),
+            ("no", "yes", ["--no-http-plain-elsewhere"], false),
+            ("yes", "no", ["--http-plain-elsewhere"], true),
+        ] as [(String, String, [String], Bool)])
+    func flags(file: String, environment: String, typed: [String], isAllowed: Bool) throws {
+        let desk = try Desk()
+        defer { desk.remove() }
+        try Data("http-plain-elsewhere = \(file)\n".utf8)
+            .write(to: desk.folder.appending(path: "martlet.conf"))
+        let gateway = try desk.start(
+            ["gateway", "--config", "martlet.conf", "--port", "0", "--http", "0.0.0.0:0"] + typed,
+            environment: ["MARTLET_HTTP_PLAIN_ELSEWHERE": environment])
+        // A gateway that is refused ends without a line.
+        #expect(desk.firstLine(gateway).isEmpty != isAllowed)
+        gateway.terminate()
+        let output = desk.finish(gateway)
+        #expect(output.err.contains("--http-certificate") != isAllowed, "\(output.err)")
+    }
 }

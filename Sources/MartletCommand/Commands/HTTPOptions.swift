@@ -23,7 +23,9 @@ struct HTTPOptions: ParsableArguments {
     @Option(help: ArgumentHelp("A PEM file with the certificate's key.", valueName: "file"))
     var httpKey: String?
 
-    @Flag(help: "Serve plain HTTP to other machines too: behind a proxy that does TLS.")
+    @Flag(
+        inversion: .prefixedNo,
+        help: "Serve plain HTTP to other machines too: behind a proxy that does TLS.")
     var httpPlainElsewhere = false
 
     @Option(

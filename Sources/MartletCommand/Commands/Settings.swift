@@ -18,7 +18,8 @@ enum Settings {
         "access-token-seconds", "http-body-bytes", "http-requests", "http-connections",
         "http-idle-seconds", "http-request-seconds", "http-retry-seconds",
     ]
-    /// Settings with the values yes and no.
+    /// Settings with the values yes and no. `no` is a flag too, because the value of a later source undoes the value
+    /// of an earlier source.
     private static let flags: Set<String> = ["http-plain-elsewhere"]
     /// Settings that are valid only together, and so are not judged singly.
     private static let pairs: Set<String> = ["http-certificate", "http-key"]
@@ -98,7 +99,7 @@ enum Settings {
         if flags.contains(setting.name) {
             switch setting.value {
             case "yes": words = ["--" + setting.name]
-            case "no": words = []
+            case "no": words = ["--no-" + setting.name]
             default: throw Fault(description: "\(setting.place): write yes or no")
             }
         } else {
