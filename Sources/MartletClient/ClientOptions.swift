@@ -18,14 +18,17 @@ public struct ClientOptions: Sendable {
     /// the client closes the connection.
     public var heartbeat: Duration = .seconds(20)
     public var eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton
+    /// Called on each new connection, on the event loop, before the credential leaves. An error ends the connection.
+    package var beforeHello: (@Sendable () throws(MartletError) -> Void)?
 
     public init() {}
 
     func client(host: String, port: Int, hello: Hello) -> RequestClient {
-        RequestClient(
+        var settings = ConnectionSettings(heartbeat: heartbeat)
+        settings.beforeHello = beforeHello
+        return RequestClient(
             dialer: Dialer(
-                host: host, port: port, eventLoop: eventLoopGroup.next(),
-                settings: ConnectionSettings(heartbeat: heartbeat)),
+                host: host, port: port, eventLoop: eventLoopGroup.next(), settings: settings),
             hello: hello, backoff: backoff, attemptsMax: attemptsMax)
     }
 }

@@ -147,6 +147,7 @@ final class ConnectionHandler: ChannelInboundHandler, BrokerLine {
 
     func channelActive(context: ChannelHandlerContext) {
         do {
+            try settings.beforeHello?()
             try send(.hello(hello))
             schedule(after: settings.handshakeTimeout) { handler in
                 handler.end(

@@ -16,6 +16,8 @@ struct ConnectionSettings: Sendable {
     var pace: HeartbeatPace
     /// Longest time to wait for the answer to a PING.
     var answerTimeout: Duration
+    /// Called on a new connection before the credential leaves. An error ends the connection.
+    var beforeHello: (@Sendable () throws(MartletError) -> Void)?
 
     /// Pings a silent connection after `heartbeat` and gives the connection up after another `heartbeat`.
     init(heartbeat: Duration) {

@@ -4,6 +4,8 @@
 // one process to another, and a broker that is killed. Rests on the executable beside this test.
 
 import Foundation
+import Glibc
+import Martlet
 import Testing
 
 @Suite(.timeLimit(.minutes(2)))
@@ -131,5 +133,58 @@ struct CommandTests {
         defer { desk.remove() }
         let demo = try desk.run("demo", "--devices", "100", "--exit")
         #expect(demo.status == 0, "\(demo.out)")
+    }
+
+    @Test("OPS-1 the administrator key does not go to an address that a crash left")
+    func leftAddress() async throws {
+        let desk = try Desk()
+        defer { desk.remove() }
+        #expect(try desk.run("project", "create", "tides").status == 0)
+        // Another process has the folder, and a stranger listens where a killed broker did.
+        let folder = desk.folder.appending(path: "martlet-data")
+        let holder = try await Broker.open(BrokerConfiguration(folder: folder.path))
+        let stranger = try Stranger()
+        try Data("127.0.0.1 \(stranger.port)\n".utf8)
+            .write(to: folder.appending(path: "serve.address"))
+        let refused = try desk.run("project", "list")
+        #expect(refused.status == 1 && refused.err.contains("in use"), "\(refused.err)")
+        #expect(!stranger.wasCalled())
+        try await holder.close()
+    }
+}
+
+/// A program that listens and is no broker.
+private final class Stranger {
+    private let descriptor: Int32
+    let port: UInt16
+
+    struct Failure: Error { let code: Int32 }
+
+    init() throws {
+        descriptor = socket(
+            AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue), 0
+        )
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_addr.s_addr = inet_addr("127.0.0.1")
+        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let descriptor = descriptor
+        let code = withUnsafeMutablePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                bind(descriptor, $0, length) == 0 && listen(descriptor, 8) == 0
+                    ? getsockname(descriptor, $0, &length) : -1
+            }
+        }
+        port = UInt16(bigEndian: address.sin_port)
+        guard code == 0 else { throw Failure(code: errno) }
+    }
+
+    deinit { close(descriptor) }
+
+    /// Whether somebody has connected.
+    func wasCalled() -> Bool {
+        let caller = accept(descriptor, nil, nil)
+        if caller >= 0 { close(caller) }
+        return caller >= 0
     }
 }

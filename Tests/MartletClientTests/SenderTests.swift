@@ -171,6 +171,24 @@ private func accept(_ request: SendRequest?, number: UInt64, on connection: Fake
         }
     }
 
+    @Test("REG-5 a connection found to lead elsewhere gets no credential")
+    func elsewhere() async throws {
+        try await FakeBroker.run { broker in
+            var options = options
+            options.attemptsMax = 1
+            options.beforeHello = { () throws(MartletError) in
+                throw MartletError(.unavailable, "The broker has ended.")
+            }
+            let sender = MartletSender(
+                host: "127.0.0.1", port: broker.port, projectID: "tides", serverKey: "key",
+                options: options)
+            async let error = refusal { try await sender.connect() }
+            #expect(await broker.connection().next() == .closed)
+            #expect(await error?.message == "The broker has ended.")
+            await sender.close()
+        }
+    }
+
     @Test(
         "NET-5 after DRAINING old requests are still answered and new ones go to a new connection")
     func draining() async throws {

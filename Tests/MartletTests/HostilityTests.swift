@@ -129,6 +129,58 @@ struct HostilityTests {
         try await broker.close()
     }
 
+    @Test(
+        "OPS-5 a broker removes the address that a killed broker left, also if it has none itself")
+    func removesLeftAddress() async throws {
+        let folder = TemporaryFolder()
+        let file = folder.path + "/serve.address"
+        _ = FileManager.default.createFile(atPath: file, contents: Data("127.0.0.1 1".utf8))
+        let broker = try await Broker.open(BrokerConfiguration(folder: folder.path))
+        #expect(!FileManager.default.fileExists(atPath: file))
+        try await broker.close()
+    }
+
+    @Test("OPS-5 an address counts while its broker listens, and not when a crash has left it")
+    func servedAddress() async throws {
+        let folder = TemporaryFolder()
+        let file = URL(filePath: folder.path + "/serve.address")
+        var configuration = BrokerConfiguration(folder: folder.path, address: .init(port: 0))
+        #expect(ServedAddress(in: folder.path) == nil)
+        let first = try await Broker.open(configuration)
+        let found = try #require(ServedAddress(in: folder.path))
+        let port = try #require(first.port)
+        #expect(found.host == "127.0.0.1" && found.port == Int(port) && found.isServed())
+        let text = try Data(contentsOf: file)
+        try await first.close()
+        #expect(!found.isServed())
+        try text.write(to: file)
+        #expect(ServedAddress(in: folder.path) == nil)
+
+        configuration.address?.port = port
+        let second = try await Broker.open(configuration)
+        // A connection may be older than the second broker: only the next one is known to be its.
+        #expect(!found.isServed())
+        #expect(found.isServed())
+        try await second.close()
+    }
+
+    @Test("REG-5 a key's file is its owner's alone, whatever a crash left beside it")
+    func keyFile() async throws {
+        let folder = TemporaryFolder()
+        for name in ["admin.key", "token.key"] {
+            _ = FileManager.default.createFile(
+                atPath: "\(folder.path)/\(name).new", contents: Data("left".utf8),
+                attributes: [.posixPermissions: 0o644])
+        }
+        let broker = try await Broker.open(BrokerConfiguration(folder: folder.path))
+        for name in ["admin.key", "token.key"] {
+            let attributes = try FileManager.default.attributesOfItem(
+                atPath: "\(folder.path)/\(name)")
+            #expect(attributes[.posixPermissions] as? Int == 0o600)
+        }
+        try await broker.close()
+    }
+
     @Test("OPS-5 a folder with keys and without data is no new broker's", arguments: [true, false])
     func lostData(isEmpty: Bool) async throws {
         let folder = TemporaryFolder()

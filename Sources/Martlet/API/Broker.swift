@@ -34,6 +34,8 @@ public final class Broker: Sendable {
     let senderCredentials: SenderCredentials
     let configuration: BrokerConfiguration
     private let loops: [RunningLoop]
+    /// nil without an address, and for an address that could not be written.
+    private let addressFile: AddressFile?
     private let isClosed = Atomic(false)
     /// The last result of `checkWrites`: the time in monotonic milliseconds, and the error, if any.
     private let health = Mutex<(at: Int64, error: MartletError?)?>(nil)
@@ -81,7 +83,9 @@ public final class Broker: Sendable {
         storing.reportsPerProjectMax = configuration.limits.reportsPerProjectMax
         try DataFolder.requireData(in: configuration.folder)
         store = try Store(storing)
-        // A killed broker may have left the URL of its gateway. The gateway of this broker writes the URL anew.
+        // A killed broker may have left its address and the URL of its gateway. This broker and its gateway write
+        // both anew.
+        AddressFile.removeLeft(in: configuration.folder)
         DataFolder.removeTokenURL(in: configuration.folder)
         administratorKey = try DataFolder.administratorKey(in: configuration.folder)
         senderCredentials = SenderCredentials(
@@ -104,9 +108,7 @@ public final class Broker: Sendable {
             port = try Self.startLoops(
                 configuration, gauges, inquiry, peers, quotas, senderCredentials,
                 administratorKey, &started)
-            if let port, let host = configuration.address?.host {
-                Self.writeAddress(host, port, configuration)
-            }
+            addressFile = Self.writeAddress(port, configuration)
         } catch {
             Self.stop(started)
             inquiry.stop()
@@ -119,15 +121,16 @@ public final class Broker: Sendable {
     /// Writes the address file, by which commands on this machine find the broker. A failure is logged only,
     /// because a command can be given the address.
     private static func writeAddress(
-        _ host: String, _ port: UInt16, _ configuration: BrokerConfiguration
-    ) {
+        _ port: UInt16?, _ configuration: BrokerConfiguration
+    ) -> AddressFile? {
+        guard let port, let host = configuration.address?.host else { return nil }
         do {
-            try DataFolder.writeAddress(host: host, port: port, in: configuration.folder)
+            return try AddressFile(host: host, port: port, in: configuration.folder)
         } catch {
-            DataFolder.removeAddress(in: configuration.folder)
             configuration.logger.warning(
                 "commands on this machine do not find the broker by its folder",
                 metadata: ["error": "\(error)"])
+            return nil
         }
     }
 
@@ -216,13 +219,13 @@ public final class Broker: Sendable {
     public func close() async throws {
         guard !isClosed.exchange(true, ordering: .acquiringAndReleasing) else { return }
         let (loops, inquiry, committer, store) = (loops, inquiry, committer, store)
-        let folder = configuration.folder
+        let addressFile = addressFile
         let finish: @Sendable () -> Void = {
+            addressFile?.remove()
             Self.stop(loops)
             inquiry.stop()
             committer.stop()
             committer.upstream.close()
-            DataFolder.removeAddress(in: folder)
             store.close()
         }
         await withCheckedContinuation { continuation in

@@ -2,7 +2,7 @@
 //
 // The small files beside the store: the administrator key, the secret of access tokens, and the addresses of a
 // running broker and its gateway. Only the owner may read the files. Commands on this machine find the broker
-// by the addresses. Rests on POSIX files.
+// by the addresses. Rests on PrivateFile.
 
 import Glibc
 import MartletBase
@@ -44,26 +44,25 @@ enum DataFolder {
         let path = folder + "/" + name
         if let secret = read(path), !secret.isEmpty { return secret }
         let secret = make()
-        try write(secret, to: path)
+        _ = try write(secret, to: path)
         return secret
     }
 
-    static func writeAddress(host: String, port: UInt16, in folder: String) throws {
-        try write("\(host) \(port)", to: folder + "/serve.address")
-    }
-
     static func writeTokenURL(_ url: String, in folder: String) throws {
-        try write(url, to: folder + "/http.address")
+        _ = try write(url, to: folder + "/http.address")
     }
 
     static func removeTokenURL(in folder: String) { unlink(folder + "/http.address") }
-
-    static func removeAddress(in folder: String) { unlink(folder + "/serve.address") }
 
     static func read(_ path: String) -> String? {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return nil }
         defer { close(descriptor) }
+        return read(descriptor)
+    }
+
+    /// Reads the text of a small file, without blanks at the end.
+    static func read(_ descriptor: Int32) -> String? {
         var bytes = [UInt8](repeating: 0, count: 4096)
         let count = Glibc.read(descriptor, &bytes, bytes.count)
         guard count >= 0 else { return nil }
@@ -73,20 +72,23 @@ enum DataFolder {
     }
 
     /// Writes a file whole or not at all, also in a crash: a temporary file is synced and renamed.
-    private static func write(_ text: String, to path: String) throws {
+    /// - Parameter isLocked: locks the file before it has its name.
+    /// - Throws: `StoreOpenError.folder`.
+    static func write(
+        _ text: String, to path: String, isLocked: Bool = false
+    ) throws -> PrivateFile {
         let temporary = path + ".new"
-        let descriptor = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
-        guard descriptor >= 0 else {
-            throw StoreOpenError.folder(path, text: String(cString: strerror(errno)))
-        }
-        let bytes = Array((text + "\n").utf8)
-        let written = Glibc.write(descriptor, bytes, bytes.count)
-        let synced = fsync(descriptor)
-        close(descriptor)
-        guard written == bytes.count, synced == 0, rename(temporary, path) == 0 else {
-            let code = errno
+        // A crash may have left the file.
+        unlink(temporary)
+        do throws(PrivateFile.Failure) {
+            let file = try PrivateFile(creating: temporary)
+            try file.write(text + "\n")
+            if isLocked { try file.lock() }
+            guard rename(temporary, path) == 0 else { throw PrivateFile.Failure(code: errno) }
+            return file
+        } catch {
             unlink(temporary)
-            throw StoreOpenError.folder(path, text: String(cString: strerror(code)))
+            throw StoreOpenError.folder(path, text: error.text)
         }
     }
 }

@@ -2,8 +2,8 @@
 //
 // Finds the process that answers for a data folder. A folder belongs to one process at a time, so the folder's lock
 // tells whether a broker runs. A free folder is opened in this process. For a folder in use, the broker's address and
-// key are read from the folder. A stale address that a crash left is not asked while the folder is free. Rests on the
-// embedding API and MartletClient.
+// key are read from the folder. The key leaves only while the broker that wrote the address listens there. Rests on
+// the embedding API and MartletClient.
 
 import ArgumentParser
 import FoundationEssentials
@@ -36,16 +36,14 @@ struct DataFolderAccess {
 
     private enum Found {
         case embedded(Broker)
-        case running(host: String, port: Int, key: String)
+        case running(ServedAddress, key: String)
     }
 
     func administrator(creating: Bool = false) async throws -> any AdministratorAccess {
         switch try await find(creating: creating) {
         case .embedded(let broker): return EmbeddedAdministrator(broker: broker)
-        case .running(let host, let port, let key):
-            return WireAdministrator(
-                administrator: MartletAdministrator(
-                    host: host, port: port, administratorKey: key, options: .once))
+        case .running(let address, let key):
+            return WireAdministrator(administrator: administrator(at: address, key: key))
         }
     }
 
@@ -58,21 +56,17 @@ struct DataFolderAccess {
             throw MartletError(
                 .unavailable, "No broker serves '\(folder)'; `martlet serve` starts one.",
                 field: "data")
-        case .running(let host, let port, let key):
-            return MartletAdministrator(
-                host: host, port: port, administratorKey: key, options: .once)
+        case .running(let address, let key):
+            return administrator(at: address, key: key)
         }
     }
 
     func sender(project: String) async throws -> any SenderAccess {
         switch try await find(creating: false) {
         case .embedded(let broker): return EmbeddedSender(broker: broker, project: project)
-        case .running(let host, let port, let key):
+        case .running(let address, let key):
             return WireSender(
-                sender: MartletAdministrator(
-                    host: host, port: port, administratorKey: key, projectID: project,
-                    options: .once
-                ).sender)
+                sender: administrator(at: address, key: key, project: project).sender)
         }
     }
 
@@ -87,10 +81,10 @@ struct DataFolderAccess {
                 return .embedded(try await Broker.open(configuration))
             } catch let error as StoreOpenError {
                 guard case .inUse = error else { throw error }
-                if let (host, port, key) = address(),
-                    await canConnect(host: host, port: port, key: key)
+                if let address = ServedAddress(in: folder), let key = read("admin.key"),
+                    !key.isEmpty, await canConnect(at: address, key: key)
                 {
-                    return .running(host: host, port: port, key: key)
+                    return .running(address, key: key)
                 }
                 guard ContinuousClock.now < deadline else { throw error }
                 try await Task.sleep(for: .milliseconds(100))
@@ -101,24 +95,29 @@ struct DataFolderAccess {
     /// The address at which the folder's gateway exchanges assertions for tokens; nil without a gateway.
     var tokenURI: String? { read("http.address") }
 
-    private func address() -> (host: String, port: Int, key: String)? {
-        guard let line = read("serve.address"), let key = read("admin.key"), !key.isEmpty else {
-            return nil
-        }
-        let words = line.split(separator: " ")
-        guard words.count == 2, let port = Int(words[1]) else { return nil }
+    /// An administrator that sends the key to the folder's broker and to nobody else.
+    private func administrator(
+        at address: ServedAddress, key: String, project: String = ""
+    ) -> MartletAdministrator {
         let host =
-            switch words[0] {
+            switch address.host {
             case "0.0.0.0": "127.0.0.1"
             case "::": "::1"
-            default: String(words[0])
+            default: address.host
             }
-        return (host, port, key)
+        var options = ClientOptions.once
+        options.beforeHello = { () throws(MartletError) in
+            guard address.isServed() else {
+                throw MartletError(.unavailable, "The broker has ended; try again.")
+            }
+        }
+        return MartletAdministrator(
+            host: host, port: address.port, administratorKey: key, projectID: project,
+            options: options)
     }
 
-    private func canConnect(host: String, port: Int, key: String) async -> Bool {
-        let administrator = MartletAdministrator(
-            host: host, port: port, administratorKey: key, options: .once)
+    private func canConnect(at address: ServedAddress, key: String) async -> Bool {
+        let administrator = administrator(at: address, key: key)
         let isThere = (try? await administrator.connect()) != nil
         await administrator.close()
         return isThere
