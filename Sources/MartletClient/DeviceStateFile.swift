@@ -48,28 +48,51 @@ public struct DeviceStateFile: DeviceStateStore {
     }
 
     public func save(_ device: StoredDevice) throws(MartletError) {
-        let bytes = Array((device.json + "\n").utf8)
         let temporary = path + ".new"
-        let descriptor = unsafe open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
-        guard descriptor >= 0 else { throw failure("written") }
-        var isWritten = true
-        var rest = bytes[...]
-        while isWritten, !rest.isEmpty {
-            let count = unsafe rest.withUnsafeBytes {
-                unsafe write(descriptor, $0.baseAddress, $0.count)
-            }
-            isWritten = count > 0
-            rest = rest.dropFirst(max(0, count))
+        // A crash may have left the file, and others may be allowed to read it.
+        unsafe unlink(temporary)
+        do throws(MartletError) {
+            try create(temporary, holding: device.json + "\n")
+            guard unsafe rename(temporary, path) == 0 else { throw failure("written") }
+        } catch {
+            unsafe unlink(temporary)
+            throw error
         }
-        let isSynced = fsync(descriptor) == 0
-        close(descriptor)
-        guard isWritten, isSynced, unsafe rename(temporary, path) == 0 else {
-            throw failure("written")
-        }
+        try syncFolder()
     }
 
     public func remove() throws(MartletError) {
         guard unsafe unlink(path) == 0 || errno == ENOENT else { throw failure("removed") }
+    }
+
+    /// Creates a file, and returns when the content is on disk.
+    private func create(_ path: String, holding text: String) throws(MartletError) {
+        let descriptor = unsafe open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else { throw failure("written") }
+        defer { close(descriptor) }
+        var rest = Array(text.utf8)[...]
+        while !rest.isEmpty {
+            let count = unsafe rest.withUnsafeBytes {
+                unsafe write(descriptor, $0.baseAddress, $0.count)
+            }
+            if count < 0, errno == EINTR { continue }
+            guard count > 0 else { throw failure("written") }
+            rest = rest.dropFirst(count)
+        }
+        guard fsync(descriptor) == 0 else { throw failure("written") }
+    }
+
+    /// Syncs the folder of the file. Otherwise a loss of power could undo the renaming.
+    private func syncFolder() throws(MartletError) {
+        let slash = path.lastIndex(of: "/")
+        let folder = slash.map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
+        let descriptor = unsafe open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        // A folder that may be written and not read cannot be synced.
+        guard descriptor >= 0 || errno == EACCES else { throw failure("written") }
+        guard descriptor >= 0 else { return }
+        defer { close(descriptor) }
+        // Some file systems have no fsync for folders.
+        guard fsync(descriptor) == 0 || errno == EINVAL else { throw failure("written") }
     }
 
     private func failure(_ what: String) -> MartletError {

@@ -150,6 +150,12 @@ public final class Store: Sendable {
     /// Runs a checkpoint: on return all committed changes are in the data file, and the journal begins anew.
     package func checkpoint() throws(StorageError) { try environment.checkpoint() }
 
+    /// Syncs a folder: on return the names in the folder are on disk.
+    /// - Throws: `StoreOpenError.folder`.
+    package static func syncFolder(_ folder: String) throws {
+        try Environment.syncFolder(folder)
+    }
+
     /// Compares every index with every other index, on one snapshot; see `Transaction.check`.
     public func check(
         progress: (CheckProgress) -> Void = { _ in }

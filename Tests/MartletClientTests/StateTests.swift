@@ -106,6 +106,10 @@ private func answer(_ connection: FakeConnection, _ request: DeviceTopicsRequest
         let file = DeviceStateFile(path: path)
         #expect(try file.load() == nil)
         for unconfirmed in [Array(0..<1024), [7], []] as [[UInt64]] {
+            // What a crash left beside the file.
+            _ = FileManager.default.createFile(
+                atPath: path + ".new", contents: Data("half a li".utf8),
+                attributes: [.posixPermissions: 0o644])
             var device = Self.device
             device.unconfirmed = unconfirmed
             try file.save(device)
@@ -113,6 +117,7 @@ private func answer(_ connection: FakeConnection, _ request: DeviceTopicsRequest
             #expect(
                 try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions]
                     as? Int == 0o600)
+            #expect(!FileManager.default.fileExists(atPath: path + ".new"))
         }
         try Data("half a li".utf8).write(to: folder.appending(path: "state.json"))
         #expect(throws: MartletError.self) { try file.load() }

@@ -45,6 +45,8 @@ enum DataFolder {
         if let secret = read(path), !secret.isEmpty { return secret }
         let secret = make()
         _ = try write(secret, to: path)
+        // A loss of power must not take the name of a secret that others know by then.
+        try Store.syncFolder(folder)
         return secret
     }
 

@@ -222,7 +222,7 @@ final class Environment: @unchecked Sendable {
     }
 
     /// Syncs a folder: on return the names in the folder are on disk.
-    private static func syncFolder(_ folder: String) throws {
+    static func syncFolder(_ folder: String) throws {
         let descriptor = Glibc.open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
         defer { Glibc.close(descriptor) }
         // Some file systems have no fsync for folders.
