@@ -85,6 +85,34 @@ struct GatewayCommandTests {
         #expect(desk.finish(gateway).status == 0)
     }
 
+    @Test("REG-5 a service account whose file cannot be written is not registered")
+    func unwrittenFile() throws {
+        let desk = try Desk()
+        defer { desk.remove() }
+        #expect(try desk.run("project", "create", "tides").status == 0)
+        let (broker, _) = try desk.serve()
+        // No file of this process may grow. The broker's may.
+        let process = Process()
+        process.executableURL = URL(filePath: "/bin/sh")
+        process.arguments = [
+            "-c",
+            "trap '' 25; ulimit -f 0; exec \"$0\" service-account create tides --output a.json",
+            Desk.executable.path,
+        ]
+        process.currentDirectoryURL = desk.folder
+        process.standardOutput = Pipe()
+        process.standardError = Pipe()
+        try process.run()
+        let refused = desk.finish(process)
+        #expect(refused.status == 1 && refused.err.contains("cannot be written"), "\(refused.err)")
+        #expect(
+            !FileManager.default.fileExists(atPath: desk.folder.appending(path: "a.json").path))
+        let listed = try desk.run("service-account", "list", "tides", "--json")
+        #expect(listed.status == 0 && !listed.out.contains("keyID"), "\(listed.out)")
+        broker.terminate()
+        #expect(desk.finish(broker).status == 0)
+    }
+
     @Test("OPS-2 what is wrong in a file or in the environment is refused at start with its place")
     func settings() throws {
         let desk = try Desk()

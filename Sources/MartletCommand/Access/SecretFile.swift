@@ -1,36 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A file for a secret: readable by its owner alone, from the first byte on. Rests on POSIX files.
+// A file for a secret that a command shows once, named by the user. Rests on PrivateFile.
 
 import Glibc
 import Martlet
 
-/// A new file for a single write.
-struct SecretFile: ~Copyable {
+/// A new file for a secret.
+struct SecretFile {
     private let path: String
-    private let descriptor: Int32
 
-    /// Creates the file. An existing file is left alone, because the file may hold another secret, and other
-    /// processes may have the file open.
-    /// - Throws: `ALREADY_EXISTS` for an existing file; `INVALID_ARGUMENT` if no file can be made.
-    init(creating path: String) throws(MartletError) {
+    /// Creates the file. An existing file is left alone, because the file may hold another secret.
+    /// - Throws: `ALREADY_EXISTS` for an existing file; `INVALID_ARGUMENT` if no file can be made; `INTERNAL` if the
+    ///   file cannot be written. No new file is left then.
+    init(creating path: String, holding text: String) throws(MartletError) {
         self.path = path
-        descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
-        guard descriptor >= 0 else {
+        let file: PrivateFile
+        do throws(PrivateFile.Failure) {
+            file = try PrivateFile(creating: path)
+        } catch {
             throw MartletError(
-                errno == EEXIST ? .alreadyExists : .invalidArgument,
-                "'\(path)' cannot be made: \(String(cString: strerror(errno))).", field: "output")
+                error.code == EEXIST ? .alreadyExists : .invalidArgument,
+                "'\(path)' cannot be made: \(error.text).", field: "output")
+        }
+        do throws(PrivateFile.Failure) {
+            try file.write(text)
+        } catch {
+            remove()
+            throw MartletError(.internal, "'\(path)' cannot be written: \(error.text).")
         }
     }
 
-    deinit { close(descriptor) }
-
-    func write(_ text: String) throws(MartletError) {
-        let bytes = Array(text.utf8)
-        guard Glibc.write(descriptor, bytes, bytes.count) == bytes.count, fsync(descriptor) == 0
-        else {
-            throw MartletError(
-                .internal, "'\(path)' cannot be written: \(String(cString: strerror(errno))).")
-        }
-    }
+    func remove() { unlink(path) }
 }

@@ -4,7 +4,6 @@
 // printed file has the private key, and the broker gets the public key. Rests on AdministratorAccess.
 
 import ArgumentParser
-import Glibc
 import Martlet
 import MartletGateway
 
@@ -51,23 +50,37 @@ struct ServiceAccountCommand: AsyncParsableCommand {
                 projectID: project,
                 tokenURI: tokenURI ?? folder.access.tokenURI ?? Self.usualTokenURI)
             // The file comes first, because without a file nobody would have the registered key.
-            let destination = try path.map { try SecretFile(creating: $0) }
+            let destination = try path.map {
+                try SecretFile(creating: $0, holding: file.json + "\n")
+            }
+            let access: any AdministratorAccess
             do {
-                let access = try await folder.access.administrator()
-                try await access.createServiceAccount(file, named: name)
-                try await access.close()
+                access = try await folder.access.administrator()
+                try await register(file, access)
             } catch {
-                // Otherwise the next attempt would find an empty file.
-                if let path { unlink(path) }
+                // Otherwise the next attempt would find the file of a key that is not registered.
+                destination?.remove()
                 throw error
             }
-            if let destination {
-                try destination.write(file.json + "\n")
-            } else {
-                Terminal.print(file.json)
-            }
+            if destination == nil { Terminal.print(file.json) }
             Terminal.printError(
                 "Key \(file.keyID) of project \(project). It is not shown again; keep it secret.")
+            try await access.close()
+        }
+
+        private func register(
+            _ file: ServiceAccountFile, _ access: any AdministratorAccess
+        ) async throws {
+            do {
+                try await access.createServiceAccount(file, named: name)
+            } catch {
+                // The key may be registered if the answer was lost.
+                if (error as? MartletError)?.word == .unavailable {
+                    try? await access.revokeServiceAccount(file.keyID, in: project)
+                }
+                try? await access.close()
+                throw error
+            }
         }
     }
 
