@@ -34,6 +34,27 @@ extension OverHTTP {
             }
         }
 
+        @Test("EMB-2 no text in a label ends its line")
+        func labels() {
+            let registry = PrometheusRegistry()
+            Counter(label: "a", dimensions: [("k", "x\r\ny\nz")], factory: registry).increment()
+            #expect(registry.text == "# TYPE a counter\na{k=\"x\r\\ny\\nz\"} 1\n")
+        }
+
+        @Test("EMB-2 figures that come late are not counted twice")
+        func lateFigures() {
+            let metrics = GatewayMetrics(other: nil)
+            for (accepted, delivered) in [(10, 100), (8, 120), (12, 90), (12, 130)] {
+                var figures = BrokerStatistics()
+                figures.acceptedCount = UInt64(accepted)
+                figures.deliveredCount = UInt64(delivered)
+                metrics.record(figures, requestsInProgress: 0)
+            }
+            let lines = metrics.registry.text.split(separator: "\n")
+            #expect(lines.contains("martlet_messages_accepted_total 12"))
+            #expect(lines.contains("martlet_deliveries_total 130"))
+        }
+
         @Test("EMB-2 what is answered and what the broker does can be read from /metrics")
         func figures() async throws {
             try await ServedGateway.run { served in

@@ -3,28 +3,28 @@
 // Metrics of a gateway and its broker (EMB-2), through swift-metrics. A request is counted at its answer; the
 // broker's figures are taken at each reading or report. Rests on PrometheusRegistry.
 
-import CoreMetrics
-import Martlet
+package import CoreMetrics
+package import Martlet
 import Synchronization
 
 /// The metrics of one gateway.
-final class GatewayMetrics: Sendable {
+package final class GatewayMetrics: Sendable {
     private struct RequestSeries {
         var counter: Counter
         var timer: CoreMetrics.Timer
     }
 
-    let registry: PrometheusRegistry
+    package let registry: PrometheusRegistry
     private let factory: any MetricsFactory
     private let requests = Mutex<[String: RequestSeries]>([:])
     private let counters: [(Counter, @Sendable (BrokerStatistics) -> UInt64)]
     private let gauges: [(Gauge, @Sendable (BrokerStatistics) -> Int?)]
-    /// The broker's figures already added to the counters.
-    private let told: Mutex<BrokerStatistics>
+    /// The part of each of the broker's figures that its counter has, in the order of `counters`.
+    private let told: Mutex<[UInt64]>
     private let inProgress: Gauge
 
     /// - Parameter other: a second receiver of the metrics.
-    init(other: (any MetricsFactory)?) {
+    package init(other: (any MetricsFactory)?) {
         let registry = PrometheusRegistry()
         let factory: any MetricsFactory =
             other.map { MultiplexMetricsHandler(factories: [registry, $0]) } ?? registry
@@ -32,8 +32,6 @@ final class GatewayMetrics: Sendable {
         self.factory = factory
         inProgress = Gauge(
             label: "martlet_http_requests_in_progress", dimensions: [], factory: factory)
-        // Begins at zero, so that the first `record` includes counts from before the gateway.
-        told = Mutex(BrokerStatistics())
         func counter(
             _ name: String, _ value: @escaping @Sendable (BrokerStatistics) -> UInt64
         ) -> (Counter, @Sendable (BrokerStatistics) -> UInt64) {
@@ -52,6 +50,8 @@ final class GatewayMetrics: Sendable {
             counter("martlet_protocol_violations_total") { $0.protocolViolationCount },
             counter("martlet_accept_failures_total") { $0.acceptFailureCount },
         ]
+        // Begins at zero, so that the first `record` includes counts from before the gateway.
+        told = Mutex(counters.map { _ in 0 })
         gauges = [
             gauge("martlet_connections") { $0.connectionCount },
             gauge("martlet_commands_waiting") { $0.commandsWaiting },
@@ -82,15 +82,18 @@ final class GatewayMetrics: Sendable {
         series.timer.recordNanoseconds(seconds * 1_000_000_000 + attoseconds / 1_000_000_000)
     }
 
-    /// Records the broker's present figures and the number of requests in progress.
-    func record(_ now: BrokerStatistics, requestsInProgress: Int) {
-        let before = told.withLock { told in
-            defer { told = now }
-            return told
+    /// Records figures of the broker and the number of requests in progress. Concurrent calls may bring their figures
+    /// in another order than they read them: an older figure adds nothing to its counter.
+    package func record(_ now: BrokerStatistics, requestsInProgress: Int) {
+        let added = told.withLock { told in
+            counters.indices.map { index in
+                let (new, old) = (counters[index].1(now), told[index])
+                told[index] = max(new, old)
+                return told[index] - old
+            }
         }
-        for (counter, value) in counters {
-            let (new, old) = (value(now), value(before))
-            if new > old { counter.increment(by: Int64(clamping: new - old)) }
+        for ((counter, _), count) in zip(counters, added) where count > 0 {
+            counter.increment(by: Int64(clamping: count))
         }
         for (gauge, value) in gauges {
             if let value = value(now) { gauge.record(value) }

@@ -68,13 +68,14 @@ public final class PrometheusRegistry: MetricsFactory, Sendable {
             })
     }
 
+    /// Escapes scalars and not characters, because a carriage return with its line feed is a single character.
     private static func escaped(_ text: String) -> String {
-        text.map { character in
-            switch character {
+        text.unicodeScalars.map { scalar in
+            switch scalar {
             case "\\": "\\\\"
             case "\"": "\\\""
             case "\n": "\\n"
-            default: String(character)
+            default: String(scalar)
             }
         }.joined()
     }
