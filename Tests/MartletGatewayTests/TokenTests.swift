@@ -193,6 +193,23 @@ extension OverHTTP {
             }
         }
 
+        @Test("GW-5 GW-6 a token endpoint that cannot answer for now says when to come back")
+        func unavailable() async throws {
+            try await TestFolder.withBroker { broker in
+                let gateway = Gateway(broker, .init()) { _ in
+                    GatewayError(
+                        MartletError(.unavailable, "Full.", retryDelayMilliseconds: 1500))
+                }
+                let call = try #require(GatewayCall(.post, target: "/token"))
+                let answer = await gateway.answer(call)
+                #expect(answer.status == 503)
+                #expect(answer.headers.first { $0.name == "retry-after" }?.value == "2")
+                let text = String(decoding: answer.body, as: UTF8.self)
+                #expect(
+                    try JSONValue(parsing: text)["error"] == .string("temporarily_unavailable"))
+            }
+        }
+
         @Test("REG-5 an access token ends after its life")
         func expiry() async throws {
             let clock = TestClock()

@@ -69,11 +69,16 @@ struct OAuthError: Error {
     var word: String
     var description: String
     var status: Int
+    /// Value of `Retry-After`; nil for a refusal that waiting does not change.
+    var retryAfterSeconds: Int?
 
-    init(_ word: String, _ description: String, status: Int = 400) {
+    init(
+        _ word: String, _ description: String, status: Int = 400, retryAfterSeconds: Int? = nil
+    ) {
         self.word = word
         self.description = description
         self.status = status
+        self.retryAfterSeconds = retryAfterSeconds
     }
 
     /// True if the credential itself is refused; false for a badly written request.
@@ -84,8 +89,12 @@ struct OAuthError: Error {
     }
 
     var answer: GatewayAnswer {
-        .json(
+        var answer = GatewayAnswer.json(
             .object(["error": .string(word), "error_description": .string(description)]),
             status: status, headers: [("cache-control", "no-store")])
+        if let retryAfterSeconds {
+            answer.headers.append(("retry-after", String(retryAfterSeconds)))
+        }
+        return answer
     }
 }

@@ -162,6 +162,6 @@ extension OAuthError {
     init(_ error: GatewayError) {
         self.init(
             error.status == .unavailable ? "temporarily_unavailable" : "invalid_request",
-            error.message, status: error.httpStatus)
+            error.message, status: error.httpStatus, retryAfterSeconds: error.retryAfterSeconds)
     }
 }
