@@ -25,6 +25,7 @@ struct TokenList: Encodable {
         _ page: (String, Int) async throws -> AnswerPage<String>
     ) async throws {
         let progress = Progress(what)
+        defer { progress.end() }
         next = after
         while let cursor = next, tokens.count < limit {
             let page = try await page(cursor, min(limit - tokens.count, Limits.pageEntriesMax))
@@ -32,7 +33,6 @@ struct TokenList: Encodable {
             next = page.next
             progress.show("\(tokens.count)")
         }
-        progress.end()
     }
 
     func print(json: Bool) {

@@ -30,10 +30,18 @@ enum Terminal {
         while !bytes.isEmpty {
             let count = bytes.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
             if count < 0 {
-                if errno == EINTR || errno == EAGAIN { continue }
-                return
+                guard errno == EINTR || errno == EAGAIN else { return }
+                if errno == EAGAIN { waitForRoom(descriptor) }
+                continue
             }
             bytes = bytes.dropFirst(count)
         }
+    }
+
+    /// Waits until the descriptor takes bytes. Another process with the same terminal or pipe may have made writes
+    /// non-blocking.
+    private static func waitForRoom(_ descriptor: Int32) {
+        var room = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
+        poll(&room, 1, -1)
     }
 }
