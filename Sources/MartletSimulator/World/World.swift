@@ -51,8 +51,6 @@ final class World {
     /// Numbers of the listeners that have left at least once.
     var haveLeft: Set<Int> = []
     var meter: ShareMeter?
-    /// The meter's group of each device.
-    var groupOfDevice: [Int] = []
     var lastClient = 0
 
     init(seed: UInt64, plan: WorldPlan, folder: String, canary: Canary?, tell: ((String) -> Void)?)
