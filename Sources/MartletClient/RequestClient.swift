@@ -11,6 +11,10 @@ import NIOCore
 
 actor RequestClient {
     typealias Answer = CheckedContinuation<BrokerFrame, any Error>
+    /// A caller that waits. When the caller's task is cancelled, the caller leaves by its number.
+    private typealias Waiter<Value> = (
+        number: UInt64, continuation: CheckedContinuation<Value, any Error>
+    )
 
     private enum State {
         /// No connection, and no request waits for a connection. Can transition to: waiting, opening, closed.
@@ -39,13 +43,16 @@ actor RequestClient {
     private var random = SystemRandomNumberGenerator()
     private var state = State.idle
     private var connections: UInt64 = 0
+    /// Attempts that failed since a caller began to wait for a connection.
+    private var failures = 0
     private var requests = RequestTable<Answer>()
     /// Links after DRAINING. Answers may still arrive on them.
     private var draining: [UInt64: Link] = [:]
     private var drainDelay: Duration?
-    private var openWaiters: [CheckedContinuation<Link, any Error>] = []
+    private var openWaiters: [Waiter<Link>] = []
     private var outstanding = 0
-    private var slotWaiters: [CheckedContinuation<Void, Never>] = []
+    private var slotWaiters: [Waiter<Void>] = []
+    private var waitersEver: UInt64 = 0
 
     init(dialer: Dialer, hello: Hello, backoff: Backoff, attemptsMax: Int) {
         self.dialer = dialer
@@ -68,7 +75,7 @@ actor RequestClient {
     /// Sends a request and waits for the answer. If the connection already has the allowed number of outstanding
     /// requests, the call first waits for one of them to end.
     func request(_ make: @Sendable (UInt32) -> ClientFrame) async throws -> BrokerFrame {
-        await takeSlot()
+        try await takeSlot()
         defer { giveSlot() }
         let link = try await link()
         let correlation = requests.nextCorrelation()
@@ -102,11 +109,17 @@ actor RequestClient {
 
     // MARK: The bound on outstanding requests
 
-    private func takeSlot() async {
-        if outstanding < RequestTable<Answer>.outstandingMax {
+    private func takeSlot() async throws {
+        guard outstanding >= RequestTable<Answer>.outstandingMax else {
             outstanding += 1
-        } else {
-            await withCheckedContinuation { slotWaiters.append($0) }
+            return
+        }
+        waitersEver += 1
+        let number = waitersEver
+        try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation { slotWaiters.append((number, $0)) }
+        } onCancel: {
+            Task { await self.leave(number) }
         }
     }
 
@@ -114,7 +127,17 @@ actor RequestClient {
         if slotWaiters.isEmpty {
             outstanding -= 1
         } else {
-            slotWaiters.removeFirst().resume()
+            slotWaiters.removeFirst().continuation.resume()
+        }
+    }
+
+    /// Ends the wait of a cancelled task.
+    private func leave(_ number: UInt64) {
+        if let index = slotWaiters.firstIndex(where: { $0.number == number }) {
+            slotWaiters.remove(at: index).continuation.resume(throwing: CancellationError())
+        }
+        if let index = openWaiters.firstIndex(where: { $0.number == number }) {
+            openWaiters.remove(at: index).continuation.resume(throwing: CancellationError())
         }
     }
 
@@ -127,16 +150,23 @@ actor RequestClient {
         case .idle: begin()
         case .waiting, .opening: break
         }
-        return try await withCheckedThrowingContinuation { openWaiters.append($0) }
+        waitersEver += 1
+        let number = waitersEver
+        return try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation { openWaiters.append((number, $0)) }
+        } onCancel: {
+            Task { await self.leave(number) }
+        }
     }
 
-    /// Begins an attempt: at once after a success, else after a pause.
+    /// Begins the attempts of a caller: at once after a success, else after a pause.
     private func begin() {
+        failures = 0
         if let delay = drainDelay {
             drainDelay = nil
             wait(Backoff.part(of: delay, using: &random))
         } else if backoff.attempts > 0 {
-            wait(backoff.next(using: &random))
+            wait(Backoff.part(of: backoff.longestNext, using: &random))
         } else {
             open()
         }
@@ -159,7 +189,7 @@ actor RequestClient {
     private func failWaiters(_ error: MartletError) {
         let waiters = openWaiters
         openWaiters = []
-        for waiter in waiters { waiter.resume(throwing: error) }
+        for waiter in waiters { waiter.continuation.resume(throwing: error) }
     }
 
     static let closed = MartletError(.unavailable, "This client is closed; make another.")
@@ -184,7 +214,7 @@ extension RequestClient: ConnectionOwner {
         state = .open(link)
         let waiters = openWaiters
         openWaiters = []
-        for waiter in waiters { waiter.resume(returning: link) }
+        for waiter in waiters { waiter.continuation.resume(returning: link) }
     }
 
     private func received(_ frame: BrokerFrame) {
@@ -213,7 +243,8 @@ extension RequestClient: ConnectionOwner {
             state = .idle
         case .opening where connection == connections:
             let pause = backoff.next(notBefore: error.retryDelayMilliseconds, using: &random)
-            if error.isFinal || backoff.attempts >= attemptsMax {
+            failures += 1
+            if error.isFinal || failures >= attemptsMax {
                 state = .idle
                 failWaiters(error)
             } else {

@@ -160,13 +160,31 @@ private func accept(_ request: SendRequest?, number: UInt64, on connection: Fake
         }
     }
 
-    @Test("DEV-1 a broker that stays away makes a call fail after the configured attempts")
+    @Test("DEV-1 a broker that stays away makes each call fail after the configured attempts")
     func attempts() async throws {
         try await FakeBroker.run { broker in
             let sender = sender(broker)
-            async let error = refusal { try await sender.connect() }
-            for _ in 0..<5 { await broker.connection().close() }
-            #expect(await error?.word == .unavailable)
+            for _ in 0..<2 {
+                async let error = refusal { try await sender.connect() }
+                for _ in 0..<5 { await broker.connection().close() }
+                #expect(await error?.word == .unavailable)
+            }
+            await sender.close()
+        }
+    }
+
+    @Test("DEV-1 a cancelled call that waits for the connection ends at once")
+    func cancelledOpening() async throws {
+        try await FakeBroker.run { broker in
+            let sender = sender(broker)
+            let call = Task { try await sender.connect() }
+            let connection = await broker.connection()
+            call.cancel()
+            await #expect(throws: CancellationError.self) { try await call.value }
+            // The connection goes on opening, for others.
+            async let connected = sender.connect()
+            await connection.welcome()
+            _ = try await connected
             await sender.close()
         }
     }
@@ -231,6 +249,9 @@ private func accept(_ request: SendRequest?, number: UInt64, on connection: Fake
             }
             connection.send(.ping(Ping(value: 1)))
             #expect(await connection.next() == .frame(.pong(Pong(value: 1))), "a 1025th went out")
+            let cancelled = Task { try await sender.send(Message(), to: .topic("never")) }
+            cancelled.cancel()
+            await #expect(throws: CancellationError.self) { try await cancelled.value }
             for request in requests { accept(request, number: 1, on: connection) }
             for _ in 0..<6 { accept(await nextSend(connection), number: 1, on: connection) }
             try await all
