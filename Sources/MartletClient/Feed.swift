@@ -86,6 +86,7 @@ actor Feed<Source: FeedSource> {
         }
     }
 
+    /// Waits for the next element, for one caller at a time. Two callers would acknowledge each other's elements.
     /// - Parameter taken: number of the previous element, if the application has taken the element.
     func next(after taken: UInt64?) async throws -> Element? {
         if let taken { take(taken) }
@@ -98,6 +99,9 @@ actor Feed<Source: FeedSource> {
             return element
         }
         if case .ended(let error) = state { throw error }
+        guard taker == nil else {
+            fatalError("next() was called while a copy of the iterator waits in next().")
+        }
         takersEver += 1
         let number = takersEver
         return try await withTaskCancellationHandler {

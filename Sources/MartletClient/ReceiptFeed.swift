@@ -39,7 +39,7 @@ extension MartletSender {
             init(feed: Feed<ReceiptSource>) { self.feed = feed }
 
             /// Marks the previous receipt as taken, and waits for the next receipt. Returns nil if the task is
-            /// cancelled.
+            /// cancelled. Copies of an iterator must not wait at the same time.
             public mutating func next() async throws -> Receipt? {
                 let taken = last
                 last = nil

@@ -45,7 +45,7 @@ extension MartletSender {
             init(feed: Feed<UpstreamSource>) { self.feed = feed }
 
             /// Marks the previous message as taken, and waits for the next message. Returns nil if the task is
-            /// cancelled.
+            /// cancelled. Copies of an iterator must not wait at the same time.
             public mutating func next() async throws -> UpstreamMessage? {
                 let taken = last
                 last = nil

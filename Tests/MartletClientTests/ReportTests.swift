@@ -391,6 +391,29 @@ private func receipt(_ connection: FakeConnection) async -> ReceiptRequest? {
         }
     }
 
+    @Test(
+        "RCP-1 two copies of an iterator that wait at the same time end the process, which says why"
+    )
+    func copiedIterator() async throws {
+        let result = await #expect(
+            processExitsWith: .failure, observing: [\.standardErrorContent]
+        ) {
+            // Nobody listens there, so both would wait.
+            let sender = MartletSender(
+                host: "127.0.0.1", port: 1, projectID: "tides", serverKey: "key")
+            nonisolated(unsafe) let receipts = sender.receipts.makeAsyncIterator()
+            for _ in 0..<2 {
+                Task {
+                    var copy = receipts
+                    _ = try await copy.next()
+                }
+            }
+            try await Task.sleep(for: .seconds(30))
+        }
+        let text = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
+        #expect(text.contains("while a copy of the iterator waits"))
+    }
+
     @Test("RCP-1 a refusal for good ends the sequence of receipts")
     func receiptsRefused() async throws {
         try await FakeBroker.run { broker in

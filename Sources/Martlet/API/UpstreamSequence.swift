@@ -44,7 +44,8 @@ public struct UpstreamSequence: AsyncSequence, Sendable {
             feed.settle(taken.numbers.count)
         }
 
-        /// Confirms the message returned before, and waits for the next message.
+        /// Confirms the message returned before, and waits for the next message. Copies of an iterator must not wait
+        /// at the same time.
         /// - Returns: nil when the task is cancelled.
         /// - Throws: `NOT_FOUND` for the project, `UNAVAILABLE` if the broker is closed.
         public mutating func next() async throws -> DeviceMessage? {
@@ -164,6 +165,10 @@ private final class UpstreamFeed: Sendable {
                 let first = state.withLock { state -> UpstreamMessage?? in
                     if !state.waiting.isEmpty { return state.waiting.removeFirst() }
                     if state.isClosed || Task.isCancelled { return .some(nil) }
+                    guard state.waiter == nil else {
+                        fatalError(
+                            "next() was called while a copy of the iterator waits in next().")
+                    }
                     state.waiter = waiter
                     return nil
                 }
