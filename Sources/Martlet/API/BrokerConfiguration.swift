@@ -9,7 +9,8 @@ public import MartletBase
 public struct BrokerConfiguration: Sendable {
     /// The address on which devices and senders connect.
     public struct Address: Sendable, Hashable {
-        /// An IPv4 or IPv6 address of this machine. `0.0.0.0` and `::` stand for all addresses.
+        /// An IPv4 or IPv6 address of this machine. `0.0.0.0` stands for all IPv4 addresses, `::` for all
+        /// IPv6 addresses.
         public var host: String
         /// TCP port. 0: the system chooses a port.
         public var port: UInt16

@@ -15,7 +15,8 @@ struct ServeOptions: ParsableArguments {
             "A file with settings, name = value (default: MARTLET_CONFIG).", valueName: "file"))
     var config: String?
 
-    @Option(help: "The IPv4 or IPv6 address to listen on; 0.0.0.0 and :: are all of them.")
+    @Option(
+        help: "The address to listen on; 0.0.0.0 means all IPv4 addresses, :: all IPv6 addresses.")
     var host = "127.0.0.1"
 
     @Option(help: "The port to listen on; 0 lets the system choose.")
