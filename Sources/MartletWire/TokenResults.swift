@@ -6,8 +6,8 @@
 public import MartletBase
 
 /// Results for the members of a group, or for the tokens among several targets. For a scheduled or deferred
-/// message, the results describe the tokens at the time of acceptance. A group's members are left out then, because
-/// the broker reads the members when it sends the message.
+/// message, the results describe the tokens and members at the time of acceptance. For a scheduled message to a group
+/// the results are empty, because the broker reads the members when it sends the message.
 public struct TokenResults: Sendable, Hashable {
     public struct Failure: Sendable, Hashable {
         public var token: String

@@ -50,7 +50,7 @@ public struct UpstreamRequest: WireFrame {
 /// UPSTREAM_ACCEPTED (0x71): the message is on disk, or a message that may not wait is on its way to a sender.
 public struct UpstreamAccepted: WireFrame {
     public var correlation: UInt32
-    /// Place among the messages of the project's devices; for a message to a group, the number in the message ID.
+    /// Place among the messages of the project's devices, which messages to groups have too.
     public var number: UInt64
 
     public init(correlation: UInt32, number: UInt64) {
