@@ -140,6 +140,11 @@ extension Delivery {
         projects.find(project)?.pointee.turns.count ?? 0
     }
 
+    /// TTL-2: fanouts of a project in progress on the loop whose messages are not stored.
+    public func nowOrNeverCount(of project: ProjectNumber) -> Int {
+        projects.find(project)?.pointee.nowOrNeverCount ?? 0
+    }
+
     /// MSG-10: takes a cancelled message out of the fanouts in progress.
     public mutating func cancel(_ sequence: MessageSequence, in project: ProjectNumber) {
         projects.find(project)?.pointee.cancel(sequence)

@@ -25,6 +25,8 @@ struct ProjectDelivery: ~Copyable {
     var isCrowded = false
     /// The turns of the fanouts in progress, in order of arrival.
     var turns = FairTurns(quantum: 16)
+    /// TTL-2: fanouts in progress whose messages are not stored.
+    private(set) var nowOrNeverCount = 0
     private var works: UnsafeMutablePointer<FanoutWork>
     private var capacity = 4
     private var freeSlots: [UInt32] = []
@@ -85,6 +87,7 @@ struct ProjectDelivery: ~Copyable {
         work(slot).initialize(
             to: FanoutWork(fanout: fanout, frame: frame, arrival: lastArrival))
         turns.insert(slot, weight: 1)
+        if !fanout.header.sequence.isStored { nowOrNeverCount += 1 }
         return true
     }
 
@@ -102,6 +105,7 @@ struct ProjectDelivery: ~Copyable {
 
     fileprivate mutating func remove(_ slot: UInt32) {
         turns.remove(slot)
+        if !work(slot).pointee.first.isStored { nowOrNeverCount -= 1 }
         work(slot).deinitialize(count: 1)
         freeSlots.append(slot)
     }

@@ -183,6 +183,28 @@ struct AdmissionTests {
         #expect(stored?.overload == .refuse)
     }
 
+    @Test("TTL-2 FAN-1: now or never has as many places again, also for a message that is written")
+    func nowOrNever() throws {
+        let (bench, _) = try bench(limits(inProgress: 2))
+        func passing(_ key: String) -> SendCommand {
+            var passing = message(lifespan: .seconds(0))
+            passing.idempotencyKey = key
+            return passing
+        }
+        // Stored messages in progress take nothing of them.
+        for n in 1...2 as ClosedRange<UInt8> { _ = try bench.accepted(message(n)) }
+        let (first, _) = try bench.accepted(passing("a"))
+        _ = try bench.accepted(passing("b"))
+        let refused = try bench.refused(passing("c"))
+        #expect(refused.word == .resourceExhausted && refused.field == "target")
+        #expect(refused.retryDelayMilliseconds != nil)
+        // MSG-9: the repetition of an accepted message needs no place.
+        #expect(try bench.accepted(passing("a")).acceptance.messageNumber == first.messageNumber)
+        try bench.end(first.messageNumber)
+        #expect(try bench.accepted(passing("c")).fanouts.count == 1)
+        try bench.expectClean()
+    }
+
     @Test("FAN-2: a project's weight is kept and goes with its messages; others are refused")
     func weight() throws {
         let (bench, _) = try bench(limits(inProgress: 10))

@@ -124,7 +124,7 @@ struct LiveSenderTests {
         try bench.expectClean()
     }
 
-    @Test("TTL-2 FAN-1: as many as there are places may be in progress beside stored ones")
+    @Test("TTL-2 FAN-1: as many as there are places may be in progress on a loop")
     func room() throws {
         var limits = MailboxLimits.none
         limits.fanoutsInProgressMax = 3

@@ -123,6 +123,29 @@ struct FanoutTests {
         try await test.broker.close()
     }
 
+    @Test("TTL-2 FAN-1: stored fanouts in progress take no place from now-or-never messages")
+    func nowOrNever() async throws {
+        let clock = TestClock()
+        let test = try await open(clock, loops: 1)
+        let devices = try devices(3, test)
+        let sender = try test.sender()
+        _ = try sender.send(to: .topic("t"), n: "a")
+        try await wait { try list(test).first?.deliveredCount == 1 }
+        #expect(try sender.send(to: .topic("t"), n: "b", timeToLiveSeconds: 0).recipients == 3)
+        // The next of its kind has no room, and cannot wait.
+        let refused = try #require(throws: MartletError.self) {
+            try sender.send(to: .topic("t"), n: "c", timeToLiveSeconds: 0)
+        }
+        #expect(refused.word == .resourceExhausted && refused.retryDelayMilliseconds != nil)
+        for device in devices {
+            for n in ["a", "b"] {
+                while !device.hasMore(milliseconds: 20) { clock.advance(seconds: 1) }
+                #expect(try device.number() == n)
+            }
+        }
+        try await test.broker.close()
+    }
+
     @Test("FAN-1: deferred messages are there after a restart, and reach those who connect again")
     func restarting() async throws {
         let clock = TestClock()

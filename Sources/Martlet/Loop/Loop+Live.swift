@@ -21,7 +21,7 @@ extension Loop where Kernel: ~Copyable {
         let outcome: Outcome
         do {
             let store = context.store
-            let inProgressCount = delivery.fanoutCount(of: project)
+            let inProgressCount = delivery.nowOrNeverCount(of: project)
             outcome = try store.read { (transaction) throws(StorageError) in
                 try live.send(
                     message, in: project, inProgressCount: inProgressCount, now: now, transaction)

@@ -313,14 +313,15 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
         delivery.enqueue(fanout, byteCount: count, now: context.clock())
     }
 
-    /// TTL-2: whether a fanout may begin. A message that is not stored takes no place from stored messages, so
-    /// here a project may have twice as many fanouts in progress as its limit says.
+    /// TTL-2: whether a fanout may begin. Stored fanouts take no place from a now-or-never fanout. A loop refuses
+    /// senders at the limit itself (`sendLive`). The bound here is twice the limit, because an accepted message has
+    /// a fanout for each variant, and because other loops accept messages too.
     private func hasPlace(for fanout: Fanout) -> Bool {
         let max = context.configuration.limits.fanoutsInProgressMax
         guard max > 0, !fanout.header.sequence.isStored, case .many = fanout.recipients else {
             return true
         }
-        return delivery.fanoutCount(of: fanout.project) < 2 * max
+        return delivery.nowOrNeverCount(of: fanout.project) < 2 * max
     }
 
     /// Writes a DELIVER frame into reserved memory.

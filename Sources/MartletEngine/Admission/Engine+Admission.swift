@@ -35,18 +35,23 @@ extension SendCommand.Target {
 extension Engine {
     // MARK: Accepting
 
-    /// Defers a message if its project has no room.
+    /// Defers a message if its project has no room. A now-or-never message is refused instead.
     /// - Returns: the outcome of a deferred message; nil if the message may begin.
     /// - Throws: `MartletError` for a fault of the message, or if the message may not wait; `StorageError`.
     mutating func `defer`(
         _ message: SendCommand, in project: Project, now: Instant,
         _ storage: borrowing Transaction
     ) throws -> Outcome? {
-        guard let book, message.target.isFanout, try mustWait(project.number, storage)
-        else { return nil }
-        let dispatch = try Dispatch(message, from: now, number: nil)
+        guard let book, message.target.isFanout else { return nil }
         // TTL-2: a now-or-never message does not wait, and takes no place of stored messages.
-        guard dispatch.isStored else { return nil }
+        guard !message.isNowOrNever(at: now) else {
+            guard book.hasLiveRoom(for: project.number) else {
+                throw book.liveRefusal(of: project.number, at: now)
+            }
+            return nil
+        }
+        guard try mustWait(project.number, storage) else { return nil }
+        let dispatch = try Dispatch(message, from: now, number: nil)
         var named = try audiences.check(dispatch, in: project, storage)
         // GRP-5: the group's present members are counted, because 0 successes and 0 failures would mean an empty
         // group.

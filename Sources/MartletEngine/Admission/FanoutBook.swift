@@ -170,6 +170,17 @@ public final class FanoutBook: Sendable {
         }
     }
 
+    /// The refusal of a now-or-never message without room.
+    func liveRefusal(of project: ProjectNumber, at now: Instant) -> MartletError {
+        MartletError(
+            .resourceExhausted,
+            """
+            The project has as many messages to many instances in progress as it may, and this \
+            cannot wait.
+            """, field: "target",
+            retryDelayMilliseconds: retryMilliseconds(for: project, at: now))
+    }
+
     /// Bounds of the retry delay, in milliseconds.
     private static let retryMillisecondsMin = 10.0
     private static let retryMillisecondsMax = 60_000.0

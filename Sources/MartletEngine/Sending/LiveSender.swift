@@ -62,7 +62,7 @@ public struct LiveSender: ~Copyable {
 
     /// - Parameters:
     ///   - message: accepted by `takes`.
-    ///   - inProgressCount: the project's fanouts in progress on the caller's loop.
+    ///   - inProgressCount: the project's now-or-never fanouts in progress on the caller's loop.
     /// - Returns: `accepted` with the fanouts to begin, or `refused`.
     public mutating func send(
         _ message: SendCommand, in number: ProjectNumber, inProgressCount: Int = 0, now: Instant,
@@ -126,13 +126,7 @@ public struct LiveSender: ~Copyable {
         guard max > 0 && inProgressCount >= max || !book.hasLiveRoom(for: project.number) else {
             return
         }
-        throw MartletError(
-            .resourceExhausted,
-            """
-            The project has as many messages to many instances in progress as it may, and this \
-            cannot wait.
-            """, field: "target",
-            retryDelayMilliseconds: book.retryMilliseconds(for: project.number, at: now))
+        throw book.liveRefusal(of: project.number, at: now)
     }
 
     private func enter(
