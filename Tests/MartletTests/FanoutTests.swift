@@ -218,6 +218,19 @@ struct FanoutTests {
         try await test.broker.close()
     }
 
+    @Test("FAN-8: when the last connection has ended, a project has none")
+    func lastConnection() async throws {
+        let test = try await TestBroker.open(loops: 1)
+        let (device, _) = try test.newDevice()
+        func connectionCount() throws -> Int {
+            try test.broker.projectStatuses().map(\.connectionCount).reduce(0, +)
+        }
+        try await wait { try connectionCount() == 1 }
+        device.close()
+        try await wait { try connectionCount() == 0 }
+        try await test.broker.close()
+    }
+
     @Test(
         "FAN-8: a sender sees its own project's fanouts, an administrator all; pages go on where they ended"
     )

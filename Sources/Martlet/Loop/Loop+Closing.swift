@@ -109,9 +109,8 @@ extension Loop where Kernel: ~Copyable {
         isDraining = true
         drainBegan = lastTick
         transport.stopAccepting()
-        guard highestIndex >= 0 else { return }
         let delay = context.configuration.reconnectDelayMilliseconds
-        for index in 0...highestIndex where isOccupied[index] {
+        for index in places where isOccupied[index] {
             let connection = connections + index
             guard connection.pointee.phase.isAlive, !connection.pointee.isApp else { continue }
             send(.draining(Draining(reconnectDelayMilliseconds: delay)), to: connection)
@@ -121,11 +120,10 @@ extension Loop where Kernel: ~Copyable {
     /// Goes on with the end of all connections.
     /// - Returns: whether no connection is left, or the end has taken too long.
     mutating func isDrained(_ now: UInt32) -> Bool {
-        guard highestIndex >= 0 else { return true }
         let isLate = now &- drainBegan >= Connection.closingSecondsMax
         let milliseconds = context.monotonic()
         var isEmpty = true
-        for index in 0...highestIndex where isOccupied[index] {
+        for index in places where isOccupied[index] {
             isEmpty = false
             let connection = connections + index
             if connection.pointee.isApp { continue }

@@ -221,8 +221,7 @@ extension Loop where Kernel: ~Copyable {
         sendConfirmations()
         endExpiredSenders()
         undoAgain()
-        guard highestIndex >= 0 else { return }
-        for index in 0...highestIndex where isOccupied[index] {
+        for index in places where isOccupied[index] {
             let connection = connections + index
             let inPhase = now &- connection.pointee.since
             if isStuck(connection),

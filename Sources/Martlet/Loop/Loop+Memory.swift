@@ -130,11 +130,7 @@ extension Loop where Kernel: ~Copyable {
     mutating func measureFrames() -> [ProjectNumber] {
         measuredFrameBytes = delivery.frameBytes
         delivery.beginMeasuring()
-        if highestIndex >= 0 {
-            for index in 0...highestIndex where isOccupied[index] {
-                delivery.measure(UInt32(index))
-            }
-        }
+        for index in places where isOccupied[index] { delivery.measure(UInt32(index)) }
         return delivery.endMeasuring(context.frameBounds)
     }
 
@@ -155,7 +151,7 @@ extension Loop where Kernel: ~Copyable {
     private mutating func closeStuck(of project: ProjectNumber, _ now: UInt32) {
         var oldest: UnsafeMutablePointer<Connection>?
         var closedCount = 0
-        for index in 0...highestIndex
+        for index in places
         where isOccupied[index] && isStuck(connections + index)
             && delivery.project(of: UInt32(index)) == project
             && connections[index].phase != .closed

@@ -115,6 +115,8 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     let isOccupied: UnsafeMutablePointer<Bool>
     private let occupationTable: ZeroedTable<Bool>
     var highestIndex = -1
+    /// The places up to the last occupied place; empty without connections.
+    var places: Range<Int> { 0..<(highestIndex + 1) }
     /// `placesChanged`: connections and apps that came or went. `receivedCount`: events with bytes. Both counts
     /// wrap.
     var placesChanged: UInt32 = 0
