@@ -3,6 +3,7 @@
 // What a broker holds back, discards, counts and tells of, over real sockets and a clock that the
 // tests move: nothing waits for real.
 
+import Glibc
 import Martlet
 import MartletClient
 import Testing
@@ -328,6 +329,38 @@ struct MailboxTests {
             #expect(!listener.hasMore(milliseconds: 50))
             listener.close()
         }
+        try await test.broker.close()
+    }
+
+    @Test(
+        "RCP-1 an embedder that waits for receipts writes nothing until the next one was handed out"
+    )
+    func embeddedReceipts() async throws {
+        let test = try await open(TestClock())
+        let (device, credentials) = try test.newDevice()
+        let accepted = try test.sender().send(to: .token(credentials.token), wantsReceipts: true)
+        try device.send(
+            .receipt(
+                ReceiptRequest(
+                    correlation: 7, kind: .received, streamID: try device.message().streamID)))
+        try device.done()
+        let (broker, file) = (test.broker, test.folder.path + "/data.mdb")
+        let waiting = Task {
+            var receipts = broker.receipts(in: TestBroker.project).makeAsyncIterator()
+            let first = try await receipts.next()
+            try await receipts.take()
+            // Without its data file the broker refuses everything that it would have to write.
+            unlink(file)
+            return (first, try await receipts.next())
+        }
+        // The wait for the second one ends at once.
+        waiting.cancel()
+        let (first, second) = try await waiting.value
+        #expect(first?.kind == .received && first?.token == credentials.token)
+        #expect(
+            first?.messageID
+                == MessageID.text(accepted.messageNumber, projectID: TestBroker.project))
+        #expect(second == nil)
         try await test.broker.close()
     }
 

@@ -25,6 +25,8 @@ public struct ReceiptSequence: AsyncSequence, Sendable {
         private let project: String
         /// Event number of the receipt handed out last; 0: no receipt was handed out.
         private var handed: UInt64 = 0
+        /// Event number of the last confirmed receipt. Each confirmation is a command, so none repeats another.
+        private var taken: UInt64 = 0
         /// Receipts that were read and not handed out. The last element is handed out next.
         private var waiting: [Receipt] = []
 
@@ -36,9 +38,10 @@ public struct ReceiptSequence: AsyncSequence, Sendable {
         /// Confirms all receipts handed out so far, without asking for the next receipt. The broker deletes
         /// confirmed receipts.
         public mutating func take() async throws {
-            guard handed > 0 else { return }
+            guard handed > taken else { return }
             let number = try broker.number(of: project)
             _ = try await broker.perform(.takeReceipts(project: number, through: handed))
+            taken = handed
         }
 
         /// Confirms the receipt handed out before, and waits for the next receipt.
@@ -47,9 +50,7 @@ public struct ReceiptSequence: AsyncSequence, Sendable {
             let number = try broker.number(of: project)
             while waiting.isEmpty {
                 // Receipts are confirmed before each reading: a page costs one write.
-                if handed > 0 {
-                    _ = try await broker.perform(.takeReceipts(project: number, through: handed))
-                }
+                try await take()
                 let after = handed
                 waiting = try broker.ask { (transaction) throws in
                     try Receipt.page(
