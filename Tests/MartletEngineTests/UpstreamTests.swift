@@ -111,8 +111,11 @@ struct UpstreamTests {
         #expect(try bench.handOut()[quick]?.map(\.number) == [1, 2, 3])
         bench.wait(seconds: 59.999)
         #expect(try bench.handOut().isEmpty)
+        #expect(bench.upstreamBook.held(by: slow) == [1, 2, 3])
         // Taken by the one that was too slow: it is taken.
         try bench.take(2)
+        #expect(bench.upstreamBook.held(by: slow) == [1, 3])
+        #expect(bench.upstreamBook.held(by: quick) == [1, 3])
         bench.wait(seconds: 1)
         let third = bench.listen()
         #expect(try bench.handOut()[third]?.map(\.number) == [1, 3])

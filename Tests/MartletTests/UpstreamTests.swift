@@ -123,6 +123,34 @@ struct UpstreamTests {
     }
 
     @Test(
+        "UPS-1 OPS-5: for an embedder that asks for nothing a window of messages waits, without those that another has taken"
+    )
+    func slowEmbedder() async throws {
+        let clock = TestClock()
+        let test = try await TestBroker.open { $0.clock = { clock.instant } }
+        let (device, _) = try test.newDevice()
+        var slow = test.broker.upstreamMessages(in: TestBroker.project).makeAsyncIterator()
+        try device.sendUpstream("first")
+        #expect(try await slow.next()?.messageID == "first")
+        try await slow.take()
+        let window = Limits.upstreamWindow
+        for round in 0..<3 {
+            for number in 0..<window { try device.sendUpstream("\(round) \(number)") }
+            clock.advance(seconds: 60)
+            let other = try listener(test)
+            let numbers = try (0..<window).map { _ in try other.upstreamMessage().number }
+            try other.send(.upstreamAcknowledge(UpstreamAcknowledge(numbers: numbers)))
+            try other.roundTrip()
+            other.close()
+        }
+        try device.sendUpstream("last")
+        var count = 0
+        while try await slow.next()?.messageID != "last" { count += 1 }
+        #expect(count <= window)
+        try await test.broker.close()
+    }
+
+    @Test(
         "UPS-1: a message expires with its time to live; now or never needs a sender that listens")
     func lives() async throws {
         let clock = TestClock()

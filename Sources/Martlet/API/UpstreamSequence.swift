@@ -87,8 +87,8 @@ private final class UpstreamFeed: Sendable {
 
     private struct State {
         var listener: UInt64 = 0
-        /// Messages handed to the listener and not asked for yet. The book bounds the unacknowledged messages
-        /// of a listener to `Limits.upstreamWindow`.
+        /// Messages handed to the listener and not asked for yet, at most `Limits.upstreamWindow`
+        /// (`boundWaiting`).
         var waiting: [UpstreamMessage] = []
         var waiter: Waiter?
         /// Messages confirmed by the application and not yet in the store, and the time of the first
@@ -156,6 +156,16 @@ private final class UpstreamFeed: Sendable {
             return (waiter, state.waiting.isEmpty ? nil : state.waiting.removeFirst())
         }
         waiter?.resume(returning: first)
+        boundWaiting()
+    }
+
+    /// Drops waiting messages that other listeners have acknowledged. A message leaves the listener's window with
+    /// such an acknowledgement, so more messages than a window may have come.
+    private func boundWaiting() {
+        let (listener, count) = state.withLock { ($0.listener, $0.waiting.count) }
+        guard count > Limits.upstreamWindow else { return }
+        let held = committer.upstream.held(by: listener)
+        state.withLock { $0.waiting.removeAll { !held.contains($0.number) } }
     }
 
     /// Waits for the next message. The result is nil if the task is cancelled or the broker is closed.

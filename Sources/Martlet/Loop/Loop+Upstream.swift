@@ -17,8 +17,8 @@ import MartletWire
 struct UpstreamListener {
     let connection: ConnectionID
     let project: ProjectNumber
-    /// Numbers of messages that wait for room in the queue. The book bounds the unacknowledged messages of a
-    /// listener to `Limits.upstreamWindow`.
+    /// Numbers of messages that wait for room in the queue, at most `Limits.upstreamWindow`
+    /// (`boundWaitingUpstream`).
     var waiting: [UInt64] = []
     /// The highest number sent to the listener.
     var sentThrough: UInt64 = 0
@@ -66,6 +66,15 @@ extension Loop where Kernel: ~Copyable {
                 context.committer.upstream.taken([message.number], in: listener.project)
             }
         }
+        boundWaitingUpstream(of: number)
+    }
+
+    /// Drops waiting messages that other listeners have acknowledged. A message leaves the listener's window with
+    /// such an acknowledgement, so more messages than a window may have come.
+    private mutating func boundWaitingUpstream(of number: UInt64) {
+        guard upstreamListeners[number]?.waiting.count ?? 0 > Limits.upstreamWindow else { return }
+        let held = context.committer.upstream.held(by: number)
+        upstreamListeners[number]?.waiting.removeAll { !held.contains($0) }
     }
 
     /// Sends waiting messages as far as the queue has room.

@@ -152,6 +152,12 @@ public final class UpstreamBook: Sendable {
         }
     }
 
+    /// The messages handed to a listener and acknowledged by no listener, at most `Limits.upstreamWindow`. A message
+    /// that another listener acknowledged, or that has expired, is not among them.
+    public func held(by listener: UInt64) -> Set<UInt64> {
+        state.withLock { $0.listeners[listener]?.held ?? [] }
+    }
+
     // MARK: The committer's side
 
     /// A message's acceptance is durable.
