@@ -81,6 +81,21 @@ struct StorageReturnTests {
         try bench.expectClean()
     }
 
+    @Test("A collection ends for the project with the highest number as well")
+    func highestProject() throws {
+        let bench = try Bench()
+        try bench.reopen { folder in
+            let raw = RawStore(folder: folder)
+            let project = big(UInt32.max)
+            // Its phase is the marking of fanouts, of which there are none.
+            let rest = [UInt8](repeating: 0, count: 24)
+            try raw.change("collections", project, rest + [1] + rest)
+            try raw.change("due", [9] + big(0 as UInt64) + project, [])
+        }
+        try bench.sweep()
+        #expect(try bench.rowCounts(["collections", "due"]) == [1, 0])
+    }
+
     @Test("COL-1: of what one device's messages replace, few rows are left, and no bodies")
     func collapsed() throws {
         let bench = try StoredBench()

@@ -191,7 +191,8 @@ package struct Collecting: Ledger {
         of project: ProjectNumber
     ) throws(StorageError) -> MessageSequence? {
         let cursor = try Cursor(raw, .recipients)
-        let end = Key(ProjectNumber(project.rawValue + 1))
+        // No stored message has the highest sequence.
+        let end = Key.sequence(MessageSequence(.max), in: project)
         guard let entry = try cursor.seekLast(below: end), Key(project).isPrefix(of: entry.key)
         else { return nil }
         return LogRow(entry.key).sequence
