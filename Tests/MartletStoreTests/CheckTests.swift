@@ -392,7 +392,20 @@ struct Damage: CustomTestStringConvertible, Sendable {
             .patch(0, little(6 as UInt64))),
         Damage("mailbox cut off", "mailboxes", o(9), [.damagedRecord], .put([1, 2])),
         Damage("mailbox gone", "mailboxes", o(9), [.mailbox, .due, .report], .delete),
+        Damage(
+            "connection of one who left", "connections", o(5), [.mailbox],
+            .put([UInt8](repeating: 0, count: 20))),
+        Damage("connection cut off", "connections", o(9), [.damagedRecord], .put([1, 2])),
         Damage("seen at another time", "mailboxes", o(9), [.due], .patch(8, little(2 as UInt64))),
+        Damage(
+            "number of another message's report", "reportNumbers", p0 + big(77 as UInt64),
+            [.report], .put(little(4 as UInt64))),
+        Damage(
+            "number of no report", "reportNumbers", p0 + big(77 as UInt64), [.report],
+            .put(little(99 as UInt64))),
+        Damage(
+            "number of a report cut off", "reportNumbers", p0 + big(77 as UInt64),
+            [.damagedRecord], .put([4])),
         Damage(
             "acknowledged below the lowest mark", "acknowledged", o(0) + big(3 as UInt64),
             [.acknowledgement], .keep),

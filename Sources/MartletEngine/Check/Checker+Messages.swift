@@ -172,8 +172,11 @@ extension Checker {
         }
         try forEachRow(of: .connections, keyBytes: 8...8) { (it, entry) throws(StorageError) in
             let ordinal = entry.key.ordinal.rawValue
-            if !it.universe.contains(ordinal) || entry.value.count != 20 {
+            if !it.universe.contains(ordinal) {
                 it.note(.mailbox, "ordinal \(ordinal) has a connection but is not registered")
+            }
+            if entry.value.count != ConnectionRow.byteCount {
+                it.note(.damagedRecord, "connections: a value of \(entry.value.count) bytes")
             }
         }
         if count < universe.count {

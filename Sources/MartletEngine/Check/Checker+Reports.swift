@@ -70,6 +70,7 @@ extension Checker {
         if project.reportCount != count {
             note(.report, "there are \(count) reports, \(project.reportCount) are counted")
         }
+        try checkReportNumbers()
         try checkDays()
         try forEachRow(of: .missed, keyBytes: 16...16) { (it, entry) throws(StorageError) in
             let key = Key(bytes: Array(entry.key.prefix(12)))
@@ -86,6 +87,24 @@ extension Checker {
             let key = Key(bytes: Array(entry.key))
             if try it.raw.get(.recipients, key) == nil {
                 it.note(.report, "a message is being closed that is not there")
+            }
+        }
+    }
+
+    /// Checks that each number leads to a report with the number. `checkReports` checks the other direction.
+    private mutating func checkReportNumbers() throws(StorageError) {
+        let project = project.number
+        try forEachRow(of: .reportNumbers, keyBytes: 12...12) { (it, entry) throws(StorageError) in
+            let number = entry.key.number
+            guard entry.value.count == 8 else {
+                it.note(.damagedRecord, "reportNumbers: a value of \(entry.value.count) bytes")
+                return
+            }
+            let sequence = MessageSequence(entry.value.loadLittleEndian(UInt64.self, at: 0))
+            let report = try it.raw.get(.reports, .sequence(sequence, in: project))
+            // The check of the reports reports an unreadable row.
+            if report.map({ ((try? ReportRow($0))?.number ?? number) != number }) ?? true {
+                it.note(.report, "number \(number) leads to no report of that number")
             }
         }
     }

@@ -40,6 +40,9 @@ package struct RunRow {
 
 /// A row of `connections`.
 package struct ConnectionRow {
+    /// Bytes of a row: `start` and `run`.
+    package static let byteCount = 20
+
     package var start: ConnectionStart
     package var run: UInt32
 
