@@ -102,6 +102,34 @@ struct PassTests {
         try bench.expectClean()
     }
 
+    @Test(
+        "TTL-4: of what devices list when they connect, no more than the bound is applied at once")
+    func lists() throws {
+        let bench = try Bench()
+        let project = try bench.project("tides")
+        let instances = try bench.register(6, in: "tides")
+        let connected = instances.map {
+            Command.connected(
+                project: project, ordinal: $0.ordinal, holder: $0.holder,
+                connection: ConnectionStart(number: 1, position: .none))
+        }
+        // Four of them have 4000 together. The last one would fit, but not in its place.
+        let lists = zip(instances, [1000, 1000, 1000, 1000, 1000, 10]).map { instance, count in
+            Acknowledgement(
+                project: project, ordinal: instance.ordinal, through: LaneMarks(.none),
+                single: Array(1...count))
+        }
+        let outcomes = try bench.apply(connected + [.acknowledge(lists)]) { true }
+        guard case .unfinished(.acknowledge(let rest, _))? = outcomes.last else {
+            throw Unexpected(outcomes.last ?? .done)
+        }
+        #expect(rest.map(\.ordinal) == instances[4...].map(\.ordinal))
+        #expect(rest.map(\.single.count) == [1000, 10])
+        var outcome = try bench.apply(.acknowledge(rest))
+        while case .unfinished(let rest) = outcome { outcome = try bench.apply(rest) }
+        try bench.expectClean()
+    }
+
     private func register(in bench: Bench) throws -> [Instance] {
         var instances: [Instance] = []
         for start in stride(from: 0, to: Self.instanceCount, by: 8192) {

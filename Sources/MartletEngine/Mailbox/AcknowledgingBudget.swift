@@ -51,7 +51,7 @@ public struct AcknowledgingBudget {
     private static let postponedPerUnit = 16
 
     /// Single stream IDs applied at once for connecting instances. The bound is needed because a device may list
-    /// many.
+    /// many: `Limits.unconfirmedStreamIDsMax`, a quarter of the bound.
     private static let singlesOfConnectingMax = 4096
 
     package let bounds: AcknowledgingBounds
@@ -59,6 +59,7 @@ public struct AcknowledgingBudget {
     /// connection.
     private var leaving: [ProjectNumber: Set<Ordinal>] = [:]
     private var connecting: [ProjectNumber: Set<Ordinal>] = [:]
+    /// Single stream IDs of connecting instances so far, including the IDs of lists without room.
     private var singlesOfConnecting = 0
     private var sentCounts = 0
     private var cost = 0
@@ -90,14 +91,14 @@ public struct AcknowledgingBudget {
             || acknowledgement.single.isEmpty && connecting[project]?.contains(ordinal) ?? false
     }
 
-    /// Whether the acknowledgement's single stream IDs are applied at once, because the instance connects.
+    /// Whether the acknowledgement's single stream IDs are applied at once, because the instance connects. After a
+    /// list without room no later list is taken, so that the acknowledgements of an instance keep their order.
     package mutating func takesSingles(of acknowledgement: Acknowledgement) -> Bool {
         guard !acknowledgement.single.isEmpty,
-            connecting[acknowledgement.project]?.contains(acknowledgement.ordinal) ?? false,
-            singlesOfConnecting < Self.singlesOfConnectingMax
+            connecting[acknowledgement.project]?.contains(acknowledgement.ordinal) ?? false
         else { return false }
         singlesOfConnecting += acknowledgement.single.count
-        return true
+        return singlesOfConnecting <= Self.singlesOfConnectingMax
     }
 
     /// - Returns: how many of `count` further messages get sent counts in the transaction.
