@@ -81,7 +81,8 @@ final class Environment: @unchecked Sendable {
             var bytes = mapBytes
             // The snapshot keeps the pages of the last checkpoint unchanged until the next checkpoint.
             let snapshot = try Journal.snapshot(of: environment)
-            defer { if !keepsJournal { mdb_txn_abort(snapshot) } }
+            var isWithJournal = false
+            defer { if !isWithJournal { mdb_txn_abort(snapshot) } }
             while true {
                 do {
                     firstHandle = try Self.openTables(environment, purpose)
@@ -101,6 +102,7 @@ final class Environment: @unchecked Sendable {
                 ? try Journal(
                     environment, files, recovery.result, snapshot: snapshot,
                     checkpointCommitsMax, faults) : nil
+            isWithJournal = keepsJournal
             if !keepsJournal, purpose != .trial, !files.isEmpty {
                 try check(mdb_env_sync(environment, 1), "sync")
                 try Journal.remove(files)

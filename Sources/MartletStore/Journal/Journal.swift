@@ -64,7 +64,8 @@ final class Journal {
     private var trouble: StorageError?
 
     /// Continues after a recovery.
-    /// - Parameter snapshot: the state before the changes of records were repeated.
+    /// - Parameter snapshot: the state before the changes of records were repeated. The journal ends the snapshot,
+    ///   unless `init` throws.
     init(
         _ environment: OpaquePointer, _ files: [JournalFile], _ recovered: Recovery.Result,
         snapshot: OpaquePointer, _ checkpointCommitsMax: Int, _ faults: StoreFaults?
