@@ -73,7 +73,8 @@
 // one piece instead of a row per block.
 //
 // Neighbouring members are a run: all instances, the instances of an app, the instances that registered in one
-// campaign. Half a million of them are one row of 67 bytes instead of sixteen bitmap pages.
+// campaign. Half a million of them are one row of 127 bytes instead of sixteen bitmap pages: 32 bytes of ends, two
+// toggles of 2 bytes for each of the sixteen blocks, 31 zeros.
 //
 // LMDB's keys have at most 511 bytes, and topic names up to 900. The key of a name of more than 440 bytes is its
 // first 440 bytes and the SHA-256 of the whole name; the value has the name.
