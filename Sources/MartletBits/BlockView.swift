@@ -71,7 +71,7 @@ public enum BlockView {
             let above = Self.lowerBound(toggles, UInt16(truncatingIfNeeded: bit &+ 1))
             return above & 1 != 0
         case .bitmap(let words):
-            return words[(bit & 0x7FFF) >> 6] >> UInt64(bit & 63) & 1 != 0
+            return Self.has(bit, words)
         }
     }
 
@@ -155,7 +155,7 @@ public enum BlockView {
             // `self` is a list. For a second list, a merge is cheaper than a search per element.
             guard case .bitmap(let words) = other else { return Self.mergedCount(self, other) }
             var count = 0
-            forEachBit { count &+= Int(words[$0 &>> 6] &>> UInt64($0 & 63) & 1) }
+            forEachBit { count &+= Self.has($0, words) ? 1 : 0 }
             return count
         }
     }
@@ -164,6 +164,13 @@ public enum BlockView {
 
     public static func count(of words: UnsafePointer<UInt64>) -> Int {
         BitKernels.current.count(words)
+    }
+
+    /// Whether a bitmap of 510 words has the bit. A damaged list may name positions past the words. They are not
+    /// read, because a stored bitmap ends with its last word.
+    @inlinable package static func has(_ bit: Int, _ words: UnsafePointer<UInt64>) -> Bool {
+        UInt(bitPattern: bit) < UInt(BlockGeometry.bitsPerBlock)
+            && words[bit &>> 6] &>> UInt64(bit & 63) & 1 != 0
     }
 
     /// The first index whose element is not below `value`.

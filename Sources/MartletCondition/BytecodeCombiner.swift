@@ -194,7 +194,7 @@ final class BytecodeCombiner {
             list.forEachBit { bit in
                 target.storeBytes(
                     of: UInt16(truncatingIfNeeded: bit), toByteOffset: count &* 2, as: UInt16.self)
-                let isMember = words[bit &>> 6] &>> UInt64(bit & 63) & 1 != 0
+                let isMember = BlockView.has(bit, words)
                 count &+= isMember == keeping ? 1 : 0
             }
         } else {

@@ -183,7 +183,7 @@ final class TableCombiner {
                 for index in 0..<inputs.count {
                     let isMember: Bool
                     if case .bitmap(let words) = inputs[index] {
-                        isMember = words[bit &>> 6] &>> UInt64(bit & 63) & 1 != 0
+                        isMember = BlockView.has(bit, words)
                     } else if index == driver {
                         isMember = true
                     } else if case .runs(let toggles) = inputs[index] {
@@ -213,7 +213,11 @@ final class TableCombiner {
     ) -> (view: BlockView, count: Int) {
         withUnsafeTemporaryAllocation(of: (at: Int, bit: Int).self, capacity: inputs.count) {
             heads in
-            for index in 0..<inputs.count { heads[index] = (0, inputs[index].listBit(0)) }
+            for index in 0..<inputs.count {
+                // A damaged row may be an empty list.
+                let isEmpty = inputs[index].listCount == 0
+                heads[index] = (0, isEmpty ? Int.max : inputs[index].listBit(0))
+            }
             var count = 0
             while true {
                 var lowest = Int.max

@@ -110,4 +110,25 @@ struct BlockTests {
         #expect(buffer.words[511] == 0)
         #expect(buffer.members == [5])
     }
+
+    @Test("A stored position that is never issued is looked up in no bitmap")
+    func strayLookUps() {
+        // A bitmap of 510 words, and what lies behind it.
+        let words = UnsafeMutablePointer<UInt64>.allocate(capacity: 1024)
+        defer { words.deallocate() }
+        words.initialize(repeating: ~0, count: 1024)
+        words.update(repeating: 0, count: BlockGeometry.wordsPerBlock)
+        words[0] = 1 << 5
+        let bitmap = BlockView.bitmap(UnsafePointer(words))
+        let list: [UInt16] = [5, 32_640, 32_767, 32_768, 65_535]
+        list.withUnsafeBufferPointer {
+            #expect(bitmap.intersectionCount(with: .list($0)) == 1)
+            #expect(BlockView.list($0).intersectionCount(with: bitmap) == 1)
+        }
+        PackedList.bytes(of: [5, 32_640, 32_767] as [UInt32]).withUnsafeBytes {
+            #expect(bitmap.intersectionCount(with: .wideList($0)) == 1)
+        }
+        for bit in list.dropFirst() { #expect(!bitmap.contains(bit: Int(bit))) }
+        #expect(bitmap.contains(bit: 5) && !bitmap.contains(bit: -1))
+    }
 }

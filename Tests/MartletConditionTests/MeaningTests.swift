@@ -82,6 +82,29 @@ struct MeaningTests {
         #expect(found == [2 << 15 | 7, 4 << 15 | 2, 4 << 15 | 9])
     }
 
+    @Test(
+        "A damaged list matches nothing past its block, and an empty one nothing at all",
+        arguments: [2, 6], [0, 1])
+    func damagedLists(topics: Int, form: Int) throws {
+        func evaluate(_ sign: String, _ sets: [StoredBlock]) throws -> [Int] {
+            let text = sets.indices.map { "'T\($0)' in topics" }.joined(separator: sign)
+            let condition = try Condition(parsing: text, topicsMax: 64)
+            let slots = condition.topics.map { [sets[Int($0.text.dropFirst())!]] }
+            var evaluator = ConditionEvaluator(condition, source: MemorySource(slots: slots))
+            var found: [Int] = []
+            while let block = evaluator.next() { block.view.forEachBit { found.append($0) } }
+            return found
+        }
+        // Bitmaps whose memory goes on behind their words, with members there.
+        let stray = [5, 32_640, 32_767]
+        let bitmaps = (1..<topics).map { _ in StoredBlock(block: 0, bits: stray, form: 2) }
+        let list = StoredBlock(block: 0, bits: stray, form: form)
+        #expect(try evaluate(" && ", [list] + bitmaps) == [5])
+        let empty = (1..<topics).map { _ in StoredBlock(block: 0, bits: [], form: form) }
+        let single = StoredBlock(block: 0, bits: [3], form: form)
+        #expect(try evaluate(" || ", empty + [single]) == [3])
+    }
+
     @Test("Random conditions of up to five topics agree with asking every instance")
     func randomFew() throws {
         var random = SeededGenerator(seed: 60)

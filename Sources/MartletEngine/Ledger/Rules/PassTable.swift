@@ -83,12 +83,9 @@ struct PassTable {
             ordinals[at].append(pass.taker.ordinal.rawValue)
         }
         for at in cohorts.indices { addBlocks(of: ordinals[at].sorted(), to: at) }
-        // A damaged set can name bits behind its block. The further bitmap keeps such a read inside `words`; the
-        // count is then wrong.
-        words.append(contentsOf: repeatElement(0, count: Self.wordsPerBitmap))
     }
 
-    /// Words of a bitmap: 32,768 bits, half of the bits that a u16 can name.
+    /// Words of a bitmap: 32,768 bits, all positions in a block.
     private static let wordsPerBitmap = 512
 
     private mutating func addBlocks(of ordinals: [UInt32], to cohort: Int) {

@@ -103,7 +103,8 @@ struct RateChange {
                 if Int(list[middle]) < start { low = middle + 1 } else { high = middle }
             }
             while low < list.count, Int(list[low]) < start + (1 << partShift) {
-                body(Int(list[low]) - start)
+                // A damaged list may not ascend.
+                if Int(list[low]) >= start { body(Int(list[low]) - start) }
                 low += 1
             }
         case .wideList, .runs:
