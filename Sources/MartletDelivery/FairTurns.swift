@@ -22,7 +22,7 @@ struct FairTurns: ~Copyable {
 
     /// Entries by number; undefined for numbers outside the round.
     private var entries: UnsafeMutablePointer<Entry>
-    private var capacity = 8
+    private var capacity = 0
     private(set) var count = 0
     /// The oldest number in the round.
     private(set) var first: UInt32 = .nothing
@@ -102,7 +102,7 @@ struct FairTurns: ~Copyable {
 
     private mutating func reserve(_ number: Int) {
         guard number >= capacity else { return }
-        let larger = max(number + 1, capacity * 2)
+        let larger = max(number + 1, capacity * 2, 8)
         let grown = UnsafeMutablePointer<Entry>.allocate(capacity: larger)
         grown.update(from: entries, count: capacity)
         entries.deallocate()

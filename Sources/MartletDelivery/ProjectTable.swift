@@ -27,8 +27,10 @@ struct ProjectDelivery: ~Copyable {
     var turns = FairTurns(quantum: 16)
     /// TTL-2: fanouts in progress whose messages are not stored.
     private(set) var nowOrNeverCount = 0
+    /// Room for fanouts, from the first fanout on. A project that only hears of messages, because its instances are
+    /// connected elsewhere, needs none.
     private var works: UnsafeMutablePointer<FanoutWork>
-    private var capacity = 4
+    private var capacity = 0
     private var freeSlots: [UInt32] = []
     private var slotCount: UInt32 = 0
 
@@ -93,11 +95,12 @@ struct ProjectDelivery: ~Copyable {
 
     private mutating func newSlot() -> UInt32 {
         if Int(slotCount) == capacity {
-            let grown = UnsafeMutablePointer<FanoutWork>.allocate(capacity: capacity * 2)
+            let larger = max(4, capacity * 2)
+            let grown = UnsafeMutablePointer<FanoutWork>.allocate(capacity: larger)
             grown.moveInitialize(from: works, count: capacity)
             works.deallocate()
             works = grown
-            capacity *= 2
+            capacity = larger
         }
         slotCount += 1
         return slotCount - 1
@@ -125,7 +128,8 @@ struct ProjectDelivery: ~Copyable {
     }
 }
 
-/// The projects of a loop by number, with their turns.
+/// The projects of a loop by number, with their turns. A project stays in the table, because the loop needs the last
+/// message that it has heard of.
 struct ProjectTable: ~Copyable {
     private var projects: UnsafeMutablePointer<UnsafeMutablePointer<ProjectDelivery>?>
     private var capacity = 16
