@@ -193,6 +193,29 @@ struct ReceiptTests {
         }
     }
 
+    @Test(
+        "RCP-2: of an expired message for many everyone is believed, whether its rows are left or not",
+        arguments: [true, false])
+    func expired(hasRows: Bool) throws {
+        var limits = MailboxLimits()
+        limits.storedPerInstanceMax = 1
+        let bench = try SendBench(limits)
+        let members = try (0..<100).map { _ in try bench.register() }
+        let stranger = try bench.register()
+        try bench.subscribe(members, to: "t")
+        // Beside another message the rows of an expired one may still matter for a mailbox.
+        if hasRows { _ = try bench.accepted(SendCommand(target: .topic("t"), body: [1])) }
+        let (_, fanouts) = try bench.accepted(wanted(.topic("t"), lifespan: .seconds(10)))
+        bench.wait(seconds: 11)
+        _ = try bench.advance()
+        #expect(try bench.store.check().counts.messages == (hasRows ? 2 : 0))
+        let id = fanouts[0].header.sequence.rawValue
+        for instance in [stranger, members[0]] {
+            #expect(try isKept(tell(.opened, id, instance, bench)))
+        }
+        try bench.expectClean()
+    }
+
     @Test("RCP-2: whoever is no recipient is refused while that is known, and so is whoever left")
     func strangers() throws {
         let bench = try SendBench()

@@ -27,7 +27,8 @@ package struct RecipientLedger: Ledger {
             return !InboxRow.row(sequence, row).isDiscarded
         }
         let key = Key.log(LogRow(sequence), in: project)
-        // Do not ask an expired or dropped message: the rows remain only for the fate of other messages.
+        // Do not ask an expired or dropped message: its rows remain only for the fate of other messages, until a
+        // collection. The answer must not depend on the collection.
         guard let found = try raw.get(.messages, key),
             case let flags = try MessageRecord(found).flags, flags.contains(.hasBlob),
             flags.isDisjoint(with: [.isExpired, .isDropped]),
