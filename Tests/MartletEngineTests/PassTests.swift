@@ -105,7 +105,7 @@ struct PassTests {
     @Test(
         "TTL-4: of what devices list when they connect, no more than the bound is applied at once")
     func lists() throws {
-        let bench = try Bench()
+        let bench = Bench()
         let project = try bench.project("tides")
         let instances = try bench.register(6, in: "tides")
         let connected = instances.map {

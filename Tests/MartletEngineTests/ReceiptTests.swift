@@ -2,6 +2,7 @@
 //
 // Receipts (RCP-1, RCP-2). Rests on SendBench.
 
+import EngineBench
 import MartletBase
 import MartletBits
 import MartletEngine

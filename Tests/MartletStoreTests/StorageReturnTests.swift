@@ -83,7 +83,7 @@ struct StorageReturnTests {
 
     @Test("A collection ends for the project with the highest number as well")
     func highestProject() throws {
-        let bench = try Bench()
+        let bench = try StoredBench()
         try bench.reopen { folder in
             let raw = RawStore(folder: folder)
             let project = big(UInt32.max)
@@ -93,7 +93,7 @@ struct StorageReturnTests {
             try raw.change("due", [9] + big(0 as UInt64) + project, [])
         }
         try bench.sweep()
-        #expect(try bench.rowCounts(["collections", "due"]) == [1, 0])
+        #expect(try bench.rowCounts([.collections, .due]) == [1, 0])
     }
 
     @Test("COL-1: of what one device's messages replace, few rows are left, and no bodies")
