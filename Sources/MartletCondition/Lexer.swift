@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Cuts the bytes of a condition into tokens. The lexer works on bytes instead of characters, because offsets in
+// Cuts the bytes of a condition into lexemes. The lexer works on bytes instead of characters, because offsets in
 // errors are bytes, and a text that is not UTF-8 is refused like any other wrong byte. The lexer detects nearly all
 // mistakes that people make in conditions, so most of the advice is here. Rests on `TopicName` for the alphabet of
 // names.
 
 internal import MartletBase
 
-/// One token of a condition.
-struct Token: Equatable {
+/// One lexeme of a condition.
+struct Lexeme: Equatable {
     enum Kind: Equatable {
         /// `'NAME'`: the range of the name without its quotes.
         case name(Range<Int>)
@@ -25,22 +25,22 @@ struct Token: Equatable {
         case end
     }
     var kind: Kind
-    /// The bytes of the token in the text.
+    /// The bytes of the lexeme in the text.
     var range: Range<Int>
 }
 
-/// Yields the tokens of a text, one at a time.
+/// Yields the lexemes of a text, one at a time.
 struct Lexer {
     let bytes: [UInt8]
     private(set) var at = 0
 
     init(_ bytes: [UInt8]) { self.bytes = bytes }
 
-    /// The next token; `.end` at the end, however often called.
-    mutating func next() throws(MartletError) -> Token {
+    /// The next lexeme; `.end` at the end, however often called.
+    mutating func next() throws(MartletError) -> Lexeme {
         while at < bytes.count, Self.isBlank(bytes[at]) { at += 1 }
         guard at < bytes.count else {
-            return Token(kind: .end, range: bytes.count..<bytes.count)
+            return Lexeme(kind: .end, range: bytes.count..<bytes.count)
         }
         switch bytes[at] {
         case UInt8(ascii: "("): return take(.open, 1)
@@ -73,7 +73,7 @@ struct Lexer {
 
     // MARK: Tokens of several bytes
 
-    private mutating func name() throws(MartletError) -> Token {
+    private mutating func name() throws(MartletError) -> Lexeme {
         let start = at + 1
         var end = start
         while end < bytes.count, bytes[end] != UInt8(ascii: "'") {
@@ -98,7 +98,7 @@ struct Lexer {
         return take(.name(start..<end), end + 1 - at)
     }
 
-    private mutating func word() throws(MartletError) -> Token {
+    private mutating func word() throws(MartletError) -> Lexeme {
         var end = at
         while end < bytes.count, Self.isWordByte(bytes[end]) { end += 1 }
         switch String(decoding: bytes[at..<end], as: UTF8.self) {
@@ -121,9 +121,9 @@ struct Lexer {
         }
     }
 
-    private mutating func take(_ kind: Token.Kind, _ count: Int) -> Token {
+    private mutating func take(_ kind: Lexeme.Kind, _ count: Int) -> Lexeme {
         defer { at += count }
-        return Token(kind: kind, range: at..<at + count)
+        return Lexeme(kind: kind, range: at..<at + count)
     }
 
     private func byte(_ index: Int) -> UInt8? { index < bytes.count ? bytes[index] : nil }

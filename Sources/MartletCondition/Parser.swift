@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Parses tokens to a tree, by the rule of the specification: parentheses first, then strictly left to right, with
+// Parses lexemes to a tree, by the rule of the specification: parentheses first, then strictly left to right, with
 // one precedence for `&&` and `||`; `!` binds to the next operand. One precedence needs no precedence climbing: at
 // every depth of parentheses the parser keeps the left operand and the operator that waits for its right operand.
 // The depths are an array instead of the call stack, so that no text can exhaust the stack. (Source: Firebase Cloud
@@ -18,9 +18,9 @@ struct Parser {
         /// The left operand, once parsed.
         var left: Int?
         /// The operator that waits for its right operand.
-        var waiting: Token?
-        /// The `!` tokens that wait for their operand, outermost first.
-        var nots: [Token] = []
+        var waiting: Lexeme?
+        /// The `!` lexemes that wait for their operand, outermost first.
+        var nots: [Lexeme] = []
     }
 
     private var lexer: Lexer
@@ -62,7 +62,7 @@ struct Parser {
         }
     }
 
-    /// Whether the next token must be a term, `!` or `(`; otherwise an operator, `)` or the end must follow.
+    /// Whether the next lexeme must be a term, `!` or `(`; otherwise an operator, `)` or the end must follow.
     private var wantsOperand: Bool {
         levels[levels.count - 1].left == nil || levels[levels.count - 1].waiting != nil
     }
@@ -70,38 +70,38 @@ struct Parser {
     // MARK: Where an operand must stand
 
     private mutating func operand() throws(MartletError) {
-        let token = try lexer.next()
-        switch token.kind {
-        case .name(let name): try term(token, name)
+        let lexeme = try lexer.next()
+        switch lexeme.kind {
+        case .name(let name): try term(lexeme, name)
         case .open:
-            try deepen(token)
-            levels.append(Level(start: token.range.lowerBound))
+            try deepen(lexeme)
+            levels.append(Level(start: lexeme.range.lowerBound))
         case .not:
-            try deepen(token)
-            levels[levels.count - 1].nots.append(token)
+            try deepen(lexeme)
+            levels[levels.count - 1].nots.append(lexeme)
         case .close:
             if let waiting = danglingOperator { throw danglingFault(waiting) }
-            if levels.count == 1 { throw unopened(token) }
+            if levels.count == 1 { throw unopened(lexeme) }
             throw Lexer.fault(
-                token.range.lowerBound, "These parentheses are empty; write 'NAME' in topics.")
+                lexeme.range.lowerBound, "These parentheses are empty; write 'NAME' in topics.")
         case .and, .or:
             throw Lexer.fault(
-                token.range.lowerBound,
-                "There is nothing to the left of \(spelling(token)); write 'NAME' in topics.")
+                lexeme.range.lowerBound,
+                "There is nothing to the left of \(spelling(lexeme)); write 'NAME' in topics.")
         case .keywordIn, .keywordTopics:
             throw Lexer.fault(
-                token.range.lowerBound,
+                lexeme.range.lowerBound,
                 "A term begins with the topic name in single quotes: 'NAME' in topics.")
         case .end:
             if let waiting = danglingOperator { throw danglingFault(waiting) }
             if levels.count > 1 { throw unclosed() }
             throw Lexer.fault(
-                token.range.lowerBound, "The condition is empty; write 'NAME' in topics.")
+                lexeme.range.lowerBound, "The condition is empty; write 'NAME' in topics.")
         }
     }
 
     /// Parses `in topics` after a name.
-    private mutating func term(_ token: Token, _ name: Range<Int>) throws(MartletError) {
+    private mutating func term(_ lexeme: Lexeme, _ name: Range<Int>) throws(MartletError) {
         let keyword = try lexer.next()
         guard keyword.kind == .keywordIn else {
             throw Lexer.fault(
@@ -112,7 +112,7 @@ struct Parser {
             throw Lexer.fault(topicsKeyword.range.lowerBound, "After \"in\" comes \"topics\".")
         }
         let slot = try slot(of: name)
-        let range = token.range.lowerBound..<topicsKeyword.range.upperBound
+        let range = lexeme.range.lowerBound..<topicsKeyword.range.upperBound
         nodes.append(
             SyntaxTree.Node(
                 kind: .topic(slot: slot), byteRange: range, isParenthesized: false,
@@ -139,7 +139,7 @@ struct Parser {
         return topics.count - 1
     }
 
-    /// Applies the waiting `!` tokens and then the waiting operator to a complete operand.
+    /// Applies the waiting `!` lexemes and then the waiting operator to a complete operand.
     private mutating func complete(_ operand: Int) {
         let level = levels.count - 1
         var operand = operand
@@ -152,13 +152,13 @@ struct Parser {
                     isParenthesized: false, operatorRange: not.range))
             operand = nodes.count - 1
         }
-        if let left = levels[level].left, let token = levels[level].waiting {
+        if let left = levels[level].left, let lexeme = levels[level].waiting {
             nodes.append(
                 SyntaxTree.Node(
-                    kind: token.kind == .and ? .and(left, operand) : .or(left, operand),
+                    kind: lexeme.kind == .and ? .and(left, operand) : .or(left, operand),
                     byteRange: nodes[left].byteRange
                         .lowerBound..<nodes[operand].byteRange.upperBound,
-                    isParenthesized: false, operatorRange: token.range))
+                    isParenthesized: false, operatorRange: lexeme.range))
             operand = nodes.count - 1
         }
         levels[level].left = operand
@@ -167,19 +167,19 @@ struct Parser {
 
     // MARK: Where an operand has ended
 
-    /// Parses the token after an operand.
+    /// Parses the lexeme after an operand.
     ///
     /// - Returns: true at the end of the condition.
     private mutating func afterOperand() throws(MartletError) -> Bool {
-        let token = try lexer.next()
-        switch token.kind {
-        case .and, .or: levels[levels.count - 1].waiting = token
+        let lexeme = try lexer.next()
+        switch lexeme.kind {
+        case .and, .or: levels[levels.count - 1].waiting = lexeme
         case .close:
             guard levels.count > 1, let level = levels.popLast(), let inner = level.left else {
-                throw unopened(token)
+                throw unopened(lexeme)
             }
             depth -= 1
-            nodes[inner].byteRange = level.start..<token.range.upperBound
+            nodes[inner].byteRange = level.start..<lexeme.range.upperBound
             nodes[inner].isParenthesized = true
             complete(inner)
         case .end:
@@ -187,46 +187,46 @@ struct Parser {
             return true
         case .open, .not, .name:
             throw Lexer.fault(
-                token.range.lowerBound, "Between two terms comes && or ||.")
+                lexeme.range.lowerBound, "Between two terms comes && or ||.")
         case .keywordIn, .keywordTopics:
             throw Lexer.fault(
-                token.range.lowerBound, "After a term comes &&, ||, ) or the end.")
+                lexeme.range.lowerBound, "After a term comes &&, ||, ) or the end.")
         }
         return false
     }
 
     // MARK: Faults
 
-    private mutating func deepen(_ token: Token) throws(MartletError) {
+    private mutating func deepen(_ lexeme: Lexeme) throws(MartletError) {
         guard depth < Limits.conditionDepthMax else {
             throw Lexer.fault(
-                token.range.lowerBound,
+                lexeme.range.lowerBound,
                 "Parentheses and ! are nested deeper than \(Limits.conditionDepthMax).")
         }
         depth += 1
     }
 
     /// The last operator without an operand to its right.
-    private var danglingOperator: Token? {
+    private var danglingOperator: Lexeme? {
         levels[levels.count - 1].nots.last ?? levels[levels.count - 1].waiting
     }
 
-    private func danglingFault(_ token: Token) -> MartletError {
+    private func danglingFault(_ lexeme: Lexeme) -> MartletError {
         Lexer.fault(
-            token.range.lowerBound,
-            "There is nothing to the right of \(spelling(token)); write 'NAME' in topics.")
+            lexeme.range.lowerBound,
+            "There is nothing to the right of \(spelling(lexeme)); write 'NAME' in topics.")
     }
 
-    private func unopened(_ token: Token) -> MartletError {
-        Lexer.fault(token.range.lowerBound, "This ) closes nothing; remove it or open a (.")
+    private func unopened(_ lexeme: Lexeme) -> MartletError {
+        Lexer.fault(lexeme.range.lowerBound, "This ) closes nothing; remove it or open a (.")
     }
 
     private func unclosed() -> MartletError {
         Lexer.fault(levels[levels.count - 1].start, "This ( is never closed; add a ).")
     }
 
-    private func spelling(_ token: Token) -> String {
-        switch token.kind {
+    private func spelling(_ lexeme: Lexeme) -> String {
+        switch lexeme.kind {
         case .and: "&&"
         case .or: "||"
         default: "!"

@@ -367,39 +367,3 @@ public enum NamedResults: Sendable, Hashable {
         }
     }
 }
-
-/// An accepted message, which the loops deliver to connected recipients.
-public final class Fanout: Sendable {
-    public let project: ProjectNumber
-    public let header: MessageHeader
-    public let body: [UInt8]
-    public let recipients: Recipients
-    /// The project's last sequence at acceptance; for a stored message, its own sequence. A session whose
-    /// `deliveredThrough` is beyond the position does not get the message.
-    public let position: MessageSequence
-    /// FAN-2: the weight of the project's share relative to other projects.
-    public let weight: Int
-    /// FAN-1: where the loops report their progress; nil for a message to one instance.
-    public let progress: FanoutProgress?
-
-    public init(
-        project: ProjectNumber, header: MessageHeader, body: [UInt8], recipients: Recipients,
-        position: MessageSequence, weight: Int = 1, progress: FanoutProgress? = nil
-    ) {
-        self.project = project
-        self.header = header
-        self.body = body
-        self.recipients = recipients
-        self.position = position
-        self.weight = weight
-        self.progress = progress
-    }
-}
-
-extension MessageSequence {
-    /// TTL-2: marks the number of a message that is not stored. Devices do not acknowledge such a number.
-    public static let notStoredBit: UInt64 = 1 << 63
-
-    /// Whether the sequence belongs to a stored message (TTL-2).
-    @inlinable public var isStored: Bool { rawValue & Self.notStoredBit == 0 }
-}

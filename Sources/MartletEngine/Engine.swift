@@ -238,7 +238,7 @@ extension MartletError {
             """, retryDelayMilliseconds: 5000)
     }
 
-    static func noProject(_ id: String) -> MartletError {
+    static var noProject: MartletError {
         MartletError(
             .notFound, "There is no such project; create it with 'martlet project create'.",
             field: "project")

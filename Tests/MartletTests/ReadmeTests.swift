@@ -15,25 +15,54 @@ struct ReadmeTests {
         return text.split(separator: "\n", omittingEmptySubsequences: false)
     }
 
-    /// Imports and the function's body, as a main file would have them.
-    private static func program(in file: String) throws -> [String] {
+    /// The body of a file's function, or of its first one.
+    private static func body(of function: String = "", in file: String) throws -> [String] {
         let lines = try lines(of: file)
-        let start = try #require(lines.firstIndex { $0.hasPrefix("func ") })
-        let end = try #require(lines[start...].firstIndex { $0 == "}" })
-        let body = lines[(start + 1)..<end].map { line in
+        let start = try #require(lines.firstIndex { $0.hasPrefix("func " + function) })
+        let head = try #require(lines[start...].firstIndex { $0.hasSuffix("{") })
+        let end = try #require(lines[head...].firstIndex { $0 == "}" })
+        return lines[(head + 1)..<end].map { line in
             String(line.hasPrefix("    ") ? line.dropFirst(4) : line)
         }
-        return lines.filter { $0.hasPrefix("import ") }.map(String.init) + [""] + body
+    }
+
+    /// Imports and the function's body, as a main file would have them.
+    private static func program(in file: String) throws -> [String] {
+        let imports = try lines(of: file).filter { $0.hasPrefix("import ") }.map(String.init)
+        return imports + [""] + (try body(in: file))
+    }
+
+    private static func blocks(of path: String) throws -> [[String]] {
+        try lines(of: path).split(separator: "```swift").dropFirst()
+            .map { $0.prefix { $0 != "```" }.map(String.init) }
     }
 
     @Test("DOC the README's Swift blocks are these files, which compile, and there are no others")
     func compiles() throws {
-        let blocks = try Self.lines(of: "../../README.md").split(separator: "```swift").dropFirst()
-            .map { $0.prefix { $0 != "```" }.map(String.init) }
         #expect(
-            blocks == [
+            try Self.blocks(of: "../../README.md") == [
                 try Self.program(in: "ReadmeEmbedding.swift"),
                 try Self.program(in: "ReadmeDevice.swift"),
             ])
+    }
+
+    @Test("DOC an article's Swift block is a function of this target, which compiles")
+    func articlesCompile() throws {
+        let folder = "../../Sources/Martlet/Martlet.docc/"
+        // The Gateway article's block is a server that its own tests run.
+        let functions = [
+            "Martlet.md": "martletArticle", "Reports.md": "reportsArticle",
+            "Upstream.md": "upstreamArticle",
+        ]
+        let names = try FileManager.default.contentsOfDirectory(
+            atPath: Self.folder.appending(path: folder).path())
+        for name in names where name.hasSuffix(".md") && name != "Gateway.md" {
+            let blocks = try Self.blocks(of: folder + name)
+                .map { $0.filter { !$0.hasPrefix("import ") }.drop { $0.isEmpty } }
+            let expected = try functions[name].map {
+                try Self.body(of: $0, in: "ArticleBlocks.swift")
+            }
+            #expect(blocks.map(Array.init) == (expected.map { [$0] } ?? []), "\(name)")
+        }
     }
 }

@@ -179,4 +179,68 @@ struct TidyTests {
             }
         }
     }
+
+    // MARK: Numbers
+
+    /// The values of the integer literals of a source, products and shifts worked out.
+    private static func integers(of source: String) -> Set<Int> {
+        let code = source.replacing(/\/\/.*/, with: "")
+        var found: Set<Int> = []
+        for match in code.matches(of: /\b\d[\d_]*(?:\s*(?:<<|\*)\s*\d[\d_]*)*/) {
+            var value: Int?
+            var isShift = false
+            for part in String(match.0).replacing("_", with: "").matches(of: /\d+|<<|\*/) {
+                guard let number = Int(part.0) else {
+                    isShift = part.0 == "<<"
+                    continue
+                }
+                guard let before = value else {
+                    value = number
+                    continue
+                }
+                value =
+                    isShift ? before << number : before.multipliedReportingOverflow(by: number).0
+            }
+            if let value { found.insert(value) }
+        }
+        return found
+    }
+
+    @Test("The bounds of the Architecture article are constants of the files that it names")
+    func bounds() throws {
+        let article = try Self.text("Sources/Martlet/Martlet.docc/Architecture.md")
+        let table = try #require(article.split(separator: "## Bounds").last)
+        let sources = try Self.files(below: "Sources", ending: ".swift")
+        let limits = try sources.filter { $0.contains("Limits") }
+            .reduce(into: Set<Int>()) { $0.formUnion(Self.integers(of: try Self.text($1))) }
+        var rowCount = 0
+        for row in table.split(separator: "\n") {
+            let cells = row.split(separator: "|").map { $0.trimmingCharacters(in: .whitespaces) }
+            guard cells.count == 4, let name = cells[3].wholeMatch(of: /`([\w+]+)`/)?.1 else {
+                continue
+            }
+            rowCount += 1
+            let named = try sources.filter { file in
+                if file.contains("/\(name).swift") || file.contains("/\(name)+") { return true }
+                return try Self.text(file).contains(try Regex("(struct|enum|class) \(name)\\b"))
+            }
+            #expect(!named.isEmpty, "\(cells[0])")
+            let known = try named.reduce(into: limits) {
+                $0.formUnion(Self.integers(of: try Self.text($1)))
+            }
+            for match in cells[1].matches(of: /(\d[\d,]*)(?: (KiB|MiB|ms|days))?/) {
+                let number = Int(match.1.replacing(",", with: ""))!
+                let values =
+                    switch match.2 {
+                    case "KiB": [number << 10]
+                    case "MiB": [number << 20, number]
+                    case "ms": [number, number * 1000, number * 1_000_000]
+                    case "days": [number, number * 86_400]
+                    default: [number]
+                    }
+                #expect(!known.isDisjoint(with: values), "\(cells[0]): \(match.0) in \(name)")
+            }
+        }
+        #expect(rowCount > 30)
+    }
 }

@@ -64,7 +64,7 @@ public struct Audience: Sendable, Hashable {
         _ number: ProjectNumber, _ storage: borrowing Transaction
     ) throws -> Project {
         guard let project = try storage.projects.project(number) else {
-            throw MartletError.noProject("")
+            throw MartletError.noProject
         }
         return project
     }

@@ -63,7 +63,7 @@ public enum Authentication {
         in storage: borrowing Transaction
     ) throws -> (project: Project, instance: Instance, state: MailboxState) {
         guard let project = try storage.projects.project(id: projectID) else {
-            throw MartletError.noProject(projectID)
+            throw MartletError.noProject
         }
         let token = try Token(validating: text)
         guard
@@ -88,7 +88,7 @@ public enum Authentication {
         id: String, in storage: borrowing Transaction
     ) throws -> Project {
         guard let project = try storage.projects.project(id: id) else {
-            throw MartletError.noProject(id)
+            throw MartletError.noProject
         }
         return project
     }

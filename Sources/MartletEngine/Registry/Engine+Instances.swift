@@ -16,7 +16,7 @@ extension Engine {
         _ new: NewInstance, now: Instant, in storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
         guard var project = try storage.projects.project(id: new.project) else {
-            return .refused(.noProject(new.project))
+            return .refused(.noProject)
         }
         let allowed = new.app.utf8.allSatisfy { TopicName.isAllowed($0) }
         guard allowed, (1...Limits.appNameBytesMax).contains(new.app.utf8.count) else {

@@ -52,7 +52,7 @@ extension Engine {
         in storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
         guard var project = try storage.projects.project(id: id) else {
-            return .refused(.noProject(id))
+            return .refused(.noProject)
         }
         guard (1...Limits.projectWeightMax).contains(weight ?? 1) else {
             return .refused(
@@ -75,7 +75,7 @@ extension Engine {
         in storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
         guard let project = try storage.projects.project(id: projectID) else {
-            return .refused(.noProject(projectID))
+            return .refused(.noProject)
         }
         guard key.name.utf8.count <= Limits.keyNameBytesMax else {
             return .refused(
@@ -104,7 +104,7 @@ extension Engine {
         id: String, projectID: String, in storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
         guard let project = try storage.projects.project(id: projectID) else {
-            return .refused(.noProject(projectID))
+            return .refused(.noProject)
         }
         guard var key = try storage.projects.serverKey(id: id), key.project == project.number else {
             return .refused(

@@ -11,7 +11,7 @@ extension Engine {
         in storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
         guard let project = try storage.projects.project(id: projectID) else {
-            return .refused(.noProject(projectID))
+            return .refused(.noProject)
         }
         if let error = fault(in: key) { return .refused(error) }
         guard try storage.projects.serviceAccountKey(id: key.id) == nil else {
@@ -79,7 +79,7 @@ extension Engine {
         id: String, projectID: String, in storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
         guard let project = try storage.projects.project(id: projectID) else {
-            return .refused(.noProject(projectID))
+            return .refused(.noProject)
         }
         guard var key = try storage.projects.serviceAccountKey(id: id),
             key.project == project.number

@@ -124,7 +124,7 @@ extension Engine {
         _ storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
         guard let project = try storage.projects.project(due.project) else {
-            return .refused(.noProject(""))
+            return .refused(.noProject)
         }
         do {
             let (message, addressees) = try ScheduledSend.read(due.bytes)

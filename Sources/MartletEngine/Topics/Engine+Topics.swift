@@ -97,7 +97,7 @@ extension Engine {
         let name: TopicName
         do { name = try TopicName(validating: text) } catch { return .refused(error) }
         guard var project = try storage.projects.project(number) else {
-            return .refused(.noProject(""))
+            return .refused(.noProject)
         }
         let first = progress.doneCount
         if first == 0 {

@@ -69,7 +69,7 @@ public struct LiveSender: ~Copyable {
         _ storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
         guard let project = try storage.projects.project(number) else {
-            return .refused(.noProject(""))
+            return .refused(.noProject)
         }
         if storage.lastSetChange(in: number) > rememberedSince {
             audiences.forget()

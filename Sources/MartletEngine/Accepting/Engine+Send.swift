@@ -14,7 +14,7 @@ extension Engine {
         _ storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
         guard let project = try storage.projects.project(number) else {
-            return .refused(.noProject(""))
+            return .refused(.noProject)
         }
         do {
             return try accept(message, in: project, now: now, storage)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Frames from a loop to its peers: outcomes of commands, and news from other threads. Rests on the engine's
+// What other threads send to a loop: outcomes of commands, answers, fanouts and news. Rests on the engine's
 // outcomes and MartletWire.
 
 import MartletBase
