@@ -9,6 +9,7 @@ public struct Day: RawRepresentable, Hashable, Sendable, Comparable {
     public let rawValue: UInt32
 
     @inlinable public init(rawValue: UInt32) { self.rawValue = rawValue }
+    /// The day `rawValue` days after 1970-01-01.
     @inlinable public init(_ rawValue: UInt32) { self.rawValue = rawValue }
 
     /// The day of an instant. An instant before 1970 belongs to the first day, 1970-01-01.

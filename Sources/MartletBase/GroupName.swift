@@ -5,6 +5,7 @@
 
 /// A valid group name: 1 to 255 bytes of UTF-8 without control characters. Case-sensitive.
 public struct GroupName: Hashable, Sendable, CustomStringConvertible {
+    /// The name as given: 1 to 255 bytes of UTF-8.
     public let text: String
 
     /// - Throws: `invalidArgument` for an empty name, a name above 255 bytes, or a control character.

@@ -61,6 +61,7 @@ public struct MailboxLimits: Sendable, Hashable {
     /// OPS-5: unanswered bytes of all connections, in MiB; 0: unlimited.
     public var requestMegabytesMax = Limits.requestMegabytesMax
 
+    /// The documented limits, as `Limits` states them.
     public init() {}
 
     /// Every limit turned off, except that reports keep their default bounds.

@@ -61,6 +61,7 @@ public enum ErrorWord: UInt16, Sendable, CaseIterable, Hashable {
 
 /// A refusal: the fault, its place, and the remedy.
 public struct MartletError: Error, Sendable, Hashable, CustomStringConvertible {
+    /// The error word of the specification, for programs.
     public var word: ErrorWord
     /// A sentence that names the fault and the remedy. Never contains a token or a key.
     public var message: String
@@ -71,6 +72,12 @@ public struct MartletError: Error, Sendable, Hashable, CustomStringConvertible {
     /// Delay after which a retry makes sense, in milliseconds; nil where a retry cannot help.
     public var retryDelayMilliseconds: UInt32?
 
+    /// - Parameters:
+    ///   - message: a sentence that names the fault and the remedy, without any token or key.
+    ///   - field: the field at fault; empty, the default, for a fault of no single field.
+    ///   - byteOffset: byte of the fault inside the field's text; nil, the default, for a fault without a place.
+    ///   - retryDelayMilliseconds: delay before a retry, in milliseconds; nil, the default, where a retry cannot
+    ///     help.
     public init(
         _ word: ErrorWord, _ message: String, field: String = "", byteOffset: UInt32? = nil,
         retryDelayMilliseconds: UInt32? = nil
@@ -82,6 +89,8 @@ public struct MartletError: Error, Sendable, Hashable, CustomStringConvertible {
         self.retryDelayMilliseconds = retryDelayMilliseconds
     }
 
+    /// The refusal on one line, such as `INVALID_ARGUMENT (topic, byte 3): MESSAGE Retry after 500 ms.`, without the
+    /// absent parts.
     public var description: String {
         var text = word.name
         if !field.isEmpty { text += " (\(field)" }

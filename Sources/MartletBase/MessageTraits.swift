@@ -65,15 +65,21 @@ public enum CollapseKey: Sendable, Hashable {
 public struct Lane: RawRepresentable, Sendable, Hashable {
     /// Bit 0: high priority. Bit 1: collapsible.
     public let rawValue: UInt8
+    /// Bits above bit 1 are ignored.
     public init(rawValue: UInt8) { self.rawValue = rawValue & 3 }
 
+    /// The lane of a message with these traits.
     public init(_ priority: MessagePriority, isCollapsible: Bool) {
         rawValue = (priority == .high ? 1 : 0) | (isCollapsible ? 2 : 0)
     }
 
+    /// Whether messages of the lane have high priority, so that a doze does not hold the lane back.
     @inlinable public var isHigh: Bool { rawValue & 1 != 0 }
+    /// Whether messages of the lane are collapsible, so that the throttle can hold the lane back (COL-4).
     @inlinable public var isCollapsible: Bool { rawValue & 2 != 0 }
+    /// Number of lanes: two priorities, each collapsible and not collapsible.
     public static let count = 4
+    /// All lanes, in ascending order of the raw value.
     public static let all = (0..<UInt8(count)).map { Lane(rawValue: $0) }
 }
 
@@ -81,15 +87,20 @@ public struct Lane: RawRepresentable, Sendable, Hashable {
 public struct LaneMarks: Sendable, Hashable {
     private var marks: SIMD4<UInt64>
 
+    /// Marks with every lane at the position `all`.
     public init(_ all: MessageSequence) { marks = SIMD4(repeating: all.rawValue) }
 
+    /// The position of one lane.
     public subscript(lane: Lane) -> MessageSequence {
         get { MessageSequence(marks[Int(lane.rawValue)]) }
         set { marks[Int(lane.rawValue)] = newValue.rawValue }
     }
 
+    /// The position of the lane that is furthest behind.
     public var lowest: MessageSequence { MessageSequence(marks.min()) }
+    /// The position of the lane that is furthest ahead.
     public var highest: MessageSequence { MessageSequence(marks.max()) }
+    /// Whether all lanes have an equal position.
     public var isEven: Bool { marks.min() == marks.max() }
 
     /// A copy in which no lane is beyond `sequence`.
@@ -108,12 +119,16 @@ public struct LaneMarks: Sendable, Hashable {
 
 /// A set of platforms.
 public struct PlatformSet: OptionSet, Sendable, Hashable {
+    /// Bit `n - 1` stands for the platform with the number `n`.
     public let rawValue: UInt8
     public init(rawValue: UInt8) { self.rawValue = rawValue }
+    /// The set of one platform.
     public init(_ platform: Platform) { rawValue = 1 << (platform.rawValue - 1) }
 
+    /// The set of all three platforms.
     public static let all: PlatformSet = [.init(.android), .init(.apple), .init(.web)]
 
+    /// Whether the platform is a member.
     public func contains(_ platform: Platform) -> Bool { contains(PlatformSet(platform)) }
 }
 
@@ -125,21 +140,27 @@ public enum Lifespan: Sendable, Hashable {
     /// acceptance means now or never.
     case until(Instant)
 
+    /// TTL-1: the longest time to live, 28 days.
     public static let longest = Lifespan.seconds(Limits.timeToLiveSecondsMax)
 }
 
 /// A message as sent to the instances of some platforms (MSG-5): the platforms' block merged into the common
 /// fields.
 public struct OutgoingVariant: Sendable, Hashable {
+    /// Platforms whose instances get the variant.
     public var platforms: PlatformSet
+    /// TTL-1: time to live of the variant.
     public var lifespan: Lifespan
+    /// PRI-1: priority of the variant.
     public var priority: MessagePriority
+    /// COL-2: collapse key of the variant.
     public var collapse: CollapseKey
     /// MSG-8: only instances of the app with this package name receive the message.
     public var restrictedPackageName: String?
     /// A valid message in wire form, without platform blocks.
     public var body: [UInt8]
 
+    /// The defaults are a message for all platforms that lives 28 days, has normal priority and is not collapsible.
     public init(
         platforms: PlatformSet = .all, lifespan: Lifespan = .longest,
         priority: MessagePriority = .normal, collapse: CollapseKey = .none,

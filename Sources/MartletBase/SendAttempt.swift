@@ -7,6 +7,7 @@
 /// next attempt at that place overwrites the answer. The number of kept answers is therefore bounded by the number
 /// of concurrent attempts, and answers need no removal.
 public struct SendAttempt: Sendable, Hashable {
+    /// The number of the place under which the broker keeps the answer.
     public var place: UInt32
     /// A random number that distinguishes the attempt from earlier attempts at its place.
     public var number: UInt64

@@ -7,6 +7,7 @@
 /// A registration token (REG-1): 24 random bytes, written as 32 characters of URL-safe base64. A token addresses an
 /// instance but does not authorise its holder to act as the instance.
 public struct Token: Hashable, Sendable {
+    /// The 24 bytes as three words: bytes 0–7, 8–15 and 16–23, each little-endian.
     public let words: (UInt64, UInt64, UInt64)
 
     /// Bytes 0–7, 8–15 and 16–23, each little-endian.
@@ -59,6 +60,7 @@ public struct Token: Hashable, Sendable {
         words = (word(0), word(8), word(16))
     }
 
+    /// The 24 bytes of the token.
     public var bytes: [UInt8] {
         var out: [UInt8] = []
         out.reserveCapacity(Limits.tokenRandomBytes)
@@ -70,6 +72,7 @@ public struct Token: Hashable, Sendable {
         return out
     }
 
+    /// The token as clients write it: 32 characters of `[A-Za-z0-9_-]`.
     public var text: String { Base64URL.encode(bytes) }
 
     public static func == (a: Token, b: Token) -> Bool { a.words == b.words }
@@ -122,7 +125,9 @@ public struct GroupKey: Hashable, Sendable {
         self.bits = bits
     }
 
+    /// The 24 bytes of the key.
     public var bytes: [UInt8] { bits.bytes }
+    /// The key as clients write it: 32 characters of `[A-Za-z0-9_-]`.
     public var text: String { bits.text }
 }
 
@@ -142,6 +147,7 @@ public struct SecretDigest: Sendable {
         words = (word(0), word(8), word(16), word(24))
     }
 
+    /// The 32 bytes of the digest.
     public var bytes: [UInt8] {
         [words.0, words.1, words.2, words.3].flatMap { word in
             (0..<8).map { UInt8(truncatingIfNeeded: word >> (8 * UInt64($0))) }
@@ -165,6 +171,8 @@ public enum Base64URL {
     private static let alphabet = [UInt8](
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
 
+    /// The text of the bytes: four characters for three bytes, and two or three characters for one or two bytes at
+    /// the end.
     public static func encode(_ bytes: [UInt8]) -> String {
         var out: [UInt8] = []
         out.reserveCapacity((bytes.count * 4 + 2) / 3)

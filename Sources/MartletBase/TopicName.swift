@@ -5,6 +5,7 @@
 
 /// A valid topic name without the `/topics/` prefix: 1 to 900 bytes of `[a-zA-Z0-9-_.~%]`. Case-sensitive.
 public struct TopicName: Hashable, Sendable, CustomStringConvertible {
+    /// The name without the `/topics/` prefix: 1 to 900 bytes.
     public let text: String
 
     /// Accepts one optional `/topics/` prefix and removes the prefix.
@@ -36,6 +37,7 @@ public struct TopicName: Hashable, Sendable, CustomStringConvertible {
         self.text = bare
     }
 
+    /// Whether a topic name may contain the byte: `[a-zA-Z0-9-_.~%]`.
     @inlinable
     public static func isAllowed(_ byte: UInt8) -> Bool {
         switch byte {

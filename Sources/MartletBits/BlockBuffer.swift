@@ -16,11 +16,13 @@ public struct BlockBuffer: ~Copyable {
     /// 512 words, of which 510 are used.
     public let words: UnsafeMutablePointer<UInt64>
 
+    /// A buffer without members.
     public init() {
         let raw = UnsafeMutableRawPointer.allocate(byteCount: 4096, alignment: 64)
         words = raw.initializeMemory(as: UInt64.self, repeating: 0, count: 512)
     }
 
+    /// A buffer with a copy of the members of `view`.
     public init(_ view: BlockView) {
         self.init()
         assign(view)
@@ -31,12 +33,16 @@ public struct BlockBuffer: ~Copyable {
     /// The buffer's set, borrowed: valid until the buffer changes or is freed.
     @inlinable public var view: BlockView { .bitmap(UnsafePointer(words)) }
 
+    /// The number of members, 0 to 32,640.
     public var count: Int { BitKernels.current.count(words) }
 
+    /// Whether the bit is a member.
+    /// - Parameter bit: 0 to 32,767. Bits from 32,640 on are never members.
     @inlinable public func contains(bit: Int) -> Bool {
         words[(bit & 0x7FFF) &>> 6] &>> UInt64(bit & 63) & 1 != 0
     }
 
+    /// Calls `body` with the position of every member, ascending.
     @inlinable public func forEachBit(_ body: (Int) -> Void) { view.forEachBit(body) }
 
     // MARK: Changing single bits
@@ -65,8 +71,10 @@ public struct BlockBuffer: ~Copyable {
 
     // MARK: Set algebra
 
+    /// Clears every bit.
     public mutating func removeAll() { memset(words, 0, BlockGeometry.bytesPerBlock) }
 
+    /// Replaces the members by the members of `view`. `view` may be a view of the buffer.
     public mutating func assign(_ view: BlockView) {
         switch view {
         case .empty: removeAll()
@@ -89,6 +97,7 @@ public struct BlockBuffer: ~Copyable {
         }
     }
 
+    /// Adds the members of `view`.
     public mutating func formUnion(_ view: BlockView) {
         switch view {
         case .empty: break
@@ -104,6 +113,7 @@ public struct BlockBuffer: ~Copyable {
         }
     }
 
+    /// Removes all members that `view` lacks.
     public mutating func formIntersection(_ view: BlockView) {
         switch view {
         case .empty: removeAll()
@@ -128,6 +138,7 @@ public struct BlockBuffer: ~Copyable {
         }
     }
 
+    /// Removes the members of `view`.
     public mutating func subtract(_ view: BlockView) {
         switch view {
         case .empty: break
@@ -139,6 +150,7 @@ public struct BlockBuffer: ~Copyable {
         }
     }
 
+    /// Keeps the members that either the buffer or `view` has, and removes the members of both.
     public mutating func formSymmetricDifference(_ view: BlockView) {
         switch view {
         case .empty: break

@@ -12,8 +12,11 @@ public enum BlockGeometry {
     public static let strideShift: UInt32 = 15
     /// The mask for the bit of an ordinal inside its block.
     public static let bitMask: UInt32 = 0x7FFF
+    /// Words of 64 bits in the bitmap of a block.
     public static let wordsPerBlock = 510
+    /// Usable ordinals of a block, one bit each: 64 bits in each of 510 words.
     public static let bitsPerBlock = 32_640
+    /// Bytes in the bitmap of a block: a page of 4096 without LMDB's page header of 16.
     public static let bytesPerBlock = 4080
     /// Largest number of members that a block stores as a sorted list of `UInt16`: at most a quarter of a bitmap's
     /// bytes. Scattering an element costs 1.2 ns, so a list never costs more than a bitmap.
@@ -28,6 +31,10 @@ extension Ordinal {
     /// The ordinal's bit inside its block, 0 ..< 32,640.
     @inlinable public var bitIndex: Int { Int(rawValue & BlockGeometry.bitMask) }
 
+    /// The ordinal of a bit in a block.
+    /// - Parameters:
+    ///   - block: at most `BlockGeometry.blockMax`.
+    ///   - bit: 0 to 32,767; a usable ordinal has a bit below 32,640.
     @inlinable public init(block: UInt32, bit: Int) {
         self.init(block << BlockGeometry.strideShift | UInt32(truncatingIfNeeded: bit))
     }

@@ -162,6 +162,7 @@ public enum BlockView {
 
     // MARK: Parts
 
+    /// The number of bits that are set in a bitmap of 510 words.
     public static func count(of words: UnsafePointer<UInt64>) -> Int {
         BitKernels.current.count(words)
     }

@@ -27,6 +27,9 @@ public struct CheckedRecipientSet {
     /// The number of blocks with members.
     public var blockCount: Int { view.blockCount }
 
+    /// The block number in the `index`-th entry of the directory. The number is not checked, so a damaged blob may
+    /// repeat a number.
+    /// - Parameter index: 0 ..< `blockCount`.
     public func number(ofBlockAt index: Int) -> UInt32 {
         precondition(index >= 0 && index < blockCount, "The blob has fewer blocks.")
         return view.field(index, 0)

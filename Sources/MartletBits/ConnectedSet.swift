@@ -58,6 +58,7 @@ public struct ConnectedSet: ~Copyable {
     /// The number of connected ordinals.
     public private(set) var count = 0
 
+    /// A set without ordinals.
     public init() {
         blocks = .allocate(capacity: 1)
         blocks.initialize(to: nil)
@@ -73,6 +74,7 @@ public struct ConnectedSet: ~Copyable {
         blocks.deallocate()
     }
 
+    /// Whether no ordinal is connected.
     public var isEmpty: Bool { count == 0 }
 
     // MARK: Changing
@@ -144,6 +146,7 @@ public struct ConnectedSet: ~Copyable {
 
     // MARK: Asking
 
+    /// The handle of an ordinal; nil if the ordinal is not connected.
     @inlinable public func handle(of ordinal: Ordinal) -> UInt32? {
         let index = Int(ordinal.blockIndex)
         guard index < blocksCapacity, let block = blocks[index] else { return nil }
@@ -152,6 +155,7 @@ public struct ConnectedSet: ~Copyable {
         return block.pointee.handles[block.pointee.rank(bit)]
     }
 
+    /// Whether the ordinal is connected.
     @inlinable public func contains(_ ordinal: Ordinal) -> Bool {
         let index = Int(ordinal.blockIndex)
         guard index < blocksCapacity, let block = blocks[index] else { return false }

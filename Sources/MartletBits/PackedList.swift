@@ -15,6 +15,8 @@ public enum PackedList {
         bytes.count / MemoryLayout<T>.size
     }
 
+    /// The element at an index.
+    /// - Parameter index: 0 ..< `count(_:of:)`.
     @inlinable
     public static func element<T: FixedWidthInteger & UnsignedInteger>(
         _ bytes: UnsafeRawBufferPointer, at index: Int, as type: T.Type
@@ -41,6 +43,7 @@ public enum PackedList {
         return low
     }
 
+    /// Whether the list has the value. The search is binary.
     @inlinable
     public static func contains<T: FixedWidthInteger & UnsignedInteger>(
         _ bytes: UnsafeRawBufferPointer, _ value: T
@@ -49,6 +52,7 @@ public enum PackedList {
         return index < count(bytes, of: T.self) && element(bytes, at: index, as: T.self) == value
     }
 
+    /// Calls `body` with every element, in the order of the list.
     @inlinable
     public static func forEach<T: FixedWidthInteger & UnsignedInteger>(
         _ bytes: UnsafeRawBufferPointer, as type: T.Type, _ body: (T) -> Void
@@ -118,6 +122,7 @@ public enum PackedList {
 
     // MARK: As an array
 
+    /// The bytes of the list with `values` merged in. `values` is sorted; repeated and present values count once.
     @inlinable
     public static func inserting<T: FixedWidthInteger & UnsignedInteger>(
         _ bytes: UnsafeRawBufferPointer, sorted values: [T]
@@ -130,6 +135,7 @@ public enum PackedList {
         }
     }
 
+    /// The bytes of the list without `values`. `values` is sorted; absent values are ignored.
     @inlinable
     public static func removing<T: FixedWidthInteger & UnsignedInteger>(
         _ bytes: UnsafeRawBufferPointer, sorted values: [T]
@@ -141,6 +147,7 @@ public enum PackedList {
         }
     }
 
+    /// The bytes of the list with one more value; equal to the list if the value is present.
     @inlinable
     public static func inserting<T: FixedWidthInteger & UnsignedInteger>(
         _ bytes: UnsafeRawBufferPointer, _ value: T
@@ -148,6 +155,7 @@ public enum PackedList {
         inserting(bytes, sorted: [value])
     }
 
+    /// The bytes of the list without one value; equal to the list if the value is absent.
     @inlinable
     public static func removing<T: FixedWidthInteger & UnsignedInteger>(
         _ bytes: UnsafeRawBufferPointer, _ value: T

@@ -51,6 +51,7 @@ public final class RecipientSet: @unchecked Sendable {
     /// The members of the blob. Valid as long as the object lives.
     public var view: RecipientSetView { RecipientSetView(trusted: bytes) }
 
+    /// The number of members in all blocks.
     public var count: UInt64 { view.count }
 
     /// The set without members.

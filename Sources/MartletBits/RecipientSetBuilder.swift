@@ -16,6 +16,7 @@ public struct RecipientSetBuilder: ~Copyable {
     public private(set) var count: UInt64 = 0
     private let positions: UnsafeMutablePointer<UInt16>
 
+    /// A builder without blocks: `finish` would return the set without members.
     public init() {
         chunks = [(.allocate(byteCount: Self.firstChunkBytes, alignment: 64), 0)]
         positions = .allocate(capacity: BlockGeometry.listCountMax + BitKernels.compressSlack)

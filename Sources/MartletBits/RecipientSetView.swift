@@ -7,6 +7,7 @@ public import MartletBase
 
 /// The members of a recipients blob, borrowed.
 public struct RecipientSetView {
+    /// The whole blob, including its header.
     public let bytes: UnsafeRawBufferPointer
     /// The number of blocks with members.
     public let blockCount: Int
@@ -126,6 +127,7 @@ public struct RecipientSetView {
         return self.block(at: index).view
     }
 
+    /// Whether the ordinal is a member.
     public func contains(_ ordinal: Ordinal) -> Bool {
         view(ofBlock: ordinal.blockIndex).contains(bit: ordinal.bitIndex)
     }

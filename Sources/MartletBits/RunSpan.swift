@@ -27,6 +27,7 @@ public struct RunSpan {
     public static let togglesPerBlockMax = Int(CBK_BLOCK_TOGGLES_MAX)
     static let headBytes = 2 * blockCount
     static let slackBytes = Int(CBK_SPAN_SLACK)
+    /// Bytes of a span with `togglesMax` toggles: the longest span.
     public static let bytesMax = headBytes + 2 * togglesMax + slackBytes
 
     /// The number of the first block in the span that contains `block`.
@@ -96,10 +97,12 @@ public struct RunSpan {
 public struct RunSpanBuilder: ~Copyable {
     private let storage: UnsafeMutableRawBufferPointer
     private var blocks = 0
+    /// The number of toggles so far: two per run.
     public private(set) var toggleCount = 0
     /// The number of members so far.
     public private(set) var count = 0
 
+    /// A builder whose next block is the first block of the span.
     public init() {
         storage = .allocate(byteCount: RunSpan.bytesMax, alignment: 8)
         storage.initializeMemory(as: UInt8.self, repeating: 0)

@@ -10,12 +10,15 @@ internal import Glibc
 /// The owner of one table. Entries are zeros until written, and all zeros must be a valid entry. Memory that an
 /// entry owns is freed by the user of the table.
 public struct ZeroedTable<Entry>: ~Copyable {
+    /// The first entry, aligned to a cache line. Valid as long as the table lives.
     public let base: UnsafeMutablePointer<Entry>
     private let memory: UnsafeMutableRawPointer
 
     /// Bytes of a cache line. The table is aligned to a line, so no entry whose size divides 64 crosses a line.
     private static var lineBytes: Int { 64 }
 
+    /// Allocates a table of zeros. The process ends if the system refuses the memory.
+    /// - Parameter capacity: number of entries. The table never grows.
     public init(capacity: Int) {
         guard
             let memory = calloc(1, MemoryLayout<Entry>.stride * capacity + Self.lineBytes)

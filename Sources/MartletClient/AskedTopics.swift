@@ -12,6 +12,7 @@ public struct AskedTopics: Sendable, Hashable, Codable {
     /// Topics to be unsubscribed from, sorted. A topic leaves the list when the broker answers.
     public var unsubscriptions: [String]
 
+    /// Restores wishes kept by the application. Without arguments: no wishes, as on a first run.
     public init(subscriptions: [String] = [], unsubscriptions: [String] = []) {
         self.subscriptions = subscriptions
         self.unsubscriptions = unsubscriptions
@@ -20,7 +21,10 @@ public struct AskedTopics: Sendable, Hashable, Codable {
 
 /// DEV-2: a wish of an earlier run that the broker refuses for good. Another attempt cannot help.
 public struct TopicRefusal: Sendable, Hashable {
+    /// Name of the topic.
     public var topic: String
+    /// The refused wish: to be subscribed or unsubscribed.
     public var operation: TopicOperation
+    /// The broker's refusal. Another attempt gets an equal refusal.
     public var error: MartletError
 }

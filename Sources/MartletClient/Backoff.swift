@@ -13,6 +13,8 @@ public struct Backoff: Sendable, Hashable {
     /// Failed attempts since the last success.
     public private(set) var attempts = 0
 
+    /// Makes pauses that begin with at most half a second and grow to at most a minute, unless told otherwise.
+    /// - Precondition: 0 < `base` ≤ `cap`.
     public init(base: Duration = .milliseconds(500), cap: Duration = .seconds(60)) {
         precondition(base > .zero && cap >= base, "Backoff needs 0 < base ≤ cap.")
         self.base = base

@@ -17,10 +17,12 @@ public struct ClientOptions: Sendable {
     /// Longest silence of a connection before the client sends a PING. After a second interval without an answer,
     /// the client closes the connection.
     public var heartbeat: Duration = .seconds(20)
+    /// Event loops of the connections. The default is the group shared by the whole process.
     public var eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton
     /// Called on each new connection, on the event loop, before the credential leaves. An error ends the connection.
     package var beforeHello: (@Sendable () throws(MartletError) -> Void)?
 
+    /// The default options.
     public init() {}
 
     func client(host: String, port: Int, hello: Hello) -> RequestClient {

@@ -26,8 +26,10 @@ public struct DeviceOptions: Sendable {
     public var acknowledgementDelay: Duration = .seconds(1)
     /// DEV-2: attempts of `subscribe` and `unsubscribe` before the call throws the error.
     public var attemptsMax = 5
+    /// Event loops of the devices. The default is the group shared by the whole process.
     public var eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton
 
+    /// The default options.
     public init() {}
 }
 
@@ -45,5 +47,6 @@ public struct HeartbeatOptions: Sendable, Hashable {
     /// Longest time to wait for an answer to a PING. The connection counts as dead after that.
     public var answerTimeout: Duration = .seconds(30)
 
+    /// The default bounds: from 30 seconds to 28 minutes, 4 minutes at first.
     public init() {}
 }

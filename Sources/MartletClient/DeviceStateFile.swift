@@ -19,10 +19,15 @@ public struct DeviceStateFile: DeviceStateStore {
     /// Longest file that `load` accepts. A state has at most 1024 stream IDs, and topics of at most 900 bytes each.
     private static let bytesMax = 16 << 20
 
+    /// Path of the file. A save writes `path` with `.new` appended first, in the same folder.
     public let path: String
 
+    /// Names the file. The file need not exist, and nothing is read or written yet.
     public init(path: String) { self.path = path }
 
+    /// Reads the file.
+    /// - Returns: nil if there is no file.
+    /// - Throws: `UNAVAILABLE` if the file cannot be read, `INVALID_ARGUMENT` if the content is no state of a device.
     public func load() throws(MartletError) -> StoredDevice? {
         let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else {
@@ -47,6 +52,9 @@ public struct DeviceStateFile: DeviceStateStore {
         return device
     }
 
+    /// Replaces the file, and returns when the content is on disk. After an error the file has the
+    /// old or the new content, never a part.
+    /// - Throws: `UNAVAILABLE` if the file cannot be written.
     public func save(_ device: StoredDevice) throws(MartletError) {
         let temporary = path + ".new"
         // A crash may have left the file, and others may be allowed to read it.
@@ -61,6 +69,8 @@ public struct DeviceStateFile: DeviceStateStore {
         try syncFolder()
     }
 
+    /// Removes the file. A missing file is no error.
+    /// - Throws: `UNAVAILABLE` if the file cannot be removed.
     public func remove() throws(MartletError) {
         guard unsafe unlink(path) == 0 || errno == ENOENT else { throw failure("removed") }
     }

@@ -16,7 +16,9 @@ public struct IncomingMessage: Sendable, Hashable {
     /// `/topics/NAME` for a message to a topic, the notification key for a message from a member of a group, else
     /// the sender ID in decimal.
     public var from: String
+    /// Kind of the target to which the message was sent.
     public var targetKind: TargetKind
+    /// Priority of the message.
     public var priority: MessagePriority
     /// Instant at which the broker accepted the message.
     public var accepted: Instant
@@ -24,7 +26,9 @@ public struct IncomingMessage: Sendable, Hashable {
     public var expires: Instant
     /// RCP-1: true if the sender asked for receipts; see `MartletDevice.displayed(_:)`.
     public var wantsReceipts: Bool
+    /// Title, body and image for the user; nil if the message has none of the three.
     public var notification: Message.Notification?
+    /// Data for the application, in the sender's order, with distinct keys.
     public var data: [Message.DataEntry]
     /// MSG-5: the platform's options that are not texts, such as `icon` or `link`.
     public var options: [Message.DataEntry]
@@ -90,6 +94,7 @@ public struct IncomingMessage: Sendable, Hashable {
 /// STO-1, STO-2: the broker discarded stored messages, because too many were stored or because the device had not
 /// connected for too long. An application that keeps in step with a server should ask the server anew.
 public struct DeletedMessages: Sendable, Hashable {
+    /// Discarded messages.
     public var count: UInt64
     /// Stream ID of the last discarded message.
     public var streamID: UInt64
@@ -97,7 +102,9 @@ public struct DeletedMessages: Sendable, Hashable {
 
 /// An event for the application.
 public enum DeviceEvent: Sendable, Hashable {
+    /// A message to the device.
     case message(IncomingMessage)
+    /// A notice that the broker discarded stored messages.
     case deleted(DeletedMessages)
 
     /// Stream ID to acknowledge; nil if the event needs no acknowledgement.
@@ -111,12 +118,15 @@ public enum DeviceEvent: Sendable, Hashable {
 
 /// Credentials of an instance. The token addresses the instance, and the secret device key proves its identity.
 public struct DeviceCredentials: Sendable, Hashable, Codable, CustomStringConvertible {
+    /// ID of the instance's project.
     public var projectID: String
     /// Addresses the instance. Senders may know the token.
     public var token: String
     /// Proves the instance's identity. The key goes only to the broker.
     public var deviceKey: String
 
+    /// Joins the parts of credentials: as the application has kept them, or as `Broker.register(app:platform:in:)`
+    /// returned them.
     public init(projectID: String, token: String, deviceKey: String) {
         self.projectID = projectID
         self.token = token

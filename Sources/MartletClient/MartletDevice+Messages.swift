@@ -18,14 +18,19 @@ extension MartletDevice {
     /// `messages`.
     public nonisolated var events: Events { Events(device: self) }
 
+    /// The sequence of `MartletDevice.events`.
     public struct Events: AsyncSequence, Sendable {
+        /// A message, or a notice of discarded messages.
         public typealias Element = DeviceEvent
+        /// `MartletError`, thrown when the device has ended with an error.
         public typealias Failure = any Error
 
         let device: MartletDevice
 
+        /// Makes an iterator. The first `next()` connects the device.
         public func makeAsyncIterator() -> Iterator { Iterator(device: device) }
 
+        /// An iteration over the device's events.
         public struct Iterator: AsyncIteratorProtocol {
             let device: MartletDevice
             private var last: DeviceEvent?
@@ -33,6 +38,8 @@ extension MartletDevice {
             init(device: MartletDevice) { self.device = device }
 
             /// Marks the previous event as taken, and waits for the next event.
+            /// - Returns: nil when the device is closed or the task is cancelled.
+            /// - Throws: an error that another attempt cannot change, such as UNREGISTERED.
             public mutating func next() async throws -> DeviceEvent? {
                 let taken = last
                 last = nil
@@ -42,20 +49,27 @@ extension MartletDevice {
         }
     }
 
+    /// The sequence of `MartletDevice.messages`.
     public struct Messages: AsyncSequence, Sendable {
+        /// A message to the device.
         public typealias Element = IncomingMessage
+        /// `MartletError`, thrown when the device has ended with an error.
         public typealias Failure = any Error
 
         let device: MartletDevice
 
+        /// Makes an iterator. The first `next()` connects the device.
         public func makeAsyncIterator() -> Iterator { Iterator(device: device) }
 
+        /// An iteration over the device's messages. Notices of discarded messages are taken and dropped.
         public struct Iterator: AsyncIteratorProtocol {
             private var events: Events.Iterator
 
             init(device: MartletDevice) { events = Events.Iterator(device: device) }
 
             /// Marks the previous message as taken, and waits for the next message.
+            /// - Returns: nil when the device is closed or the task is cancelled.
+            /// - Throws: an error that another attempt cannot change, such as UNREGISTERED.
             public mutating func next() async throws -> IncomingMessage? {
                 while let event = try await events.next() {
                     if case .message(let message) = event { return message }

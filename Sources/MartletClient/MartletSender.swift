@@ -35,6 +35,7 @@ public struct CancelResult: Sendable, Hashable {
 
 /// A sender of one project.
 public final class MartletSender: Sendable {
+    /// ID of the project for which the sender sends.
     public let projectID: String
     let client: RequestClient
 

@@ -12,6 +12,7 @@ public struct Receipt: Sendable, Hashable {
     public var messageID: String
     /// Token of the reporting instance.
     public var token: String
+    /// Event on the device: received, displayed or opened.
     public var kind: ReceiptKind
     /// Instant at which the broker got the receipt.
     public var instant: Instant
@@ -22,16 +23,20 @@ public struct Receipt: Sendable, Hashable {
 extension MartletSender {
     /// The sequence of `MartletSender.receipts`.
     public struct Receipts: AsyncSequence, Sendable {
+        /// A receipt of a device.
         public typealias Element = Receipt
+        /// `MartletError`, thrown when the broker refuses the sender for good.
         public typealias Failure = any Error
 
         let projectID: String
         let client: RequestClient
 
+        /// Makes an iterator with a feed of its own. The feed begins at the first `next()`.
         public func makeAsyncIterator() -> Iterator {
             Iterator(feed: Feed(ReceiptSource(projectID: projectID), of: client))
         }
 
+        /// An iteration over receipts. `next()` or `take()` marks the receipt handed out before as taken.
         public struct Iterator: AsyncIteratorProtocol {
             let feed: Feed<ReceiptSource>
             private var last: Receipt?
@@ -40,6 +45,7 @@ extension MartletSender {
 
             /// Marks the previous receipt as taken, and waits for the next receipt. Returns nil if the task is
             /// cancelled. Copies of an iterator must not wait at the same time.
+            /// - Throws: the broker's refusal of the sender, if another attempt cannot change the refusal.
             public mutating func next() async throws -> Receipt? {
                 let taken = last
                 last = nil

@@ -12,12 +12,14 @@ public struct StoredDevice: Sendable, Hashable {
     public var credentials: DeviceCredentials
     /// The app's package name or bundle ID.
     public var appName: String
+    /// Platform of the app.
     public var platform: Platform
     /// TTL-4: stream IDs of messages that the application has taken and that the broker may deliver again.
     public var unconfirmed: [UInt64]
     /// DEV-2: the application's wishes about topics.
     public var topics: AskedTopics
 
+    /// Makes the state of a device; by default, a device that has taken no messages and has no wishes about topics.
     public init(
         credentials: DeviceCredentials, appName: String, platform: Platform,
         unconfirmed: [UInt64] = [], topics: AskedTopics = AskedTopics()

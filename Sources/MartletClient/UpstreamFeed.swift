@@ -17,9 +17,11 @@ public struct UpstreamMessage: Sendable, Hashable {
     public var appName: String
     /// ID that the device chose.
     public var messageID: String
+    /// Instant at which the broker accepted the message.
     public var accepted: Instant
     /// Instant at which the time to live ends; equal to `accepted` for a message that is now or never.
     public var expires: Instant
+    /// Data of the message, with distinct keys.
     public var data: [Message.DataEntry]
 
     /// The value of a data key; nil if the key is absent.
@@ -29,15 +31,19 @@ public struct UpstreamMessage: Sendable, Hashable {
 extension MartletSender {
     /// The sequence of `MartletSender.upstreamMessages`.
     public struct UpstreamMessages: AsyncSequence, Sendable {
+        /// A message of a device.
         public typealias Element = UpstreamMessage
+        /// `MartletError`, thrown when the broker refuses the sender for good.
         public typealias Failure = any Error
 
         let client: RequestClient
 
+        /// Makes an iterator with a feed of its own. The feed begins at the first `next()`.
         public func makeAsyncIterator() -> Iterator {
             Iterator(feed: Feed(UpstreamSource(), of: client))
         }
 
+        /// An iteration over messages. `next()` or `take()` marks the message handed out before as taken.
         public struct Iterator: AsyncIteratorProtocol {
             let feed: Feed<UpstreamSource>
             private var last: UpstreamMessage?
@@ -46,6 +52,7 @@ extension MartletSender {
 
             /// Marks the previous message as taken, and waits for the next message. Returns nil if the task is
             /// cancelled. Copies of an iterator must not wait at the same time.
+            /// - Throws: the broker's refusal of the sender, if another attempt cannot change the refusal.
             public mutating func next() async throws -> UpstreamMessage? {
                 let taken = last
                 last = nil

@@ -37,6 +37,7 @@ extension BlockSource where Self: ~Copyable {
         return 1
     }
 
+    /// Returns nil: the source has no set as a single list.
     @inlinable
     public func wholeList(slot: Int) -> UnsafeRawBufferPointer? { nil }
 }
@@ -47,8 +48,10 @@ public struct SourceBlock {
     public let view: BlockView
     /// The number of the block, or of a span's first block.
     public let block: UInt32
+    /// The members of a span of blocks; nil if the value is a single block.
     public let span: RunSpan?
 
+    /// A single block of a set.
     @inlinable public init(block: UInt32, view: BlockView) {
         self.block = block
         self.view = view
@@ -73,12 +76,14 @@ public struct SourceBlock {
 
 /// The members of the result in one block.
 public struct EvaluatedBlock {
+    /// The number of the block.
     public let block: UInt32
     /// Valid until the evaluator's next step.
     public let view: BlockView
     /// The number of members; never 0.
     public let count: Int
 
+    /// - Parameter count: the number of members in `view`; never 0.
     @inlinable public init(block: UInt32, view: BlockView, count: Int) {
         self.block = block
         self.view = view

@@ -9,6 +9,7 @@ public import MartletBase
 public struct Condition: Sendable, Hashable {
     /// The given text; for a part of another condition, the normal form.
     public let text: String
+    /// The parsed text.
     public let syntaxTree: SyntaxTree
     /// The value for every combination of topics; nil for more than five topics.
     public let truthTable: TruthTable?
@@ -74,11 +75,13 @@ public struct Condition: Sendable, Hashable {
     /// Number of slots: the topics, and the universe if the condition reads it.
     public var slotCount: Int { topics.count + (selectsWithoutTopics ? 1 : 0) }
 
+    /// Compares the texts only.
     public static func == (a: Self, b: Self) -> Bool { a.text == b.text }
 
     public func hash(into hasher: inout Hasher) { hasher.combine(text) }
 }
 
 extension Condition: CustomStringConvertible {
+    /// The condition in normal form, as `SyntaxTree.description` writes it.
     public var description: String { syntaxTree.description }
 }

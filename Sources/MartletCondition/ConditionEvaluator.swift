@@ -32,6 +32,8 @@ public struct ConditionEvaluator<Source: BlockSource & ~Copyable>: ~Copyable {
     /// The evaluator has yielded or skipped all results below this block.
     @usableFromInline var from = 0
 
+    /// An evaluator before the first block.
+    /// - Parameter source: the sets of the condition's `slotCount` slots. The evaluator owns the source.
     @inlinable
     public init(_ condition: Condition, source: consuming Source) {
         combiner = BlockCombiner(condition)

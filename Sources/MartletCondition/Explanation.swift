@@ -24,6 +24,7 @@ public struct Explanation: Sendable, Hashable {
 
     /// A construct that is legal but probably a mistake.
     public struct Lint: Sendable, Hashable {
+        /// The construct that a lint reports.
         public enum Kind: String, Sendable, Hashable {
             /// `&&` and `||` side by side without parentheses.
             case mixedOperators
@@ -34,18 +35,23 @@ public struct Explanation: Sendable, Hashable {
             /// No instance can match.
             case alwaysEmpty
         }
+        /// The construct.
         public var kind: Kind
+        /// The byte of the construct in the condition's text; 0 for the whole condition.
         public var byteOffset: UInt32
+        /// A sentence for the author of the condition.
         public var message: String
     }
 
     /// The condition in normal form, with parentheses that show the order of evaluation.
     public let normalForm: String
+    /// The sub-expressions, the whole condition first.
     public let parts: [Part]
     /// The instructions, one per element.
     public let bytecode: [String]
     /// The names of the slots; the universe is last, if the condition reads it.
     public let slots: [String]
+    /// The probable mistakes, in the order of their byte offsets.
     public let lints: [Lint]
 
     /// The number of instances that the whole condition selects.

@@ -14,6 +14,7 @@ public struct Program: Sendable, Hashable {
         /// The result of an earlier instruction.
         case register(Int)
 
+        /// `s` or `r`, and the number of the slot or of the register.
         public var description: String {
             switch self {
             case .slot(let slot): "s\(slot)"
@@ -22,6 +23,7 @@ public struct Program: Sendable, Hashable {
         }
     }
 
+    /// The operation of an instruction on two sets.
     public enum Operation: UInt8, Sendable, Hashable {
         /// The members of both operands.
         case and
@@ -31,13 +33,18 @@ public struct Program: Sendable, Hashable {
         case andNot
     }
 
+    /// A step of a program: `target = left operation right`.
     public struct Instruction: Sendable, Hashable, CustomStringConvertible {
+        /// The operation on the two operands.
         public var operation: Operation
+        /// The first operand.
         public var left: Operand
+        /// The second operand; for `andNot`, the set whose members are removed.
         public var right: Operand
         /// The register that receives the result; may be one of the operands.
         public var target: Int
 
+        /// The instruction as text, such as `r0 = s0 &~ s1`.
         public var description: String {
             let sign =
                 switch operation {
@@ -49,6 +56,7 @@ public struct Program: Sendable, Hashable {
         }
     }
 
+    /// The steps, in the order of their execution.
     public let instructions: [Instruction]
     /// The operand that holds the condition's members after all instructions.
     public let result: Operand

@@ -28,6 +28,7 @@ public struct ProgramCache: Sendable {
         var previous: Int
     }
 
+    /// The largest number of cached conditions.
     public let capacity: Int
     private var entries: [Entry]
     private var indices: [Key: Int] = [:]
@@ -36,6 +37,7 @@ public struct ProgramCache: Sendable {
     /// Lookups that the cache could not answer.
     public private(set) var missCount: UInt64 = 0
 
+    /// - Parameter capacity: the largest number of cached conditions, at least 1.
     public init(capacity: Int = ProgramCache.capacityDefault) {
         precondition(capacity > 0, "A cache holds at least one condition.")
         self.capacity = capacity

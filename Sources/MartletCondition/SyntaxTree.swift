@@ -17,7 +17,9 @@ public struct SyntaxTree: Sendable, Hashable {
         case or(Int, Int)
     }
 
+    /// A term or an operator of the condition.
     public struct Node: Sendable, Hashable {
+        /// The term or the operator, with its operands.
         public var kind: Kind
         /// The node's bytes in the text, with its parentheses if the text has any.
         public var byteRange: Range<Int>
@@ -27,6 +29,7 @@ public struct SyntaxTree: Sendable, Hashable {
         public var operatorRange: Range<Int>
     }
 
+    /// All nodes, at least one: operands before their operators, and the root last.
     public private(set) var nodes: [Node]
     /// Distinct topics in the order of their first mention; a slot is an index into the array.
     public let topics: [TopicName]
@@ -38,7 +41,9 @@ public struct SyntaxTree: Sendable, Hashable {
         self.topics = topics
     }
 
+    /// The index of the root in `nodes`.
     public var rootIndex: Int { nodes.count - 1 }
+    /// The node of the whole condition.
     public var root: Node { nodes[rootIndex] }
 
     /// The number of operator nodes: the amount of computation in the tree.

@@ -39,6 +39,9 @@ public struct TruthTable: Sendable, Hashable, CustomStringConvertible {
     /// Whether an instance in none of the sets matches.
     public var selectsWithoutTopics: Bool { wideBits & 1 != 0 }
 
+    /// Whether the condition matches an instance that is subscribed to exactly the topics whose slots are the set
+    /// bits of `assignment`.
+    /// - Parameter assignment: 0 ..< 2^n for n topics.
     public func matches(_ assignment: Int) -> Bool { wideBits >> UInt64(assignment) & 1 != 0 }
 
     /// Whether only instances in the slot's set can match.

@@ -15,6 +15,7 @@ public import MartletRows
 
 /// A message of a log, shared by the devices of one platform that read one snapshot.
 public struct SharedMessage {
+    /// Result of the look at the message's record.
     public enum State: UInt8 {
         /// The record has not been read, because no reader so far is a recipient.
         case unread
@@ -28,15 +29,21 @@ public struct SharedMessage {
         case plain
     }
 
+    /// Position in the project's order of messages.
     public let sequence: MessageSequence
+    /// Result of the look at the message's record so far.
     public var state = State.unread
+    /// Whether the priority of the variant is high. Set once the record is read.
     public var isHigh = false
+    /// Whether the frame of the message is in the arena.
     public internal(set) var isEncoded = false
+    /// End of the variant's time to live. Set once the record is read.
     public var expires = Instant(rawValue: .min)
     var frame = FrameReference(chunk: 0, offset: 0, length: 0)
     /// REP-1: sessions for which the message was queued since the last count.
     var sentCount = 0
 
+    /// Makes a message of which the record has not been read.
     public init(_ sequence: MessageSequence) { self.sequence = sequence }
 
     /// The length of the frame, in bytes.
@@ -45,7 +52,9 @@ public struct SharedMessage {
 
 /// The part of a log that a plain reading needs.
 public struct SharedReading {
+    /// Number of the session.
     public let index: UInt32
+    /// Instance whose log is read.
     public let owner: MailboxOwner
     /// The reading looks at messages above this sequence.
     public let after: MessageSequence

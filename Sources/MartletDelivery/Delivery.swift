@@ -89,6 +89,7 @@ public struct Delivery: ~Copyable {
     let found: UnsafeMutableBufferPointer<UInt32>
     /// All sessions ever opened have numbers below this count.
     var sessionCount = 0
+    /// Counts since the beginning of the loop.
     public internal(set) var counters = DeliveryCounters()
 
     /// - Parameters:
@@ -495,19 +496,24 @@ public struct Delivery: ~Copyable {
 
 /// The beginning of a device's connection.
 public struct Attachment: Sendable {
+    /// Instance at the connection.
     public var owner: MailboxOwner
+    /// App of the instance. The app decides where the messages are counted.
     public var app: AppNumber
+    /// Holder of the ordinal at the beginning of the connection.
     public var holder: Holder
     /// The mailbox state of the instance in the store.
     public var mailbox: MailboxState
     /// The project's last sequence in the snapshot of `mailbox`.
     public var position: MessageSequence
+    /// PRI-1: state of the device at the beginning of the connection.
     public var state: DeviceState
     /// Stream IDs that the device has taken and does not know to be acknowledged.
     public var taken: [UInt64]
     /// Rises with every connection of the broker.
     public var connectionNumber: UInt64
 
+    /// Makes the beginning of a connection. By default, the device is active and has taken no messages.
     public init(
         owner: MailboxOwner, app: AppNumber = AppNumber(0), holder: Holder,
         mailbox: MailboxState, position: MessageSequence, state: DeviceState = .active,

@@ -91,6 +91,7 @@ public struct DeliveryAllowance: Sendable {
     private var taken = Instant(rawValue: .min)
     private let atOnceMax: Int
 
+    /// Makes the allowance of one loop. The loop takes at most a quarter of the ceiling's burst at a time.
     public init(_ ceiling: DeliveryCeiling) {
         self.ceiling = ceiling
         atOnceMax = max(1, ceiling.burst / 4)

@@ -10,8 +10,11 @@ public import MartletRows
 
 /// A reading of a session's log, with the replay so far.
 public struct MailboxReading: Sendable {
+    /// Number of the session.
     public let index: UInt32
+    /// Instance whose log is read.
     public let owner: MailboxOwner
+    /// Holder of the ordinal on whose connection the log is read.
     public let holder: Holder
     /// The caller also reads the state from the store and calls `refresh`, because the state may have changed.
     public let isStale: Bool
@@ -50,14 +53,18 @@ public struct MailboxReading: Sendable {
 
 /// The messages and notices for a session from its mailbox, in order.
 public struct MailboxPlan: Sendable {
+    /// An entry to deliver, or a notice of discarded messages.
     public enum Step: Sendable {
         case message(LogEntry)
         /// STO-1: a notice of `count` discarded messages, with the last of them.
         case deleted(through: MessageSequence, count: UInt64)
     }
 
+    /// Number of the session.
     public let index: UInt32
+    /// Instance whose log the plan is for.
     public let owner: MailboxOwner
+    /// Messages and notices, in the order of delivery.
     public let steps: [Step]
     /// STO-1: the overflow of the replay (see `MailboxReplay`).
     let overflow: (count: UInt64, through: MessageSequence)?

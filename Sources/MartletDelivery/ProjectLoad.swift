@@ -8,6 +8,7 @@ import MartletEngine
 
 /// The load of a project on a loop, or on several loops after `add`.
 public struct ProjectLoad: Sendable {
+    /// Project of the load.
     public var project: ProjectNumber
     /// Connected instances.
     public var connectionCount = 0
@@ -16,6 +17,7 @@ public struct ProjectLoad: Sendable {
     /// Bytes of the chunks held by the project's connections at the last measurement.
     public var frameBytes = 0
 
+    /// Makes a load of zero.
     public init(_ project: ProjectNumber) { self.project = project }
 
     /// Adds the project's load on another loop.

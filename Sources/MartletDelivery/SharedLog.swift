@@ -48,7 +48,9 @@ public struct SharedLog: ~Copyable {
     public let messages: UnsafeMutableBufferPointer<SharedMessage>
     /// The selection of the last reader, as places in `messages`.
     private let selection: UnsafeMutablePointer<UInt32>
+    /// Number of messages that the last reading selected.
     public private(set) var selectedCount = 0
+    /// Project of the present page; nil before the first page.
     public private(set) var project: ProjectNumber?
     /// The first sequence of the page.
     private var first: MessageSequence = .none
@@ -57,6 +59,9 @@ public struct SharedLog: ~Copyable {
     /// Rows read from the store, for all pages.
     public private(set) var readCount = 0
 
+    /// Opens cursors in a transaction, which must outlive the log.
+    /// - Parameter rowsMax: the bound on the rows of a page.
+    /// - Throws: `StorageError` if a cursor cannot be opened.
     public init(
         _ transaction: borrowing Transaction, rowsMax: Int = rowsMaxDefault
     ) throws(StorageError) {

@@ -70,8 +70,11 @@ public indirect enum Command: Sendable {
 
 /// A server key to be created. The broker makes ID and digest.
 public struct NewKey: Sendable {
+    /// ID of the key, made by the broker.
     public var id: String
+    /// Name for people, at most `Limits.keyNameBytesMax` bytes.
     public var name: String
+    /// REG-5: digest of the secret. The broker returns the secret once and keeps only the digest.
     public var digest: SecretDigest
 
     public init(id: String, name: String, digest: SecretDigest) {
@@ -83,8 +86,11 @@ public struct NewKey: Sendable {
 
 /// The public half of a service-account key to be created.
 public struct NewServiceAccountKey: Sendable {
+    /// REG-5: ID of the key, 1 to `Limits.serviceAccountIDBytesMax` bytes.
     public var id: String
+    /// Name for people, at most `Limits.keyNameBytesMax` bytes.
     public var name: String
+    /// REG-5: e-mail address of the service account, 1 to `Limits.clientEmailBytesMax` bytes.
     public var clientEmail: String
     /// SubjectPublicKeyInfo in DER. The engine checks only the form (`RSAPublicKey`).
     public var publicKey: [UInt8]
@@ -99,10 +105,15 @@ public struct NewServiceAccountKey: Sendable {
 
 /// An instance to be registered. The broker makes the token and the device key.
 public struct NewInstance: Sendable {
+    /// ID of the project.
     public var project: String
+    /// REG-1: package name or bundle ID, 1 to `Limits.appNameBytesMax` bytes.
     public var app: String
+    /// Platform of the app.
     public var platform: Platform
+    /// Token of the new instance.
     public var token: Token
+    /// REG-1: digest of the device key. The device keeps the key.
     public var keyDigest: SecretDigest
 
     public init(
@@ -118,6 +129,7 @@ public struct NewInstance: Sendable {
 
 /// A message to be sent, after the checks of the edge and the merge of platform blocks.
 public struct SendCommand: Sendable {
+    /// MSG-1: target of the message.
     public var target: Target
     /// One to three variants, for disjoint platforms. Instances on other platforms get no message.
     public var variants: [OutgoingVariant]
@@ -146,6 +158,7 @@ public struct SendCommand: Sendable {
         case several([Target])
     }
 
+    /// Makes a message with the given variants. By default, all options are off. `attempt` is nil.
     public init(
         target: Target, variants: [OutgoingVariant], validateOnly: Bool = false,
         wantsReceipts: Bool = false, idempotencyKey: String? = nil, sendAt: Instant? = nil,
@@ -177,7 +190,9 @@ public struct SendCommand: Sendable {
 
 /// TTL-4: acknowledgements of one instance, and at the end of its connection the state of the connection to be kept.
 public struct Acknowledgement: Sendable {
+    /// State of a connection at its end.
     public struct Departure: Sendable, Hashable {
+        /// Number of the connection that ended. A later connection of the instance has a higher number.
         public var connectionNumber: UInt64
         /// The project's last message that the connection could have brought. Later messages are accepted during the
         /// absence of the instance (STO-1).
@@ -201,7 +216,9 @@ public struct Acknowledgement: Sendable {
     /// A reading of the mailbox passed over messages that the mailbox no longer held. The messages up to `through`
     /// that were gone at `at` do not count as delivered, although the marks of the instance move past them.
     public struct Skipped: Sendable, Hashable {
+        /// Sequence up to which messages may have been passed over.
         public var through: MessageSequence
+        /// Instant of the reading. Messages that were gone by then do not count as delivered.
         public var at: Instant
 
         public init(through: MessageSequence, at: Instant) {
@@ -210,7 +227,9 @@ public struct Acknowledgement: Sendable {
         }
     }
 
+    /// Project of the instance.
     public var project: ProjectNumber
+    /// Ordinal of the instance.
     public var ordinal: Ordinal
     /// The acknowledgement is ignored if the ordinal has another holder; nil: the holder is not checked.
     public var holder: Holder?
@@ -227,6 +246,7 @@ public struct Acknowledgement: Sendable {
     /// absence (STO-1) before the list is applied.
     public var arrival: MessageSequence?
 
+    /// Makes an acknowledgement. By default, no message is acknowledged one by one, and the holder is not checked.
     public init(
         project: ProjectNumber, ordinal: Ordinal, holder: Holder? = nil, through: LaneMarks,
         single: [UInt64] = [], departure: Departure? = nil, skipped: Skipped? = nil,
@@ -285,8 +305,11 @@ public enum Outcome: Sendable {
 
 /// TOP-4: the result of a topic request, with an entry for each failed item.
 public struct TopicChangeResult: Sendable, Hashable {
+    /// An item of the request that failed.
     public struct Failure: Sendable, Hashable {
+        /// Position of the item in the request, from 0.
         public var index: Int
+        /// Reason for the failure.
         public var word: ErrorWord
 
         public init(index: Int, word: ErrorWord) {
@@ -295,7 +318,9 @@ public struct TopicChangeResult: Sendable, Hashable {
         }
     }
 
+    /// Items that the request applied.
     public var successCount: Int
+    /// Items that the request did not apply.
     public var failures: [Failure]
 
     public init(successCount: Int, failures: [Failure]) {
@@ -316,6 +341,7 @@ public struct TopicChangeProgress: Sendable, Hashable {
     /// Tokens that one transaction may apply.
     public var stepMax = Int.max
 
+    /// Makes the progress of a request of which no transaction has applied a part.
     public init() {}
 }
 
@@ -331,8 +357,10 @@ public struct Acceptance: Sendable, Hashable {
     public var inactiveCount: UInt64
     /// FAN-1: the place in the project's queue of deferred messages, from 1; 0: the message is not deferred.
     public var deferredPlace: UInt64
+    /// Results for the instances that the target names one by one.
     public var named: NamedResults
 
+    /// Makes an answer. By default, all counts except `recipientCount` are 0, and the target names no instance.
     public init(
         messageNumber: UInt64, recipientCount: UInt64, rateLimitedCount: UInt64 = 0,
         inactiveCount: UInt64 = 0, deferredPlace: UInt64 = 0, named: NamedResults = .none
@@ -357,8 +385,11 @@ public enum NamedResults: Sendable, Hashable {
     /// waits, the results are those at acceptance.
     case tokens(successCount: Int, failures: [TopicChangeResult.Failure])
 
+    /// A member of the group that does not get the message.
     public struct GroupFailure: Sendable, Hashable {
+        /// Token of the member.
         public var token: Token
+        /// Reason for the failure.
         public var word: ErrorWord
 
         public init(token: Token, word: ErrorWord) {

@@ -9,7 +9,9 @@ import Synchronization
 
 /// Answers the calls of official SDKs out of a broker.
 public final class Gateway: Sendable {
+    /// Broker from which the gateway answers.
     public let broker: Broker
+    /// Settings that the gateway was made with.
     public let configuration: GatewayConfiguration
     let metrics: GatewayMetrics
     let retries: RetryTable
@@ -20,6 +22,8 @@ public final class Gateway: Sendable {
     /// Port of the listening socket; 0 before the server listens.
     let port = Atomic<Int>(0)
 
+    /// Makes a gateway without a server. `GatewayServer` serves the gateway over HTTP, and `answer(_:)` answers a
+    /// single call.
     public convenience init(_ broker: Broker, _ configuration: GatewayConfiguration = .init()) {
         self.init(broker, configuration, fault: nil)
     }

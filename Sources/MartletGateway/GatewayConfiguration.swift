@@ -10,9 +10,12 @@ public import Martlet
 public struct GatewayConfiguration: Sendable {
     /// Paths of PEM files: a certificate chain and its private key.
     public struct Certificate: Sendable, Hashable {
+        /// Path of a PEM file with the certificates.
         public var chain: String
+        /// Path of a PEM file with the private key.
         public var key: String
 
+        /// Names the two files. `GatewayServer` reads the files.
         public init(chain: String, key: String) {
             self.chain = chain
             self.key = key
@@ -51,7 +54,9 @@ public struct GatewayConfiguration: Sendable {
     public var requestSeconds = Limits.httpRequestSeconds
     /// A second receiver of the metrics; nil: only `/metrics` shows the metrics.
     public var metrics: (any MetricsFactory)?
+    /// Logger of the gateway and its server.
     public var logger = Logger(label: "martlet.gateway")
 
+    /// The default settings: plain HTTP on the loopback address.
     public init() {}
 }

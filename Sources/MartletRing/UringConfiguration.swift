@@ -32,6 +32,7 @@ public struct UringConfiguration: Sendable, Hashable {
     /// spinning, and short relative to a client's own retry.
     public var acceptRetryMilliseconds = 100
 
+    /// The default sizes, as the properties state them.
     public init() {}
 
     /// A sentence that describes a fault in the sizes, or nil.

@@ -63,6 +63,8 @@ extension UringTransport {
         return boundPort
     }
 
+    /// Stops all listening sockets. An accept in flight is cancelled at the next submission; a socket without an
+    /// accept in flight closes at once.
     public mutating func stopAccepting() {
         for index in listeners.indices where listeners[index].state != .closed {
             if listeners[index].isArmed {

@@ -20,6 +20,8 @@ extension UringTransport {
         return slot
     }
 
+    /// Queues a send. Bytes past 2^31 - 1 are not sent, so `.sent` reports a short send. A second send before `.sent`
+    /// ends the process.
     public mutating func send(_ connection: ConnectionID, _ bytes: UnsafeRawBufferPointer) {
         guard let slot = liveSlot(connection) else { return }
         beginSend(slot)
@@ -57,6 +59,7 @@ extension UringTransport {
         slot.pointee.state.insert(.sending)
     }
 
+    /// Cancels the armed receive, at the next submission.
     public mutating func pauseReceive(_ connection: ConnectionID) {
         guard let slot = liveSlot(connection), slot.pointee.state.contains(.receiveWanted) else {
             return
@@ -65,6 +68,8 @@ extension UringTransport {
         if slot.pointee.state.contains(.receiving) { cancel(.receive, of: connection) }
     }
 
+    /// Arms a receive again, unless the stream has ended. After a pause whose cancel is still in flight, the
+    /// completion of the cancelled receive arms the next.
     public mutating func resumeReceive(_ connection: ConnectionID) {
         guard let slot = liveSlot(connection) else { return }
         slot.pointee.state.insert(.receiveWanted)
@@ -72,6 +77,7 @@ extension UringTransport {
         armReceiveIfWanted(connection, slot)
     }
 
+    /// Queues a shutdown of the sending half. A send in flight ends the process, so `endSending` follows `.sent`.
     public mutating func endSending(_ connection: ConnectionID) {
         guard let slot = liveSlot(connection),
             slot.pointee.state.isDisjoint(with: .shuttingDown)
@@ -82,6 +88,8 @@ extension UringTransport {
         shutDown(connection, slot, .endSending, Int32(SHUT_WR))
     }
 
+    /// Cancels the operations of the connection and closes the descriptor after the last completion. On kernels
+    /// before 6.13 a shutdown comes first, so that the peer sees the end at once.
     public mutating func close(_ connection: ConnectionID) {
         guard let slot = liveSlot(connection) else { return }
         slot.pointee.state.insert(.closing)

@@ -8,6 +8,7 @@ import Glibc
 public import MartletTransport
 
 extension UringTransport {
+    /// Queues a send of several pieces. More than 1024 vectors, or a second send before `.sent`, end the process.
     public mutating func send(_ connection: ConnectionID, vectors: UnsafeBufferPointer<iovec>) {
         gather(connection, vectors: vectors.baseAddress, count: vectors.count)
     }

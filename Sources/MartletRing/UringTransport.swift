@@ -26,6 +26,7 @@ public struct UringTransport: ~Copyable, Transport {
     /// The largest number of connections: the configured number, clamped to the limit of open descriptors
     /// (RLIMIT_NOFILE) and to the kernel's limit (1,048,576 per ring).
     public let connectionsMax: Int
+    /// The number of connections between `.accepted` and `.closed`, at most `connectionsMax`.
     public internal(set) var connectionCount = 0
 
     /// The buffer of the last `.received`, returned at the next `nextEvent()`; -1 for none.
@@ -93,10 +94,15 @@ public struct UringTransport: ~Copyable, Transport {
 
     // MARK: The turn of a loop
 
+    /// Submits and waits in one system call. Without queued operations and with a timeout of 0, the call is saved
+    /// unless the kernel holds completions back.
+    /// - Throws: `TransportError` if the kernel refuses the call. A timeout, a signal and a momentary lack of memory
+    ///   in the kernel are not errors.
     public mutating func submitAndWait(timeoutMicroseconds: Int?) throws(TransportError) {
         try ring.enter(timeoutMicroseconds: timeoutMicroseconds)
     }
 
+    /// The next completion from the ring. The buffer of the last `.received` goes back to the kernel first.
     public mutating func nextEvent() -> TransportEvent? {
         if heldBuffer >= 0 {
             buffers.giveBack(UInt16(truncatingIfNeeded: heldBuffer))

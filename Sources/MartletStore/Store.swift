@@ -16,6 +16,7 @@ public struct StoreConfiguration: Sendable {
     /// the size is no limit.
     public var mapBytes: Int
 
+    /// Events that a committed transaction survives. `fsync` also survives a loss of power.
     public var durability: Durability
 
     /// REP-1: reports of single messages kept per project; 0: unlimited.
@@ -43,6 +44,7 @@ public struct StoreConfiguration: Sendable {
     /// Faults that a simulation injects; nil: none.
     package var faults: StoreFaults?
 
+    /// Makes a configuration with a map of 1 GiB, and with transactions that survive a loss of power.
     public init(
         folder: String, mapBytes: Int = 1 << 30, durability: Durability = .fsync
     ) {

@@ -13,6 +13,7 @@ public import Glibc
 /// `index` is dense below the transport's `connectionsMax` and indexes the loop's own slab of sessions. Indices are
 /// reused after `.closed`; `generation` distinguishes the occupants of an index.
 public struct ConnectionID: Hashable, Sendable {
+    /// The place of the connection in the transport's table: 0 ..< `connectionsMax`.
     public let index: UInt32
     /// 24 bits; the upper 8 are zero.
     public let generation: UInt32

@@ -33,6 +33,7 @@ public enum TransportError: Error, Hashable, Sendable, CustomStringConvertible {
     /// Any other failure of a system call.
     case system(operation: String, errno: Int32)
 
+    /// The failure as a sentence for the operator, with a remedy where the cause is known.
     public var description: String {
         switch self {
         case .kernelTooOld(let missing):

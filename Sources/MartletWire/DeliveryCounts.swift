@@ -36,6 +36,7 @@ public struct DeliveryCounts: Sendable, Hashable {
     /// counts the writes to connections.
     public var nowOrNever: UInt64 = 0
 
+    /// Counts that are all 0.
     public init() {}
 
     typealias Field = any WritableKeyPath<DeliveryCounts, UInt64> & Sendable
@@ -62,6 +63,7 @@ public struct DeliveryCounts: Sendable, Hashable {
     /// Instances without an outcome: they wait for the message, or have got the message and not acknowledged yet.
     public var pending: UInt64 { targeted - min(targeted, outcomes) }
 
+    /// Adds each count of `right` to the count of `left`. Overflow wraps around.
     public static func += (left: inout DeliveryCounts, right: DeliveryCounts) {
         for field in fields { left[keyPath: field] &+= right[keyPath: field] }
     }
@@ -81,7 +83,9 @@ public struct DeliveryCounts: Sendable, Hashable {
 public struct DeliveryReport: Sendable, Hashable {
     /// Message ID: `projects/PROJECT/messages/NUMBER`.
     public var messageID: String
+    /// Instant at which the broker accepted the message.
     public var accepted: Instant
+    /// Counts of the instances by outcome.
     public var counts: DeliveryCounts
     /// Pending instances whose mailboxes the broker did not look into, because there were too many. Some of them
     /// may no longer wait for the message. Mostly 0.
@@ -100,10 +104,13 @@ public struct DeliveryReport: Sendable, Hashable {
 /// REP-1: counts of the messages accepted on one day, for the instances of one app. `sent`, `displayed` and
 /// `opened` count for the day on which the event happened.
 public struct DailyCounts: Sendable, Hashable {
+    /// UTC day of the acceptance; for `sent`, `displayed` and `opened`, UTC day of the event.
     public var day: Day
     /// Package name or bundle ID of the app.
     public var app: String
+    /// Platform of the app.
     public var platform: Platform
+    /// Counts of the app's instances by outcome.
     public var counts: DeliveryCounts
 
     public init(day: Day, app: String, platform: Platform, counts: DeliveryCounts) {

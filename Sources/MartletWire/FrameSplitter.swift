@@ -12,7 +12,9 @@
 
 /// A borrowed frame: the type byte and the body.
 public struct RawFrame {
+    /// Number of the frame's type. The number may be no `FrameType`, because the splitter does not check the number.
     public let type: UInt8
+    /// Bytes of the frame after the type byte. Valid until the next call of the splitter.
     public let body: UnsafeRawBufferPointer
 }
 
@@ -41,6 +43,8 @@ public struct FrameSplitter: ~Copyable {
     private var partial: UnsafeMutablePointer<Partial>?
     private var longestBytes: UInt32
 
+    /// A splitter at the beginning of a connection.
+    /// - Parameter frameBytesMax: longest accepted frame, in bytes after the length field.
     public init(frameBytesMax: Int) {
         longestBytes = UInt32(clamping: frameBytesMax)
     }

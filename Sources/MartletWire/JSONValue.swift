@@ -10,6 +10,7 @@ public indirect enum JSONValue: Sendable, Hashable {
     case bool(Bool)
     /// A number without fraction and exponent, in the range of `Int64`.
     case integer(Int64)
+    /// A number with a fraction or an exponent, or outside the range of `Int64`. A parsed number is finite.
     case number(Double)
     case string(String)
     case array([JSONValue])
@@ -17,7 +18,9 @@ public indirect enum JSONValue: Sendable, Hashable {
 
     /// The reason why a text is not JSON, and the byte offset of the fault.
     public struct Fault: Error, Sendable, Hashable {
+        /// Offset of the fault in the text, in bytes.
         public var byteOffset: Int
+        /// The reason as part of a sentence, such as `a colon is missing`, for the caller to complete.
         public var message: String
     }
 
@@ -44,6 +47,8 @@ public indirect enum JSONValue: Sendable, Hashable {
         try parser.finish()
     }
 
+    /// Reads a text that is exactly one value, with optional white space around.
+    /// - Throws: the first fault in the text.
     public init(
         parsing text: String, repeatedNames: RepeatedNames = .refuse
     ) throws(Fault) {

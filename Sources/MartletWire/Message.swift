@@ -11,11 +11,14 @@ public import MartletBase
 public struct Message: Sendable, Hashable {
     /// The part of a message that the device shows by itself.
     public struct Notification: Sendable, Hashable {
+        /// Title; nil if absent. Its UTF-8 bytes count against the limit of the payload (MSG-3).
         public var title: String?
+        /// Body; nil if absent. Its UTF-8 bytes count against the limit of the payload (MSG-3).
         public var body: String?
         /// URL of the image.
         public var image: String?
 
+        /// A notification with the given parts. A part left out is absent.
         public init(title: String? = nil, body: String? = nil, image: String? = nil) {
             self.title = title
             self.body = body
@@ -25,7 +28,9 @@ public struct Message: Sendable, Hashable {
 
     /// A key and a value of the data that the application gets.
     public struct DataEntry: Sendable, Hashable {
+        /// Name of the entry, distinct in its list. Reserved names are refused for data (MSG-4).
         public var key: String
+        /// Text of the entry; JSON for the custom entries and `aps` entries of Apple's dictionary.
         public var value: String
 
         public init(key: String, value: String) {
@@ -57,6 +62,8 @@ public struct Message: Sendable, Hashable {
     /// Fields of the Apple block beside the texts. Only a message received by an Apple device has them.
     public var applePayload = ApplePayload()
 
+    /// A message to send. A part left out is absent. `options` and `applePayload` stay empty, because only a received
+    /// message has them.
     public init(
         notification: Notification? = nil, data: [DataEntry] = [], android: Android? = nil,
         apns: APNS? = nil, webpush: WebPush? = nil
@@ -68,6 +75,7 @@ public struct Message: Sendable, Hashable {
         self.webpush = webpush
     }
 
+    /// A message to send, with data as a dictionary literal. The entries keep the order of the literal.
     public init(
         notification: Notification? = nil, data: KeyValuePairs<String, String>,
         android: Android? = nil, apns: APNS? = nil, webpush: WebPush? = nil

@@ -15,6 +15,7 @@ extension Message {
         public var data: [DataEntry]
         /// TTL-1: seconds, 0 to 2,419,200; 0 is now or never. See `Lifespan.init(androidDuration:)`.
         public var timeToLiveSeconds: UInt32?
+        /// PRI-1: priority for instances on Android.
         public var priority: MessagePriority?
         /// COL-1: collapse key.
         public var collapseKey: String?
@@ -24,6 +25,7 @@ extension Message {
         /// broker passes the options through.
         public var options: [DataEntry]
 
+        /// A block for Android. A field left out overrides nothing.
         public init(
             notification: Notification? = nil, data: [DataEntry] = [],
             timeToLiveSeconds: UInt32? = nil, priority: MessagePriority? = nil,
@@ -58,6 +60,7 @@ extension Message {
         /// passes the options through.
         public var options: [DataEntry]
 
+        /// A block for Apple's platforms. A field left out overrides nothing.
         public init(
             notification: Notification? = nil, data: [DataEntry] = [],
             expirationSeconds: Int64? = nil, priority: MessagePriority? = nil,
@@ -90,6 +93,7 @@ extension Message {
         /// through.
         public var options: [DataEntry]
 
+        /// A block for the web. A field left out overrides nothing.
         public init(
             notification: Notification? = nil, data: [DataEntry] = [],
             timeToLiveSeconds: UInt32? = nil, priority: MessagePriority? = nil,
@@ -106,13 +110,19 @@ extension Message {
 
     /// Contents of Apple's dictionary beside the title and the body of `aps.alert`.
     public struct ApplePayload: Sendable, Hashable {
+        /// Subtitle of `aps.alert`; nil if absent.
         public var subtitle: String?
+        /// Number in `aps.badge`; nil if absent.
         public var badge: UInt32?
+        /// Name in `aps.sound`; nil if absent.
         public var sound: String?
+        /// Name in `aps.category`; nil if absent.
         public var category: String?
+        /// Name in `aps.thread-id`; nil if absent.
         public var threadID: String?
         /// A silent push: wakes the application and shows no notification.
         public var contentAvailable: Bool
+        /// True if `aps.mutable-content` is 1; false if the member is absent.
         public var mutableContent: Bool
         /// Keys beside `aps`, distinct, each with a JSON text as value.
         public var custom: [DataEntry]
@@ -120,6 +130,7 @@ extension Message {
         /// value is a JSON text. The value of `alert` is an object: its members join title, subtitle and body.
         public var aps: [DataEntry]
 
+        /// Contents for Apple's dictionary. A part left out is absent from the dictionary.
         public init(
             subtitle: String? = nil, badge: UInt32? = nil, sound: String? = nil,
             category: String? = nil, threadID: String? = nil, contentAvailable: Bool = false,

@@ -8,32 +8,53 @@ import MartletBase
 extension Message {
     /// Tags of the fields.
     public enum Tag {
+        /// Title of the notification: UTF-8, at most once.
         public static let title: UInt8 = 1
+        /// Body of the notification: UTF-8, at most once.
         public static let body: UInt8 = 2
+        /// URL of the notification's image: UTF-8, at most once.
         public static let image: UInt8 = 3
+        /// A data entry: key and value. The field repeats, once per entry.
         public static let data: UInt8 = 4
-        /// Platform blocks (MSG-5). Only a sender's message has blocks.
+        /// Block for Android (MSG-5). Only a sender's message has blocks.
         public static let android: UInt8 = 5
+        /// Block for Apple's platforms (MSG-5). Only a sender's message has blocks.
         public static let apns: UInt8 = 6
+        /// Block for the web (MSG-5). Only a sender's message has blocks.
         public static let webpush: UInt8 = 7
 
-        /// Tags that stand only within a block.
+        /// TTL-1: time to live in seconds, four bytes. Only in a block for Android or the web.
         public static let timeToLive: UInt8 = 16
+        /// TTL-1: expiration in seconds since 1970, eight bytes. Only in a block for Apple.
         public static let expiration: UInt8 = 17
+        /// PRI-1: priority, one byte. Only in a block.
         public static let priority: UInt8 = 18
+        /// COL-1: collapse key, UTF-8. Only in a block.
         public static let collapseKey: UInt8 = 19
+        /// MSG-8: package name, UTF-8. Only in a block for Android.
         public static let restrictedPackageName: UInt8 = 20
 
-        /// Tags that stand within a block, and in the message that a device of the block's platform gets.
+        /// An option of the platform: key and text. The field repeats, once per option. The field stands in a block,
+        /// and in the message that a device of the block's platform gets.
         public static let option: UInt8 = 21
+        /// `aps.badge`: four bytes. Only for Apple.
         public static let badge: UInt8 = 32
+        /// `aps.sound`: UTF-8. Only for Apple.
         public static let sound: UInt8 = 33
+        /// `aps.category`: UTF-8. Only for Apple.
         public static let category: UInt8 = 34
+        /// `aps.content-available`: a field without content. Only for Apple.
         public static let contentAvailable: UInt8 = 35
+        /// `aps.thread-id`: UTF-8. Only for Apple.
         public static let threadID: UInt8 = 36
+        /// `aps.mutable-content`: a field without content. Only for Apple.
         public static let mutableContent: UInt8 = 37
+        /// A key beside `aps`, with JSON as value. The field repeats, once per key. Only for Apple.
         public static let custom: UInt8 = 38
+        /// Subtitle of `aps.alert`: UTF-8. Only for Apple.
         public static let subtitle: UInt8 = 39
+        /// A member of `aps` without a tag of its own, with JSON as value. The field repeats, once per member. Only
+        /// for Apple.
         public static let aps: UInt8 = 40
 
         /// True if a field with this tag occurs at most once.

@@ -29,6 +29,7 @@ public enum MessageTarget: Sendable, Hashable {
         }
     }
 
+    /// Kind of the target.
     public var kind: TargetKind {
         switch self {
         case .token: .token
@@ -63,7 +64,9 @@ public enum MessageTarget: Sendable, Hashable {
 
 /// A message with a target and sending options.
 public struct OutgoingMessage: Sendable, Hashable {
+    /// MSG-1: receivers of the message.
     public var target: MessageTarget
+    /// Content of the message, with the platforms' blocks.
     public var message: Message
     /// TTL-1: time to live in seconds, counted from the acceptance or from `sendAt`. 0 is now or never, nil is the
     /// longest, 28 days. A platform's block can override the value.
@@ -89,6 +92,8 @@ public struct OutgoingMessage: Sendable, Hashable {
     /// MSG-7: true for a request that the broker checks completely without sending the message.
     public var validateOnly: Bool
 
+    /// The defaults are a message that is sent at once, lives 28 days and has normal priority, without a collapse key
+    /// and without receipts.
     public init(
         to target: MessageTarget, _ message: Message, timeToLiveSeconds: UInt32? = nil,
         priority: MessagePriority? = nil, collapseKey: String? = nil,
@@ -130,6 +135,7 @@ public struct OutgoingMessage: Sendable, Hashable {
 
 /// MSG-6: a message ID has the form `projects/PROJECT/messages/NUMBER`.
 public enum MessageID {
+    /// The message ID of a message number.
     public static func text(_ number: UInt64, projectID: String) -> String {
         "projects/\(projectID)/messages/\(number)"
     }

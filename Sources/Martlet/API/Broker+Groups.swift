@@ -11,7 +11,8 @@ extension Broker {
     ///   - name: unique in the project; 1 to 255 bytes without control characters.
     ///   - tokens: tokens of 1 to 20 instances of the project. A repeated token counts once.
     /// - Throws: `ALREADY_EXISTS`; `NOT_FOUND` for the project; `INVALID_ARGUMENT`; for a single token (field
-    ///   `tokens[3]`) also `UNREGISTERED` and `SENDER_ID_MISMATCH`. A refused request has no effect.
+    ///   `tokens[3]`) also `UNREGISTERED`, `SENDER_ID_MISMATCH`, and `RESOURCE_EXHAUSTED` for an instance in too many
+    ///   groups. A refused request has no effect.
     public func createGroup(
         named name: String, tokens: [String], in project: String
     ) async throws(MartletError) -> GroupDetails {
@@ -28,8 +29,8 @@ extension Broker {
     ///   - name: name of the group.
     ///   - key: notification key of the group.
     /// - Throws: `NOT_FOUND`; `INVALID_ARGUMENT` for the key of another group, and if the group would have more
-    ///   than 20 members; for a single token (field `tokens[3]`) also `UNREGISTERED` and `SENDER_ID_MISMATCH`.
-    ///   A refused request has no effect.
+    ///   than 20 members; for a single token (field `tokens[3]`) also `UNREGISTERED`, `SENDER_ID_MISMATCH`, and
+    ///   `RESOURCE_EXHAUSTED` for an instance in too many groups. A refused request has no effect.
     @discardableResult
     public func addToGroup(
         named name: String, key: String, tokens: [String], in project: String
@@ -38,7 +39,9 @@ extension Broker {
     }
 
     /// GRP-2: removes instances from a group. A token of an instance outside the group is ignored. A group ends
-    /// with its last member (GRP-4).
+    /// with its last member (GRP-4), and the returned group then has no tokens.
+    /// - Throws: `NOT_FOUND`; `INVALID_ARGUMENT` for the key of another group, for the number of tokens, and for text
+    ///   that is no token. A refused request has no effect.
     @discardableResult
     public func removeFromGroup(
         named name: String, key: String, tokens: [String], in project: String
@@ -86,6 +89,7 @@ extension Broker {
     /// - Parameters:
     ///   - after: the `next` of the page before.
     ///   - limit: 1 to 1000 entries.
+    /// - Throws: `NOT_FOUND` for the project, `INVALID_ARGUMENT` for the limit.
     public func groups(
         in project: String, after: String = "", limit: Int = 100
     ) throws(MartletError) -> ListPage<GroupSummary> {

@@ -45,6 +45,7 @@ extension Broker {
     /// - Parameters:
     ///   - after: the `next` of the page before.
     ///   - limit: 1 to 1000 entries.
+    /// - Throws: `NOT_FOUND` for the project, `INVALID_ARGUMENT` for the limit.
     public func topics(
         in project: String, after: String = "", limit: Int = 100
     ) throws(MartletError) -> ListPage<TopicSummary> {
@@ -54,6 +55,8 @@ extension Broker {
     }
 
     /// Topics to which an instance is subscribed, in the order of the names (TOP-9).
+    /// - Throws: `NOT_FOUND` for the project, and for a token that is not registered in the project;
+    ///   `INVALID_ARGUMENT` for text that is no token, and for a limit outside 1 to 1000.
     public func topics(
         of token: String, in project: String, after: String = "", limit: Int = 100
     ) throws(MartletError) -> ListPage<TopicSummary> {
@@ -67,7 +70,10 @@ extension Broker {
     }
 
     /// Tokens of a topic's subscribers, in pages (TOP-9). `topics(in:after:limit:)` has the number of
-    /// subscribers.
+    /// subscribers. The list of a topic without subscribers is empty.
+    /// - Parameter after: the `next` of the page before.
+    /// - Throws: `NOT_FOUND` for the project; `INVALID_ARGUMENT` for the name, the cursor, and a limit outside 1 to
+    ///   1000.
     public func subscribers(
         of topic: String, in project: String, after: String = "", limit: Int = 100
     ) throws(MartletError) -> ListPage<String> {
@@ -185,6 +191,9 @@ extension Broker {
     }
 
     /// CON-8: tokens of the instances selected by a condition, in pages.
+    /// - Parameter after: the `next` of the page before.
+    /// - Throws: `NOT_FOUND` for the project; `INVALID_ARGUMENT` for the condition, the cursor, and a limit outside
+    ///   1 to 1000.
     public func tokens(
         matching condition: String, in project: String, after: String = "", limit: Int = 100
     ) throws(MartletError) -> ListPage<String> {
@@ -198,6 +207,7 @@ extension Broker {
     }
 
     /// CON-9: explains how the broker reads a condition, and how many instances each part selects.
+    /// - Throws: `INVALID_ARGUMENT` with the byte offset of the fault, `NOT_FOUND` for the project.
     public func explain(
         _ condition: String, in project: String
     ) throws(MartletError) -> ConditionExplanation {

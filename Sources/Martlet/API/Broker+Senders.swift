@@ -9,21 +9,27 @@ import MartletStore
 
 /// A sender with a valid credential.
 public struct SenderIdentity: Sendable, Hashable {
+    /// The sender's project.
     public var project: ProjectSummary
     /// ID of the server key, or of the service-account key from which the access token was minted.
     public var keyID: String
+    /// True for an access token, false for a server key.
     public var isAccessToken: Bool
 }
 
 /// A service-account key: the public key with which a sender's assertions are checked.
 public struct ServiceAccountSummary: Sendable, Hashable {
+    /// ID of the key, 1 to 64 characters of `[a-z0-9]`; unique in the broker.
     public var keyID: String
+    /// Name of the key for people, at most 200 bytes.
     public var name: String
     /// Issuer of the key's assertions.
     public var clientEmail: String
     /// SubjectPublicKeyInfo in DER.
     public var publicKey: [UInt8]
+    /// Instant at which the key was registered.
     public var created: Instant
+    /// True for a revoked key. A revoked key mints no access token, and the key's access tokens are refused.
     public var isRevoked: Bool
 
     init(_ key: ServiceAccountKey) {
@@ -82,6 +88,7 @@ extension Broker {
     }
 
     /// All service-account keys of a project, including revoked keys.
+    /// - Throws: `NOT_FOUND` for the project.
     public func serviceAccounts(
         in project: String
     ) throws(MartletError) -> [ServiceAccountSummary] {

@@ -15,6 +15,7 @@ public struct BrokerConfiguration: Sendable {
         /// TCP port. 0: the system chooses a port.
         public var port: UInt16
 
+        /// Makes an address. The default host admits connections of this machine only.
         public init(host: String = "127.0.0.1", port: UInt16 = UInt16(Limits.defaultPort)) {
             self.host = host
             self.port = port
@@ -44,10 +45,13 @@ public struct BrokerConfiguration: Sendable {
     public var deliveriesPerSecond = 0
     /// Bytes of address space with which the store begins. A full map is doubled.
     public var mapBytes = 1 << 30
+    /// Logger of the broker; the initial logger has the label `martlet`.
     public var logger: Logger
     /// The wall clock. nil: the clock of the system. Tests set another clock.
     public var clock: (@Sendable () -> Instant)?
 
+    /// Makes the settings of a broker; every other setting has its default.
+    /// - Parameter address: nil: no connections.
     public init(folder: String, address: Address? = nil) {
         self.folder = folder
         self.address = address

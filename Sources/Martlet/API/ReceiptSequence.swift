@@ -8,14 +8,19 @@ import MartletEngine
 
 /// The receipts of a project: see `Broker.receipts(in:)`.
 public struct ReceiptSequence: AsyncSequence, Sendable {
+    /// A receipt of a device.
     public typealias Element = DeliveryReceipt
+    /// `MartletError`, thrown by the iterator.
     public typealias Failure = any Error
 
     let broker: Broker
     let project: String
 
+    /// Makes an iterator from the oldest unconfirmed receipt on. The first `next()` reads the store.
     public func makeAsyncIterator() -> Iterator { Iterator(broker: broker, project: project) }
 
+    /// An iteration over receipts. `next()` or `take()` confirms the receipts handed out before; unconfirmed receipts
+    /// come again.
     public struct Iterator: AsyncIteratorProtocol {
         private static let pageEntries = 100
         /// Time between two readings of the store while no receipt is there.
@@ -37,6 +42,7 @@ public struct ReceiptSequence: AsyncSequence, Sendable {
 
         /// Confirms all receipts handed out so far, without asking for the next receipt. The broker deletes
         /// confirmed receipts.
+        /// - Throws: `MartletError` if the confirmation could not be stored.
         public mutating func take() async throws {
             guard handed > taken else { return }
             let number = try broker.number(of: project)
@@ -46,6 +52,7 @@ public struct ReceiptSequence: AsyncSequence, Sendable {
 
         /// Confirms the receipt handed out before, and waits for the next receipt.
         /// - Returns: nil when the task is cancelled.
+        /// - Throws: `NOT_FOUND` for the project, `UNAVAILABLE` if the broker is closed.
         public mutating func next() async throws -> DeliveryReceipt? {
             let number = try broker.number(of: project)
             while waiting.isEmpty {

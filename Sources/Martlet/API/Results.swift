@@ -10,12 +10,15 @@ public import MartletWire
 
 /// A project, as stored at the time of the call.
 public struct ProjectSummary: Sendable, Hashable {
+    /// ID of the project: 1 to 64 characters of `[a-z0-9-]`.
     public var id: String
     /// The numeric sender ID (REG-5), 12 digits.
     public var senderID: UInt64
     /// CON-3: limit of distinct topics in a condition.
     public var conditionTopicsMax: Int
+    /// Registered instances.
     public var instanceCount: UInt64
+    /// Topics with at least one subscriber.
     public var topicCount: UInt64
     /// FAN-2: share of capacity relative to other projects, 1 to 1000.
     public var weight: Int
@@ -35,6 +38,7 @@ public struct ProjectSummary: Sendable, Hashable {
 
 /// A new server key with its secret. The broker stores only a digest, so the text is told here and never again.
 public struct NewServerKey: Sendable, Hashable {
+    /// ID of the key: the part of `text` before the dot.
     public var id: String
     /// `ID.SECRET`, as a sender presents the key.
     public var text: String
@@ -42,17 +46,24 @@ public struct NewServerKey: Sendable, Hashable {
 
 /// A server key without its secret.
 public struct ServerKeySummary: Sendable, Hashable {
+    /// ID of the key, by which `Broker.revokeServerKey(_:in:)` finds the key.
     public var id: String
+    /// Name of the key for people, at most 200 bytes.
     public var name: String
+    /// Instant at which the key was created.
     public var created: Instant
+    /// True for a revoked key. A revoked key stays in the list, and senders with the key are refused.
     public var isRevoked: Bool
 }
 
 /// Credentials with which a new instance connects (REG-1). The device key is told here and never again.
 public struct InstanceCredentials: Sendable, Hashable {
+    /// Registration token, by which senders address the instance.
     public var token: String
+    /// Secret with which the instance proves its identity to the broker.
     public var deviceKey: String
 
+    /// Joins a token with the device key of its instance. `Broker.register(app:platform:in:)` makes both.
     public init(token: String, deviceKey: String) {
         self.token = token
         self.deviceKey = deviceKey
@@ -63,19 +74,25 @@ public struct InstanceCredentials: Sendable, Hashable {
 public struct InstanceSummary: Sendable, Hashable {
     /// Package name or bundle ID.
     public var app: String
+    /// Platform of the app.
     public var platform: Platform
+    /// Instant of the registration.
     public var registered: Instant
 }
 
 /// Result of a change of subscriptions (TOP-4).
 public struct TopicChangeSummary: Sendable, Hashable {
+    /// A failed token of the request. The other tokens are not affected.
     public struct Failure: Sendable, Hashable {
         /// Position in the request's list of tokens, from 0.
         public var index: Int
+        /// Reason for the failure, such as `NOT_FOUND` or `TOO_MANY_TOPICS`.
         public var word: ErrorWord
     }
 
+    /// Tokens whose subscription is now as requested.
     public var successCount: Int
+    /// Failed tokens; empty if every token succeeded.
     public var failures: [Failure]
 }
 
@@ -99,14 +116,17 @@ public struct SendReceipt: Sendable, Hashable {
 
 /// A group without the tokens of its members.
 public struct GroupSummary: Sendable, Hashable {
+    /// Name of the group, unique in the project.
     public var name: String
     /// The notification key, by which senders address the group.
     public var key: String
+    /// Members, 1 to 20.
     public var memberCount: Int
 }
 
 /// A group with the tokens of its members (GRP-1).
 public struct GroupDetails: Sendable, Hashable {
+    /// Name of the group, unique in the project.
     public var name: String
     /// The notification key, by which senders address the group.
     public var key: String
@@ -116,6 +136,7 @@ public struct GroupDetails: Sendable, Hashable {
 
 /// A message to many instances, in progress or deferred (FAN-8).
 public struct FanoutSummary: Sendable, Hashable {
+    /// ID of the project.
     public var project: String
     /// `projects/PROJECT/messages/NUMBER`.
     public var messageID: String
@@ -143,14 +164,18 @@ public struct FanoutSummary: Sendable, Hashable {
 
 /// The load of a broker by one project.
 public struct ProjectStatus: Sendable, Hashable {
+    /// ID of the project.
     public var project: String
+    /// FAN-2: share of capacity relative to other projects, 1 to 1000.
     public var weight: Int
     /// Connected instances. Each loop counts once a second.
     public var connectionCount: Int
     /// Messages that fanouts queued for connections since the broker was opened. Each loop counts once a
     /// second.
     public var deliveredCount: UInt64
+    /// FAN-1: fanouts in progress.
     public var fanoutsInProgress: Int
+    /// FAN-1: messages that wait until their fanouts may begin.
     public var fanoutsDeferred: Int
     /// Bytes held for the fanouts in progress.
     public var fanoutBytes: Int
@@ -176,6 +201,7 @@ public struct DeliveryReceipt: Sendable, Hashable {
     public var messageID: String
     /// Token of the reporting instance at the time of the report.
     public var token: String
+    /// Event on the device: received, displayed or opened.
     public var kind: ReceiptKind
     /// The instant at which the broker received the report.
     public var instant: Instant
@@ -191,9 +217,11 @@ public struct DeviceMessage: Sendable, Hashable {
     public var app: String
     /// Message ID chosen by the device.
     public var messageID: String
+    /// Instant at which the broker accepted the message.
     public var accepted: Instant
     /// End of the message's life. A now-or-never message expires at `accepted`.
     public var expires: Instant
+    /// Data of the message, with distinct keys. A message of a device has no other contents.
     public var data: [Message.DataEntry]
 
     init(_ message: UpstreamMessage) throws(MartletError) {
@@ -216,7 +244,9 @@ public struct DeviceMessage: Sendable, Hashable {
 
 /// A topic and the number of its subscribers (TOP-9).
 public struct TopicSummary: Sendable, Hashable {
+    /// Name of the topic, without `/topics/`.
     public var name: String
+    /// Subscribed instances, at least 1.
     public var subscriberCount: UInt64
 }
 
@@ -224,7 +254,9 @@ public struct TopicSummary: Sendable, Hashable {
 public struct QuotaSummary: Sendable, Hashable {
     /// Name of the limit on the command line, such as `topic-changes-per-second`.
     public var name: String
+    /// The whole quota, in the unit of `name`: per second, per minute, or at a time.
     public var limit: UInt64
+    /// The part of `limit` that the project can still use now.
     public var remaining: UInt64
     /// Milliseconds until the whole quota is available again, without further use. nil: unknown, because the
     /// quota counts open connections or fanouts in progress.
@@ -238,8 +270,9 @@ public struct QuotaSummary: Sendable, Hashable {
     }
 }
 
-/// A page of a list.
+/// A page of a list. The call that returned the page takes `next` as `after` and returns the following page.
 public struct ListPage<Element: Sendable>: Sendable {
+    /// Entries of the page, in the order of the list.
     public var entries: [Element]
     /// Cursor of the next page; nil at the end of the list.
     public var next: String?
@@ -247,14 +280,21 @@ public struct ListPage<Element: Sendable>: Sendable {
 
 /// CON-8: the exact number of instances selected by a condition.
 public struct AudienceSummary: Sendable, Hashable {
+    /// An app with at least one selected instance.
     public struct AppCount: Sendable, Hashable {
+        /// Package name or bundle ID.
         public var app: String
+        /// Platform of the app.
         public var platform: Platform
+        /// Selected instances of the app, at least 1.
         public var count: UInt64
     }
 
+    /// Selected instances over all apps.
     public var total: UInt64
+    /// Selected instances of each platform; platforms without a selected instance are left out.
     public var perPlatform: [Platform: UInt64]
+    /// Selected instances of each app; apps without a selected instance are left out.
     public var perApp: [AppCount]
 
     init(_ audience: Audience) {
@@ -268,25 +308,33 @@ public struct AudienceSummary: Sendable, Hashable {
 
 /// CON-9: the parts of a condition.
 public struct ConditionExplanation: Sendable, Hashable {
+    /// A sub-expression of the condition with its audience.
     public struct Part: Sendable, Hashable {
         /// The sub-expression in normal form.
         public var text: String
         /// Range of the sub-expression in the UTF-8 bytes of the condition.
         public var byteRange: Range<Int>
+        /// Depth below the whole condition, from 0.
         public var depth: Int
         /// Instances selected by the sub-expression.
         public var count: UInt64
     }
 
+    /// A construct that is legal but probably a mistake, such as a topic without subscribers.
     public struct Advice: Sendable, Hashable {
+        /// Place of the construct in the UTF-8 bytes of the condition, from 0.
         public var byteOffset: UInt32
+        /// A sentence for people about the probable mistake.
         public var message: String
     }
 
+    /// The condition with parentheses that show the order of evaluation.
     public var normalForm: String
     /// The sub-expressions, from the whole condition down.
     public var parts: [Part]
+    /// Instructions of the compiled condition as text, one per element.
     public var bytecode: [String]
+    /// Probable mistakes, in the order of their byte offsets; empty if none was found.
     public var advice: [Advice]
 
     init(_ explanation: MartletCondition.Explanation) {
@@ -303,14 +351,17 @@ public struct ConditionExplanation: Sendable, Hashable {
 
 /// Counters since the broker was opened, and gauges of this moment.
 public struct BrokerStatistics: Sendable, Hashable {
+    /// Open connections of all loops.
     public var connectionCount = 0
     /// Accepted messages of senders. Validated messages and repeated messages count too.
     public var acceptedCount: UInt64 = 0
     /// Messages queued for connections.
     public var deliveredCount: UInt64 = 0
+    /// Acknowledgements of devices. An acknowledgement may cover several messages.
     public var acknowledgedCount: UInt64 = 0
     /// How often a session could not keep up and continued from its mailbox (FAN-6).
     public var fellBehindCount: UInt64 = 0
+    /// Sends handed to the kernel. A send may carry several messages to a connection.
     public var sendCallCount: UInt64 = 0
     /// Connections ended for a violation of the protocol (NET-3).
     public var protocolViolationCount: UInt64 = 0
@@ -322,9 +373,11 @@ public struct BrokerStatistics: Sendable, Hashable {
     public var frameBytes = 0
     /// Bytes of unanswered requests, and of frames that have not arrived whole.
     public var requestBytes = 0
+    /// Bytes of the store's file in use; 0 after the broker is closed.
     public var storeBytesUsed = 0
     /// Bytes allocated by the process, over all its brokers; nil without jemalloc.
     public var allocatedBytes: Int?
 
+    /// Statistics with all counts 0. `Broker.statistics` has the present values.
     public init() {}
 }

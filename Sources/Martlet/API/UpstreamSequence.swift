@@ -9,14 +9,19 @@ import Synchronization
 
 /// The messages of a project's devices: see `Broker.upstreamMessages(in:)`.
 public struct UpstreamSequence: AsyncSequence, Sendable {
+    /// A message of a device.
     public typealias Element = DeviceMessage
+    /// `MartletError`, thrown by the iterator.
     public typealias Failure = any Error
 
     let broker: Broker
     let project: String
 
+    /// Makes an iterator from the oldest unconfirmed message on. The first `next()` begins to listen.
     public func makeAsyncIterator() -> Iterator { Iterator(broker: broker, project: project) }
 
+    /// A listener for messages, from the first `next()` to the end of the iteration. Unconfirmed messages then go to
+    /// another listener.
     public struct Iterator: AsyncIteratorProtocol {
         /// Confirmations in one write, while more messages wait.
         private static let takenTogetherMax = 10

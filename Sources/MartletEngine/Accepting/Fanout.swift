@@ -7,9 +7,13 @@ public import MartletRows
 
 /// An accepted message, which the loops deliver to connected recipients.
 public final class Fanout: Sendable {
+    /// Project of the message.
     public let project: ProjectNumber
+    /// Fields that are equal for all recipients of the fanout.
     public let header: MessageHeader
+    /// Message in wire form.
     public let body: [UInt8]
+    /// Instances that the fanout is for, connected or not.
     public let recipients: Recipients
     /// The project's last sequence at acceptance; for a stored message, its own sequence. A session whose
     /// `deliveredThrough` is beyond the position does not get the message.
@@ -19,6 +23,7 @@ public final class Fanout: Sendable {
     /// FAN-1: where the loops report their progress; nil for a message to one instance.
     public let progress: FanoutProgress?
 
+    /// Makes a fanout. By default, the weight is 1 and the loops report no progress.
     public init(
         project: ProjectNumber, header: MessageHeader, body: [UInt8], recipients: Recipients,
         position: MessageSequence, weight: Int = 1, progress: FanoutProgress? = nil

@@ -28,6 +28,9 @@ public struct LiveSending: Sendable {
     /// than the loop loses now-or-never messages there, and memory stays bounded.
     public static let waitingMax = 16_384
 
+    /// Makes the state for all live senders of a broker. The counts begin at zero.
+    /// - Parameter book: nil: now-or-never fanouts are neither bounded nor listed among the fanouts in progress
+    ///   (FAN-8).
     public init(
         programs: SharedPrograms, limits: MailboxLimits, book: FanoutBook?,
         numbers: NotStoredNumbers
@@ -46,6 +49,7 @@ public struct LiveSender: ~Copyable {
     /// The sets in `audiences` were read in the snapshot of this number or later.
     private var rememberedSince: UInt64 = 0
 
+    /// Makes a sender that has read no sets yet.
     public init(_ shared: LiveSending) {
         self.shared = shared
         audiences = Audiences(programs: shared.programs, limits: shared.limits)

@@ -10,6 +10,7 @@ import Synchronization
 public final class NotStoredNumbers: Sendable {
     private let last = Atomic<UInt64>(0)
 
+    /// Makes a counter at zero. A broker has one counter, because numbers from two counters can be equal.
     public init() {}
 
     /// The instant of a number's creation, in whole milliseconds.

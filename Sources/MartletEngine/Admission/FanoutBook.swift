@@ -94,6 +94,8 @@ public final class FanoutBook: Sendable {
     private let state = Mutex(State())
     private let roomWasMade = Atomic(false)
 
+    /// Makes an empty book.
+    /// - Parameter limits: the bounds of fanouts in progress (FAN-1).
     public init(limits: MailboxLimits = MailboxLimits()) { self.limits = limits }
 
     // MARK: The engine's side
@@ -217,12 +219,15 @@ public final class FanoutBook: Sendable {
 
     /// FAN-8: the fanouts in progress of a project.
     public struct Standing: Sendable {
+        /// Project of the fanouts.
         public var project: ProjectNumber
         /// Fanouts that loops have begun, in the order of their beginning. Numbers rise over all projects.
         public var running: [(number: UInt64, progress: FanoutProgress)]
+        /// FAN-1: messages that wait for room among the project's fanouts.
         public var deferredCount: Int
         /// Bytes of memory held by the project's fanouts.
         public var bytes: Int
+        /// FAN-2: weight of the project's share relative to other projects.
         public var weight: Int
         /// The project's part of the capacity, from 0 to 1, among the projects with fanouts in progress.
         public var share: Double

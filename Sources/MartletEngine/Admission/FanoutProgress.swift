@@ -11,12 +11,15 @@ import Synchronization
 
 /// The progress of a message.
 public final class FanoutProgress: Sendable {
+    /// Project of the message.
     public let project: ProjectNumber
     /// The number in the message ID.
     public let number: UInt64
+    /// MSG-1: target of the message.
     public let target: SendCommand.Target
     /// Recipients within their quotas, connected or not.
     public let recipientCount: UInt64
+    /// Acceptance of the message.
     public let began: Instant
     let weight: Int
     /// FAN-1: whether the fanout takes a place of the project. Now-or-never fanouts take no place (TTL-2).

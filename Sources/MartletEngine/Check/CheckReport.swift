@@ -8,6 +8,7 @@ public import MartletRows
 
 /// A contradiction inside the store.
 public struct CheckProblem: Sendable, Hashable, CustomStringConvertible {
+    /// Kinds of contradictions. The raw value is the word for programs.
     public enum Kind: String, Sendable, CaseIterable {
         /// The format version is missing, or differs from the version that this Martlet writes.
         case format
@@ -76,12 +77,14 @@ public struct CheckProblem: Sendable, Hashable, CustomStringConvertible {
         case collection
     }
 
+    /// Kind of the contradiction, for programs.
     public let kind: Kind
     /// nil: the problem belongs to no single project.
     public let project: ProjectNumber?
     /// The contradiction and its place, in words.
     public let detail: String
 
+    /// Kind, project number and detail in one line.
     public var description: String {
         let place = project.map { "project \($0.rawValue): " } ?? ""
         return "\(kind.rawValue): \(place)\(detail)"
@@ -90,13 +93,21 @@ public struct CheckProblem: Sendable, Hashable, CustomStringConvertible {
 
 /// The numbers of checked objects.
 public struct CheckCounts: Sendable, Hashable {
+    /// Projects.
     public var projects: UInt64 = 0
+    /// Server keys and service-account keys.
     public var keys: UInt64 = 0
+    /// Apps of all projects.
     public var apps: UInt64 = 0
+    /// Registered instances of all projects.
     public var instances: UInt64 = 0
+    /// Topics of all projects.
     public var topics: UInt64 = 0
+    /// Pairs of a topic and a subscriber.
     public var subscriptions: UInt64 = 0
+    /// Groups of all projects.
     public var groups: UInt64 = 0
+    /// Rows of stored messages, including the separate rows of discarded messages.
     public var messages: UInt64 = 0
     /// Recipients of all stored messages, in blobs and in the inbox.
     public var recipients: UInt64 = 0
@@ -111,8 +122,10 @@ public struct CheckReport: Sendable {
     public internal(set) var problems: [CheckProblem] = []
     /// The number of all problems found.
     public internal(set) var problemCount: UInt64 = 0
+    /// Numbers of checked objects.
     public internal(set) var counts = CheckCounts()
 
+    /// Whether the check found no problem.
     public var isClean: Bool { problemCount == 0 }
 }
 
@@ -120,7 +133,9 @@ public struct CheckReport: Sendable {
 public struct CheckProgress: Sendable {
     /// The ID of the project that is being checked.
     public var project: String
+    /// Projects that are completely checked.
     public var projectsDone: Int
+    /// Projects to be checked.
     public var projectCount: Int
     /// The numbers of objects checked so far.
     public var counts: CheckCounts

@@ -8,7 +8,9 @@ import MartletRows
 
 /// The stored form of a group.
 public struct Group: Sendable, Hashable {
+    /// GRP-1: notification key of the group.
     public var key: GroupKey
+    /// GRP-1: name of the group.
     public var name: GroupName
     /// 1 to 20 members, in the order of joining.
     public var members: [Ordinal]
@@ -22,7 +24,9 @@ public struct Group: Sendable, Hashable {
 
 /// The form of a group for senders, with tokens instead of ordinals.
 public struct GroupMembers: Sendable, Hashable {
+    /// GRP-1: notification key of the group.
     public var key: GroupKey
+    /// GRP-1: name of the group.
     public var name: GroupName
     /// The members' present tokens, in the order of joining.
     public var tokens: [Token]

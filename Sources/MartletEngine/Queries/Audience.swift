@@ -10,12 +10,17 @@ public import MartletRows
 
 /// Exact counts of the instances that a condition selects.
 public struct Audience: Sendable, Hashable {
+    /// Number of selected instances of one app.
     public struct AppCount: Sendable, Hashable {
+        /// App of the instances.
         public var app: App
+        /// Selected instances of the app.
         public var count: UInt64
     }
 
+    /// Selected instances.
     public var total: UInt64 = 0
+    /// Selected instances by platform. A platform without selected instances is absent.
     public var perPlatform: [Platform: UInt64] = [:]
     /// Apps with at least one selected instance.
     public var perApp: [AppCount] = []

@@ -84,6 +84,8 @@ public enum Authentication {
         return (project, instance, state)
     }
 
+    /// The project with an ID.
+    /// - Throws: `MartletError.noProject` if the project does not exist, `StorageError`.
     public static func project(
         id: String, in storage: borrowing Transaction
     ) throws -> Project {

@@ -5,6 +5,7 @@
 public import MartletBase
 public import MartletRows
 
+/// Answers to questions about delivered messages (MSG-10).
 public enum Delivered {
     /// Counts the recipients with an acknowledgement of a message.
     /// - Returns: the number; 0 also for a scheduled message, or for a message unknown to the store.

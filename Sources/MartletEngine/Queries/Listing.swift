@@ -12,7 +12,9 @@ public import MartletRows
 public enum Listing {
     /// One page, and whether more entries follow.
     public struct Page<Element: Sendable>: Sendable {
+        /// Entries of the page, in the order of the list.
         public var entries: [Element]
+        /// Whether more entries follow the page.
         public var hasMore: Bool
 
         public init(entries: [Element], hasMore: Bool) {
@@ -32,6 +34,9 @@ public enum Listing {
     /// Bytes of entries in a page: less than a frame may carry (`Limits.brokerFrameBytesMax`).
     static let bytesPerPageMax = 192 * 1024
 
+    /// Projects in the order of IDs, at most `limit`.
+    /// - Parameter id: the last entry of the page before, or empty.
+    /// - Throws: `MartletError` if `limit` is outside 1 to `Limits.pageEntriesMax`, `StorageError`.
     public static func projects(
         after id: String, limit: Int, _ storage: borrowing Transaction
     ) throws -> Page<Project> {
@@ -42,6 +47,9 @@ public enum Listing {
         return Page(entries: found, hasMore: hasMore)
     }
 
+    /// Topics of a project, in the order of names, at most `limit`. A page has at most 192 KiB.
+    /// - Parameter name: the last entry of the page before, or empty.
+    /// - Throws: `MartletError` if `limit` is outside 1 to `Limits.pageEntriesMax`, `StorageError`.
     public static func topics(
         in project: ProjectNumber, after name: String, limit: Int,
         _ storage: borrowing Transaction
@@ -91,6 +99,8 @@ public enum Listing {
         return try GroupMembers(group, in: project, storage)
     }
 
+    /// GRP-3: the members of the group with the notification key; nil if there is no such group.
+    /// - Throws: `StorageError`, also if a member is not registered.
     public static func group(
         _ key: GroupKey, in project: ProjectNumber,
         _ storage: borrowing Transaction
@@ -130,6 +140,9 @@ public enum Listing {
         public var next: Ordinal?
     }
 
+    /// Tokens of a topic's subscribers, at most `limit`. A topic without subscribers has an empty page.
+    /// - Parameter start: the ordinal at which the page begins.
+    /// - Throws: `MartletError` if `limit` is outside 1 to `Limits.pageEntriesMax`, `StorageError`.
     public static func subscribers(
         of name: TopicName, in project: ProjectNumber, from start: Ordinal, limit: Int,
         _ storage: borrowing Transaction

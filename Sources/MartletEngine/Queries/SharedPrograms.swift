@@ -11,6 +11,7 @@ import Synchronization
 public final class SharedPrograms: Sendable {
     private let cache = Mutex(ProgramCache())
 
+    /// Makes an empty cache. A broker has one cache, because all threads share the programs.
     public init() {}
 
     /// The condition with this text, compiled by this call or by an earlier call.

@@ -14,7 +14,9 @@ import Synchronization
 public struct QuotaAmount: Sendable, Hashable {
     /// The name of the limit in a broker's configuration.
     public var name: String
+    /// Amount of the quota when nothing is taken.
     public var limit: UInt64
+    /// Amount that the project can take now.
     public var remaining: UInt64
     /// Milliseconds until the whole amount is back if no more is taken; nil if the time cannot be predicted.
     public var untilFullMilliseconds: UInt64?
@@ -48,6 +50,7 @@ public final class ProjectQuotas: Sendable {
     private let limits: MailboxLimits
     private let state = Mutex(State())
 
+    /// Makes quotas with full buckets, because the quotas are not stored.
     public init(_ limits: MailboxLimits = MailboxLimits()) { self.limits = limits }
 
     // MARK: Changes of subscriptions

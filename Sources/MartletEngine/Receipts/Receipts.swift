@@ -10,9 +10,11 @@ public import MartletRows
 public struct Receipt: Sendable, Hashable {
     /// The number of the receipt among the project's receipts. Senders acknowledge receipts by this number.
     public var event: UInt64
+    /// Number in the ID of the message that the device reports about.
     public var messageNumber: UInt64
     /// The instance's token at the time of the report.
     public var token: Token
+    /// RCP-2: event that the device reports.
     public var kind: ReceiptKind
     /// The acceptance of the report.
     public var at: Instant

@@ -10,10 +10,13 @@ import Synchronization
 
 /// Counts of a day's messages for the instances of an app.
 public struct DayCount: Sendable, Hashable {
+    /// Project of the messages.
     public var project: ProjectNumber
     /// Days since 1970-01-01, UTC.
     public var day: UInt32
+    /// App of the instances.
     public var app: AppNumber
+    /// Numbers of the day's messages by event.
     public var counts: ReportCounts
 
     public init(project: ProjectNumber, day: UInt32, app: AppNumber, counts: ReportCounts) {
@@ -34,6 +37,7 @@ public final class LiveCounts: Sendable {
 
     private let counts = Mutex<[Key: ReportCounts]>([:])
 
+    /// Makes an empty table.
     public init() {}
 
     /// Counts an accepted now-or-never message.
@@ -73,5 +77,6 @@ public final class LiveCounts: Sendable {
         }
     }
 
+    /// Whether no counts wait to be written.
     public var isEmpty: Bool { counts.withLock { $0.isEmpty } }
 }

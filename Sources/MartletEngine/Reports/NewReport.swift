@@ -9,7 +9,9 @@ public import MartletRows
 public struct NewReport: Sendable {
     /// The counts for the instances of an app.
     public struct Share: Sendable, Hashable {
+        /// App of the instances.
         public var app: AppNumber
+        /// Counts for the app's instances by event.
         public var counts: ReportCounts
 
         public init(app: AppNumber, counts: ReportCounts) {
@@ -28,7 +30,9 @@ public struct NewReport: Sendable {
     public var sequence: MessageSequence?
     /// The number in the message ID.
     public var number: UInt64
+    /// Acceptance of the message. The message counts on the day of the acceptance.
     public var accepted: Instant
+    /// Counts by app of the instances.
     public var shares: [Share]
     /// Disjoint sets of instances left out: over their quota, or inactive.
     public var missed: [Recipients]
@@ -47,11 +51,14 @@ public struct NewReport: Sendable {
 
 /// REP-1: messages that loops queued for connections since the last report.
 public struct SentCount: Sendable, Hashable {
+    /// Project of the messages.
     public var project: ProjectNumber
     /// nil: `count` is over all messages, for the instances of `app`. Otherwise `count` is of a single message, over
     /// all apps.
     public var sequence: MessageSequence?
+    /// App of the instances; 0 if `sequence` is set.
     public var app: AppNumber
+    /// Messages, counted once for each connection.
     public var count: UInt64
 
     public init(

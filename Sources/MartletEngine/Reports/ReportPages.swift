@@ -7,6 +7,7 @@ import MartletRows
 
 /// A page of daily reports.
 public struct DayReportPage: Sendable {
+    /// Reports of the page, in the order of days and, within a day, of app numbers.
     public var entries: [DayReport]
     /// The cursor for the next page; nil at the end.
     public var next: String?

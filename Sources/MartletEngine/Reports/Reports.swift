@@ -7,8 +7,11 @@ public import MartletRows
 
 /// REP-1: the outcomes of a message.
 public struct MessageReport: Sendable, Hashable {
+    /// Number in the message ID.
     public var messageNumber: UInt64
+    /// Acceptance of the message.
     public var accepted: Instant
+    /// Instances by outcome and event.
     public var counts: ReportCounts
     /// Pending instances with a mailbox that was not looked into, because too many instances are pending. Some of
     /// them may have an outcome already. Mostly 0.
@@ -29,7 +32,9 @@ public struct MessageReport: Sendable, Hashable {
 public struct DayReport: Sendable, Hashable {
     /// Days since 1970-01-01, UTC.
     public var day: UInt32
+    /// App of the instances.
     public var app: App
+    /// Messages for the app's instances on the day, by event.
     public var counts: ReportCounts
 
     public init(day: UInt32, app: App, counts: ReportCounts) {
@@ -48,8 +53,10 @@ public struct DueOutcomes: Sendable {
 
     private var counts: [Place: ReportCounts] = [:]
 
+    /// Makes an empty table.
     public init() {}
 
+    /// Adds one message with an outcome to the day and the app.
     public mutating func add(_ event: ReportEvent, of day: UInt32, by app: AppNumber) {
         counts[Place(day: day, app: app), default: ReportCounts()][event] += 1
     }

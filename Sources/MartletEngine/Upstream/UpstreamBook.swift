@@ -33,8 +33,11 @@ public final class UpstreamBook: Sendable {
 
     /// Messages handed to a listener by one call of `handOut`.
     public struct Handing: Sendable {
+        /// Number of the listener.
         public var listener: UInt64
+        /// Way to the listener.
         public var destination: Destination
+        /// Messages to be handed to the listener, in the order of handing.
         public var messages: [UpstreamMessage]
     }
 
@@ -100,6 +103,7 @@ public final class UpstreamBook: Sendable {
 
     private let state = Mutex(State())
 
+    /// Makes a book without listeners and messages.
     public init() {}
 
     // MARK: Listeners

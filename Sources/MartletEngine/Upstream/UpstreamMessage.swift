@@ -21,9 +21,13 @@ public struct UpstreamCommand: Sendable {
         case group(String)
     }
 
+    /// Project of the device.
     public var project: ProjectNumber
+    /// Ordinal of the instance that sends.
     public var ordinal: Ordinal
+    /// Holder of the ordinal at the time of sending. The command is refused if the ordinal has another holder.
     public var holder: Holder
+    /// Senders, or a group.
     public var target: Target
     /// The message ID that the device chose, 1 to 128 bytes.
     public var messageID: String
@@ -48,6 +52,7 @@ public struct UpstreamCommand: Sendable {
 
 /// The answer to the device, and the work for the book.
 public struct UpstreamAcceptance: Sendable, Hashable {
+    /// Project of the device.
     public var project: ProjectNumber
     /// The message's number among the messages of the project's devices.
     public var number: UInt64
@@ -72,10 +77,13 @@ public struct UpstreamMessage: Sendable, Hashable {
     public var number: UInt64
     /// The instance's present token, or the last token known.
     public var token: Token
+    /// Name of the instance's app; empty if the app is unknown to the store.
     public var appName: String
     /// The message ID that the device chose.
     public var messageID: String
+    /// Acceptance of the message.
     public var accepted: Instant
+    /// End of the message's time to live.
     public var expires: Instant
     /// A valid message with only data, in wire form.
     public var body: [UInt8]
@@ -153,13 +161,16 @@ extension UpstreamMessage {
 
     /// A request of the book to read messages.
     public struct Wanted: Sendable, Hashable {
+        /// Project of the messages.
         public var project: ProjectNumber
         /// Messages to be handed out again.
         public var numbers: [UInt64]
         /// New messages: at most `limit` with numbers above `after`.
         public var after: UInt64
+        /// Bound on new messages, so 0 reads no new messages.
         public var limit: Int
 
+        /// Requests old messages by number and new messages above `after`. By default, nothing is requested.
         public init(
             project: ProjectNumber, numbers: [UInt64] = [], after: UInt64 = 0, limit: Int = 0
         ) {

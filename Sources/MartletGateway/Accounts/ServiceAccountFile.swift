@@ -9,9 +9,12 @@ import Martlet
 
 /// A new service-account key, private half included.
 public struct ServiceAccountFile: Sendable {
+    /// ID of the project for which the key's owner sends.
     public let projectID: String
     /// The first 20 bytes of the public key's SHA-256 digest, in hexadecimal.
     public let keyID: String
+    /// Issuer of the key's assertions: `martlet-DIGITS@PROJECT.iam.gserviceaccount.com`, where DIGITS are the first
+    /// eight digits of `keyID`.
     public let clientEmail: String
     /// The public key for the broker: SubjectPublicKeyInfo in DER.
     public let publicKey: [UInt8]

@@ -10,8 +10,10 @@ public struct GatewayAnswer: Sendable {
     public var status: Int
     /// Headers with names in lower case. The server adds the length.
     public var headers: [(name: String, value: String)]
+    /// Bytes of the body, as they go to the caller; empty for an answer without a body.
     public var body: [UInt8]
 
+    /// Makes an answer with any content. The headers must name the body's type.
     public init(
         status: Int = 200, headers: [(name: String, value: String)] = [], body: [UInt8] = []
     ) {
@@ -20,6 +22,7 @@ public struct GatewayAnswer: Sendable {
         self.body = body
     }
 
+    /// Makes an answer of JSON in UTF-8, with the `content-type` before `headers`.
     public static func json(
         _ value: JSONValue, status: Int = 200, headers: [(name: String, value: String)] = []
     ) -> GatewayAnswer {
@@ -29,6 +32,7 @@ public struct GatewayAnswer: Sendable {
             body: Array(value.text.utf8))
     }
 
+    /// Makes an answer of plain text in UTF-8.
     public static func text(_ text: String, status: Int = 200) -> GatewayAnswer {
         GatewayAnswer(
             status: status, headers: [("content-type", "text/plain; charset=UTF-8")],

@@ -4,6 +4,7 @@
 
 /// A request of a caller.
 public struct GatewayCall: Sendable {
+    /// HTTP methods that a route can have.
     public enum Method: String, Sendable, Hashable {
         case get = "GET"
         case post = "POST"
@@ -12,6 +13,7 @@ public struct GatewayCall: Sendable {
         case delete = "DELETE"
     }
 
+    /// HTTP method of the request.
     public var method: Method
     /// Decoded parts of the path between slashes: `["v1", "projects", "tides", "messages:send"]`.
     public var path: [String]
@@ -19,6 +21,7 @@ public struct GatewayCall: Sendable {
     public var query: [(name: String, value: String)]
     /// Headers in the order of the request, with names in lower case.
     public var headers: [(name: String, value: String)]
+    /// Bytes of the body; empty for a request without a body.
     public var body: [UInt8]
     /// The caller's network address, for the log.
     public var peer: String?
@@ -30,6 +33,11 @@ public struct GatewayCall: Sendable {
     /// The authenticated caller; nil on a route without authentication. `Gateway` sets the caller.
     public package(set) var caller: Caller?
 
+    /// Makes a call from a path that is already decoded.
+    /// - Parameters:
+    ///   - path: decoded parts of the path between slashes.
+    ///   - query: decoded query parameters.
+    ///   - headers: headers with names in lower case.
     public init(
         _ method: Method, path: [String], query: [(name: String, value: String)] = [],
         headers: [(name: String, value: String)] = [], body: [UInt8] = []
@@ -77,13 +85,19 @@ public struct GatewayCall: Sendable {
 
 /// The caller proved by a credential.
 public struct Caller: Sendable, Hashable {
+    /// Kinds of credentials that senders present (REG-5).
     public enum Credential: Sendable, Hashable {
+        /// An access token minted from a service-account key.
         case accessToken
+        /// A server key, `ID.SECRET`.
         case serverKey
     }
 
+    /// ID of the caller's project.
     public var projectID: String
+    /// Numeric sender ID of the caller's project (REG-5), 12 digits.
     public var senderID: UInt64
+    /// Kind of the presented credential.
     public var credential: Credential
     /// ID of the service-account key or server key.
     public var keyID: String

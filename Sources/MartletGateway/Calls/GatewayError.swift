@@ -20,6 +20,7 @@ public struct GatewayError: Error, Sendable, Hashable {
         case deadlineExceeded = "DEADLINE_EXCEEDED"
         case `internal` = "INTERNAL"
 
+        /// HTTP status of an answer with the status, 400 to 504.
         public var httpStatus: Int {
             switch self {
             case .invalidArgument: 400
@@ -51,8 +52,11 @@ public struct GatewayError: Error, Sendable, Hashable {
     public struct Violation: Sendable, Hashable {
         /// Path of the field in the request: `message.token`.
         public var field: String
+        /// A sentence about the fault.
         public var description: String
 
+        /// Names a field at fault.
+        /// - Parameter field: path of the field in the request, such as `message.token`.
         public init(_ field: String, _ description: String) {
             self.field = field
             self.description = description
@@ -63,27 +67,40 @@ public struct GatewayError: Error, Sendable, Hashable {
     public struct QuotaViolation: Sendable, Hashable {
         /// Owner of the quota: `device`, `topic` or `project`.
         public var subject: String
+        /// A sentence about the exhausted quota.
         public var description: String
 
+        /// Names an exhausted quota.
+        /// - Parameter subject: `device`, `topic` or `project`.
         public init(_ subject: String, _ description: String) {
             self.subject = subject
             self.description = description
         }
     }
 
+    /// Canonical status, `error.status` in the answer.
     public var status: Status
     /// HTTP status of the answer; differs from the HTTP status of `status` for 405 and 413.
     public var httpStatus: Int
+    /// Error code of the messaging service; nil: the answer has no `FcmError` detail.
     public var code: Code?
+    /// A sentence for people, `error.message` in the answer.
     public var message: String
     /// Fields at fault. Empty: the answer's detail names no field. nil: the answer has no detail about fields.
     public var violations: [Violation]?
+    /// Exhausted quotas; empty: the answer has no `QuotaFailure` detail.
     public var quota: [QuotaViolation]
     /// Delay before a retry, in milliseconds.
     public var retryDelayMilliseconds: UInt32?
     /// The broker's error, from which legacy forms of the refusal are made; nil where the gateway itself refuses.
     public var cause: MartletError?
 
+    /// Makes a refusal.
+    /// - Parameters:
+    ///   - status: canonical status.
+    ///   - message: a sentence for people.
+    ///   - code: error code of the messaging service.
+    ///   - httpStatus: nil: the HTTP status of `status`.
     public init(
         _ status: Status, _ message: String, code: Code? = nil, violations: [Violation]? = nil,
         quota: [QuotaViolation] = [], retryDelayMilliseconds: UInt32? = nil,

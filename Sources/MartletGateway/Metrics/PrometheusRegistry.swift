@@ -24,6 +24,7 @@ public final class PrometheusRegistry: MetricsFactory, Sendable {
 
     private let state = Mutex(State())
 
+    /// Makes a registry without measurements.
     public init() {}
 
     /// All measurements as text, in the order of names and labels.
@@ -82,16 +83,19 @@ public final class PrometheusRegistry: MetricsFactory, Sendable {
 
     // MARK: MetricsFactory
 
+    /// Makes a counter, or returns the counter of equal name and labels.
     public func makeCounter(
         label: String, dimensions: [(String, String)]
     ) -> any CounterHandler {
         series(label, dimensions) { CounterSeries() }
     }
 
+    /// Makes a gauge, or returns the gauge of equal name and labels.
     public func makeMeter(label: String, dimensions: [(String, String)]) -> any MeterHandler {
         series(label, dimensions) { GaugeSeries() }
     }
 
+    /// Makes a histogram, or without `aggregate` a gauge of the last value.
     public func makeRecorder(
         label: String, dimensions: [(String, String)], aggregate: Bool
     ) -> any RecorderHandler {
@@ -105,8 +109,12 @@ public final class PrometheusRegistry: MetricsFactory, Sendable {
         series(label, dimensions) { HistogramSeries(dividingBy: 1e9) }
     }
 
+    /// No effect: the counter stays in `text`.
     public func destroyCounter(_ handler: any CounterHandler) {}
+    /// No effect: the gauge stays in `text`.
     public func destroyMeter(_ handler: any MeterHandler) {}
+    /// No effect: the recorder stays in `text`.
     public func destroyRecorder(_ handler: any RecorderHandler) {}
+    /// No effect: the timer stays in `text`.
     public func destroyTimer(_ handler: any TimerHandler) {}
 }

@@ -10,8 +10,10 @@ public import ServiceLifecycle
 public struct BrokerService: Service {
     private let broker: Broker
 
+    /// Makes a service for an open broker. The service takes over the closing of the broker.
     public init(_ broker: Broker) { self.broker = broker }
 
+    /// Waits for a graceful shutdown or a cancellation, and closes the broker. Returns when the broker is closed.
     public func run() async throws {
         // After a cancellation, as after a graceful shutdown, the broker finishes accepted work.
         try? await gracefulShutdown()

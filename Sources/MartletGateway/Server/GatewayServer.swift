@@ -16,10 +16,12 @@ import Synchronization
 
 /// Serves a gateway over HTTP until a graceful shutdown.
 public final class GatewayServer: Service {
+    /// Gateway that answers the requests. Address, certificate and bounds are in its configuration.
     public let gateway: Gateway
     private let server: any Service
     private let bound: EventLoopPromise<UInt16>
 
+    /// Makes a server and reads the files of the certificate. `run()` opens the listening socket.
     /// - Throws: `INVALID_ARGUMENT` for a certificate or key that cannot be used, and for plain HTTP on
     ///   an address that other machines reach, unless the configuration allows it.
     public init(_ gateway: Gateway) throws(MartletError) {

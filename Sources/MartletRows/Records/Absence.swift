@@ -28,6 +28,7 @@ public struct Absence: Sendable, Hashable {
         Absence(from: from, through: through, heldFrom: heldFrom)
     }
 
+    /// Whether the absence has no sequence.
     public var isEmpty: Bool { through <= from }
 
     /// Whether the message was accepted in the absence and was not given to the instance then.

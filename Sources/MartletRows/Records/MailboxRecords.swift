@@ -7,10 +7,13 @@ public import MartletBase
 
 /// The form of a message for some platforms (MSG-5). The variants of one message have disjoint platforms.
 public struct MessageVariant: Sendable, Hashable {
+    /// Platforms on which instances get the variant.
     public var platforms: PlatformSet
     /// TTL-1: each platform can have its own time to live.
     public var expires: Instant
+    /// PRI-1: priority of the variant.
     public var priority: MessagePriority
+    /// COL-1: key with which a later message can take the place of the variant; `.none`: not collapsible.
     public var collapse: CollapseKey
     /// A valid message in wire form.
     public var body: [UInt8]
@@ -26,16 +29,20 @@ public struct MessageVariant: Sendable, Hashable {
         self.body = body
     }
 
+    /// Lane in which recipients get the variant.
     @inlinable public var lane: Lane { Lane(priority, isCollapsible: collapse != .none) }
 }
 
 /// A message in the store: one record for all recipients.
 public struct StoredMessage: Sendable, Hashable {
+    /// Position in the project's order of stored messages.
     public var sequence: MessageSequence
     /// The number in the message ID. The number equals the sequence, except for a message that waited: such a message
     /// gets its number at acceptance, and its sequence when it is sent.
     public var number: UInt64
+    /// Acceptance of the message.
     public var accepted: Instant
+    /// Kind of the message's target.
     public var kind: TargetKind
     /// `/topics/NAME`, or the sender ID in decimal.
     public var from: String
@@ -60,8 +67,11 @@ public struct StoredMessage: Sendable, Hashable {
 
 /// The owner of a log: the properties of an instance that decide how a message appears in its log.
 public struct MailboxOwner: Sendable, Hashable {
+    /// Project of the instance.
     public var project: ProjectNumber
+    /// Ordinal of the instance.
     public var ordinal: Ordinal
+    /// Platform of the instance. The platform selects the variant.
     public var platform: Platform
     /// The digest of the app's package name. `CollapseKey.app` stands for that name.
     public var appKey: CollapseDigest
@@ -78,7 +88,9 @@ public struct MailboxOwner: Sendable, Hashable {
 
 /// The first eight bytes of the SHA-256 of a collapse key. `init(of:)` computes the digest.
 public struct CollapseDigest: RawRepresentable, Sendable, Hashable {
+    /// Eight bytes of the digest as an integer.
     public let rawValue: UInt64
+    /// Makes a digest from a stored number.
     public init(rawValue: UInt64) { self.rawValue = rawValue }
 }
 
@@ -86,6 +98,7 @@ public struct CollapseDigest: RawRepresentable, Sendable, Hashable {
 /// up to which all messages are acknowledged. It has every later message to the instance, also an expired message, as
 /// long as that message can matter for the fate of another.
 public struct LogEntry: Sendable, Hashable {
+    /// A message, or the trace of a discarded message.
     public enum Content: Sendable, Hashable {
         /// A message. `collapse` is nil if the message is not collapsible.
         case message(collapse: CollapseDigest?)
@@ -93,14 +106,20 @@ public struct LogEntry: Sendable, Hashable {
         case discarded
     }
 
+    /// Position in the project's order of stored messages.
     public var sequence: MessageSequence
+    /// Acceptance of the message.
     public var accepted: Instant
+    /// End of the message's time to live on the instance's platform.
     public var expires: Instant
+    /// PRI-1: priority of the message.
     public var priority: MessagePriority
+    /// Message, or the trace of a discarded message.
     public var content: Content
     /// Acknowledged, possibly before an earlier entry of the log.
     public var isAcknowledged: Bool
 
+    /// Makes an entry. By default, the entry is not acknowledged.
     public init(
         sequence: MessageSequence, accepted: Instant, expires: Instant, priority: MessagePriority,
         content: Content, isAcknowledged: Bool = false
@@ -116,6 +135,7 @@ public struct LogEntry: Sendable, Hashable {
     /// Whether the entry is a message without a collapse key. STO-1 counts plain messages.
     package var isPlain: Bool { content == .message(collapse: nil) }
 
+    /// Lane of the entry. A discarded message is not in a collapsible lane.
     @inlinable public var lane: Lane {
         if case .message(.some) = content { return Lane(priority, isCollapsible: true) }
         return Lane(priority, isCollapsible: false)
@@ -144,6 +164,7 @@ public struct MailboxState: Sendable, Hashable {
     /// then, the messages that STO-1 counts are unknown.
     public var hasLostConnection = false
 
+    /// Makes the state of a mailbox. By default, the instance has no connection and no messages were discarded.
     public init(
         acknowledged: LaneMarks, awayFrom: MessageSequence,
         awayThrough: MessageSequence = MessageSequence(.max), throttleFull: Instant, seen: Instant,
@@ -177,6 +198,7 @@ public struct ConnectionStart: Sendable, Hashable {
     /// STO-1: the device's doze, if more messages wait for the end of the doze than the mailbox may store.
     public var held: Absence?
 
+    /// Makes the beginning of a connection. By default, no doze holds back too many messages.
     public init(number: UInt64, position: MessageSequence, held: Absence? = nil) {
         self.number = number
         self.position = position

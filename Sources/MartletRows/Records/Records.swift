@@ -8,7 +8,9 @@ public import MartletBits
 
 /// A tenant and its counters.
 public struct Project: Sendable, Hashable {
+    /// Number of the project in keys of the store.
     public var number: ProjectNumber
+    /// REG-1: ID for people and requests, 1 to 64 characters of `[a-z0-9-]`.
     public var id: String
     /// The numeric sender ID (REG-5).
     public var senderID: UInt64
@@ -20,7 +22,9 @@ public struct Project: Sendable, Hashable {
     public var overload: OverloadPolicy
     /// The sequence of the last accepted stored message.
     public var lastSequence: MessageSequence
+    /// Registered instances.
     public var instanceCount: UInt64
+    /// Topics with at least one subscriber.
     public var topicCount: UInt64
     /// REP-1: the number of messages that have a report.
     public var reportCount: UInt64
@@ -28,9 +32,12 @@ public struct Project: Sendable, Hashable {
     public var reportsFrom: MessageSequence
     /// The lowest ordinal that was never issued.
     public var nextOrdinal: Ordinal
+    /// Lowest topic number that was never issued.
     public var nextTopic: TopicNumber
+    /// Lowest app number that was never issued.
     public var nextApp: AppNumber
 
+    /// Makes a project. By default, the counters are those of a new project.
     public init(
         number: ProjectNumber, id: String, senderID: UInt64, conditionTopicsMax: Int,
         weight: Int = 1, overload: OverloadPolicy = .defer,
@@ -58,11 +65,17 @@ public struct Project: Sendable, Hashable {
 
 /// A server key (REG-5). The creation request returns the secret once; only its digest is kept.
 public struct ServerKey: Sendable {
+    /// ID of the key.
     public var id: String
+    /// Project that the key belongs to.
     public var project: ProjectNumber
+    /// Name for people, at most `Limits.keyNameBytesMax` bytes.
     public var name: String
+    /// REG-5: digest of the secret.
     public var digest: SecretDigest
+    /// Creation of the key.
     public var created: Instant
+    /// Whether the key is revoked. The record of a revoked key stays.
     public var isRevoked: Bool
 
     public init(
@@ -80,13 +93,19 @@ public struct ServerKey: Sendable {
 
 /// A service-account key (REG-5), for the check of a sender's assertions.
 public struct ServiceAccountKey: Sendable {
+    /// REG-5: ID of the key.
     public var id: String
+    /// Project that the key belongs to.
     public var project: ProjectNumber
+    /// Name for people, at most `Limits.keyNameBytesMax` bytes.
     public var name: String
+    /// REG-5: e-mail address of the service account.
     public var clientEmail: String
     /// SubjectPublicKeyInfo, in DER.
     public var publicKey: [UInt8]
+    /// Creation of the key.
     public var created: Instant
+    /// Whether the key is revoked. The record of a revoked key stays.
     public var isRevoked: Bool
 
     public init(
@@ -105,8 +124,11 @@ public struct ServiceAccountKey: Sendable {
 
 /// An application of a project: one name on one platform.
 public struct App: Sendable, Hashable {
+    /// Number of the app in the project, from 0 in the order of first registrations.
     public var number: AppNumber
+    /// Platform of the app.
     public var platform: Platform
+    /// REG-1: package name or bundle ID, 1 to 255 bytes.
     public var name: String
 
     public init(number: AppNumber, platform: Platform, name: String) {
@@ -118,19 +140,27 @@ public struct App: Sendable, Hashable {
 
 /// One installed copy of an app.
 public struct Instance: Sendable {
+    /// Project of the instance.
     public var project: ProjectNumber
+    /// Number of the instance in the project. After the instance leaves, another instance can get the number.
     public var ordinal: Ordinal
+    /// REG-4: present token.
     public var token: Token
     /// REG-4: the earlier tokens, the latest last, at most `Limits.formerTokensMax`.
     public var formerTokens: [Token]
+    /// REG-1: digest of the device key. The key itself is never stored.
     public var keyDigest: SecretDigest
+    /// App of the instance.
     public var app: AppNumber
+    /// Platform of the app.
     public var platform: Platform
+    /// Registration of the instance.
     public var registered: Instant
     /// The project's last sequence at registration. A message up to this sequence can only be for a former holder of
     /// the ordinal.
     public var registeredBehind: MessageSequence
 
+    /// Makes an instance. By default, the instance has no former tokens.
     public init(
         project: ProjectNumber, ordinal: Ordinal, token: Token, formerTokens: [Token] = [],
         keyDigest: SecretDigest, app: AppNumber, platform: Platform, registered: Instant,
@@ -160,19 +190,24 @@ public struct Holder: Sendable, Hashable {
     /// - Parameter digestStart: the first eight bytes of the device key's digest, big-endian.
     public init(digestStart: UInt64) { word = digestStart }
 
+    /// The instance with the device key, as a holder.
     public init(keyDigest: SecretDigest) {
         word = keyDigest.firstWord
     }
 }
 
 extension Instance {
+    /// Holder of the ordinal while the instance is registered.
     @inlinable public var holder: Holder { Holder(keyDigest: keyDigest) }
 }
 
 /// A topic with at least one subscriber.
 public struct Topic: Sendable, Hashable {
+    /// Number of the topic in the project. After the last subscriber leaves, another topic can get the number.
     public var number: TopicNumber
+    /// Name of the topic.
     public var name: TopicName
+    /// Subscribers. At least 1, because a topic without subscribers has no row.
     public var subscriberCount: UInt64
 
     public init(number: TopicNumber, name: TopicName, subscriberCount: UInt64) {
@@ -195,19 +230,26 @@ public enum InstanceSet: Sendable, Hashable {
 
 /// The fields that are equal for all recipients of one variant of a message.
 public struct MessageHeader: Sendable, Hashable {
+    /// Position in the project's order of stored messages, or a number of a message that is not stored.
     public var sequence: MessageSequence
     /// The number in the message ID; see `StoredMessage`.
     public var number: UInt64
+    /// Acceptance of the message.
     public var accepted: Instant
+    /// End of the variant's time to live.
     public var expires: Instant
+    /// Kind of the message's target.
     public var kind: TargetKind
+    /// PRI-1: priority of the variant.
     public var priority: MessagePriority
+    /// Whether the variant has a collapse key (COL-1).
     public var isCollapsible: Bool
     /// RCP-1: the sender asked for receipts.
     public var wantsReceipts: Bool
     /// `/topics/NAME`, or the sender ID in decimal.
     public var from: String
 
+    /// Makes a header. By default, the message is not collapsible and asks for no receipts.
     public init(
         sequence: MessageSequence, number: UInt64, accepted: Instant, expires: Instant,
         kind: TargetKind, priority: MessagePriority, isCollapsible: Bool = false,
@@ -224,6 +266,7 @@ public struct MessageHeader: Sendable, Hashable {
         self.from = from
     }
 
+    /// Lane in which recipients get the message.
     @inlinable public var lane: Lane { Lane(priority, isCollapsible: isCollapsible) }
 }
 
@@ -248,6 +291,7 @@ public enum Recipients: Sendable {
     case one(Ordinal)
     case many(RecipientSet)
 
+    /// Number of recipients.
     @inlinable public var count: UInt64 {
         switch self {
         case .one: 1

@@ -43,17 +43,21 @@ public struct ReportCounts: Sendable, Hashable {
     /// One lane per event. The last three lanes are unused.
     @usableFromInline var lanes: SIMD16<UInt64> = .zero
 
+    /// Makes counts of zero.
     @inlinable public init() {}
 
+    /// Count of an event.
     @inlinable public subscript(event: ReportEvent) -> UInt64 {
         get { lanes[Int(event.rawValue)] }
         set { lanes[Int(event.rawValue)] = newValue }
     }
 
+    /// Adds event by event. The sums wrap around at 2^64.
     @inlinable public static func += (left: inout ReportCounts, right: ReportCounts) {
         left.lanes &+= right.lanes
     }
 
+    /// Whether all counts are 0.
     @inlinable public var isZero: Bool { lanes == .zero }
 
     /// The sum of all outcomes.

@@ -9,10 +9,12 @@ public struct StorageError: Error, Sendable, CustomStringConvertible {
     public let operation: String
     /// The store's own error number; 0 if the engine found the fault.
     public let code: Int32
+    /// Description of the fault, for people.
     public let text: String
     /// The store has no room left and can grow. After it has grown, the transaction can be applied again.
     public let isFull: Bool
 
+    /// Makes an error. A `code` of 0 says that the engine found the fault.
     public init(operation: String, code: Int32, text: String, isFull: Bool) {
         self.operation = operation
         self.code = code
@@ -20,5 +22,6 @@ public struct StorageError: Error, Sendable, CustomStringConvertible {
         self.isFull = isFull
     }
 
+    /// Operation, text and code, in one line.
     public var description: String { "store: \(operation): \(text) (\(code))" }
 }

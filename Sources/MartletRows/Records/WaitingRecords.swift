@@ -7,6 +7,7 @@ public import MartletBase
 
 /// A message that waits for a time (MSG-10), or for room among the fanouts of its project (FAN-1).
 public struct ScheduledMessage: Sendable, Hashable {
+    /// Project of the message.
     public var project: ProjectNumber
     /// The number in the message ID.
     public var number: UInt64
@@ -26,6 +27,7 @@ public struct ScheduledMessage: Sendable, Hashable {
 
 /// RCP-1: an event that waits for a sender.
 public struct ReceiptRecord: Sendable, Hashable {
+    /// Number of the event in the project, from 1. Senders acknowledge events up to a number.
     public var number: UInt64
     /// The event in the engine's encoding.
     public var bytes: [UInt8]
@@ -38,7 +40,9 @@ public struct ReceiptRecord: Sendable, Hashable {
 
 /// UPS-1: a message of a device that waits for a sender.
 public struct UpstreamRecord: Sendable, Hashable {
+    /// Number of the message among the messages of the project's devices.
     public var number: UInt64
+    /// End of the message's time to live.
     public var expires: Instant
     /// The message in the engine's encoding.
     public var bytes: [UInt8]

@@ -5,8 +5,10 @@
 
 /// Appends fields to a record.
 public struct RecordWriter {
+    /// Fields so far, in the order in which they were appended.
     public var bytes: [UInt8] = []
 
+    /// Makes a writer without fields.
     @inlinable public init() {}
 
     /// Appends an integer, little-endian.
@@ -24,14 +26,20 @@ public struct RecordWriter {
 /// Reads fields from a record, in the order in which they were appended.
 public struct RecordReader {
     @usableFromInline let bytes: UnsafeRawBufferPointer
+    /// Bytes read so far.
     public var offset = 0
     @usableFromInline let table: Table
 
+    /// Makes a reader at the first byte.
+    /// - Parameters:
+    ///   - bytes: the record, valid as long as the reader.
+    ///   - table: the table that the record comes from. Errors name the table.
     @inlinable public init(_ bytes: UnsafeRawBufferPointer, of table: Table) {
         self.bytes = bytes
         self.table = table
     }
 
+    /// Whether all bytes are read.
     @inlinable public var isAtEnd: Bool { offset == bytes.count }
 
     /// Reads a little-endian integer.
@@ -85,6 +93,7 @@ extension UnsafeRawBufferPointer {
         T(littleEndian: loadUnaligned(fromByteOffset: offset, as: type))
     }
 
+    /// Reads a big-endian integer at any alignment.
     @inlinable public func loadBigEndian<T: FixedWidthInteger>(_ type: T.Type, at offset: Int) -> T
     {
         T(bigEndian: loadUnaligned(fromByteOffset: offset, as: type))

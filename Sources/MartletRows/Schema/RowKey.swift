@@ -7,13 +7,19 @@ public import MartletBase
 
 /// A borrowed key of a row, and the fields in the key.
 public struct RowKey: RandomAccessCollection {
+    /// Bytes of the key, valid as long as the row is.
     public let bytes: UnsafeRawBufferPointer
 
+    /// Wraps the bytes of a key. Only the fields that the key's table has may be read.
     @inlinable public init(_ bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
 
+    /// Index of the first byte.
     @inlinable public var startIndex: Int { 0 }
+    /// Index behind the last byte.
     @inlinable public var endIndex: Int { bytes.count }
+    /// Number of bytes, at most 511.
     @inlinable public var count: Int { bytes.count }
+    /// Byte of the key.
     @inlinable public subscript(index: Int) -> UInt8 { bytes[index] }
 
     @inlinable func word(_ offset: Int) -> UInt32 { bytes.loadBigEndian(UInt32.self, at: offset) }

@@ -207,12 +207,16 @@ public struct Key: Sendable {
     @usableFromInline static let shortBytesMax = 32
 
     @usableFromInline var short: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
+    /// Bytes of the key so far.
     public var count = 0
     /// All bytes, if they do not fit into `short`.
     @usableFromInline var long: [UInt8] = []
 
+    /// Makes a key without bytes.
     @inlinable public init() {}
+    /// Makes the start of a key of the project's rows: p.
     @inlinable public init(_ project: ProjectNumber) { append(project.rawValue) }
+    /// Makes a key of the given bytes.
     @inlinable public init(bytes: [UInt8]) { append(name: bytes) }
 
     /// A key of the token's 24 bytes.
@@ -222,8 +226,11 @@ public struct Key: Sendable {
         appendInteger(token.words.2.littleEndian)
     }
 
+    /// Copy of all bytes of the key.
     @inlinable public var bytes: [UInt8] { withBytes { Array($0) } }
 
+    /// Calls `body` with the bytes of the key. The bytes are valid only in the call.
+    /// - Throws: the error of `body`.
     @inlinable public func withBytes<Result, Failure: Error>(
         _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
     ) throws(Failure) -> Result {
@@ -237,10 +244,14 @@ public struct Key: Sendable {
         }
     }
 
+    /// Appends a number of four bytes, big-endian.
     @inlinable public mutating func append(_ value: UInt32) { appendInteger(value.bigEndian) }
+    /// Appends a number of eight bytes, big-endian.
     @inlinable public mutating func append(_ value: UInt64) { appendInteger(value.bigEndian) }
+    /// Appends one byte.
     @inlinable public mutating func append(byte: UInt8) { appendInteger(byte) }
 
+    /// Appends the bytes of a name.
     @inlinable public mutating func append(name: some Sequence<UInt8>) {
         let bytes = Array(name)
         bytes.withUnsafeBytes { append($0) }
@@ -272,12 +283,14 @@ public struct Key: Sendable {
         count = at + bytes.count
     }
 
+    /// Key of an instance: p ‖ o.
     @inlinable public static func ordinal(_ ordinal: Ordinal, in project: ProjectNumber) -> Key {
         var key = Key(project)
         key.append(ordinal.rawValue)
         return key
     }
 
+    /// Key of a message: p ‖ s.
     @inlinable public static func sequence(_ sequence: MessageSequence, in project: ProjectNumber)
         -> Key
     {
@@ -316,6 +329,7 @@ public struct Key: Sendable {
         return key
     }
 
+    /// Key of a number of eight bytes: p ‖ number.
     @inlinable public static func number(_ number: UInt64, in project: ProjectNumber) -> Key {
         var key = Key(project)
         key.append(number)
@@ -328,6 +342,7 @@ public struct Key: Sendable {
         return key
     }
 
+    /// Key of a recipient's inbox row, and of a single acknowledgement: p ‖ o ‖ s.
     @inlinable public static func inbox(
         _ ordinal: Ordinal, _ sequence: MessageSequence, in project: ProjectNumber
     ) -> Key {
@@ -336,12 +351,14 @@ public struct Key: Sendable {
         return key
     }
 
+    /// Key of a topic: p ‖ t.
     @inlinable public static func topic(_ number: TopicNumber, in project: ProjectNumber) -> Key {
         var key = Key(project)
         key.append(number.rawValue)
         return key
     }
 
+    /// Key of a block of a set: p ‖ set ‖ block.
     @inlinable public static func block(_ block: UInt32, of set: UInt32, in project: ProjectNumber)
         -> Key
     {
@@ -351,12 +368,14 @@ public struct Key: Sendable {
         return key
     }
 
+    /// Key of the project's expiry line (`ExpiryLineRow`): p ‖ u8 0.
     @inlinable public static func expiryLine(of project: ProjectNumber) -> Key {
         var key = Key(project)
         key.append(byte: 0)
         return key
     }
 
+    /// Start of the keys of a day's counts: p ‖ ~day. The newest day has the lowest key.
     /// - Parameter day: days since 1970-01-01, UTC.
     @inlinable public static func reportDay(_ day: UInt32, in project: ProjectNumber) -> Key {
         var key = Key(project)
@@ -364,6 +383,7 @@ public struct Key: Sendable {
         return key
     }
 
+    /// Key of an app's counts of a day: p ‖ ~day ‖ app number.
     @inlinable public static func reportDay(
         _ day: UInt32, _ app: AppNumber, in project: ProjectNumber
     ) -> Key {
@@ -372,6 +392,7 @@ public struct Key: Sendable {
         return key
     }
 
+    /// Key of a block of the instances that do not get a message: p ‖ s ‖ block.
     @inlinable public static func missed(
         _ block: UInt32, of sequence: MessageSequence, in project: ProjectNumber
     ) -> Key {
@@ -392,18 +413,21 @@ public struct Key: Sendable {
         return key
     }
 
+    /// Key of a group: p ‖ notification key.
     @inlinable public static func group(_ group: GroupKey, in project: ProjectNumber) -> Key {
         var key = Key(project)
         key.append(name: group.bytes)
         return key
     }
 
+    /// Key of the index of group names: p ‖ name.
     @inlinable public static func groupName(_ name: String, in project: ProjectNumber) -> Key {
         var key = Key(project)
         key.append(name: name.utf8)
         return key
     }
 
+    /// Key of a membership of an instance: p ‖ o ‖ notification key.
     @inlinable public static func membership(
         _ ordinal: Ordinal, _ group: GroupKey, in project: ProjectNumber
     ) -> Key {
@@ -412,12 +436,14 @@ public struct Key: Sendable {
         return key
     }
 
+    /// Key of an app: p ‖ app number.
     @inlinable public static func app(_ number: AppNumber, in project: ProjectNumber) -> Key {
         var key = Key(project)
         key.append(number.rawValue)
         return key
     }
 
+    /// Key of the index of app names: p ‖ u8 platform ‖ name.
     @inlinable public static func appName(
         _ name: String, _ platform: Platform, in project: ProjectNumber
     )

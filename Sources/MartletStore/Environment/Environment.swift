@@ -510,6 +510,7 @@ public enum StoreOpenError: Error, Sendable, CustomStringConvertible {
     /// A file of the store is incomplete, or has content that the store did not write.
     case damaged(String, text: String)
 
+    /// Reason and remedy in words for people.
     public var description: String {
         switch self {
         case .folder(let folder, let text):

@@ -4,6 +4,7 @@
 
 /// MSG-9: the answer to a request with an idempotency key.
 public struct KeptAnswer: Sendable, Hashable {
+    /// Answer that the first request got.
     public var acceptance: Acceptance
     /// A digest of the message, to notice a different message with an equal key.
     public var digest: UInt64

@@ -7,6 +7,7 @@ public import MartletRows
 
 /// A stored message for one instance. The bytes are valid only inside the call that receives them.
 public struct PendingMessage {
+    /// Fields of the message that are equal for all recipients of the variant.
     public let header: MessageHeader
     /// A valid message in wire form.
     public let body: UnsafeRawBufferPointer

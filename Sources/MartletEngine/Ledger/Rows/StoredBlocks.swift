@@ -228,6 +228,7 @@ public struct StoredBlocks: BlockSource {
     /// - Parameter readers: closed with the last copy.
     init(_ readers: [SetReader]) { self.readers = Readers(readers) }
 
+    /// See `BlockSource`. A slot outside the source ends the process.
     public mutating func nextBlock(
         slot: Int, from block: UInt32
     ) -> (block: UInt32, view: BlockView)? {
@@ -235,6 +236,7 @@ public struct StoredBlocks: BlockSource {
         return readers.slots[slot].next(from: block)
     }
 
+    /// See `BlockSource`. A slot outside the source ends the process.
     public mutating func readBlocks(
         slot: Int, from block: UInt32, into target: UnsafeMutableBufferPointer<SourceBlock>
     ) -> Int {
@@ -242,6 +244,7 @@ public struct StoredBlocks: BlockSource {
         return readers.slots[slot].read(from: block, into: target)
     }
 
+    /// See `BlockSource`. A slot outside the source ends the process.
     public func wholeList(slot: Int) -> UnsafeRawBufferPointer? {
         precondition(slot >= 0 && slot < readers.count, "There is no such slot.")
         return readers.slots[slot].wholeList
