@@ -225,6 +225,7 @@ let package = Package(
             name: "MartletTests",
             dependencies: [
                 "Martlet", "MartletClient", "MartletStore", "MartletEngine", "MartletRows",
+                "MartletWire",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: common),

@@ -42,9 +42,9 @@ public struct AudienceResult: WireFrame {
         self.apps = apps
     }
 
-    public var type: FrameType { .audienceResult }
+    package var type: FrameType { .audienceResult }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         total = try reader.u64()
         android = try reader.u64()
@@ -57,7 +57,7 @@ public struct AudienceResult: WireFrame {
         }
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
         writer.u64(total)
         writer.u64(android)
@@ -117,9 +117,9 @@ public struct Explanation: WireFrame {
         self.advice = advice
     }
 
-    public var type: FrameType { .explanation }
+    package var type: FrameType { .explanation }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         tree = try reader.string()
         bytecode = try reader.string()
@@ -131,7 +131,7 @@ public struct Explanation: WireFrame {
         }
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
         writer.string(tree)
         writer.string(bytecode)

@@ -41,7 +41,7 @@ public enum BrokerFrame: Sendable, Hashable {
     case detached(Detached)
     case serviceAccountPage(ServiceAccountPage)
 
-    public var type: FrameType {
+    package var type: FrameType {
         switch self {
         case .welcome(let frame): frame.type
         case .ping(let frame): frame.type

@@ -14,14 +14,14 @@ public struct CancelRequest: WireFrame {
         self.messageNumber = messageNumber
     }
 
-    public var type: FrameType { .cancel }
+    package var type: FrameType { .cancel }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         messageNumber = try reader.u64()
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
         writer.u64(messageNumber)
     }
@@ -41,15 +41,15 @@ public struct Cancelled: WireFrame {
         self.delivered = delivered
     }
 
-    public var type: FrameType { .cancelled }
+    package var type: FrameType { .cancelled }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         wasScheduled = try reader.flag("flags")
         delivered = try reader.u64()
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
         writer.flag(wasScheduled)
         writer.u64(delivered)

@@ -13,30 +13,30 @@ public struct ChannelSelection: WireFrame {
 
     public init(number: UInt8) { self.number = number }
 
-    public var type: FrameType { .channel }
+    package var type: FrameType { .channel }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         number = try reader.u8()
         guard Int(number) <= Limits.appsPerConnectionMax else {
             throw .unknownValue(field: "channel", value: UInt64(number))
         }
     }
 
-    public func encodeBody(into writer: inout WireWriter) { writer.u8(number) }
+    package func encodeBody(into writer: inout WireWriter) { writer.u8(number) }
 }
 
 /// DETACH (0x99), from the client: the app of the selected channel leaves the connection.
 public struct Detach: WireFrame {
     public init() {}
-    public var type: FrameType { .detach }
-    public init(from reader: inout WireReader) {}
-    public func encodeBody(into writer: inout WireWriter) {}
+    package var type: FrameType { .detach }
+    package init(from reader: inout WireReader) {}
+    package func encodeBody(into writer: inout WireWriter) {}
 }
 
 /// DETACHED (0x9A), from the broker: the last frame of a channel. The channel number is free again.
 public struct Detached: WireFrame {
     public init() {}
-    public var type: FrameType { .detached }
-    public init(from reader: inout WireReader) {}
-    public func encodeBody(into writer: inout WireWriter) {}
+    package var type: FrameType { .detached }
+    package init(from reader: inout WireReader) {}
+    package func encodeBody(into writer: inout WireWriter) {}
 }

@@ -38,7 +38,7 @@ public enum ClientFrame: Sendable, Hashable {
     case createServiceAccount(CreateServiceAccountRequest)
     case revokeServiceAccount(RevokeServiceAccountRequest)
 
-    public var type: FrameType {
+    package var type: FrameType {
         switch self {
         case .question(let frame): frame.type
         case .hello(let frame): frame.type

@@ -49,9 +49,9 @@ public struct Deliver: WireFrame {
     /// Number in the message ID: `ownNumber` if present, else the stream ID without bit 63.
     public var messageNumber: UInt64 { ownNumber ?? streamID & ~WireVersion.notStoredBit }
 
-    public var type: FrameType { .deliver }
+    package var type: FrameType { .deliver }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         streamID = try reader.u64()
         accepted = Instant(millisecondsSince1970: try reader.i64())
         expires = Instant(millisecondsSince1970: try reader.i64())
@@ -67,7 +67,7 @@ public struct Deliver: WireFrame {
         message = [UInt8](reader.rest())
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u64(streamID)
         writer.i64(accepted.millisecondsSince1970)
         writer.i64(expires.millisecondsSince1970)
@@ -93,16 +93,16 @@ public struct Acknowledge: WireFrame {
         self.streamIDs = streamIDs
     }
 
-    public var type: FrameType { .acknowledge }
+    package var type: FrameType { .acknowledge }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         through = try reader.u64()
         streamIDs = try reader.list(entryBytesMin: 8) { (reader) throws(WireError) in
             try reader.u64()
         }
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u64(through)
         writer.list(streamIDs) { (writer, streamID) in writer.u64(streamID) }
     }

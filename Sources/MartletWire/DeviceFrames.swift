@@ -10,11 +10,11 @@ public import MartletBase
 public struct DeviceStateReport: WireFrame {
     public var state: DeviceState
     public init(state: DeviceState) { self.state = state }
-    public var type: FrameType { .deviceState }
-    public init(from reader: inout WireReader) throws(WireError) {
+    package var type: FrameType { .deviceState }
+    package init(from reader: inout WireReader) throws(WireError) {
         state = try reader.choice("device state")
     }
-    public func encodeBody(into writer: inout WireWriter) { writer.u8(state.rawValue) }
+    package func encodeBody(into writer: inout WireWriter) { writer.u8(state.rawValue) }
 }
 
 /// CONFIRMED (0x16): TTL-4, acknowledgements are on disk. The device may forget the stream IDs up to `through`,
@@ -23,9 +23,9 @@ public struct Confirmed: WireFrame {
     /// Stream ID up to which every message is acknowledged on disk.
     public var through: UInt64
     public init(through: UInt64) { self.through = through }
-    public var type: FrameType { .confirmed }
-    public init(from reader: inout WireReader) throws(WireError) { through = try reader.u64() }
-    public func encodeBody(into writer: inout WireWriter) { writer.u64(through) }
+    package var type: FrameType { .confirmed }
+    package init(from reader: inout WireReader) throws(WireError) { through = try reader.u64() }
+    package func encodeBody(into writer: inout WireWriter) { writer.u64(through) }
 }
 
 /// DELETED (0x17): STO-1 and STO-2, the broker discarded stored messages. The device acknowledges DELETED like a
@@ -41,14 +41,14 @@ public struct Deleted: WireFrame {
         self.count = count
     }
 
-    public var type: FrameType { .deleted }
+    package var type: FrameType { .deleted }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         streamID = try reader.u64()
         count = try reader.u64()
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u64(streamID)
         writer.u64(count)
     }
@@ -58,11 +58,11 @@ public struct Deleted: WireFrame {
 public struct RotateRequest: WireFrame {
     public var correlation: UInt32
     public init(correlation: UInt32) { self.correlation = correlation }
-    public var type: FrameType { .rotate }
-    public init(from reader: inout WireReader) throws(WireError) {
+    package var type: FrameType { .rotate }
+    package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
     }
-    public func encodeBody(into writer: inout WireWriter) { writer.u32(correlation) }
+    package func encodeBody(into writer: inout WireWriter) { writer.u32(correlation) }
 }
 
 /// ROTATED (0x1A): the new registration token. The old token is no longer registered; the device key stays valid.
@@ -75,14 +75,14 @@ public struct Rotated: WireFrame {
         self.token = token
     }
 
-    public var type: FrameType { .rotated }
+    package var type: FrameType { .rotated }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         token = try reader.string()
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
         writer.string(token)
     }

@@ -16,9 +16,9 @@ public struct ErrorFrame: WireFrame {
         self.error = error
     }
 
-    public var type: FrameType { .error }
+    package var type: FrameType { .error }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.u32()
         let word = try reader.errorWord()
         let retryDelay = try reader.optionalU32()
@@ -30,7 +30,7 @@ public struct ErrorFrame: WireFrame {
             retryDelayMilliseconds: retryDelay)
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
         writer.u16(error.word.rawValue)
         writer.optionalU32(error.retryDelayMilliseconds)

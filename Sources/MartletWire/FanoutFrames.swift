@@ -22,16 +22,16 @@ public struct ListFanoutsRequest: WireFrame {
         self.limit = limit
     }
 
-    public var type: FrameType { .listFanouts }
+    package var type: FrameType { .listFanouts }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         projectID = try reader.string()
         cursor = try reader.string()
         limit = try reader.u16()
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
         writer.string(projectID)
         writer.string(cursor)
@@ -133,9 +133,9 @@ public struct FanoutPage: WireFrame {
         self.fanouts = fanouts
     }
 
-    public var type: FrameType { .fanoutPage }
+    package var type: FrameType { .fanoutPage }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         nextCursor = try reader.string()
         fanouts = try reader.list(entryBytesMin: FanoutRecord.bytesMin) {
@@ -143,7 +143,7 @@ public struct FanoutPage: WireFrame {
         }
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
         writer.string(nextCursor)
         writer.list(fanouts) { (writer, fanout) in fanout.encode(into: &writer) }

@@ -17,15 +17,15 @@ public struct CreateGroupRequest: WireFrame {
         self.tokens = tokens
     }
 
-    public var type: FrameType { .createGroup }
+    package var type: FrameType { .createGroup }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         name = try reader.string()
         tokens = try reader.strings()
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
         writer.string(name)
         writer.strings(tokens)
@@ -51,9 +51,9 @@ public struct ChangeGroupRequest: WireFrame {
         self.tokens = tokens
     }
 
-    public var type: FrameType { .changeGroup }
+    package var type: FrameType { .changeGroup }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         operation = try reader.choice("operation")
         name = try reader.string()
@@ -61,7 +61,7 @@ public struct ChangeGroupRequest: WireFrame {
         tokens = try reader.strings()
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
         writer.u8(operation.rawValue)
         writer.string(name)
@@ -80,14 +80,14 @@ public struct FindGroupRequest: WireFrame {
         self.name = name
     }
 
-    public var type: FrameType { .findGroup }
+    package var type: FrameType { .findGroup }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         name = try reader.string()
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
         writer.string(name)
     }
@@ -108,16 +108,16 @@ public struct GroupResult: WireFrame {
         self.tokens = tokens
     }
 
-    public var type: FrameType { .group }
+    package var type: FrameType { .group }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         name = try reader.string()
         key = try reader.string()
         tokens = try reader.strings()
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
         writer.string(name)
         writer.string(key)
@@ -139,15 +139,15 @@ public struct ListGroupsRequest: WireFrame {
         self.limit = limit
     }
 
-    public var type: FrameType { .listGroups }
+    package var type: FrameType { .listGroups }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         after = try reader.string()
         limit = try reader.u16()
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
         writer.string(after)
         writer.u16(limit)
@@ -179,9 +179,9 @@ public struct GroupPage: WireFrame {
         self.groups = groups
     }
 
-    public var type: FrameType { .groupPage }
+    package var type: FrameType { .groupPage }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         hasMore = try reader.flag("more")
         groups = try reader.list(entryBytesMin: 6) { (reader) throws(WireError) in
@@ -189,7 +189,7 @@ public struct GroupPage: WireFrame {
         }
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
         writer.flag(hasMore)
         writer.list(groups) { (writer, group) in
@@ -226,9 +226,9 @@ public struct GroupAccepted: WireFrame {
     }
 
     public var correlation: UInt32 { accepted.correlation }
-    public var type: FrameType { .groupAccepted }
+    package var type: FrameType { .groupAccepted }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         accepted = try Accepted(from: &reader)
         successes = try reader.u16()
         failures = try reader.list(entryBytesMin: 4) { (reader) throws(WireError) in
@@ -236,7 +236,7 @@ public struct GroupAccepted: WireFrame {
         }
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         accepted.encodeBody(into: &writer)
         writer.u16(successes)
         writer.list(failures) { (writer, failure) in
@@ -261,9 +261,9 @@ public struct MulticastResult: WireFrame {
     }
 
     public var correlation: UInt32 { accepted.correlation }
-    public var type: FrameType { .multicastResult }
+    package var type: FrameType { .multicastResult }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         accepted = try Accepted(from: &reader)
         successes = try reader.u16()
         failures = try reader.list(entryBytesMin: 4) { (reader) throws(WireError) in
@@ -271,7 +271,7 @@ public struct MulticastResult: WireFrame {
         }
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         accepted.encodeBody(into: &writer)
         writer.u16(successes)
         writer.list(failures) { (writer, failure) in

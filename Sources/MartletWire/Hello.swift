@@ -20,7 +20,7 @@ public enum Hello: WireFrame {
     /// The connection of several apps of one device. Each app says HELLO on its own channel.
     case shared
 
-    public var type: FrameType { .hello }
+    package var type: FrameType { .hello }
 
     public var role: ConnectionRole {
         switch self {
@@ -33,7 +33,7 @@ public enum Hello: WireFrame {
     }
 
     /// Reads HELLO. The version is checked before the later fields, because a later version may change them.
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         let magic = try reader.u32()
         guard magic == WireVersion.magic else { throw .wrongMagic(magic) }
         let version = try reader.u8()
@@ -60,7 +60,7 @@ public enum Hello: WireFrame {
         }
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u32(WireVersion.magic)
         writer.u8(WireVersion.current)
         writer.u8(role.rawValue)

@@ -17,15 +17,15 @@ public struct CreateKeyRequest: WireFrame {
         self.name = name
     }
 
-    public var type: FrameType { .createKey }
+    package var type: FrameType { .createKey }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         projectID = try reader.string()
         name = try reader.string()
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
         writer.string(projectID)
         writer.string(name)
@@ -45,15 +45,15 @@ public struct KeyResult: WireFrame {
         self.serverKey = serverKey
     }
 
-    public var type: FrameType { .key }
+    package var type: FrameType { .key }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         keyID = try reader.string()
         serverKey = try reader.string()
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
         writer.string(keyID)
         writer.string(serverKey)
@@ -72,15 +72,15 @@ public struct RevokeKeyRequest: WireFrame {
         self.keyID = keyID
     }
 
-    public var type: FrameType { .revokeKey }
+    package var type: FrameType { .revokeKey }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         projectID = try reader.string()
         keyID = try reader.string()
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
         writer.string(projectID)
         writer.string(keyID)
@@ -97,14 +97,14 @@ public struct ListKeysRequest: WireFrame {
         self.projectID = projectID
     }
 
-    public var type: FrameType { .listKeys }
+    package var type: FrameType { .listKeys }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         projectID = try reader.string()
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
         writer.string(projectID)
     }
@@ -135,9 +135,9 @@ public struct KeyPage: WireFrame {
         self.keys = keys
     }
 
-    public var type: FrameType { .keyPage }
+    package var type: FrameType { .keyPage }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         keys = try reader.list(entryBytesMin: 13) { (reader) throws(WireError) in
             Entry(
@@ -147,7 +147,7 @@ public struct KeyPage: WireFrame {
         }
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
         writer.list(keys) { (writer, key) in
             writer.string(key.keyID)

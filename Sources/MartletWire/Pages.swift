@@ -30,9 +30,9 @@ public struct TopicPage: WireFrame {
         self.topics = topics
     }
 
-    public var type: FrameType { .topicPage }
+    package var type: FrameType { .topicPage }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         hasMore = try reader.flag("more")
         topics = try reader.list(entryBytesMin: 10) { (reader) throws(WireError) in
@@ -40,7 +40,7 @@ public struct TopicPage: WireFrame {
         }
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
         writer.flag(hasMore)
         writer.list(topics) { (writer, topic) in
@@ -67,16 +67,16 @@ public struct TokenPage: WireFrame {
         self.tokens = tokens
     }
 
-    public var type: FrameType { .tokenPage }
+    package var type: FrameType { .tokenPage }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         total = try reader.u64()
         nextCursor = try reader.string()
         tokens = try reader.strings()
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
         writer.u64(total)
         writer.string(nextCursor)

@@ -64,15 +64,15 @@ public struct CreateProjectRequest: WireFrame {
         self.conditionTopicsMax = conditionTopicsMax
     }
 
-    public var type: FrameType { .createProject }
+    package var type: FrameType { .createProject }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         projectID = try reader.string()
         conditionTopicsMax = try reader.u8()
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
         writer.string(projectID)
         writer.u8(conditionTopicsMax)
@@ -102,9 +102,9 @@ public struct ChangeProjectRequest: WireFrame {
         self.conditionTopicsMax = conditionTopicsMax
     }
 
-    public var type: FrameType { .changeProject }
+    package var type: FrameType { .changeProject }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         projectID = try reader.string()
         let weight = try reader.u32()
@@ -118,7 +118,7 @@ public struct ChangeProjectRequest: WireFrame {
         conditionTopicsMax = topicsMax == 0 ? nil : topicsMax
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
         writer.string(projectID)
         writer.u32(weight ?? 0)
@@ -137,14 +137,14 @@ public struct ProjectResult: WireFrame {
         self.project = project
     }
 
-    public var type: FrameType { .project }
+    package var type: FrameType { .project }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         project = try ProjectRecord(from: &reader)
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
         project.encode(into: &writer)
     }
@@ -164,15 +164,15 @@ public struct ListProjectsRequest: WireFrame {
         self.limit = limit
     }
 
-    public var type: FrameType { .listProjects }
+    package var type: FrameType { .listProjects }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         after = try reader.string()
         limit = try reader.u16()
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
         writer.string(after)
         writer.u16(limit)
@@ -192,9 +192,9 @@ public struct ProjectPage: WireFrame {
         self.projects = projects
     }
 
-    public var type: FrameType { .projectPage }
+    package var type: FrameType { .projectPage }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         hasMore = try reader.flag("more")
         projects = try reader.list(entryBytesMin: 32) { (reader) throws(WireError) in
@@ -202,7 +202,7 @@ public struct ProjectPage: WireFrame {
         }
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
         writer.flag(hasMore)
         writer.list(projects) { (writer, project) in project.encode(into: &writer) }

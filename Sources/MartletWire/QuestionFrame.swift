@@ -24,7 +24,7 @@ public enum QuestionFrame: Sendable, Hashable {
     case listNotReceived(ListNotReceivedRequest)
     case listServiceAccounts(ListServiceAccountsRequest)
 
-    public var type: FrameType {
+    package var type: FrameType {
         switch self {
         case .condition(let frame): frame.type
         case .listTopics(let frame): frame.type

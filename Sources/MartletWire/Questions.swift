@@ -22,15 +22,15 @@ public struct ConditionQuestion: WireFrame {
         self.condition = condition
     }
 
-    public var type: FrameType { kind == .audience ? .audience : .explain }
+    package var type: FrameType { kind == .audience ? .audience : .explain }
 
-    public init(kind: Kind, from reader: inout WireReader) throws(WireError) {
+    package init(kind: Kind, from reader: inout WireReader) throws(WireError) {
         self.kind = kind
         correlation = try reader.correlation()
         condition = try reader.string()
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
         writer.string(condition)
     }
@@ -50,15 +50,15 @@ public struct ListTopicsRequest: WireFrame {
         self.limit = limit
     }
 
-    public var type: FrameType { .listTopics }
+    package var type: FrameType { .listTopics }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         after = try reader.string()
         limit = try reader.u16()
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
         writer.string(after)
         writer.u16(limit)
@@ -81,16 +81,16 @@ public struct ListSubscribersRequest: WireFrame {
         self.limit = limit
     }
 
-    public var type: FrameType { .listSubscribers }
+    package var type: FrameType { .listSubscribers }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         topic = try reader.string()
         cursor = try reader.string()
         limit = try reader.u16()
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
         writer.string(topic)
         writer.string(cursor)
@@ -115,16 +115,16 @@ public struct ListAudienceRequest: WireFrame {
         self.limit = limit
     }
 
-    public var type: FrameType { .listAudience }
+    package var type: FrameType { .listAudience }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         condition = try reader.string()
         cursor = try reader.string()
         limit = try reader.u16()
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
         writer.string(condition)
         writer.string(cursor)
@@ -149,16 +149,16 @@ public struct ListInstanceTopicsRequest: WireFrame {
         self.limit = limit
     }
 
-    public var type: FrameType { .listInstanceTopics }
+    package var type: FrameType { .listInstanceTopics }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         token = try reader.string()
         after = try reader.string()
         limit = try reader.u16()
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
         writer.string(token)
         writer.string(after)

@@ -7,11 +7,11 @@
 public struct QuotasRequest: WireFrame {
     public var correlation: UInt32
     public init(correlation: UInt32) { self.correlation = correlation }
-    public var type: FrameType { .quotas }
-    public init(from reader: inout WireReader) throws(WireError) {
+    package var type: FrameType { .quotas }
+    package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
     }
-    public func encodeBody(into writer: inout WireWriter) { writer.u32(correlation) }
+    package func encodeBody(into writer: inout WireWriter) { writer.u32(correlation) }
 }
 
 /// QUOTA_LIST (0x2F): all quotas that are not turned off.
@@ -43,9 +43,9 @@ public struct QuotaList: WireFrame {
         self.quotas = quotas
     }
 
-    public var type: FrameType { .quotaList }
+    package var type: FrameType { .quotaList }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         quotas = try reader.list(entryBytesMin: 22) { (reader) throws(WireError) in
             Entry(
@@ -54,7 +54,7 @@ public struct QuotaList: WireFrame {
         }
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
         writer.list(quotas) { (writer, quota) in
             writer.string(quota.name)

@@ -18,15 +18,15 @@ public struct ReceiptRequest: WireFrame {
         self.streamID = streamID
     }
 
-    public var type: FrameType { .receipt }
+    package var type: FrameType { .receipt }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         kind = try reader.choice("receipt kind")
         streamID = try reader.u64()
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
         writer.u8(kind.rawValue)
         writer.u64(streamID)
@@ -37,11 +37,11 @@ public struct ReceiptRequest: WireFrame {
 public struct ListenReceiptsRequest: WireFrame {
     public var correlation: UInt32
     public init(correlation: UInt32) { self.correlation = correlation }
-    public var type: FrameType { .listenReceipts }
-    public init(from reader: inout WireReader) throws(WireError) {
+    package var type: FrameType { .listenReceipts }
+    package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
     }
-    public func encodeBody(into writer: inout WireWriter) { writer.u32(correlation) }
+    package func encodeBody(into writer: inout WireWriter) { writer.u32(correlation) }
 }
 
 /// RECEIPT_EVENT (0x43): a receipt for a sender.
@@ -66,9 +66,9 @@ public struct ReceiptEvent: WireFrame {
         self.instant = instant
     }
 
-    public var type: FrameType { .receiptEvent }
+    package var type: FrameType { .receiptEvent }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         eventID = try reader.u64()
         messageNumber = try reader.u64()
         token = try reader.string()
@@ -76,7 +76,7 @@ public struct ReceiptEvent: WireFrame {
         instant = Instant(millisecondsSince1970: try reader.i64())
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u64(eventID)
         writer.u64(messageNumber)
         writer.string(token)
@@ -90,7 +90,7 @@ public struct ReceiptAcknowledge: WireFrame {
     /// Event ID of the last receipt taken.
     public var through: UInt64
     public init(through: UInt64) { self.through = through }
-    public var type: FrameType { .receiptAcknowledge }
-    public init(from reader: inout WireReader) throws(WireError) { through = try reader.u64() }
-    public func encodeBody(into writer: inout WireWriter) { writer.u64(through) }
+    package var type: FrameType { .receiptAcknowledge }
+    package init(from reader: inout WireReader) throws(WireError) { through = try reader.u64() }
+    package func encodeBody(into writer: inout WireWriter) { writer.u64(through) }
 }

@@ -16,14 +16,14 @@ public struct ReportRequest: WireFrame {
         self.messageNumber = messageNumber
     }
 
-    public var type: FrameType { .report }
+    package var type: FrameType { .report }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         messageNumber = try reader.u64()
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
         writer.u64(messageNumber)
     }
@@ -49,9 +49,9 @@ public struct ReportResult: WireFrame {
         self.counts = counts
     }
 
-    public var type: FrameType { .reportResult }
+    package var type: FrameType { .reportResult }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         messageNumber = try reader.u64()
         accepted = Instant(millisecondsSince1970: try reader.i64())
@@ -59,7 +59,7 @@ public struct ReportResult: WireFrame {
         counts = try DeliveryCounts(from: &reader)
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
         writer.u64(messageNumber)
         writer.i64(accepted.millisecondsSince1970)
@@ -87,9 +87,9 @@ public struct ListDaysRequest: WireFrame {
         self.limit = limit
     }
 
-    public var type: FrameType { .listDays }
+    package var type: FrameType { .listDays }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         first = Day(try reader.u32())
         last = Day(try reader.u32())
@@ -97,7 +97,7 @@ public struct ListDaysRequest: WireFrame {
         limit = try reader.u16()
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
         writer.u32(first.rawValue)
         writer.u32(last.rawValue)
@@ -119,9 +119,9 @@ public struct DayPage: WireFrame {
         self.entries = entries
     }
 
-    public var type: FrameType { .dayPage }
+    package var type: FrameType { .dayPage }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         nextCursor = try reader.string()
         entries = try reader.list(entryBytesMin: 7 + DeliveryCounts.byteCount) {
@@ -133,7 +133,7 @@ public struct DayPage: WireFrame {
         }
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
         writer.string(nextCursor)
         writer.list(entries) { (writer, entry) in
@@ -163,16 +163,16 @@ public struct ListNotReceivedRequest: WireFrame {
         self.limit = limit
     }
 
-    public var type: FrameType { .listNotReceived }
+    package var type: FrameType { .listNotReceived }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         messageNumber = try reader.u64()
         cursor = try reader.string()
         limit = try reader.u16()
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
         writer.u64(messageNumber)
         writer.string(cursor)

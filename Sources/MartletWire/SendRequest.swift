@@ -54,10 +54,10 @@ public struct SendRequest: WireFrame {
         self.validateOnly = validateOnly
     }
 
-    public var type: FrameType { target.kind == .several ? .multicast : .send }
+    package var type: FrameType { target.kind == .several ? .multicast : .send }
 
     /// - Parameter isMulticast: true if the frame has a list of targets in place of a single target.
-    public init(isMulticast: Bool, from reader: inout WireReader) throws(WireError) {
+    package init(isMulticast: Bool, from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         let flags = try reader.u8()
         guard flags & ~7 == 0 else { throw .unknownValue(field: "flags", value: UInt64(flags)) }
@@ -84,7 +84,7 @@ public struct SendRequest: WireFrame {
         message = [UInt8](reader.rest())
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
         var flags: UInt8 = validateOnly ? 1 : 0
         if wantsReceipts { flags |= 2 }
@@ -132,9 +132,9 @@ public struct Accepted: WireFrame {
         self.deferredPlace = deferredPlace
     }
 
-    public var type: FrameType { .accepted }
+    package var type: FrameType { .accepted }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         messageNumber = try reader.u64()
         recipients = try reader.u64()
@@ -143,7 +143,7 @@ public struct Accepted: WireFrame {
         deferredPlace = try reader.u64()
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
         writer.u64(messageNumber)
         writer.u64(recipients)

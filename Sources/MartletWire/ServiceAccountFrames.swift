@@ -29,9 +29,9 @@ public struct CreateServiceAccountRequest: WireFrame {
         self.publicKey = publicKey
     }
 
-    public var type: FrameType { .createServiceAccount }
+    package var type: FrameType { .createServiceAccount }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         projectID = try reader.string()
         keyID = try reader.string()
@@ -40,7 +40,7 @@ public struct CreateServiceAccountRequest: WireFrame {
         publicKey = Array(try reader.stringBytes())
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
         writer.string(projectID)
         writer.string(keyID)
@@ -62,15 +62,15 @@ public struct RevokeServiceAccountRequest: WireFrame {
         self.keyID = keyID
     }
 
-    public var type: FrameType { .revokeServiceAccount }
+    package var type: FrameType { .revokeServiceAccount }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         projectID = try reader.string()
         keyID = try reader.string()
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
         writer.string(projectID)
         writer.string(keyID)
@@ -87,14 +87,14 @@ public struct ListServiceAccountsRequest: WireFrame {
         self.projectID = projectID
     }
 
-    public var type: FrameType { .listServiceAccounts }
+    package var type: FrameType { .listServiceAccounts }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         projectID = try reader.string()
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
         writer.string(projectID)
     }
@@ -128,9 +128,9 @@ public struct ServiceAccountPage: WireFrame {
         self.accounts = accounts
     }
 
-    public var type: FrameType { .serviceAccountPage }
+    package var type: FrameType { .serviceAccountPage }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         accounts = try reader.list(entryBytesMin: 15) { (reader) throws(WireError) in
             Entry(
@@ -141,7 +141,7 @@ public struct ServiceAccountPage: WireFrame {
         }
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
         writer.list(accounts) { (writer, account) in
             writer.string(account.keyID)

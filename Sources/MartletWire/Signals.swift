@@ -7,18 +7,18 @@
 public struct Ping: WireFrame {
     public var value: UInt64
     public init(value: UInt64) { self.value = value }
-    public var type: FrameType { .ping }
-    public init(from reader: inout WireReader) throws(WireError) { value = try reader.u64() }
-    public func encodeBody(into writer: inout WireWriter) { writer.u64(value) }
+    package var type: FrameType { .ping }
+    package init(from reader: inout WireReader) throws(WireError) { value = try reader.u64() }
+    package func encodeBody(into writer: inout WireWriter) { writer.u64(value) }
 }
 
 /// PONG (0x04): the answer to PING.
 public struct Pong: WireFrame {
     public var value: UInt64
     public init(value: UInt64) { self.value = value }
-    public var type: FrameType { .pong }
-    public init(from reader: inout WireReader) throws(WireError) { value = try reader.u64() }
-    public func encodeBody(into writer: inout WireWriter) { writer.u64(value) }
+    package var type: FrameType { .pong }
+    package init(from reader: inout WireReader) throws(WireError) { value = try reader.u64() }
+    package func encodeBody(into writer: inout WireWriter) { writer.u64(value) }
 }
 
 /// DRAINING (0x06): NET-5, the broker is about to stop. The client reconnects after a random part of the delay.
@@ -29,13 +29,13 @@ public struct Draining: WireFrame {
         self.reconnectDelayMilliseconds = reconnectDelayMilliseconds
     }
 
-    public var type: FrameType { .draining }
+    package var type: FrameType { .draining }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         reconnectDelayMilliseconds = try reader.u32()
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u32(reconnectDelayMilliseconds)
     }
 }
@@ -44,9 +44,9 @@ public struct Draining: WireFrame {
 public struct Done: WireFrame {
     public var correlation: UInt32
     public init(correlation: UInt32) { self.correlation = correlation }
-    public var type: FrameType { .done }
-    public init(from reader: inout WireReader) throws(WireError) {
+    package var type: FrameType { .done }
+    package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
     }
-    public func encodeBody(into writer: inout WireWriter) { writer.u32(correlation) }
+    package func encodeBody(into writer: inout WireWriter) { writer.u32(correlation) }
 }

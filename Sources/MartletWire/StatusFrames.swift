@@ -11,13 +11,13 @@ public struct StatusRequest: WireFrame {
 
     public init(correlation: UInt32) { self.correlation = correlation }
 
-    public var type: FrameType { .status }
+    package var type: FrameType { .status }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
     }
 
-    public func encodeBody(into writer: inout WireWriter) { writer.u32(correlation) }
+    package func encodeBody(into writer: inout WireWriter) { writer.u32(correlation) }
 }
 
 /// STATUS_RESULT (0x53): the state of the broker and of the busiest projects.
@@ -99,9 +99,9 @@ public struct StatusResult: WireFrame {
         self.projects = projects
     }
 
-    public var type: FrameType { .statusResult }
+    package var type: FrameType { .statusResult }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         now = Instant(millisecondsSince1970: try reader.i64())
         connections = try reader.u64()
@@ -123,7 +123,7 @@ public struct StatusResult: WireFrame {
         }
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
         writer.i64(now.millisecondsSince1970)
         writer.u64(connections)

@@ -19,15 +19,15 @@ public struct DeviceTopicsRequest: WireFrame {
         self.topics = topics
     }
 
-    public var type: FrameType { operation == .subscribe ? .subscribe : .unsubscribe }
+    package var type: FrameType { operation == .subscribe ? .subscribe : .unsubscribe }
 
-    public init(operation: TopicOperation, from reader: inout WireReader) throws(WireError) {
+    package init(operation: TopicOperation, from reader: inout WireReader) throws(WireError) {
         self.operation = operation
         correlation = try reader.correlation()
         topics = try reader.strings()
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
         writer.strings(topics)
     }
@@ -37,11 +37,11 @@ public struct DeviceTopicsRequest: WireFrame {
 public struct UnregisterRequest: WireFrame {
     public var correlation: UInt32
     public init(correlation: UInt32) { self.correlation = correlation }
-    public var type: FrameType { .unregister }
-    public init(from reader: inout WireReader) throws(WireError) {
+    package var type: FrameType { .unregister }
+    package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
     }
-    public func encodeBody(into writer: inout WireWriter) { writer.u32(correlation) }
+    package func encodeBody(into writer: inout WireWriter) { writer.u32(correlation) }
 }
 
 /// UNREGISTER_TOKEN (0x45): REG-3, a sender unregisters an instance by token. Answered by DONE.
@@ -54,14 +54,14 @@ public struct UnregisterTokenRequest: WireFrame {
         self.token = token
     }
 
-    public var type: FrameType { .unregisterToken }
+    package var type: FrameType { .unregisterToken }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         token = try reader.string()
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
         writer.string(token)
     }
@@ -84,16 +84,16 @@ public struct ChangeTopicRequest: WireFrame {
         self.tokens = tokens
     }
 
-    public var type: FrameType { .changeTopic }
+    package var type: FrameType { .changeTopic }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         operation = try reader.choice("operation")
         topic = try reader.string()
         tokens = try reader.strings()
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
         writer.u8(operation.rawValue)
         writer.string(topic)
@@ -125,9 +125,9 @@ public struct TopicResult: WireFrame {
         self.failures = failures
     }
 
-    public var type: FrameType { .topicResult }
+    package var type: FrameType { .topicResult }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         successes = try reader.u16()
         failures = try reader.list(entryBytesMin: 4) { (reader) throws(WireError) in
@@ -135,7 +135,7 @@ public struct TopicResult: WireFrame {
         }
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
         writer.u16(successes)
         writer.list(failures) { (writer, failure) in

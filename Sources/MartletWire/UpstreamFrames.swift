@@ -28,9 +28,9 @@ public struct UpstreamRequest: WireFrame {
         self.message = message
     }
 
-    public var type: FrameType { .upstream }
+    package var type: FrameType { .upstream }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         group = try reader.string()
         messageID = try reader.string()
@@ -38,7 +38,7 @@ public struct UpstreamRequest: WireFrame {
         message = Array(reader.rest())
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
         writer.string(group)
         writer.string(messageID)
@@ -58,14 +58,14 @@ public struct UpstreamAccepted: WireFrame {
         self.number = number
     }
 
-    public var type: FrameType { .upstreamAccepted }
+    package var type: FrameType { .upstreamAccepted }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         number = try reader.u64()
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
         writer.u64(number)
     }
@@ -75,11 +75,11 @@ public struct UpstreamAccepted: WireFrame {
 public struct ListenUpstreamRequest: WireFrame {
     public var correlation: UInt32
     public init(correlation: UInt32) { self.correlation = correlation }
-    public var type: FrameType { .listenUpstream }
-    public init(from reader: inout WireReader) throws(WireError) {
+    package var type: FrameType { .listenUpstream }
+    package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
     }
-    public func encodeBody(into writer: inout WireWriter) { writer.u32(correlation) }
+    package func encodeBody(into writer: inout WireWriter) { writer.u32(correlation) }
 }
 
 /// UPSTREAM_MESSAGE (0x73): a message of a device, for a sender.
@@ -108,9 +108,9 @@ public struct UpstreamDelivery: WireFrame {
         self.message = message
     }
 
-    public var type: FrameType { .upstreamMessage }
+    package var type: FrameType { .upstreamMessage }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         number = try reader.u64()
         accepted = Instant(millisecondsSince1970: try reader.i64())
         expires = Instant(millisecondsSince1970: try reader.i64())
@@ -120,7 +120,7 @@ public struct UpstreamDelivery: WireFrame {
         message = Array(reader.rest())
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u64(number)
         writer.i64(accepted.millisecondsSince1970)
         writer.i64(expires.millisecondsSince1970)
@@ -135,13 +135,13 @@ public struct UpstreamDelivery: WireFrame {
 public struct UpstreamAcknowledge: WireFrame {
     public var numbers: [UInt64]
     public init(numbers: [UInt64]) { self.numbers = numbers }
-    public var type: FrameType { .upstreamAcknowledge }
-    public init(from reader: inout WireReader) throws(WireError) {
+    package var type: FrameType { .upstreamAcknowledge }
+    package init(from reader: inout WireReader) throws(WireError) {
         numbers = try reader.list(entryBytesMin: 8) { (reader) throws(WireError) in
             try reader.u64()
         }
     }
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.list(numbers) { (writer, number) in writer.u64(number) }
     }
 }

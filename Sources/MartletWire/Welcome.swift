@@ -40,9 +40,9 @@ public struct Welcome: WireFrame {
         self.deviceKey = deviceKey
     }
 
-    public var type: FrameType { .welcome }
+    package var type: FrameType { .welcome }
 
-    public init(from reader: inout WireReader) throws(WireError) {
+    package init(from reader: inout WireReader) throws(WireError) {
         let version = try reader.u8()
         guard version == WireVersion.current else { throw .unsupportedVersion(version) }
         role = try reader.choice("role")
@@ -58,7 +58,7 @@ public struct Welcome: WireFrame {
         deviceKey = try reader.string()
     }
 
-    public func encodeBody(into writer: inout WireWriter) {
+    package func encodeBody(into writer: inout WireWriter) {
         writer.u8(WireVersion.current)
         writer.u8(role.rawValue)
         writer.u32(idleSeconds)

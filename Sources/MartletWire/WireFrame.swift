@@ -5,7 +5,7 @@
 // as an existential. Rests on `WireWriter`.
 
 /// A frame that can be appended to a `WireWriter`.
-public protocol WireFrame: Sendable, Hashable {
+package protocol WireFrame: Sendable, Hashable {
     var type: FrameType { get }
     /// Appends all bytes after the type byte.
     func encodeBody(into writer: inout WireWriter)
@@ -13,8 +13,7 @@ public protocol WireFrame: Sendable, Hashable {
 
 extension WireFrame {
     /// Appends length, type and body.
-    @inlinable
-    public func encode(into writer: inout WireWriter) {
+    package func encode(into writer: inout WireWriter) {
         writer.frame(type) { writer in encodeBody(into: &writer) }
     }
 }

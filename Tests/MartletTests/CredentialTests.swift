@@ -4,6 +4,7 @@
 
 import Foundation
 import Martlet
+import MartletWire
 import Testing
 
 @Suite("Registration and credentials")

@@ -3,6 +3,7 @@
 // A message's whole way over real sockets: live, from the mailbox, in order, once.
 
 import Martlet
+import MartletWire
 import Testing
 
 @Suite("Delivery")

@@ -5,6 +5,7 @@
 
 import Glibc
 import Martlet
+import MartletWire
 import Testing
 
 extension Peer {

@@ -6,6 +6,7 @@
 
 import Logging
 import Martlet
+import MartletWire
 import Testing
 
 @Suite("Fanouts in progress", .timeLimit(.minutes(2)))

@@ -6,6 +6,7 @@
 import Glibc
 import Logging
 import Martlet
+import MartletWire
 import Testing
 
 @Suite("Hostile peers", .timeLimit(.minutes(3)))

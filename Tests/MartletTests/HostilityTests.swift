@@ -6,6 +6,7 @@
 import Foundation
 import Martlet
 import MartletStore
+import MartletWire
 import Synchronization
 import Testing
 

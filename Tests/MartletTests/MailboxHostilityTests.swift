@@ -4,6 +4,7 @@
 // floods, repetitions, numbers of others, everything at its limit. It costs them, and nobody else.
 
 import Martlet
+import MartletWire
 import Testing
 
 @Suite("Hostile use of mailboxes", .timeLimit(.minutes(3)))

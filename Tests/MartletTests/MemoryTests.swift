@@ -5,6 +5,7 @@
 
 import Glibc
 import Martlet
+import MartletWire
 import Testing
 
 @Suite("Memory that peers take", .timeLimit(.minutes(3)))

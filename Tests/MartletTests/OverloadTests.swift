@@ -9,6 +9,7 @@ import Martlet
 import MartletEngine
 import MartletRows
 import MartletStore
+import MartletWire
 import Synchronization
 import Testing
 

@@ -3,6 +3,7 @@
 // Peers that are slow, silent, confused or hostile cost their own connection only (NET, FAN-6).
 
 import Martlet
+import MartletWire
 import Testing
 
 @Suite("Peers that misbehave")

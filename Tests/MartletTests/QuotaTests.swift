@@ -4,6 +4,7 @@
 // told the time (QUO-3, QUO-4, TOP-6, NET-3).
 
 import Martlet
+import MartletWire
 import Testing
 
 @Suite("Quotas of a project", .timeLimit(.minutes(2)))

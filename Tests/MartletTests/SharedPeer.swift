@@ -4,6 +4,7 @@
 // that it is for. Rests on Peer.
 
 import Martlet
+import MartletWire
 import Testing
 
 final class SharedPeer {

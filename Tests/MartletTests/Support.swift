@@ -6,6 +6,7 @@
 import Glibc
 import Logging
 import Martlet
+import MartletWire
 import Synchronization
 import Testing
 

@@ -5,6 +5,7 @@
 // rules.
 
 import Martlet
+import MartletWire
 import Testing
 
 extension Peer {

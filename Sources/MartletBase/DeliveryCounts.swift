@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Counts for the reports on messages (REP-1), shared by the embedding interface, the client library and the wire.
-// Rests on `WireReader` and `WireWriter`.
-
-public import MartletBase
+// Rests on Day and Instant.
 
 /// Counts of instances by outcome, for one message or for the messages of one day. Every targeted instance either
 /// has exactly one outcome or is pending, so `targeted == outcomes + pending` holds at any moment.
@@ -39,10 +37,10 @@ public struct DeliveryCounts: Sendable, Hashable {
     /// Counts that are all 0.
     public init() {}
 
-    typealias Field = any WritableKeyPath<DeliveryCounts, UInt64> & Sendable
+    package typealias Field = any WritableKeyPath<DeliveryCounts, UInt64> & Sendable
 
     /// All counts in wire order, the outcomes last.
-    static let fields: [Field] =
+    package static let fields: [Field] =
         [
             \.targeted, \.sent, \.displayed, \.opened,
         ] + outcomeFields
@@ -66,16 +64,6 @@ public struct DeliveryCounts: Sendable, Hashable {
     /// Adds each count of `right` to the count of `left`. Overflow wraps around.
     public static func += (left: inout DeliveryCounts, right: DeliveryCounts) {
         for field in fields { left[keyPath: field] &+= right[keyPath: field] }
-    }
-
-    static let byteCount = 13 * 8
-
-    init(from reader: inout WireReader) throws(WireError) {
-        for field in Self.fields { self[keyPath: field] = try reader.u64() }
-    }
-
-    func encode(into writer: inout WireWriter) {
-        for field in Self.fields { writer.u64(self[keyPath: field]) }
     }
 }
 
