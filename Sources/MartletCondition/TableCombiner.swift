@@ -192,7 +192,7 @@ final class TableCombiner {
                         }
                         isMember = at[index] & 1 != 0
                     } else {
-                        // Both lists ascend, so one walk over each suffices.
+                        // The two lists ascend, so a single walk over each list is enough.
                         let other = inputs[index]
                         let end = other.listCount ?? 0
                         while at[index] < end, other.listBit(at[index]) < bit { at[index] &+= 1 }

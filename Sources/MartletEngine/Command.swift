@@ -357,7 +357,7 @@ public struct Acceptance: Sendable, Hashable {
     public var inactiveCount: UInt64
     /// FAN-1: the place in the project's queue of deferred messages, from 1; 0: the message is not deferred.
     public var deferredPlace: UInt64
-    /// Results for the instances that the target names one by one.
+    /// Results for the members of a target group, or for single target tokens.
     public var named: NamedResults
 
     /// Makes an answer. By default, all counts except `recipientCount` are 0, and the target names no instance.
@@ -374,7 +374,7 @@ public struct Acceptance: Sendable, Hashable {
     }
 }
 
-/// The results for the instances that the target of a message names one by one.
+/// The results for the members of a message's target group, or for single target tokens.
 public enum NamedResults: Sendable, Hashable {
     /// The target names no instance, or one.
     case none

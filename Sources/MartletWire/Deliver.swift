@@ -20,7 +20,7 @@ public struct Deliver: WireFrame {
     /// RCP-1: true if the sender asked for receipts of the message.
     public var wantsReceipts: Bool
     /// Number in the message ID, if different from the stream ID; else nil. Scheduled messages have such a number,
-    /// because they get their stream ID only when they are due.
+    /// because a scheduled message gets its stream ID at its due instant.
     public var ownNumber: UInt64?
     /// `/topics/NAME` for a message to a topic, the notification key for a message from a member of a group, else
     /// the sender ID in decimal.

@@ -107,7 +107,7 @@ public enum ConnectionRole: UInt8, Sendable, CaseIterable, Hashable {
     case newDevice = 3
     /// A client with the administrator key, for one project or for no project.
     case administrator = 4
-    /// Several instances of one device, each on its own channel.
+    /// A device with several instances. Each instance has a channel of the connection.
     case shared = 5
 
     /// NET-3: longest frame that the broker accepts from a client of this role, in bytes after the length field.

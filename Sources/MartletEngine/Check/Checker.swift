@@ -208,7 +208,8 @@ struct Checker {
         }
     }
 
-    /// Checks that each token leads to its instance. `checkInstances` checks the other direction.
+    /// Checks that each token leads to the instance with the token. `checkInstances` checks that each instance has its
+    /// token.
     private mutating func checkTokens() throws(StorageError) {
         for table in [Table.tokens, .formerTokens] {
             let rows = try Cursor(raw, table)

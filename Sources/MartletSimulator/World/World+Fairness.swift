@@ -63,7 +63,7 @@ extension World {
         let half = devices.count * 6 / 13
         let first = Set(devices.prefix(half).map(\.number))
         meter(groups: 2) { first.contains($0.number) ? 0 : 1 }
-        // Both fanouts at once, or one after the other.
+        // The two fanouts begin together, or the second begins after the first.
         let messages = (0..<2).map { topicMessage($0, in: oracle.projects[0]) }
         if random.chance(500) {
             senders[0].submit(messages)

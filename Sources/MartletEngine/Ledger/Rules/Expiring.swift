@@ -94,38 +94,14 @@ package struct Expiring: Ledger {
         return looked
     }
 
-    /// Messages that `mayBeDropped` looks at. Past this bound, the logs are read.
-    private static let droppedLookup = 1024
-
     /// Whether a rule may have dropped a message from some log. Either a later message may have replaced the message
     /// or pushed it out (COL-1, COL-3), or the project has more messages than an instance may store (STO-1).
     private func mayBeDropped(
         _ row: LogRow, _ record: MessageRecord, in project: ProjectNumber, limits: MailboxLimits
     ) throws(StorageError) -> Bool {
-        let isCollapsible = try record.variants().contains { $0.collapse != .none }
-        let prefix = Key(project)
-        let cursor = try Cursor(raw, .messages)
-        var found = try cursor.seek(prefix)
-        var looked = 0
-        var plainCount = 0
-        while let entry = found, prefix.isPrefix(of: entry.key) {
-            looked += 1
-            guard looked <= Self.droppedLookup else { return true }
-            let other = LogRow(entry.key)
-            found = try cursor.next()
-            guard !other.isDiscarded else { continue }
-            let variants = try MessageRecord(entry.value).variants()
-            if variants.contains(where: { $0.collapse == .none }) { plainCount += 1 }
-            if limits.storedPerInstanceMax > 0, plainCount > limits.storedPerInstanceMax {
-                return true
-            }
-            if isCollapsible, other.sequence > row.sequence,
-                variants.contains(where: { $0.collapse != .none })
-            {
-                return true
-            }
+        try !isAlone(record, in: project, limits: limits) { other, _ in
+            other.sequence > row.sequence
         }
-        return false
     }
 
     /// Deletes a row of the log for all instances.
@@ -160,7 +136,7 @@ package struct Expiring: Ledger {
         guard try close(row, record, in: project, now: now, limits: limits, rows: &rows)
         else { return false }
         if try isHarmless(
-            row, try self.record(row, in: project), in: project, now: now, limits: limits)
+            row, try self.record(row, in: project), in: project, limits: limits)
         {
             rows -= try forget(row, in: project)
             return true
@@ -205,15 +181,27 @@ package struct Expiring: Ledger {
         return try MessageRecord(found)
     }
 
-    /// Messages that `isHarmless` looks at. Past this bound, the expired message stays for the collection.
-    private static let harmlessLookup = 1024
-
     /// Whether an expired message can be deleted without reading a log. Two conditions must hold. The project has so
     /// few messages without a collapse key that no instance can have lost messages by STO-1. If the message is
     /// collapsible, there is no earlier collapsible message that it could have replaced or pushed out (COL-1, COL-3).
     private func isHarmless(
-        _ row: LogRow, _ record: MessageRecord, in project: ProjectNumber, now: Instant,
-        limits: MailboxLimits
+        _ row: LogRow, _ record: MessageRecord, in project: ProjectNumber, limits: MailboxLimits
+    ) throws(StorageError) -> Bool {
+        try isAlone(record, in: project, limits: limits) { other, earlier in
+            // The outcome of an earlier message is open until its own expiry is handled, even if its time is over.
+            other.sequence < row.sequence && !earlier.flags.contains(.isExpired)
+        }
+    }
+
+    /// Messages that `isAlone` looks at. Past this bound, the message is taken to have rivals.
+    private static let rivalLookup = 1024
+
+    /// Whether no mailbox rule can have tied a message's outcome to another message of the project: the project has no
+    /// more messages without a collapse key than an instance may store (STO-1), and a collapsible message has no
+    /// collapsible rival (COL-1, COL-3).
+    private func isAlone(
+        _ record: MessageRecord, in project: ProjectNumber, limits: MailboxLimits,
+        beside isRival: (LogRow, MessageRecord) -> Bool
     ) throws(StorageError) -> Bool {
         let isCollapsible = try record.variants().contains { $0.collapse != .none }
         let prefix = Key(project)
@@ -223,23 +211,20 @@ package struct Expiring: Ledger {
         var plainCount = 0
         while let entry = found, prefix.isPrefix(of: entry.key) {
             looked += 1
-            guard looked <= Self.harmlessLookup else { return false }
+            guard looked <= Self.rivalLookup else { return false }
             let other = LogRow(entry.key)
             if !other.isDiscarded {
-                let record = try MessageRecord(entry.value)
-                let (flags, variants) = (record.flags, try record.variants())
+                let otherRecord = try MessageRecord(entry.value)
+                let variants = try otherRecord.variants()
                 if variants.contains(where: { $0.collapse == .none }) { plainCount += 1 }
-                // The outcome of an earlier message is open until its own expiry is handled, even if its time is
-                // over.
-                if isCollapsible, other.sequence < row.sequence,
-                    !flags.contains(.isExpired),
+                if limits.storedPerInstanceMax > 0, plainCount > limits.storedPerInstanceMax {
+                    return false
+                }
+                if isCollapsible, isRival(other, otherRecord),
                     variants.contains(where: { $0.collapse != .none })
                 {
                     return false
                 }
-            }
-            if limits.storedPerInstanceMax > 0, plainCount > limits.storedPerInstanceMax {
-                return false
             }
             found = try cursor.next()
         }
