@@ -165,7 +165,8 @@ let package = Package(
             name: "bench-store",
             dependencies: [
                 "Martlet", "MartletBase", "MartletBits", "MartletCondition", "MartletDelivery",
-                "MartletEngine", "MartletRing", "MartletRows", "MartletStore", "MartletWire",
+                "MartletEngine", "MartletRing", "MartletRows", "MartletStore", "MartletTransport",
+                "MartletWire",
             ],
             path: "Benchmarks/Sources/BenchStore", swiftSettings: common),
         .executableTarget(name: "bench-load", path: "Benchmarks/Sources/MartletLoad"),
@@ -185,12 +186,15 @@ let package = Package(
             path: "Tests/EngineBench",
             swiftSettings: common),
         .testTarget(
-            name: "MartletBitsTests", dependencies: ["MartletBits"], swiftSettings: common),
-        .testTarget(
-            name: "MartletConditionTests", dependencies: ["MartletCondition"],
+            name: "MartletBitsTests", dependencies: ["MartletBits", "MartletBase"],
             swiftSettings: common),
         .testTarget(
-            name: "MartletWireTests", dependencies: ["MartletWire"], swiftSettings: common),
+            name: "MartletConditionTests",
+            dependencies: ["MartletCondition", "MartletBits", "MartletBase"],
+            swiftSettings: common),
+        .testTarget(
+            name: "MartletWireTests", dependencies: ["MartletWire", "MartletBase"],
+            swiftSettings: common),
         .testTarget(
             name: "MartletRingTests", dependencies: ["MartletRing", "MartletTransport"],
             swiftSettings: common),
@@ -205,6 +209,7 @@ let package = Package(
             name: "MartletDeliveryTests",
             dependencies: [
                 "EngineBench", "MartletDelivery", "MartletEngine", "MartletRows", "MartletBits",
+                "MartletBase",
             ],
             swiftSettings: common),
         .testTarget(
@@ -217,7 +222,7 @@ let package = Package(
         .testTarget(
             name: "MartletMailboxTests",
             dependencies: [
-                "MartletStore", "MartletDelivery", "MartletEngine", "MartletRows", "MartletBits",
+                "EngineBench", "MartletStore", "MartletDelivery", "MartletEngine", "MartletRows",
                 "MartletBase",
             ],
             swiftSettings: common),
@@ -232,7 +237,7 @@ let package = Package(
         .testTarget(
             name: "MartletGatewayTests",
             dependencies: [
-                "MartletGateway", "Martlet", "MartletClient",
+                "MartletGateway", "Martlet", "MartletClient", "MartletWire", "MartletBase",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "JWTKit", package: "jwt-kit"),
                 .product(name: "Logging", package: "swift-log"),
@@ -244,7 +249,9 @@ let package = Package(
         .testTarget(
             name: "SimulationTests", dependencies: ["MartletSimulator"], swiftSettings: common),
         .testTarget(
-            name: "MartletClientTests", dependencies: ["MartletClient"], swiftSettings: common),
+            name: "MartletClientTests",
+            dependencies: ["MartletClient", "MartletWire", "MartletBase"],
+            swiftSettings: common),
         .testTarget(
             name: "EndToEndTests",
             dependencies: [
