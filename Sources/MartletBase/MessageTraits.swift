@@ -103,6 +103,8 @@ public struct LaneMarks: Sendable, Hashable {
     /// Whether all lanes have an equal position.
     public var isEven: Bool { marks.min() == marks.max() }
 
+    /// Whether no lane is behind its position in `before`.
+    package func isAtLeast(_ before: LaneMarks) -> Bool { all(marks .>= before.marks) }
     /// A copy in which no lane is beyond `sequence`.
     public func limited(to sequence: MessageSequence) -> LaneMarks {
         var limited = self

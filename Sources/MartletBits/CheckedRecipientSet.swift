@@ -31,7 +31,7 @@ public struct CheckedRecipientSet {
     /// repeat a number.
     /// - Parameter index: 0 ..< `blockCount`.
     public func number(ofBlockAt index: Int) -> UInt32 {
-        precondition(index >= 0 && index < blockCount, "The blob has fewer blocks.")
+        invariant(index >= 0 && index < blockCount, "The blob has fewer blocks.")
         return view.field(index, 0)
     }
 
@@ -39,7 +39,7 @@ public struct CheckedRecipientSet {
     /// range of its bits are not checked.
     public func view(ofBlockAt index: Int) -> BlockView? {
         typealias Layout = RecipientSetLayout
-        precondition(index >= 0 && index < blockCount, "The blob has fewer blocks.")
+        invariant(index >= 0 && index < blockCount, "The blob has fewer blocks.")
         let offset = Int(view.field(index, 8))
         let size: Int
         switch view.field(index, 12) {

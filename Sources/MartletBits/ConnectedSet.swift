@@ -84,7 +84,7 @@ public struct ConnectedSet: ~Copyable {
     /// - Returns: the handle that the ordinal had before, now replaced; nil if the ordinal was not connected.
     @discardableResult
     public mutating func insert(_ ordinal: Ordinal, handle: UInt32) -> UInt32? {
-        precondition(ordinal.isUsable, "The last 128 ordinals of a block are never issued.")
+        invariant(ordinal.isUsable, "The last 128 ordinals of a block are never issued.")
         let index = Int(ordinal.blockIndex)
         if index >= blocksCapacity { growDirectory(toFit: index) }
         if blocks[index] == nil {
@@ -102,6 +102,9 @@ public struct ConnectedSet: ~Copyable {
         if block.pointee.count == block.pointee.capacity {
             Self.resizeHandles(&block.pointee, to: block.pointee.capacity * 2)
         }
+        invariant(
+            rank <= block.pointee.count && block.pointee.count < block.pointee.capacity,
+            "A block has room for the handles of its bits.")
         let at = block.pointee.handles + rank
         (at + 1).update(from: at, count: block.pointee.count - rank)
         at.pointee = handle
@@ -123,6 +126,9 @@ public struct ConnectedSet: ~Copyable {
         let bit = ordinal.bitIndex
         guard block.pointee.contains(bit) else { return nil }
         let at = block.pointee.handles + block.pointee.rank(bit)
+        invariant(
+            count > 0 && at - block.pointee.handles < block.pointee.count,
+            "A block has a handle for each of its bits.")
         let handle = at.pointee
         count -= 1
         block.pointee.count -= 1

@@ -3,6 +3,8 @@
 // Writes a recipients blob block by block, in ascending order, as the evaluator yields them. Rests on the layout
 // described in RecipientSet.swift.
 
+import MartletBase
+
 /// Collects blocks and makes a `RecipientSet`.
 public struct RecipientSetBuilder: ~Copyable {
     private var directory: [(block: UInt32, count: UInt32, offset: UInt32, form: UInt32)] = []
@@ -32,7 +34,9 @@ public struct RecipientSetBuilder: ~Copyable {
     /// - Parameter count: the number of members in `view`, which the caller already knows.
     public mutating func append(block: UInt32, view: BlockView, count members: Int) {
         guard members > 0 else { return }
-        precondition(
+        invariant(members <= BlockGeometry.bitsPerBlock, "A block has 32,640 bits.")
+        invariant(block <= BlockGeometry.blockMax, "The highest block has the highest ordinal.")
+        invariant(
             block > directory.last?.block ?? 0 || directory.isEmpty,
             "Blocks are appended in ascending order.")
         count += UInt64(members)
@@ -47,7 +51,7 @@ public struct RecipientSetBuilder: ~Copyable {
         }
         if members <= BlockGeometry.listCountMax {
             let written = view.writePositions(into: positions)
-            precondition(written == members, "The count given is not the view's.")
+            invariant(written == members, "The count given is not the view's.")
             let bytes = (members * 2 + 7) & ~7
             let target = reserve(bytes)
             target.initializeMemory(as: UInt8.self, repeating: 0, count: bytes)
@@ -116,6 +120,7 @@ public struct RecipientSetBuilder: ~Copyable {
                 from: chunk.memory.baseAddress!, byteCount: chunk.used)
             at += chunk.used
         }
+        invariant(at == total, "A blob has all members of its blocks.")
         return RecipientSet(adopting: bytes)
     }
 

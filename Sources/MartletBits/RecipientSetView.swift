@@ -89,7 +89,7 @@ public struct RecipientSetView {
 
     /// The members of the `index`-th block of the directory.
     public func block(at index: Int) -> (block: UInt32, view: BlockView, count: Int) {
-        precondition(index >= 0 && index < blockCount, "The blob has fewer blocks.")
+        invariant(index >= 0 && index < blockCount, "The blob has fewer blocks.")
         let (block, count) = (field(index, 0), Int(field(index, 4)))
         let members = bytes.baseAddress! + Int(field(index, 8))
         switch field(index, 12) {

@@ -14,6 +14,7 @@
 // The odd length distinguishes a span from every other form. Rests on the kernels.
 
 internal import CBitKernels
+import MartletBase
 
 /// The members of one set in 16 blocks, borrowed: valid as long as the bytes behind the span.
 public struct RunSpan {
@@ -114,7 +115,7 @@ public struct RunSpanBuilder: ~Copyable {
     ///
     /// - Returns: false if the block has more runs than a block or the span may hold. The builder is then unusable.
     public mutating func append(_ view: BlockView) -> Bool {
-        precondition(blocks < RunSpan.blockCount, "A span has 16 blocks.")
+        invariant(blocks < RunSpan.blockCount, "A span has 16 blocks.")
         let room = min(RunSpan.togglesPerBlockMax, RunSpan.togglesMax - toggleCount)
         let target = UnsafeMutableBufferPointer(start: toggles + toggleCount, count: room)
         guard let added = view.writeToggles(into: target) else { return false }
@@ -128,7 +129,7 @@ public struct RunSpanBuilder: ~Copyable {
     public mutating func append(
         _ view: BlockView, changing bits: UnsafeBufferPointer<UInt16>, adding: Bool
     ) -> Bool {
-        precondition(blocks < RunSpan.blockCount, "A span has 16 blocks.")
+        invariant(blocks < RunSpan.blockCount, "A span has 16 blocks.")
         let room = min(RunSpan.togglesPerBlockMax, RunSpan.togglesMax - toggleCount)
         let target = UnsafeMutableBufferPointer(start: toggles + toggleCount, count: room)
         let added = withUnsafeTemporaryAllocation(

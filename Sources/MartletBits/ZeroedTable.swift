@@ -12,6 +12,8 @@ internal import Glibc
 public struct ZeroedTable<Entry>: ~Copyable {
     /// The first entry, aligned to a cache line. Valid as long as the table lives.
     public let base: UnsafeMutablePointer<Entry>
+    /// Number of entries.
+    public let capacity: Int
     private let memory: UnsafeMutableRawPointer
 
     /// Bytes of a cache line. The table is aligned to a line, so no entry whose size divides 64 crosses a line.
@@ -24,6 +26,7 @@ public struct ZeroedTable<Entry>: ~Copyable {
             let memory = calloc(1, MemoryLayout<Entry>.stride * capacity + Self.lineBytes)
         else { fatalError("There is no memory for a table of \(capacity) entries.") }
         self.memory = memory
+        self.capacity = capacity
         base = memory.alignedUp(toMultipleOf: Self.lineBytes)
             .bindMemory(to: Entry.self, capacity: capacity)
     }

@@ -20,6 +20,7 @@ struct CatchUpQueue: ~Copyable {
 
         mutating func popFirst(_ next: UnsafeMutablePointer<UInt32>) -> UInt32 {
             let index = first
+            invariant(index != .nothing, "A list with a turn has a session.")
             first = next[Int(index)]
             if first == .nothing { last = .nothing }
             return index
@@ -74,6 +75,9 @@ struct CatchUpQueue: ~Copyable {
     mutating func popFirst(mustGoOn: Bool) -> UInt32? {
         guard let project = turns.next() else { return nil }
         let number = Int(project)
+        invariant(
+            count > 0 && projects[number].count > 0 && !projects[number].isHeld,
+            "A project with a turn has waiting sessions and is not held.")
         count -= 1
         projects[number].count -= 1
         let hasPaused = projects[number].paused.first != .nothing
@@ -109,12 +113,15 @@ struct CatchUpQueue: ~Copyable {
         if isHeld {
             turns.remove(project.rawValue)
             count -= projects[number].count
+            invariant(count >= 0, "The waiting sessions are no fewer than none.")
         } else {
             turns.insert(project.rawValue, weight: 1)
             count += projects[number].count
         }
     }
 
+    /// Waiting sessions of all projects, also of held projects.
+    var totalCount: Int { projects.reduce(0) { $0 + $1.count } }
     private mutating func reserve(_ number: Int) {
         while projects.count <= number { projects.append(Waiting()) }
     }

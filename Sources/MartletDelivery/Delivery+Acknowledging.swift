@@ -98,6 +98,9 @@ extension Delivery {
     ) {
         guard singleCount + single.count <= Self.singleAcknowledgementsMax else { return }
         singleCount += single.count
+        invariant(
+            singleCount <= Self.singleAcknowledgementsMax,
+            "The waiting single acknowledgements are bounded.")
         var acknowledgement = acknowledgement(of: index, single: single)
         acknowledgement.arrival = arrival
         closedAcknowledgements.append(acknowledgement)
@@ -148,6 +151,9 @@ extension Delivery {
     public mutating func takeUrgentAcknowledgements() -> [Acknowledgement] {
         var result: [Acknowledgement] = []
         swap(&result, &closedAcknowledgements)
+        assert(
+            result.reduce(0) { $0 + $1.single.count } == singleCount,
+            "The waiting single acknowledgements are counted.")
         singleCount = 0
         hasUrgentAcknowledgements = false
         lastBatch &+= 1

@@ -30,6 +30,9 @@ extension Delivery {
     public mutating func nextReading() -> MailboxReading? {
         while let index = nextBehind() {
             let session = sessions + Int(index)
+            invariant(
+                session.pointee.flags.contains(.catchingUp),
+                "A session is in the queue of mailbox readings once.")
             session.pointee.flags.remove(.catchingUp)
             // The session may have been closed meanwhile, and may not be behind any more.
             guard session.pointee.flags.contains(.behind),

@@ -47,6 +47,7 @@ extension Delivery {
     /// Ends a project's turn and adds up its counts.
     mutating func endSentTurn(of project: ProjectNumber) {
         let last = Int(turnSent[turnSentCapacity])
+        invariant(last < turnSentCapacity, "The counts of a turn lie in their table.")
         turnSent[turnSentCapacity] = 0
         for app in 0...last where turnSent[app] > 0 {
             let share = SentCounts.Share(project: project, app: AppNumber(UInt32(app)))

@@ -6,6 +6,7 @@
 
 import MartletBase
 import MartletBits
+import MartletEngine
 import MartletRows
 
 extension Delivery {
@@ -23,7 +24,43 @@ extension Delivery {
         guard segmentCount == output.usedSegments else {
             return "\(output.usedSegments) segments are in use, and queues have \(segmentCount)"
         }
-        return output.arena.brokenCount(references)
+        return brokenCount() ?? output.arena.brokenCount(references)
+    }
+
+    /// The counts of queues and of fanouts are those of their elements.
+    private func brokenCount() -> String? {
+        var (ready, catchingUp, risen) = (0, 0, 0)
+        for index in 0..<sessionCount {
+            let flags = sessions[index].flags
+            if flags.contains(.ready) { ready += 1 }
+            if flags.contains(.catchingUp) { catchingUp += 1 }
+            if flags.contains(.acknowledged) { risen += 1 }
+        }
+        guard ready == output.readyCount else {
+            return "\(output.readyCount) sessions are ready to send, and \(ready) say so"
+        }
+        guard catchingUp == behind.totalCount else {
+            return "\(behind.totalCount) sessions wait for a reading, and \(catchingUp) say so"
+        }
+        guard risen <= acknowledged.count else {
+            return "\(risen) sessions have risen marks, and \(acknowledged.count) are told"
+        }
+        let singles = closedAcknowledgements.reduce(0) { $0 + $1.single.count }
+        guard singles == singleCount else {
+            return "\(singleCount) single acknowledgements are counted, and \(singles) wait"
+        }
+        var (works, busy) = (0, 0)
+        projects.forEach { project in
+            works += project.pointee.turns.count
+            if project.pointee.turns.count > 0 { busy += 1 }
+        }
+        guard works == projects.fanoutCount, busy == projects.turns.count else {
+            return """
+                \(projects.fanoutCount) fanouts of \(projects.turns.count) projects are counted, and \
+                \(works) of \(busy) are in progress
+                """
+        }
+        return nil
     }
 
     /// A queue's bytes and segments are those of its chain. What is in flight is the beginning of the queue.
@@ -62,6 +99,14 @@ extension Delivery {
         else { return "session \(index) is not found by its ordinal" }
         guard devices[Int(index)].closed.isEmpty || session.flags.contains(.split) else {
             return "session \(index) has closed lanes and one position for all lanes"
+        }
+        guard session.highestDelivered <= deliveredMarks(index).highest.rawValue else {
+            return "session \(index) was sent a stream ID above its positions"
+        }
+        guard session.visitedThrough <= projects.find(session.project)?.pointee.lastArrival ?? 0
+        else { return "session \(index) was visited for a fanout that has not begun" }
+        guard devices[Int(index)].isThrottled == waking.contains(index) else {
+            return "session \(index) waits for a token or does not, against its closed lanes"
         }
         return nil
     }

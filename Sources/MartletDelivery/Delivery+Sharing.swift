@@ -115,6 +115,7 @@ extension Delivery {
     /// Turns the first `byteCount` bytes of the room, reserved for a direct frame, into the message's frame for all
     /// readers. The frame stays until `releaseShared`.
     public mutating func share(_ message: inout SharedMessage, byteCount: Int) {
+        invariant(!message.isEncoded, "A shared frame is written once.")
         message.frame = output.arena.take(byteCount, .direct)
         message.isEncoded = true
         guard sharedChunks.last != message.frame.chunk else { return }
@@ -150,6 +151,9 @@ extension Delivery {
         let count = at - selected.startIndex
         guard count > 0 else { return 0 }
         let last = messages[Int(selected.base[at - 1])].sequence.rawValue
+        invariant(
+            last > session.pointee.highestDelivered,
+            "A shared reading gives messages in the order of their sequences.")
         moveOn(index, to: last)
         session.pointee.highestDelivered = last
         counters.delivered &+= UInt64(count)

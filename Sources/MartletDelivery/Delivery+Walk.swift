@@ -184,6 +184,9 @@ extension Delivery {
                     turn: Rider.Turn(work.pointee, now: now.rawValue, throttle)))
             riderCount += 1
         }
+        invariant(
+            result < riderCount && riders[result].slot == own,
+            "The fanout of a walk has recipients in the block of the walk.")
         return result
     }
 
@@ -208,6 +211,7 @@ extension Delivery {
         _ slot: UInt32, of project: UnsafeMutablePointer<ProjectDelivery>, _ now: Instant
     ) {
         let work = project.pointee.work(slot)
+        invariant(projects.fanoutCount > 0, "A fanout that ends is in progress.")
         work.pointee.end(now)
         let number = project.pointee.number
         work.pointee.forEachSent { sequence, count in self.count(sequence, count, of: number) }
@@ -297,6 +301,9 @@ extension Delivery {
         counters.delivered &+= UInt64(turn.count)
         countInTurn(turn.count, session, index)
         if turn.isStored {
+            assert(
+                turn.last > session.pointee.highestDelivered,
+                "A session that is not split gets messages in the order of their sequences.")
             session.pointee.deliveredThrough = turn.last
             session.pointee.highestDelivered = turn.last
         }

@@ -139,6 +139,10 @@ public struct Delivery: ~Copyable {
 
     /// Begins a session for a new connection. The session belongs to no device before `attach`.
     public mutating func open(_ index: UInt32) {
+        invariant(Int(index) < sessionTable.capacity, "The numbers of sessions are bounded.")
+        invariant(
+            !sessions[Int(index)].flags.contains(.device),
+            "A session ends before its number is used again.")
         sessionCount = max(sessionCount, Int(index) + 1)
         forgetDevice(index)
         let rings = sessions[Int(index)].flags.intersection(.rings)
@@ -153,6 +157,8 @@ public struct Delivery: ~Copyable {
         _ index: UInt32, _ attachment: borrowing Attachment, now: Instant
     ) -> UInt32? {
         let owner = attachment.owner
+        invariant(Int(index) < sessionCount, "A session is opened before it gets a device.")
+        invariant(owner.ordinal.isUsable, "The last 128 ordinals of a block are never issued.")
         let replaced = projects[owner.project].pointee.connected.insert(
             owner.ordinal, handle: index)
         var state = attachment.mailbox
@@ -161,6 +167,7 @@ public struct Delivery: ~Copyable {
         var visitedThrough = projects[owner.project].pointee.lastArrival
         projects[owner.project].pointee.beginAnew()
         if let replaced {
+            invariant(replaced != index, "A connection gets a device once.")
             detach(replaced, now: now)
             inherit(from: replaced, attachment.holder, &state)
             if devices[Int(replaced)].holder == attachment.holder {

@@ -51,6 +51,7 @@ public final class DeliveryCeiling: Sendable {
             drain(&state, now)
             let room = max(capacity - state.level, 0) / Self.costOfOne
             let granted = min(Int64(count), room)
+            invariant(granted >= 0, "A ceiling allows no fewer than no deliveries.")
             state.level += granted * Self.costOfOne
             return Int(granted)
         }
@@ -58,6 +59,7 @@ public final class DeliveryCeiling: Sendable {
 
     /// Charges deliveries that were made beyond an allowance.
     func pay(_ count: Int) {
+        invariant(count >= 0, "Deliveries fill the bucket.")
         state.withLock { $0.level += Int64(count) * Self.costOfOne }
     }
 
@@ -79,6 +81,7 @@ public final class DeliveryCeiling: Sendable {
             let isEmpty = passed.overflow || passed.partialValue >= needed
             state.level = isEmpty ? 0 : state.level - passed.partialValue * perSecond
         }
+        invariant(state.level >= 0, "The bucket holds no less than nothing.")
         state.last = now
     }
 }
@@ -109,6 +112,7 @@ public struct DeliveryAllowance: Sendable {
 
     /// Notes the deliveries of a turn.
     public mutating func use(_ count: Int) {
+        invariant(count >= 0, "A turn makes no fewer than no deliveries.")
         if count > left { ceiling.pay(count - left) }
         left = max(0, left - count)
     }

@@ -114,7 +114,7 @@ struct DeviceSession {
     /// the session, is for other instances, or does not exist any more.
     var delivered: LaneMarks {
         get {
-            guard let details else { preconditionFailure("A split session has details.") }
+            guard let details else { invariantFailure("A split session has details.") }
             return details.pointee.delivered
         }
         set { reserveDetails().pointee.delivered = newValue }
@@ -123,7 +123,9 @@ struct DeviceSession {
     var acknowledged: LaneMarks {
         get { details?.pointee.acknowledged ?? LaneMarks(MessageSequence(evenMark)) }
         set {
-            if newValue.lowest > acknowledged.lowest { flags.insert(.unconfirmed) }
+            let before = acknowledged
+            invariant(newValue.isAtLeast(before), "The marks of a device never go back.")
+            if newValue.lowest > before.lowest { flags.insert(.unconfirmed) }
             if let details {
                 details.pointee.acknowledged = newValue
             } else if newValue.isEven {

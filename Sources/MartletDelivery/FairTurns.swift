@@ -4,8 +4,9 @@
 // number's weight. The number is served until the credit is used up. Service beyond the credit is a debt, which
 // later turns pay first. So shares are exact in the long run, however much a single service costs. A number alone
 // in the round has no debt, so the next number begins on equal terms. A number without work is not in the round and
-// costs no time. Rests on the standard library.
+// costs no time. Rests on MartletBase.
 
+import MartletBase
 import MartletEngine
 
 /// A round of numbers, in order of insertion.
@@ -45,6 +46,7 @@ struct FairTurns: ~Copyable {
 
     /// Adds a number with work. Each number in the round has a turn before the new number's first turn.
     mutating func insert(_ number: UInt32, weight: Int) {
+        invariant(weight > 0, "A number with work has a weight.")
         reserve(Int(number))
         count += 1
         guard first != .nothing else {
@@ -62,6 +64,7 @@ struct FairTurns: ~Copyable {
 
     /// Removes a number without further work, and forgives its debt.
     mutating func remove(_ number: UInt32) {
+        invariant(count > 0, "A number that leaves the round was in the round.")
         count -= 1
         guard count > 0 else {
             first = .nothing
@@ -94,11 +97,15 @@ struct FairTurns: ~Copyable {
     func credit(_ number: UInt32) -> Int { entries[Int(number)].credit }
 
     func charge(_ number: UInt32, _ cost: Int) {
+        invariant(cost >= 0, "A service costs no less than nothing.")
         let credit = entries[Int(number)].credit - cost
         entries[Int(number)].credit = count > 1 ? credit : max(credit, 0)
     }
 
-    func setWeight(_ number: UInt32, _ weight: Int) { entries[Int(number)].weight = weight }
+    func setWeight(_ number: UInt32, _ weight: Int) {
+        invariant(weight > 0, "A number with work has a weight.")
+        entries[Int(number)].weight = weight
+    }
 
     private mutating func reserve(_ number: Int) {
         guard number >= capacity else { return }
@@ -108,5 +115,6 @@ struct FairTurns: ~Copyable {
         entries.deallocate()
         entries = grown
         capacity = larger
+        invariant(number < capacity, "The table of turns has each number.")
     }
 }

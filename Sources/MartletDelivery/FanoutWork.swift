@@ -106,6 +106,7 @@ struct FanoutWork {
     // MARK: Sent counts (REP-1)
 
     mutating func note(_ count: Int) {
+        invariant(count >= 0, "A turn queues no fewer than no messages.")
         sentCount += count
         untoldDeliveries += count
     }
@@ -118,7 +119,10 @@ struct FanoutWork {
     /// Calls `body` with each message and the number of sessions that the message was queued for.
     func forEachSent(_ body: (MessageSequence, Int) -> Void) {
         guard !parts.isEmpty else { return body(first, sentCount) }
-        let together = (sentCount - parts.reduce(0) { $0 + $1.sentAlone }) / parts.count
+        let inRuns = sentCount - parts.reduce(0) { $0 + $1.sentAlone }
+        invariant(
+            inRuns >= 0 && inRuns % parts.count == 0, "A run has each message of a work once.")
+        let together = inRuns / parts.count
         for part in parts { body(part.sequence, together + part.sentAlone) }
     }
 
@@ -128,6 +132,7 @@ struct FanoutWork {
     /// counts an equal part of the deliveries.
     mutating func tellProgress() {
         let blocks = nextBlock - toldBlocks
+        invariant(blocks >= 0 && untoldDeliveries >= 0, "A walk goes forward.")
         let share = untoldDeliveries / messageCount
         guard blocks > 0 || share > 0 else { return }
         toldBlocks = nextBlock
@@ -172,6 +177,9 @@ struct FanoutWork {
         if let progress = next.progress { joinedProgress.append(progress) }
         nextExpiry = min(nextExpiry, next.header.expires)
         frame.length &+= nextFrame.length
+        assert(
+            parts.reduce(0) { $0 + $1.frameBytes } == frame.length,
+            "The frame of a work has the frames of its messages.")
         last = sequence
         return true
     }

@@ -3,7 +3,9 @@
 // The memory of encoded frames until they are sent. A frame is written once, directly behind the frame before, and
 // all recipients refer to the bytes. So fanouts to the same instances are one run of bytes for each instance, and
 // leave in one send without a copy. Chunks have reference counts: a chunk without references is used again. Rests
-// on the standard library.
+// on MartletBase.
+
+import MartletBase
 
 /// Chunks of frames with reference counts. Not thread-safe: one per loop.
 struct FrameArena: ~Copyable {
@@ -72,7 +74,7 @@ struct FrameArena: ~Copyable {
     /// The given place, or the start of a chunk. A chunk without frames to send is used again, so that a loop with
     /// little to do stays in a few pages.
     private mutating func fit(_ count: Int, in place: Place) -> Place {
-        precondition(count <= Self.bytesPerChunk, "A frame fits into a chunk.")
+        invariant(count <= Self.bytesPerChunk, "A frame fits into a chunk.")
         if isUnused(place) { return Place(chunk: place.chunk, used: 0) }
         guard place.used + count > Self.bytesPerChunk else { return place }
         let next = Place(chunk: takeChunk(), used: 0)
@@ -90,17 +92,23 @@ struct FrameArena: ~Copyable {
     }
 
     private static func take(_ count: Int, in place: inout Place) -> FrameReference {
+        invariant(
+            place.chunk != .nothing && count <= FrameArena.bytesPerChunk - place.used,
+            "A frame lies in the room that was reserved for it.")
         defer { place.used += count }
         return FrameReference(
             chunk: place.chunk, offset: UInt32(place.used), length: UInt32(count))
     }
 
     @inline(__always)
-    func retain(_ chunk: UInt32) { chunks[Int(chunk)].references &+= 1 }
+    func retain(_ chunk: UInt32) {
+        invariant(chunks[Int(chunk)].references > 0, "A chunk of frames is not free.")
+        chunks[Int(chunk)].references &+= 1
+    }
 
     @inline(__always)
     mutating func release(_ chunk: UInt32) {
-        precondition(chunks[Int(chunk)].references > 0, "A chunk is given back once.")
+        invariant(chunks[Int(chunk)].references > 0, "A chunk is given back once.")
         chunks[Int(chunk)].references &-= 1
         if chunks[Int(chunk)].references == 0 { recycle(chunk) }
     }
@@ -131,10 +139,12 @@ struct FrameArena: ~Copyable {
     }
 
     private mutating func recycle(_ chunk: UInt32) {
+        invariant(chunks[Int(chunk)].references == 0, "A chunk in use is not free.")
         if free.count < Self.freeChunksMax { free.append(chunk) } else { giveBack(chunk) }
     }
 
     private mutating func giveBack(_ chunk: UInt32) {
+        invariant(chunks[Int(chunk)].references <= 1, "The memory of frames to be sent is kept.")
         chunks[Int(chunk)].base.deallocate()
         releasedNumbers.append(chunk)
     }
@@ -161,6 +171,7 @@ struct FrameArena: ~Copyable {
     /// A chunk with a single reference, from the place to be filled.
     private mutating func takeChunk() -> UInt32 {
         if let index = free.popLast() {
+            invariant(chunks[Int(index)].references == 0, "A free chunk has no frames.")
             chunks[Int(index)].references = 1
             return index
         }

@@ -28,6 +28,8 @@ struct LateDeliveries {
     var isEmpty: Bool { episodes.isEmpty }
 
     mutating func note(_ sequence: UInt64, in lane: Lane, behind highest: UInt64) {
+        invariant(
+            sequence > 0 && sequence < highest, "A late message comes after a higher stream ID.")
         let last = episodes.lastIndex { $0.lane == lane }
         if let last, episodes[last].barrier == highest { return }
         if let last, episodes.count(where: { $0.lane == lane }) >= Self.episodesPerLaneMax {

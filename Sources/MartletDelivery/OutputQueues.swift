@@ -9,6 +9,7 @@
 //              └ in flight: the first `inFlightBytes` ┘
 
 import Glibc
+import MartletBase
 import MartletEngine
 
 /// The bounds of a session's queue, with reasons.
@@ -108,6 +109,7 @@ struct OutputQueues: ~Copyable {
         else { return .full }
         if freeSegment == .nothing { growSegments() }
         let number = freeSegment
+        invariant(Int(number) < segmentCapacity, "A free segment lies in the table.")
         freeSegment = segments[Int(number)].next
         usedSegments &+= 1
         segments[Int(number)] = Segment(
@@ -155,6 +157,7 @@ struct OutputQueues: ~Copyable {
         _ index: UInt32, into vectors: UnsafeMutableBufferPointer<iovec>
     ) -> Int {
         let session = sessions + Int(index)
+        invariant(session.pointee.inFlightBytes == 0, "A session has one send in flight.")
         var count = 0
         var bytes: UInt32 = 0
         var number = session.pointee.head
@@ -167,6 +170,7 @@ struct OutputQueues: ~Copyable {
             count += 1
             number = segment.next
         }
+        invariant(bytes <= session.pointee.queuedBytes, "A queue counts all its bytes.")
         session.pointee.inFlightBytes = bytes
         return count
     }
@@ -174,7 +178,7 @@ struct OutputQueues: ~Copyable {
     /// Ends the send in flight after `byteCount` bytes. A session with bytes left is ready again.
     mutating func sent(_ index: UInt32, byteCount: Int) {
         let session = sessions + Int(index)
-        precondition(
+        invariant(
             byteCount <= Int(session.pointee.inFlightBytes), "No more is sent than was in flight.")
         session.pointee.inFlightBytes = 0
         drop(index, byteCount: UInt32(byteCount))
@@ -202,10 +206,13 @@ struct OutputQueues: ~Copyable {
 
     private mutating func drop(_ index: UInt32, byteCount: UInt32) {
         let session = sessions + Int(index)
+        invariant(
+            byteCount <= session.pointee.queuedBytes, "A queue loses no more bytes than it has.")
         session.pointee.queuedBytes -= byteCount
         var left = byteCount
         while left > 0 {
             let number = session.pointee.head
+            invariant(number != .nothing, "The segments of a queue have all its bytes.")
             let segment = segments + Int(number)
             if segment.pointee.length > left {
                 segment.pointee.offset += left
@@ -215,6 +222,9 @@ struct OutputQueues: ~Copyable {
             left -= segment.pointee.length
             session.pointee.head = segment.pointee.next
             if session.pointee.head == .nothing { session.pointee.tail = .nothing }
+            invariant(
+                session.pointee.segmentCount > 0 && usedSegments > 0,
+                "A queue counts all its segments.")
             session.pointee.segmentCount -= 1
             arena.release(segment.pointee.chunk)
             segment.pointee.next = freeSegment

@@ -52,6 +52,9 @@ struct ProjectDelivery: ~Copyable {
 
     mutating func hear(_ fanout: Fanout) {
         guard fanout.header.sequence.isStored else { return }
+        invariant(
+            fanout.header.sequence.rawValue >= heardThrough,
+            "A loop hears of a project's messages in the order of their sequences.")
         heardThrough = max(heardThrough, fanout.header.sequence.rawValue)
     }
 
@@ -84,11 +87,14 @@ struct ProjectDelivery: ~Copyable {
     /// - Returns: false if the message has joined the last fanout.
     fileprivate mutating func add(_ fanout: Fanout, _ frame: FrameReference) -> Bool {
         if turns.last != .nothing, work(turns.last).pointee.join(fanout, frame) { return false }
+        invariant(lastArrival < .max, "The fanouts are numbered anew before the numbers end.")
         lastArrival += 1
         let slot = freeSlots.popLast() ?? newSlot()
         work(slot).initialize(
             to: FanoutWork(fanout: fanout, frame: frame, arrival: lastArrival))
         turns.insert(slot, weight: 1)
+        invariant(
+            turns.count + freeSlots.count == Int(slotCount), "A slot is free or has a fanout.")
         if !fanout.header.sequence.isStored { nowOrNeverCount += 1 }
         return true
     }
@@ -107,8 +113,10 @@ struct ProjectDelivery: ~Copyable {
     }
 
     fileprivate mutating func remove(_ slot: UInt32) {
+        invariant(slot < slotCount, "A fanout in progress has a slot.")
         turns.remove(slot)
         if !work(slot).pointee.first.isStored { nowOrNeverCount -= 1 }
+        invariant(nowOrNeverCount >= 0, "The now-or-never fanouts are no fewer than none.")
         work(slot).deinitialize(count: 1)
         freeSlots.append(slot)
     }
@@ -235,6 +243,7 @@ struct ProjectTable: ~Copyable {
 
     mutating func finish(_ slot: UInt32, of project: UnsafeMutablePointer<ProjectDelivery>) {
         project.pointee.remove(slot)
+        invariant(fanoutCount > 0, "A fanout that ends was counted.")
         fanoutCount -= 1
         if project.pointee.turns.count == 0 { turns.remove(project.pointee.number.rawValue) }
     }

@@ -174,6 +174,7 @@ public struct SharedLog: ~Copyable {
             guard message.pointee.expires > now, sequence > (message.pointee.isHigh ? high : normal)
             else { continue }
             guard sequence > reading.highest else { return .ruled }
+            invariant(selectedCount <= rowsMax, "A reading selects rows of the page.")
             selection[selectedCount] = UInt32(truncatingIfNeeded: place)
             selectedCount += 1
         }
@@ -183,6 +184,8 @@ public struct SharedLog: ~Copyable {
     public func withMessage<Result>(
         at place: UInt32, on platform: Platform, _ body: (borrowing PendingMessage) -> Result
     ) throws(StorageError) -> Result {
+        invariant(
+            Int(place) < rowCount * Platform.allCases.count, "A selected message lies in the page.")
         let record = try MessageRecord(rows[Int(place) / Platform.allCases.count].record)
         guard let variant = try record.variant(on: platform) else {
             throw MessageRecord.damaged(record.bytes)
@@ -208,6 +211,9 @@ public struct SharedLog: ~Copyable {
     }
 
     private mutating func append(_ entry: Cursor.Entry) throws(StorageError) {
+        invariant(rowCount <= rowsMax, "A page of a log is bounded.")
+        invariant(
+            self.sequence(of: entry) >= through, "A page has the rows of a log in their order.")
         (rows + rowCount).initialize(
             to: Row(recipients: entry.value, isDiscarded: entry.key.count == 13))
         let sequence = sequence(of: entry)

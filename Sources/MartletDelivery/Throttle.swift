@@ -69,9 +69,15 @@ struct WakeQueue: ~Copyable {
         return first.index
     }
 
+    /// Whether a session waits for an instant.
+    func contains(_ index: UInt32) -> Bool { place(of: index) != nil }
     private func place(of index: UInt32) -> Int? {
         let place = places.base[Int(index)]
-        return place == 0 ? nil : Int(place) - 1
+        guard place > 0 else { return nil }
+        invariant(
+            Int(place) <= heap.count && heap[Int(place) - 1].index == index,
+            "A waiting session has its place in the heap.")
+        return Int(place) - 1
     }
 
     /// Notes the new place of a session in the heap.

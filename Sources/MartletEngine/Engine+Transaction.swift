@@ -57,6 +57,7 @@ extension Engine {
             outcomes.append(try apply(command, now: now, in: storage, goesOn: mayGoOn))
         }
         if !together.isEmpty { outcomes += try apply(together, now: now, storage, &budget) }
+        invariant(outcomes.count == commands.count, "Each command has an outcome.")
         return outcomes
     }
 
@@ -67,6 +68,7 @@ extension Engine {
     ) throws(StorageError) -> [Outcome] {
         let rests = try storage.acknowledging.acknowledge(
             all.map(\.acknowledgements), now: now, limits: limits, &budget)
+        invariant(rests.count == all.count, "Each batch of acknowledgements has a rest.")
         var outcomes: [Outcome] = []
         for (one, rest) in zip(all, rests) {
             let sentCount = budget.admitSentCounts(one.sent.count)

@@ -132,6 +132,7 @@ public struct Engine: ~Copyable {
 
     /// Notes that all commands applied since the last call of `committed` or `abandon` are durable.
     public mutating func committed() {
+        invariant(hasBegun || !isBegun, "A run of the broker begins once.")
         isBegun = hasBegun
         rates.committed()
         upstreamRates.committed()

@@ -4,6 +4,7 @@
 // in LMDB. Tests keep the rows in memory. Rests on Schema.
 
 import Glibc
+import MartletBase
 
 /// A snapshot of all tables, or the writing transaction.
 package protocol RowTransaction: AnyObject {
@@ -111,6 +112,11 @@ package struct Rows {
         }
     }
 
+    /// Deletes a row that the transaction has found.
+    package func deleteFound(_ table: Table, _ key: Key) throws(StorageError) {
+        let wasThere = try delete(table, key)
+        invariant(wasThere, "A row that a transaction has found stays until its deletion.")
+    }
     package func entryCount(_ table: Table) -> Int { transaction.rowCount(table) }
 }
 

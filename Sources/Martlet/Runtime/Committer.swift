@@ -392,6 +392,7 @@ final class Committer: Sendable {
     func publish(
         _ batch: [Request], _ done: Committed, _ transport: inout some Transport & ~Copyable
     ) {
+        invariant(batch.count == done.outcomes.count, "Each command has an outcome.")
         let loops = loops.withLock { $0 }
         var messages = [[LoopMessage]](repeating: [], count: loops.count)
         func tellAll(_ message: LoopMessage) {

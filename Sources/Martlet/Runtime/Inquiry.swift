@@ -99,6 +99,7 @@ final class Inquiry: @unchecked Sendable {
         for question in questions {
             let answer = LoopMessage.answer(
                 question.connection, question.charge, answer(question))
+            invariant(question.loop < peers.all.count, "A question comes from a loop.")
             let loop = peers.all[question.loop]
             if case .taken(mustWake: true) = loop.inbox.push([answer]) { loop.waker.wake() }
         }

@@ -42,6 +42,7 @@ final class RequestMemory: Sendable {
             case projectIsFull
             case isFull
         }
+        invariant(charge.byteCount >= 0, "A request takes no less than no memory.")
         let answer: Answer = state.withLock { state in
             guard state.total + charge.byteCount <= totalMax else { return .isFull }
             if let project = charge.project {
@@ -74,8 +75,10 @@ final class RequestMemory: Sendable {
         guard charge.byteCount > 0 else { return }
         state.withLock { state in
             state.total -= charge.byteCount
+            invariant(state.total >= 0, "The memory of requests is given back once.")
             guard let project = charge.project else { return }
             let left = state.projects[project, default: 0] - charge.byteCount
+            invariant(left >= 0, "The memory of a project's requests is given back once.")
             state.projects[project] = left > 0 ? left : nil
         }
     }

@@ -152,6 +152,7 @@ package final class SteppedBroker<Kernel: Transport & ~Copyable> {
                 return isWhole || !isCutShort || questionCount % 3 != 0
             },
             joining: { waiting.joining(canAsk: $0).map(tampered) })
+        invariant(batch.count == done.outcomes.count, "Each command has an outcome.")
         observe(
             done.own,
             zip(batch, done.outcomes).map { (command: $0.command, outcome: $1) })

@@ -93,6 +93,7 @@ package struct WaitingCommands {
                 weight += next
                 end += 1
             }
+            invariant(end <= requests.count, "A line gives its own commands.")
             var taken: [Request] = []
             if first == 0, end == requests.count {
                 swap(&taken, &requests)
@@ -151,6 +152,7 @@ package struct WaitingCommands {
                 refused.append(request)
                 continue
             }
+            invariant(count >= 0, "A line has no fewer than no commands.")
             lineCount += 1
             if count == 0 {
                 order.append(name)
@@ -211,6 +213,7 @@ package struct WaitingCommands {
 
     /// Puts the unfinished commands of a transaction back, before all commands that have come since.
     package mutating func putBack(_ batch: [Request], _ outcomes: [Outcome]) {
+        invariant(batch.count == outcomes.count, "Each command has an outcome.")
         var commonRests: [Request] = []
         var rests: [LineName: [Request]] = [:]
         var unappliedUnits: [LineName: Int] = [:]
@@ -291,6 +294,7 @@ package struct WaitingCommands {
         if lines[name]!.count == 0 { lines[name]!.debt = max(0, lines[name]!.debt) }
         if !wasInDebt { kept.append(name) }
         lineCount -= taken.count
+        invariant(lineCount >= 0, "The commands of all lines are counted.")
         unitsLeft -= weight
         batch += taken
     }

@@ -126,6 +126,8 @@ extension Audiences {
             }
             distribution.perVariant.append(reached.count > 0 ? .many(reached) : nil)
         }
+        invariant(
+            distribution.perVariant.count == reaches.count, "Each variant has its recipients.")
         let storedReaches = reaches.filter(\.isStored)
         guard !storedReaches.isEmpty else { return distribution }
         let isAll = storedReaches.count == reaches.count
@@ -133,6 +135,9 @@ extension Audiences {
             isAll
             ? active : try intersection(of: active, with: storedReaches, in: project, storage)
         if stored.count > 0 { distribution.stored = .many(stored) }
+        invariant(
+            active.count + (inactive?.count ?? 0) == recipients.count,
+            "A recipient is either active or inactive.")
         if let inactive {
             let discarded =
                 isAll

@@ -95,6 +95,7 @@ extension Engine {
         let sequence: MessageSequence
         if dispatch.isStored {
             sequence = MessageSequence(project.lastSequence.rawValue + 1)
+            invariant(sequence.isStored, "Sequences stay below the numbers of unstored messages.")
             project.lastSequence = sequence
             try storage.projects.put(project, isNew: false)
         } else {
@@ -157,6 +158,9 @@ extension Engine {
     ) throws(StorageError) -> [Fanout] {
         var fanouts: [Fanout] = []
         let progress = enter(dispatch, message, distribution, in: project)
+        invariant(
+            dispatch.variants.count == distribution.perVariant.count,
+            "Each variant has its recipients.")
         for (variant, recipients) in zip(dispatch.variants, distribution.perVariant) {
             guard let recipients else { continue }
             var header = message.header(of: variant.stored)
@@ -194,6 +198,11 @@ extension Engine {
         }
         var distribution = try audiences.distribution(
             of: dispatch, to: granted, in: project, storage)
+        invariant(
+            granted.count <= recipients.count, "A quota grants a message to recipients alone.")
+        invariant(
+            distribution.recipientCount == granted.count,
+            "A message is distributed to the instances within their quotas.")
         distribution.rateLimitedCount = recipients.count - granted.count
         return .some(distribution, to: granted)
     }

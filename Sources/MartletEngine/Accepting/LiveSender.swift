@@ -96,6 +96,7 @@ public struct LiveSender: ~Copyable {
         let recipients = try audiences.recipients(
             of: &dispatch, among: target.instances, in: project.number, storage)
         let sequence = shared.numbers.next(now)
+        invariant(!sequence.isStored, "A message without a row takes no sequence.")
         let stored = StoredMessage(
             sequence: sequence, number: sequence.rawValue & ~MessageSequence.notStoredBit,
             accepted: now, kind: target.kind, from: target.from, wantsReceipts: false,
@@ -112,6 +113,9 @@ public struct LiveSender: ~Copyable {
             try audiences.shares(of: recipients, in: project, storage), of: project.number,
             at: now)
         let progress = enter(dispatch, stored, distribution, in: project)
+        invariant(
+            dispatch.variants.count == distribution.perVariant.count,
+            "Each variant has its recipients.")
         var fanouts: [Fanout] = []
         for (variant, recipients) in zip(dispatch.variants, distribution.perVariant) {
             guard let recipients else { continue }

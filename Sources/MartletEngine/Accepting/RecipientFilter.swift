@@ -39,6 +39,7 @@ enum RecipientFilter {
                 foundCount += 1
             }
             let count = block.view.intersectionCount(with: allowed)
+            invariant(count <= block.count, "An intersection has no more members than its sets.")
             if count == block.count {
                 builder.append(block: block.block, view: block.view, count: count)
             } else if count > 0 {
@@ -93,6 +94,9 @@ enum RecipientFilter {
         }
         try stored.finish()
         guard inside.count > 0 else { return (nil, recipients) }
+        invariant(
+            inside.count + outside.count == recipients.count,
+            "A recipient is inside or outside of a set.")
         return (inside.finish(), outside.finish())
     }
 

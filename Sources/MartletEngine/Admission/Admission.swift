@@ -26,12 +26,15 @@ struct Admission {
 
     mutating func change(_ project: ProjectNumber, by difference: Int) {
         let count = count(of: project) + difference
+        invariant(counts != nil, "The deferred messages are read before they are changed.")
+        invariant(count >= 0, "No project has fewer than no deferred messages.")
         counts?[project] = count > 0 ? count : nil
         isChanged = true
     }
 
     mutating func enter(_ progress: FanoutProgress, in book: FanoutBook) {
         book.enter(progress)
+        assert(!entered.contains { $0 === progress }, "A transaction enters a fanout once.")
         entered.append(progress)
     }
 

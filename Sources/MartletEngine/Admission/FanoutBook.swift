@@ -43,8 +43,9 @@ public final class FanoutBook: Sendable {
 
         /// - Returns: the bytes that the fanout adds to those already held.
         mutating func enter(_ one: Running) -> Int {
-            let before = bytes
-            running[ObjectIdentifier(one.progress)] = one
+            let bytesBefore = bytes
+            let before = running.updateValue(one, forKey: ObjectIdentifier(one.progress))
+            invariant(before == nil, "A fanout enters the book once.")
             if one.progress.takesPlace { placesTaken += 1 }
             weight = one.progress.weight
             bytes += one.progress.bodyBytes
@@ -54,7 +55,8 @@ public final class FanoutBook: Sendable {
                 held.count += 1
                 sets[ObjectIdentifier(set)] = held
             }
-            return bytes - before
+            invariant(bytes >= bytesBefore, "A fanout frees no memory when it begins.")
+            return bytes - bytesBefore
         }
 
         /// - Parameter now: the instant of the end; nil: the fanout never began.
@@ -65,11 +67,21 @@ public final class FanoutBook: Sendable {
             let before = bytes
             bytes -= progress.bodyBytes
             for set in progress.recipients {
-                guard var held = sets[ObjectIdentifier(set)] else { continue }
+                guard var held = sets[ObjectIdentifier(set)] else {
+                    invariantFailure("The book has the recipients of each fanout in progress.")
+                }
+                invariant(held.count > 0, "The count of fanouts of a set is never negative.")
                 held.count -= 1
                 if held.count == 0 { bytes -= held.bytes }
                 sets[ObjectIdentifier(set)] = held.count == 0 ? nil : held
             }
+            invariant(placesTaken >= 0, "A project takes no fewer than no places.")
+            invariant(
+                placesTaken <= running.count,
+                "Each place of a project is taken by a fanout in progress.")
+            invariant(
+                !running.isEmpty || bytes == 0 && sets.isEmpty,
+                "A project without fanouts in progress holds no memory.")
             guard let now else { return before - bytes }
             if let lastEnd {
                 let interval = Double(max(now.rawValue - lastEnd.rawValue, 0))
@@ -146,6 +158,7 @@ public final class FanoutBook: Sendable {
                 state.projects[project]?.deferredCount = 0
             }
             for (project, count) in counts {
+                invariant(count > 0, "A project without deferred messages has no count.")
                 state.projects[project, default: Entry()].deferredCount = count
                 state.deferredCount += count
             }
@@ -198,6 +211,7 @@ public final class FanoutBook: Sendable {
                 return false
             }
             state.bytes -= freed
+            invariant(state.bytes >= 0, "The fanouts in progress hold no less than no memory.")
             return state.deferredCount > 0
         }
         if makesRoom { roomWasMade.store(true, ordering: .releasing) }

@@ -59,12 +59,14 @@ public final class FanoutProgress: Sendable {
     /// Begins the fanout, after its transaction is durable and before the loops are told.
     /// - Parameter loops: the loops that are told of each variant.
     public func begin(loops: Int, at now: Instant) {
+        invariant(!isTold, "A fanout begins once.")
         blocksTotal.store(blocks * loops, ordering: .relaxed)
         partsLeft.store(recipients.count * loops, ordering: .releasing)
         if loops == 0 { book.end(self, at: now) }
     }
 
     package func add(delivered count: Int, blocks: Int) {
+        invariant(count >= 0 && blocks >= 0, "The progress of a fanout never goes back.")
         if count > 0 { delivered.add(UInt64(count), ordering: .relaxed) }
         if blocks > 0 { blocksDone.add(blocks, ordering: .relaxed) }
     }
@@ -72,6 +74,7 @@ public final class FanoutProgress: Sendable {
     /// Ends a part: a variant on a loop.
     public func endPart(at now: Instant) {
         let left = partsLeft.subtract(1, ordering: .acquiringAndReleasing).newValue
+        invariant(left >= 0, "Each part of a fanout ends once.")
         if left == 0 { book.end(self, at: now) }
     }
 

@@ -21,6 +21,9 @@ extension Engine {
             }
             var group = Group(key: key, name: name, members: [])
             try join(tokens, to: &group, in: number, storage)
+            invariant(
+                (1...Limits.groupMembersMax).contains(group.members.count),
+                "A new group has 1 to 20 members.")
             try storage.groups.put(group, in: number)
             return .group(try GroupMembers(group, in: number, storage))
         } catch {

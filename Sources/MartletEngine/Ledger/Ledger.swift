@@ -4,6 +4,7 @@
 // The private properties at the beginning of a ledger are the ledgers below it. The dependencies between ledgers have
 // no cycles. Rests on MartletRows.
 
+import MartletBase
 import MartletRows
 
 /// A view of a transaction. A caller makes a ledger for a single call.
@@ -77,7 +78,8 @@ extension Ledger {
 
     /// Deletes all rows whose keys begin with `prefix`.
     func deleteAll(_ table: Table, under prefix: Key) throws(StorageError) {
-        for key in try keys(table, under: prefix) { try raw.delete(table, key) }
+        invariant(prefix.count >= 4, "Rows deleted together belong to one project.")
+        for key in try keys(table, under: prefix) { try raw.deleteFound(table, key) }
     }
 
     /// Copies of the keys that begin with `prefix`.
@@ -90,5 +92,25 @@ extension Ledger {
             found = try cursor.next()
         }
         return keys
+    }
+}
+
+extension StorageError {
+    /// The error for rows that contradict each other: a fault of the disk, or of the broker that wrote them.
+    static func contradiction(_ table: Table, _ text: String) -> StorageError {
+        StorageError(
+            operation: "read \(table.name)", code: 0, text: "\(text); run 'martlet check'",
+            isFull: false)
+    }
+}
+
+extension UInt64 {
+    /// The count without one, for a row that is deleted.
+    /// - Throws: `StorageError` if the count is 0 although `table` has a row.
+    func less(_ removed: UInt64 = 1, in table: Table) throws(StorageError) -> UInt64 {
+        guard self >= removed else {
+            throw .contradiction(table, "fewer rows are counted than there are")
+        }
+        return self - removed
     }
 }

@@ -83,6 +83,7 @@ package final class Ledgers: Sendable {
         try ReportLedger(context).writeTally(reportsMax: reportsPerProjectMax)
         try ExpiryLines(context).write()
         try ProjectLedger(context).writeProjects()
+        invariant(tally.isWritten, "A transaction writes all that it gathered before its commit.")
         return result
     }
 

@@ -104,6 +104,7 @@ public struct AcknowledgingBudget {
     /// - Returns: how many of `count` further messages get sent counts in the transaction.
     mutating func admitSentCounts(_ count: Int) -> Int {
         let admitted = min(count, bounds.sentCountsMax - sentCounts)
+        invariant(admitted >= 0, "A transaction admits no more sent counts than its bound.")
         sentCounts += admitted
         return admitted
     }
@@ -113,6 +114,7 @@ public struct AcknowledgingBudget {
     }
 
     package mutating func charge(_ units: Int, _ project: ProjectNumber) {
+        invariant(units >= 0, "A cost is never negative.")
         cost += units
         costs[project, default: 0] += units
     }
@@ -145,6 +147,8 @@ public struct AcknowledgingBudget {
         }
         guard next > piece else { return nil }
         let end = (next - 1) * bounds.messagesPerPiece + (bounds.messagesPerPiece - 1)
+        invariant(
+            first <= last && first.rawValue <= end, "A step admits the first fanout at least.")
         return min(last, MessageSequence(end))
     }
 }
@@ -161,7 +165,8 @@ extension Acknowledgement {
     /// The rest of the acknowledgement, after the first `singleCount` single stream IDs and a part of the marks were
     /// applied.
     package func rest(behind singleCount: Int) -> Acknowledgement {
-        Acknowledgement(
+        invariant(singleCount <= single.count, "A step applies no more than was acknowledged.")
+        return Acknowledgement(
             project: project, ordinal: ordinal, holder: holder, through: through,
             single: Array(single.dropFirst(singleCount)))
     }

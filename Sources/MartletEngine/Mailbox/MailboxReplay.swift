@@ -113,7 +113,7 @@ public struct MailboxReplay: Sendable {
 
     /// Adds the next entry of the log. Sequences must rise.
     public mutating func add(_ entry: LogEntry) {
-        precondition(entry.sequence > through, "A log is replayed in its order.")
+        invariant(entry.sequence > through, "A log is replayed in its order.")
         through = entry.sequence
         expire(entry.accepted)
         switch entry.content {
@@ -195,6 +195,9 @@ public struct MailboxReplay: Sendable {
             return
         }
         counted.append(entry)
+        invariant(
+            counted.count <= limits.storedPerInstanceMax,
+            "STO-1: a mailbox counts no more messages than it may store.")
         note(entry.expires)
     }
 
@@ -208,6 +211,10 @@ public struct MailboxReplay: Sendable {
             drop(collapsible.removeFirst())
         }
         collapsible.append(entry)
+        invariant(
+            limits.collapseKeysPerInstanceMax <= 0
+                || collapsible.count <= limits.collapseKeysPerInstanceMax,
+            "COL-3: a mailbox stores no more collapsible messages than it may.")
         note(entry.expires)
     }
 
@@ -215,6 +222,7 @@ public struct MailboxReplay: Sendable {
         if keepsReplaced { replaced.insert(entry.sequence) }
         guard !entry.isAcknowledged, entry.sequence > delivered[entry.lane] else { return }
         droppedThrough = max(droppedThrough, entry.sequence)
+        invariant(droppedThrough <= through, "A replay drops entries that it has read.")
     }
 
     private mutating func note(_ expires: Instant) {

@@ -154,6 +154,7 @@ public final class ProjectQuotas: Sendable {
                     return .tooFast(milliseconds: delay)
                 }
             }
+            invariant(mine.connections >= 0, "No project has fewer than no connections.")
             mine.connections += 1
             state.projects[project] = mine
             return .taken
@@ -178,8 +179,9 @@ public final class ProjectQuotas: Sendable {
     /// QUO-3: a connection that was not refused is closed.
     public func senderLeft(_ project: ProjectNumber) {
         state.withLock { state in
-            guard let count = state.projects[project]?.connections else { return }
-            state.projects[project]?.connections = max(0, count - 1)
+            let count = state.projects[project]?.connections ?? 0
+            invariant(count > 0, "A connection of a sender that ends was counted.")
+            state.projects[project]?.connections = count - 1
         }
     }
 

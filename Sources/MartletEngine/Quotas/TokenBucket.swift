@@ -19,7 +19,7 @@ package struct TokenBucket: Sendable {
 
     /// Makes a full bucket.
     package init(count: Int, milliseconds: UInt64, at now: Instant) {
-        precondition(count > 0, "A quota of nothing is no quota.")
+        invariant(count > 0, "A quota of nothing is no quota.")
         limit = RateLimit(count: count, milliseconds: milliseconds, spanMax: Self.spanMax)
         last = now
     }
@@ -30,6 +30,7 @@ package struct TokenBucket: Sendable {
     /// - Returns: 0 if the tokens were taken; else the milliseconds until a repetition can succeed, if no others are
     ///   taken.
     package mutating func take(_ count: Int = 1, at now: Instant) -> UInt64 {
+        invariant(count >= 0, "A bucket gives no fewer than no tokens.")
         pass(to: now)
         let cost = UInt64(count) * limit.cost
         let after = missing + min(cost, limit.span)

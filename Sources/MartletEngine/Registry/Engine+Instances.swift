@@ -58,6 +58,9 @@ extension Engine {
             }
             project.nextOrdinal = next
         }
+        guard ordinal < project.nextOrdinal,
+            try storage.instances.holder(of: ordinal, in: project.number) == nil
+        else { throw .contradiction(.free, "a free ordinal has a holder, or was never issued") }
         project.instanceCount += 1
         let instance = Instance(
             project: project.number, ordinal: ordinal, token: new.token, keyDigest: new.keyDigest,
@@ -103,7 +106,7 @@ extension Engine {
         }
         try storage.departing.remove(instance, now: now, limits: limits)
         try storage.instances.putFree(ordinal.rawValue, .ordinal, in: number)
-        project.instanceCount -= 1
+        project.instanceCount = try project.instanceCount.less(in: .instances)
         project.lastSequence = MessageSequence(project.lastSequence.rawValue + 1)
         try storage.projects.put(project, isNew: false)
         rates.renew(ordinal, in: number, at: now)

@@ -48,6 +48,7 @@ public final class LiveCounts: Sendable {
                 var count = ReportCounts()
                 count[.targeted] = number
                 count[.nowOrNever] = number
+                assert(count.isConsistent, "A recipient has one outcome of a message.")
                 counts[Key(project: project, day: now.day, app: app), default: ReportCounts()] +=
                     count
             }

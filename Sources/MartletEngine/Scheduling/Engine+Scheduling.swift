@@ -54,6 +54,7 @@ extension Engine {
         }
         advance.hasMore = try storage.connections.endAllLost(
             now: now, limits: limits, rowsMax: rowsMax)
+        invariant(hasBegun, "A run of the broker begins before its due work.")
         // Inactivity comes first, because it decides who gets the messages sent in the step (STO-2).
         if try storage.sweeping.isInactivityDue(now: now, limits: limits) {
             audiences.lastTopic?.forgetDistributions()

@@ -111,6 +111,10 @@ extension Engine {
         if first == 0, progress.stepMax < tokens.count {
             order = try inOrderOfOrdinals(tokens, storage)
         }
+        invariant(first < tokens.count, "A topic change that goes on has tokens left.")
+        invariant(
+            order.isEmpty || order.count == tokens.count,
+            "The order of a topic change has each token.")
         var changed: [UInt32] = []
         var end = first + min(max(progress.stepMax, 1), tokens.count - first)
         for place in first..<end {
@@ -166,6 +170,7 @@ extension Engine {
             }
             try storage.projects.put(project, isNew: false)
         }
+        invariant(end > first, "Each step of a topic change takes a token.")
         guard end < tokens.count else {
             if !order.isEmpty { result.failures.sort { $0.index < $1.index } }
             return .topicsChanged(result)
@@ -213,6 +218,7 @@ extension Engine {
             number = project.nextTopic
             project.nextTopic = TopicNumber(number.rawValue + 1)
         }
+        invariant(SetKey.isTopic(number.rawValue), "The number of a topic has 28 bits.")
         project.topicCount += 1
         let topic = Topic(number: number, name: name, subscriberCount: 0)
         try storage.topics.put(topic, in: project.number, isNew: true)
@@ -229,6 +235,7 @@ extension Engine {
         let found = if let known { known } else { try create(name, &project, storage) as Topic? }
         guard var topic = found else { return nil }
         let added = try storage.sets.add(ordinals, to: .topic(topic.number), in: project.number)
+        invariant(added <= ordinals.count, "A topic gains its new subscribers alone.")
         topic.subscriberCount += UInt64(added)
         try storage.topics.put(topic, in: project.number, isNew: false)
         return topic.number
@@ -244,11 +251,12 @@ extension Engine {
         var topic = known
         let removed = try storage.sets.remove(
             ordinals, from: .topic(topic.number), in: project.number)
+        invariant(removed <= ordinals.count, "A topic loses its leaving subscribers alone.")
         topic.subscriberCount -= min(topic.subscriberCount, UInt64(removed))
         if topic.subscriberCount == 0 {
             try storage.topics.remove(topic, in: project.number)
             try storage.instances.putFree(topic.number.rawValue, .topic, in: project.number)
-            project.topicCount -= 1
+            project.topicCount = try project.topicCount.less(in: .topics)
         } else {
             try storage.topics.put(topic, in: project.number, isNew: false)
         }

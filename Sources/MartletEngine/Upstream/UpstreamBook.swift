@@ -114,7 +114,9 @@ public final class UpstreamBook: Sendable {
         state.withLock { state in
             state.listenersEver += 1
             let number = state.listenersEver
-            state.listeners[number] = Listener(project: project, destination: destination)
+            let before = state.listeners.updateValue(
+                Listener(project: project, destination: destination), forKey: number)
+            invariant(before == nil, "The numbers of listeners are given once.")
             state.projects[project, default: Project()].listeners.append(number)
             state.due.insert(project)
             return number
@@ -377,9 +379,12 @@ public final class UpstreamBook: Sendable {
                 let number = candidates[index].number
                 guard listeners[number]?.take(message, until: ends) ?? false else { continue }
                 project.held[message, default: []].append(number)
+                invariant(
+                    candidates[index].room > 0, "A listener without room gets no message.")
                 project.last = number
                 room -= 1
                 candidates[index].room -= 1
+                invariant(room >= 0, "The listeners of a project have no less than no room.")
                 if candidates[index].room == 0 {
                     candidates.remove(at: index)
                     next = index
@@ -404,6 +409,7 @@ private struct ReturnedNumbers {
 
     mutating func append(_ number: UInt64) {
         if isThere.insert(number).inserted { queue.append(number) }
+        invariant(isThere.count <= queue.count - first, "Each returned number is in the queue.")
     }
 
     mutating func remove(_ number: UInt64) {

@@ -65,6 +65,8 @@ public struct ReportCounts: Sendable, Hashable {
         ReportEvent.allCases.reduce(0) { $1.isOutcome ? $0 &+ self[$1] : $0 }
     }
 
+    /// Whether no more instances have an outcome than were targeted.
+    package var isConsistent: Bool { outcomeCount <= self[.targeted] }
     /// The number of instances without an outcome: they wait for the message, or have it and have not acknowledged
     /// it.
     public var pending: UInt64 {

@@ -29,6 +29,7 @@ package struct ExpiryLineRow: Equatable {
     }
 
     package var bytes: [UInt8] {
+        invariant(due == Self.never || first > .none, "A line that is due has a message.")
         var writer = RecordWriter()
         writer.append(first.rawValue)
         writer.append(due.millisecondsSince1970)

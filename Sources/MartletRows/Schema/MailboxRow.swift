@@ -43,6 +43,9 @@ package enum MailboxRow {
     }
 
     package static func bytes(_ state: MailboxState) -> [UInt8] {
+        invariant(
+            state.discardedCount == 0 || state.discardedThrough > .none,
+            "Discarded messages of a mailbox have a last one.")
         // An absence below the marks, and a throttle that was full when the instance was last seen, change nothing:
         // they are not kept.
         let lowest = state.acknowledged.lowest

@@ -222,6 +222,16 @@ package struct MessageRecord {
         of message: StoredMessage, owners: [Ordinal], isInLine: Bool, hasReport: Bool = false,
         flags other: Flags = []
     ) -> [UInt8] {
+        invariant(
+            message.variants.count <= Int(Flags.variantCountMask),
+            "A message has up to three variants.")
+        invariant(owners.count <= Int(UInt16.max), "The owners of a message have 16 bits of count.")
+        invariant(
+            message.from.utf8.count <= Int(UInt16.max),
+            "The sender of a message has 16 bits of length.")
+        invariant(
+            other.contains(.hasBlob) == owners.isEmpty,
+            "A message has owners or a blob of recipients.")
         var flags = other
         flags.formUnion(Flags(rawValue: UInt8(message.variants.count)))
         if message.wantsReceipts { flags.insert(.wantsReceipts) }
@@ -265,6 +275,7 @@ package struct MessageRecord {
             throw Self.damaged(bytes)
         }
         var copy = Array(bytes)
+        invariant(index < ownerCount, "An owner that leaves is one of the owners.")
         copy.removeSubrange((owners + index * 4)..<(owners + index * 4 + 4))
         // The counts never exceed the initial number of rows, so each fits into 16 bits.
         let counts = UInt32(ownerCount - 1) | UInt32(takerCount + (isTaken ? 1 : 0)) << 16

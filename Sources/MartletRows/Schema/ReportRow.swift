@@ -41,6 +41,7 @@ package struct ReportRow {
     package var bytes: [UInt8] {
         var writer = RecordWriter()
         writer.bytes.reserveCapacity(48)
+        invariant(number > 0, "The numbers of messages begin at 1.")
         writer.append(accepted.millisecondsSince1970)
         writer.append(number)
         writer.append(counts)

@@ -22,6 +22,7 @@
 // on POSIX files.
 
 import Glibc
+import MartletBase
 
 /// LMDB's file, open for reading.
 struct DataFile: ~Copyable {
@@ -81,6 +82,7 @@ struct DataFile: ~Copyable {
 
     /// Restores the state of a checkpoint: both meta pages become the checkpoint's meta page.
     static func restore(_ base: JournalFile.Base, at path: String) throws(StoreOpenError) {
+        invariant(base.meta.count == Self.metaBytes, "A checkpoint has a whole meta page.")
         let descriptor = open(path, O_RDWR | O_CLOEXEC)
         guard descriptor >= 0 else {
             throw .folder(path, text: String(cString: strerror(errno)))

@@ -7,6 +7,7 @@
 
 internal import CLMDB
 import Glibc
+import MartletBase
 
 /// The disk space of a data file that is taken in advance.
 struct DiskReserve {
@@ -77,6 +78,7 @@ struct DiskReserve {
             if code != 0, code != ENOSPC, code != EDQUOT { code = hasRoom(byteCount) ? 0 : ENOSPC }
             guard code == 0 else { return false }
         }
+        invariant(byteCount > 0, "A reserve has bytes.")
         end = start + byteCount
         return true
     }

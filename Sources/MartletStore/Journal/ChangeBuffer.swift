@@ -8,6 +8,7 @@
 //   change   u8 table (bit 7: deleted) ‖ u16 bytes of the key ‖ u32 bytes of the value ‖ key ‖ value
 
 import Glibc
+import MartletBase
 import MartletEngine
 import MartletRows
 
@@ -56,6 +57,8 @@ struct ChangeBuffer: ~Copyable {
     private mutating func note(
         _ kind: UInt8, _ key: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer
     ) {
+        invariant(key.count <= Int(UInt16.max), "A key of a change has 16 bits of length.")
+        invariant(value.count <= Int(UInt32.max), "A value of a change has 32 bits of length.")
         reserve(Self.changeBytes + key.count + value.count)
         start.storeBytes(of: kind, toByteOffset: end, as: UInt8.self)
         start.storeBytes(of: UInt16(key.count).littleEndian, toByteOffset: end + 1, as: UInt16.self)
@@ -66,6 +69,7 @@ struct ChangeBuffer: ~Copyable {
         end += key.count
         if let bytes = value.baseAddress { memcpy(start + end, bytes, value.count) }
         end += value.count
+        invariant(end + JournalFile.blockBytes <= capacity, "A record has room for its last block.")
     }
 
     private mutating func reserve(_ byteCount: Int) {
@@ -84,6 +88,7 @@ struct ChangeBuffer: ~Copyable {
     mutating func record(number: UInt64, seed: UInt64) -> UnsafeRawBufferPointer {
         let whole =
             (end + JournalFile.blockBytes - 1) / JournalFile.blockBytes * JournalFile.blockBytes
+        invariant(whole <= capacity, "A record has room for its last block.")
         memset(start + end, 0, whole - end)
         start.storeBytes(of: Self.magic.littleEndian, as: UInt64.self)
         start.storeBytes(of: number.littleEndian, toByteOffset: 16, as: UInt64.self)

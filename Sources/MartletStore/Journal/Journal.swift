@@ -16,6 +16,7 @@
 
 internal import CLMDB
 import Glibc
+import MartletBase
 import MartletEngine
 import MartletRows
 
@@ -105,6 +106,8 @@ final class Journal {
     func append(_ changes: inout ChangeBuffer) throws(StorageError) {
         if let trouble { throw trouble }
         if running?.checkpoint.isDone == true { try endCheckpoint() }
+        invariant(snapshot != nil, "The pages of the checkpoint are protected from transactions.")
+        invariant(number >= base.number, "The records of the journal follow its checkpoint.")
         let record = changes.record(number: number + 1, seed: base.seed)
         if offset > JournalFile.blockBytes, offset + record.count > Self.bytesMax {
             try checkpoint()
@@ -138,6 +141,8 @@ final class Journal {
 
     /// Removes the last record, because LMDB could not commit its transaction.
     func takeBack() {
+        invariant(
+            offset > lastOffset && commitCount > 0, "The last record is taken back once.")
         offset = lastOffset
         number -= 1
         commitCount -= 1
@@ -171,11 +176,15 @@ final class Journal {
     }
 
     private func beginCheckpoint() throws(StorageError) {
+        invariant(running == nil, "One checkpoint runs at a time.")
         let (snapshot, transaction) = try openSnapshot()
         do throws(StorageError) {
             let next = JournalFile.Base(
                 generation: base.generation + 1, number: number, transaction: transaction,
                 seed: base.seed, pageBytes: pageBytes, meta: try meta(of: transaction))
+            invariant(
+                next.transaction >= base.transaction && next.number >= base.number,
+                "A checkpoint is no older than the checkpoint before.")
             let other = 1 - current
             let checkpoint = try Checkpoint(
                 dataFile: dataFile, file: files[other], base: next, before: files[current], faults)
@@ -250,6 +259,8 @@ final class Journal {
     /// Runs `body` without an open snapshot. The caller has just completed a checkpoint, so the pages need no
     /// protection.
     func withoutSnapshot(_ body: () throws(StorageError) -> Void) throws(StorageError) {
+        invariant(running == nil, "A map grows between two checkpoints.")
+        invariant(offset == JournalFile.blockBytes, "A map grows directly after a checkpoint.")
         mdb_txn_abort(snapshot)
         snapshot = nil
         var failed: StorageError?

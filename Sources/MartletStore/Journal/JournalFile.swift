@@ -13,6 +13,7 @@
 
 internal import CLMDB
 import Glibc
+import MartletBase
 import MartletEngine
 import MartletRows
 
@@ -148,6 +149,9 @@ final class JournalFile {
         let memory = UnsafeMutableRawBufferPointer.allocate(
             byteCount: Self.blockBytes, alignment: Self.blockBytes)
         defer { memory.deallocate() }
+        invariant(
+            header.bytes.count + block.bytes.count == Self.blockBytes,
+            "A checkpoint fills its block.")
         memory.copyBytes(from: header.bytes + block.bytes)
         try write(UnsafeRawBufferPointer(memory), at: 0)
     }
@@ -272,6 +276,9 @@ final class JournalFile {
     /// Writes blocks; on return the bytes are on disk.
     /// - Parameter bytes: whole blocks, at an address that is a multiple of a block.
     func write(_ bytes: UnsafeRawBufferPointer, at offset: Int) throws(StorageError) {
+        invariant(
+            bytes.count % Self.blockBytes == 0 && offset % Self.blockBytes == 0,
+            "A file of records is written in whole blocks.")
         var done = 0
         while done < bytes.count {
             let written = pwrite(

@@ -151,6 +151,7 @@ final class ProjectRates {
     }
 
     func committed() {
+        invariant(steps.isEmpty || beginning != nil, "A step belongs to a transaction.")
         beginning = nil
         steps.removeAll(keepingCapacity: true)
         if isArmed {
@@ -173,6 +174,9 @@ final class ProjectRates {
             }
         } else {
             pages = nil
+            invariant(
+                events.count >= beginning.eventCount,
+                "A transaction forgets no events without their buckets.")
             events.removeLast(events.count - beginning.eventCount)
             if let last = beginning.last { events[events.count - 1] = last }
             weight = beginning.weight
@@ -218,6 +222,7 @@ final class ProjectRates {
     }
 
     private func arm() {
+        invariant(pages == nil, "A project is armed once.")
         var pages = RatePages(limits: limits, base: start)
         for event in events {
             switch event {

@@ -2,7 +2,10 @@
 //
 // A token bucket as a number: the instant at which the bucket is full again (GCRA). The time until that instant is
 // the measure of the missing tokens. Taking a token moves the instant by the time of a token's return. A unit of time
-// is chosen so that a token takes a whole number of units, and values are never rounded. Rests on nothing.
+// is chosen so that a token takes a whole number of units, and values are never rounded. Rests on
+// MartletBase.
+
+import MartletBase
 
 /// A limit of `count` messages in a time, in a burst if need be: a bucket of `count` tokens with a steady refill.
 struct RateLimit {
@@ -34,6 +37,7 @@ struct RateLimit {
             cost = (units + count - 1) / count
         }
         span = cost * count
+        invariant(cost > 0, "A token takes time to come back.")
     }
 
     /// The instant at which the bucket is full after a token was taken at `now`; nil: no token was left. `full` is

@@ -268,6 +268,9 @@ struct RatePages: ~Copyable {
         let page = pages + index
         guard page.pointee.changesFrom != Page.settled else { return }
         let entries = entries(index)
+        invariant(
+            page.pointee.changesFrom >= firstChange, "A change is kept until each page has made it."
+        )
         let near = page.pointee.near.map { entries[Int($0)] }
         for at in Int(page.pointee.changesFrom - firstChange)..<changes.count {
             changes[at].make(entries, page: index >> Self.pagesPerBlockShift, Self.part(index))
@@ -335,6 +338,7 @@ struct RatePages: ~Copyable {
         let grown = UnsafeMutablePointer<Page>.allocate(capacity: count)
         grown.moveInitialize(from: pages, count: pageCount)
         (grown + pageCount).initialize(repeating: Page(), count: count - pageCount)
+        invariant(count > index, "There is a page for each ordinal.")
         pages.deallocate()
         pages = grown
         pageCount = count

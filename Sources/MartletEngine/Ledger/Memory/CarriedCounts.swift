@@ -39,11 +39,14 @@ struct CarriedCounts {
     }
 
     mutating func keep(_ count: Count, of instance: Taker) {
+        invariant(count.from <= count.through, "A bound covers an absence from its beginning.")
+        invariant(count.countMax >= 0, "A bound of a count is not negative.")
         let name = Name(project: instance.project, ordinal: instance.ordinal)
         if counts.count >= Self.countsMax, counts[name] == nil {
             counts.remove(at: counts.startIndex)
         }
         counts[name] = count
+        invariant(counts.count <= Self.countsMax, "The bounds kept in memory are bounded.")
     }
 
     mutating func forget() { counts = [:] }

@@ -108,6 +108,7 @@ final class ReportTally {
             if lastMessage.message == message { return }
             messages[lastMessage.message, default: Part()].add(lastMessage.part)
         }
+        invariant(message.sequence.isStored, "Only a stored message has counts of its own.")
         lastMessage = (message, Part())
     }
 
@@ -139,7 +140,11 @@ final class ReportTally {
     // MARK: Reports and projects
 
     func begin(_ message: Message) {
-        begun[message.project, default: (0, message.sequence)].count += 1
+        let before = begun[message.project]
+        invariant(
+            before.map { $0.first <= message.sequence } ?? true,
+            "Reports of a project begin in the order of the sequences.")
+        begun[message.project] = ((before?.count ?? 0) + 1, before?.first ?? message.sequence)
     }
 
     func setLast(_ project: Project) {
@@ -159,6 +164,12 @@ final class ReportTally {
         return projects.values.sorted { $0.number < $1.number }
     }
 
+    /// Whether no gathered change waits to be written.
+    var isWritten: Bool {
+        messages.isEmpty && lastMessage == nil && days.isEmpty && lastDay == nil && open == nil
+            && left.isEmpty && passes.isEmpty && projects.isEmpty && !hasLastChanged
+            && lines.isEmpty && cursors.isEmpty
+    }
     /// Tables in which an append has failed, because the last row belongs to another project.
     var notAppended: Set<Table> = []
     /// Bytes of new blobs and of blobs with expired messages, and the time of the last event.

@@ -22,8 +22,11 @@ final class SetChanges: Sendable {
 
     /// Notes a transaction. Transactions write in turn, so the numbers rise.
     func note(_ transaction: UInt64, in project: ProjectNumber) {
-        last[Int(project.rawValue) % Self.places].transaction.store(
-            transaction, ordering: .releasing)
+        let place = last[Int(project.rawValue) % Self.places]
+        invariant(
+            place.transaction.load(ordering: .relaxed) <= transaction,
+            "The numbers of writing transactions rise.")
+        place.transaction.store(transaction, ordering: .releasing)
     }
 
     func last(in project: ProjectNumber) -> UInt64 {

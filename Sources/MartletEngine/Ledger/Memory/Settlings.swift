@@ -45,7 +45,15 @@ final class SettlingProgress {
         readThrough = state.logStart
     }
 
-    func add(_ rows: [LoggedRow]) { parts.append(rows) }
+    func add(_ rows: [LoggedRow]) {
+        invariant(!isRead, "A log that was read to its end gets no more rows.")
+        if let first = rows.first, let last = parts.last(where: { !$0.isEmpty })?.last {
+            invariant(
+                first.entry.sequence > last.entry.sequence,
+                "The parts of a log are read in the order of the log.")
+        }
+        parts.append(rows)
+    }
 
     /// Calls `body` with the rows up to the sequence `last`.
     func forEachRow(
@@ -58,6 +66,7 @@ final class SettlingProgress {
 
     /// Takes the first unfinished row.
     func next() -> LoggedRow? {
+        invariant(isRead, "The rows of a log are handled after the log was read to its end.")
         while donePartCount < parts.count {
             if doneRowCount < parts[donePartCount].count {
                 doneRowCount += 1
@@ -90,6 +99,10 @@ final class Settlings: @unchecked Sendable {
 
     func keep(_ settling: SettlingProgress) {
         if paused.count == Self.pausedMax { paused.removeFirst() }
+        invariant(paused.count < Self.pausedMax, "The paused settlings are bounded.")
+        invariant(
+            !paused.contains { $0.ordinal == settling.ordinal && $0.project == settling.project },
+            "An instance has one settling.")
         settling.isResumed = true
         paused.append(settling)
     }

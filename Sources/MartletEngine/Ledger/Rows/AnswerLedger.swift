@@ -67,6 +67,6 @@ package struct AnswerLedger: Ledger {
         var reader = RecordReader(found, of: .answers)
         let expires = Instant(millisecondsSince1970: try reader.read(Int64.self))
         try raw.delete(.due, .due(.answer, expires, project, digest.bytes))
-        try raw.delete(.answers, key)
+        try raw.deleteFound(.answers, key)
     }
 }

@@ -58,6 +58,9 @@ package struct ConnectionLedger: Ledger {
             rows -= 1
             try endLost(of: one.ordinal, in: one.project, now: now)
         }
+        invariant(
+            run.position.map { ($0.project, $0.ordinal) >= (start.project, start.ordinal) } ?? true,
+            "The walk over lost connections goes forward.")
         if run.position == nil { try removeEndings() }
         try raw.put(.meta, RunRow.key, run.bytes)
         return run.position != nil
@@ -112,7 +115,7 @@ package struct ConnectionLedger: Ledger {
                 found = try cursor.next()
             }
         }
-        for key in keys { try raw.delete(.runs, key) }
+        for key in keys { try raw.deleteFound(.runs, key) }
     }
 
     /// The first project not before `project` that has a connection.

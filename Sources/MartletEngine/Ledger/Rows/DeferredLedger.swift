@@ -56,6 +56,7 @@ package struct DeferredLedger: Ledger {
 
     /// FAN-1: keeps a message until its removal. The number of the message is new.
     package func put(_ message: ScheduledMessage) throws(StorageError) {
+        invariant(message.number > 0, "The numbers of messages begin at 1.")
         var writer = RecordWriter()
         writer.append(message.due.millisecondsSince1970)
         writer.bytes += message.bytes
@@ -68,7 +69,7 @@ package struct DeferredLedger: Ledger {
         _ number: UInt64, in project: ProjectNumber
     ) throws(StorageError) -> Bool {
         guard try raw.delete(.deferred, .number(number, in: project)) else { return false }
-        try putCount(try count(in: project) - 1, in: project)
+        try putCount(try count(in: project).less(in: .deferred), in: project)
         return true
     }
 

@@ -43,6 +43,8 @@ package struct ExpiryLines: Ledger {
             while rows > 0, !isDone {
                 switch try nextInLine(from: line.first, in: project, rows: &rows) {
                 case .message(let sequence, let expires):
+                    invariant(
+                        sequence >= line.first, "The sweep goes forward along an expiry line.")
                     line.first = sequence
                     if expires > now {
                         try setDue(expires, &line, in: project)
@@ -53,7 +55,9 @@ package struct ExpiryLines: Ledger {
                         // The next step goes on with this message.
                         rows = 0
                     }
-                case .paused(let next): line.first = next
+                case .paused(let next):
+                    invariant(next >= line.first, "The sweep goes forward along an expiry line.")
+                    line.first = next
                 case .none:
                     // The line is empty. The next message joins with any time to live.
                     try setDue(ExpiryLineRow.never, &line, in: project)

@@ -83,6 +83,8 @@ package struct GroupLedger: Ledger {
     package func put(
         _ group: Group, in project: ProjectNumber
     ) throws(StorageError) {
+        invariant(!group.members.isEmpty, "A group has members from its first to its last.")
+        assert(group.members.sorted().isAscending, "An instance is a member of a group once.")
         let before = try self.group(group.key, in: project)
         if before == nil {
             try raw.put(.groupNames, .groupName(group.name.text, in: project), group.key.bytes)
@@ -107,6 +109,6 @@ package struct GroupLedger: Ledger {
             try raw.delete(.instanceGroups, .membership(ordinal, key, in: project))
         }
         try raw.delete(.groupNames, .groupName(group.name.text, in: project))
-        try raw.delete(.groups, .group(key, in: project))
+        try raw.deleteFound(.groups, .group(key, in: project))
     }
 }

@@ -3,6 +3,7 @@
 // Instances: the record of an ordinal, the tokens that lead to the ordinal, and free ordinals. Rests on the rows.
 
 package import MartletBase
+import MartletBits
 package import MartletRows
 
 /// The records of instances, and the tokens that lead to them.
@@ -62,6 +63,8 @@ package struct InstanceLedger: Ledger {
     }
 
     package func insert(_ instance: Instance) throws(StorageError) {
+        invariant(instance.ordinal.isUsable, "The last 128 ordinals of a block are never issued.")
+        assert(instance.formerTokens.count <= Limits.formerTokensMax, "Former tokens are bounded.")
         var writer = RecordWriter()
         writer.bytes += instance.token.bytes
         writer.bytes += instance.keyDigest.bytes
@@ -83,6 +86,7 @@ package struct InstanceLedger: Ledger {
         of ordinal: Ordinal, in project: ProjectNumber, with token: Token
     ) throws(StorageError) {
         guard var instance = try instance(ordinal, in: project) else { return }
+        invariant(token != instance.token, "A new token differs from the token before.")
         let before = Key(instance.token)
         try raw.delete(.tokens, before)
         var place = RecordWriter()
@@ -113,7 +117,7 @@ package struct InstanceLedger: Ledger {
             key = Key(bytes: Array(entry.key))
             number = entry.key.freeNumber
         }
-        try raw.delete(.free, key)
+        try raw.deleteFound(.free, key)
         return number
     }
 
@@ -122,6 +126,9 @@ package struct InstanceLedger: Ledger {
     ) throws(StorageError) {
         var key = Key.free(kind, in: project)
         key.append(number)
+        guard try raw.get(.free, key) == nil else {
+            throw .contradiction(.free, "a number in use is free")
+        }
         try raw.put(.free, key, [])
     }
 

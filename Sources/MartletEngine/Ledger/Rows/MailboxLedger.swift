@@ -28,26 +28,42 @@ package struct MailboxLedger: Ledger {
         return state
     }
 
+    /// Writes the state of a mailbox.
+    /// - Parameter before: the state that was read, from which `state` was made.
+    func put(
+        _ state: MailboxState, after before: MailboxState, of ordinal: Ordinal,
+        in project: ProjectNumber
+    ) throws(StorageError) {
+        invariant(
+            state.acknowledged.isAtLeast(before.acknowledged),
+            "The marks of an instance never go back.")
+        invariant(
+            state.discardedThrough >= before.discardedThrough,
+            "Discarded messages of an instance stay discarded.")
+        invariant(state.awayFrom >= before.awayFrom, "The beginning of an absence never goes back.")
+        invariant(state.seen >= before.seen, "An instance was last seen no earlier than before.")
+        try raw.put(.mailboxes, .ordinal(ordinal, in: project), MailboxRow.bytes(state))
+    }
     /// The instance has no connection any more. STO-1 counts the messages behind `position`.
     func leave(
         _ ordinal: Ordinal, in project: ProjectNumber, position: MessageSequence
     ) throws(StorageError) {
-        let key = Key.ordinal(ordinal, in: project)
-        var state = try state(of: ordinal, in: project)
+        let before = try state(of: ordinal, in: project)
+        var state = before
         state.awayFrom = max(state.awayFrom, position)
-        try raw.put(.mailboxes, key, MailboxRow.bytes(state))
-        try raw.delete(.connections, key)
+        try put(state, after: before, of: ordinal, in: project)
+        try raw.delete(.connections, .ordinal(ordinal, in: project))
     }
 
     /// The instance is connected at `now`.
     func see(
         _ ordinal: Ordinal, in project: ProjectNumber, at now: Instant
     ) throws(StorageError) {
-        var state = try state(of: ordinal, in: project)
-        let before = state.seen
-        state.seen = max(before, now)
-        try raw.put(.mailboxes, .ordinal(ordinal, in: project), MailboxRow.bytes(state))
-        try setSeen(state.seen, before: before, ordinal, in: project)
+        let before = try state(of: ordinal, in: project)
+        var state = before
+        state.seen = max(before.seen, now)
+        try put(state, after: before, of: ordinal, in: project)
+        try setSeen(state.seen, before: before.seen, ordinal, in: project)
     }
 
     /// Notes when the instance was last connected. An instance in the inactive set leaves the set.
@@ -89,7 +105,7 @@ package struct MailboxLedger: Ledger {
         of ordinal: Ordinal, in project: ProjectNumber, through: MessageSequence
     ) throws(StorageError) {
         for key in try idleMarks(of: ordinal, in: project, through: through) {
-            try raw.delete(.acknowledged, key)
+            try raw.deleteFound(.acknowledged, key)
         }
     }
 

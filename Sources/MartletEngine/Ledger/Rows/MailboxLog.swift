@@ -50,6 +50,7 @@ package struct MailboxLog: Ledger {
             let fanoutSequence = fanout.map { $0.key.number } ?? .max
             let next = MessageSequence(min(directSequence, fanoutSequence))
             guard next.rawValue != .max else { return .end(rowCount: rows) }
+            invariant(next >= through, "A log is read in the order of its sequences.")
             // A pause lies between two sequences, because the next reading begins behind a sequence. So both rows of
             // a sequence belong to one reading.
             if next > through {

@@ -64,7 +64,7 @@ package struct MessageLedger: Ledger {
     func removeInboxRow(
         _ ordinal: Ordinal, _ row: LogRow, in project: ProjectNumber, isTaken: Bool = false
     ) throws(StorageError) {
-        try raw.delete(.inbox, .inbox(ordinal, row.sequence, in: project))
+        try raw.deleteFound(.inbox, .inbox(ordinal, row.sequence, in: project))
         let key = Key.log(row, in: project)
         guard let found = try raw.get(.messages, key) else { return }
         let record = try MessageRecord(found)
@@ -96,7 +96,7 @@ package struct MessageLedger: Ledger {
             try raw.delete(.recipients, key)
             try raw.delete(.live, key)
         }
-        try raw.delete(.messages, key)
+        try raw.deleteFound(.messages, key)
     }
 
     /// Calls `body` with a message, in the form for a platform.

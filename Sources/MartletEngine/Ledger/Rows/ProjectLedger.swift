@@ -48,6 +48,8 @@ package struct ProjectLedger: Ledger {
         }
         let reportCount = try reader.read(UInt64.self)
         let reportsFrom = try reader.read(UInt64.self)
+        // Shares of turns are multiples of the weight, so a weight of 0 would never give a turn.
+        guard weight > 0 else { throw reader.damaged() }
         return Project(
             number: number, id: try reader.text(), senderID: senderID,
             conditionTopicsMax: Int(conditionTopicsMax), weight: Int(weight), overload: overload,
@@ -79,6 +81,20 @@ package struct ProjectLedger: Ledger {
     /// Stores a new or changed project.
     package func put(_ project: Project, isNew: Bool) throws(StorageError) {
         if let tally {
+            if let before = tally.lastProject, before.number == project.number {
+                invariant(
+                    project.lastSequence >= before.lastSequence, "A project's sequences rise.")
+                invariant(
+                    project.nextOrdinal >= before.nextOrdinal,
+                    "An ordinal that was issued once is free only by its row.")
+                invariant(
+                    project.nextTopic >= before.nextTopic,
+                    "A topic number that was issued once is free only by its row.")
+                invariant(project.nextApp >= before.nextApp, "Numbers of apps are issued once.")
+                invariant(
+                    project.reportsFrom >= before.reportsFrom,
+                    "Reports are removed in the order of the sequences.")
+            }
             tally.setLast(project)
             tally.hasLastChanged = true
         } else {
@@ -99,6 +115,8 @@ package struct ProjectLedger: Ledger {
     }
 
     private func write(_ project: Project) throws(StorageError) {
+        invariant(
+            project.lastSequence.isStored, "Sequences stay below the numbers of unstored messages.")
         var writer = RecordWriter()
         writer.append(project.senderID)
         writer.append(project.lastSequence.rawValue)

@@ -219,13 +219,15 @@ package struct ReceiptLedger: Ledger {
     ) throws(StorageError) -> (last: UInt64, taken: UInt64) {
         guard let found = try raw.get(.receipts, Key(project)) else { return (0, 0) }
         var reader = RecordReader(found, of: .receipts)
-        let last = try reader.read(UInt64.self)
-        return (last, try reader.read(UInt64.self))
+        let (last, taken) = (try reader.read(UInt64.self), try reader.read(UInt64.self))
+        guard taken <= last else { throw reader.damaged() }
+        return (last, taken)
     }
 
     private func put(
         _ row: (last: UInt64, taken: UInt64), of project: ProjectNumber
     ) throws(StorageError) {
+        invariant(row.taken <= row.last, "Senders take events that exist.")
         var writer = RecordWriter()
         writer.append(row.last)
         writer.append(row.taken)

@@ -75,6 +75,7 @@ package struct RecipientLedger: Ledger {
         for sequence: MessageSequence, _ record: MessageRecord, among ordinals: [Ordinal],
         in project: ProjectNumber
     ) throws(StorageError) -> [Ordinal] {
+        assert(ordinals.isAscending, "Recipients are looked at in the order of their ordinals.")
         let hasSingles = try hasAny(.acknowledged, in: project)
         let mailboxes = try Cursor(raw, .mailboxes)
         var position = MailboxPosition()

@@ -53,10 +53,12 @@ package struct ReportLedger: Ledger {
             tally.count(share.counts, on: day)
             all += share.counts
         }
+        assert(all.isConsistent, "A recipient has one outcome of a message.")
         guard let sequence = report.sequence else { return }
         let row = ReportRow(accepted: report.accepted, number: report.number, counts: all)
         let message = ReportTally.Message(project: project, sequence: sequence)
         try putOpenReport()
+        invariant(tally.open == nil, "A transaction has one report without a row.")
         tally.begin(message)
         if report.number == sequence.rawValue, report.missed.isEmpty, all == ReportRow.oneTargeted {
             tally.open = (message, row)
@@ -188,9 +190,11 @@ package struct ReportLedger: Ledger {
             if let found = try raw.get(.reports, key) {
                 var row = try ReportRow(found)
                 row.counts += part.counts
+                assert(row.counts.isConsistent, "A recipient has one outcome of a message.")
                 try raw.put(.reports, key, row.bytes)
             } else if var row = try unwrittenRow(message) {
                 row.counts += part.counts
+                assert(row.counts.isConsistent, "A recipient has one outcome of a message.")
                 try putRow(row, of: message)
             } else {
                 continue
@@ -257,7 +261,10 @@ package struct ReportLedger: Ledger {
             try raw.delete(.reportNumbers, .number(row.number, in: number))
         }
         try deleteAll(.missed, under: key)
-        project.reportCount -= 1
+        guard sequence >= project.reportsFrom else {
+            throw .contradiction(.reports, "a report is older than the oldest")
+        }
+        project.reportCount = try project.reportCount.less(in: .reports)
         project.reportsFrom = MessageSequence(sequence.rawValue + 1)
         try projects.put(project, isNew: false)
         try putOldestReportDue(of: number)

@@ -46,6 +46,7 @@ package struct ScheduleLedger: Ledger {
 
     /// MSG-10: keeps a message until its removal. The number of the message is new.
     package func put(_ message: ScheduledMessage) throws(StorageError) {
+        invariant(message.number > 0, "The numbers of messages begin at 1.")
         var writer = RecordWriter()
         writer.append(message.due.millisecondsSince1970)
         writer.bytes += message.bytes
@@ -59,9 +60,9 @@ package struct ScheduleLedger: Ledger {
         _ number: UInt64, in project: ProjectNumber
     ) throws(StorageError) -> Bool {
         guard let message = try message(number, in: project) else { return false }
-        try raw.delete(.scheduled, .number(number, in: project))
+        try raw.deleteFound(.scheduled, .number(number, in: project))
         try raw.delete(.due, .due(.scheduled, message.due, project, number))
-        try putCount(try count(in: project) - 1, in: project)
+        try putCount(try count(in: project).less(in: .scheduled), in: project)
         return true
     }
 

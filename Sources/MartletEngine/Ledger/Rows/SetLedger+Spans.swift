@@ -23,6 +23,7 @@ extension SetLedger {
     func changeSpans(
         _ ordinals: [UInt32], of set: UInt32, in project: ProjectNumber, adding: Bool
     ) throws(StorageError) -> Int {
+        assert(ordinals.isAscending, "The changed members of a set are sorted and distinct.")
         var changed = 0
         var start = 0
         while start < ordinals.count {
@@ -53,10 +54,13 @@ extension SetLedger {
             if Self.append(span, changing: ordinals, adding: adding, to: &builder) {
                 let after = builder.count
                 if after == 0 {
-                    try raw.delete(.sets, key)
+                    try raw.deleteFound(.sets, key)
                 } else if after != before {
                     try raw.put(.sets, key, builder.span().bytes)
                 }
+                invariant(
+                    abs(after - before) <= ordinals.count,
+                    "A span changes by the changed members alone.")
                 return abs(after - before)
             }
             try scatter(found, at: first, of: set, in: project)
@@ -145,7 +149,7 @@ extension SetLedger {
     ) throws(StorageError) {
         // Copy the row, because the first write changes the memory behind `found`.
         let bytes = [UInt8](found)
-        try raw.delete(.sets, .block(first, of: set, in: project))
+        try raw.deleteFound(.sets, .block(first, of: set, in: project))
         for index in 0..<RunSpan.blockCount {
             let value = bytes.withUnsafeBytes { Self.rowOfBlock(index, in: $0) }
             guard let value else { continue }
@@ -203,7 +207,8 @@ extension SetLedger {
             }
         }
         guard Self.isWorthGathering(builder) else { return }
-        for block in blocks { try raw.delete(.sets, .block(block, of: set, in: project)) }
+        invariant(blocks.isAscending, "The rows of a set are read in the order of the blocks.")
+        for block in blocks { try raw.deleteFound(.sets, .block(block, of: set, in: project)) }
         try raw.put(.sets, .block(first, of: set, in: project), builder.span().bytes)
     }
 

@@ -25,6 +25,7 @@ package struct SetLedger: Ledger {
     package func add(
         _ ordinals: [UInt32], to set: InstanceSet, in project: ProjectNumber
     ) throws(StorageError) -> Int {
+        assert(ordinals.isAscending, "The new members of a set are sorted and distinct.")
         noteChange(in: project)
         let number = SetKey.number(of: set)
         guard SetKey.isTopic(number) else {
@@ -48,6 +49,8 @@ package struct SetLedger: Ledger {
             }
             _ = try changeSpans(all, of: number, in: project, adding: true)
         }
+        invariant(
+            (0...ordinals.count).contains(after - before), "A set grows by its new members alone.")
         return after - before
     }
 
@@ -57,6 +60,7 @@ package struct SetLedger: Ledger {
     package func remove(
         _ ordinals: [UInt32], from set: InstanceSet, in project: ProjectNumber
     ) throws(StorageError) -> Int {
+        assert(ordinals.isAscending, "The leaving members of a set are sorted and distinct.")
         noteChange(in: project)
         let number = SetKey.number(of: set)
         if SetKey.isTopic(number) {
@@ -69,7 +73,11 @@ package struct SetLedger: Ledger {
                 } else {
                     try raw.put(.sets, smallKey, remaining)
                 }
-                return before - remaining.count / 4
+                let removed = before - remaining.count / 4
+                invariant(
+                    (0...ordinals.count).contains(removed),
+                    "A set loses its leaving members alone.")
+                return removed
             }
         }
         let removed = try changeSpans(ordinals, of: number, in: project, adding: false)
@@ -113,7 +121,9 @@ package struct SetLedger: Ledger {
             entry = try cursor.next()
         }
         guard !members.isEmpty else { return }
-        for block in blocks { try raw.delete(.sets, .block(block, of: number, in: project)) }
+        for block in blocks {
+            try raw.deleteFound(.sets, .block(block, of: number, in: project))
+        }
         try raw.put(
             .sets, .block(SetKey.smallTopicBlock, of: number, in: project),
             PackedList.bytes(of: members))
@@ -172,6 +182,8 @@ package struct SetLedger: Ledger {
                 list.withUnsafeBytes { block.assign(.list($0.bindMemory(to: UInt16.self))) }
                 try raw.put(table, key, block.bytes)
             }
+            invariant(
+                abs(after - before) <= bits.count, "A block changes by the changed bits alone.")
             return abs(after - before)
         }
         var block = BlockBuffer(.storedBitmap(found))

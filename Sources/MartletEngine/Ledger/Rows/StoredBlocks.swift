@@ -232,7 +232,7 @@ public struct StoredBlocks: BlockSource {
     public mutating func nextBlock(
         slot: Int, from block: UInt32
     ) -> (block: UInt32, view: BlockView)? {
-        precondition(slot >= 0 && slot < readers.count, "There is no such slot.")
+        invariant(slot >= 0 && slot < readers.count, "There is no such slot.")
         return readers.slots[slot].next(from: block)
     }
 
@@ -240,13 +240,13 @@ public struct StoredBlocks: BlockSource {
     public mutating func readBlocks(
         slot: Int, from block: UInt32, into target: UnsafeMutableBufferPointer<SourceBlock>
     ) -> Int {
-        precondition(slot >= 0 && slot < readers.count, "There is no such slot.")
+        invariant(slot >= 0 && slot < readers.count, "There is no such slot.")
         return readers.slots[slot].read(from: block, into: target)
     }
 
     /// See `BlockSource`. A slot outside the source ends the process.
     public func wholeList(slot: Int) -> UnsafeRawBufferPointer? {
-        precondition(slot >= 0 && slot < readers.count, "There is no such slot.")
+        invariant(slot >= 0 && slot < readers.count, "There is no such slot.")
         return readers.slots[slot].wholeList
     }
 

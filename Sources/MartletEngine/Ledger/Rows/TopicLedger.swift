@@ -66,6 +66,9 @@ package struct TopicLedger: Ledger {
     package func put(
         _ topic: Topic, in project: ProjectNumber, isNew: Bool
     ) throws(StorageError) {
+        invariant(SetKey.isTopic(topic.number.rawValue), "The number of a topic has 28 bits.")
+        invariant(
+            topic.number != .nobody, "The number of a topic without subscribers names no topic.")
         var writer = RecordWriter()
         writer.append(topic.subscriberCount)
         writer.bytes += Array(topic.name.text.utf8)
@@ -81,6 +84,7 @@ package struct TopicLedger: Ledger {
     package func remove(
         _ topic: Topic, in project: ProjectNumber
     ) throws(StorageError) {
+        invariant(topic.subscriberCount == 0, "A topic ends with its last subscriber.")
         try raw.delete(.topics, .topic(topic.number, in: project))
         try raw.delete(.topicNames, .topicName(topic.name.text, in: project))
     }
@@ -100,6 +104,7 @@ package struct TopicLedger: Ledger {
     package func setTopicNumbers(
         _ numbers: [UInt32], of ordinal: Ordinal, in project: ProjectNumber
     ) throws(StorageError) {
+        assert(numbers.isAscending, "The topics of an instance are sorted and distinct.")
         let key = Key.ordinal(ordinal, in: project)
         if numbers.isEmpty {
             try raw.delete(.instanceTopics, key)

@@ -72,6 +72,9 @@ package struct UpstreamLedger: Ledger {
         try raw.put(.upstream, .number(record.number, in: project), writer.bytes)
         try raw.put(.due, .due(.upstream, record.expires, project, record.number), [])
         var row = try row(of: project)
+        invariant(
+            (1...max(row.last, 1)).contains(record.number),
+            "The number of a device's message was taken before.")
         row.count += 1
         try put(row, of: project)
     }
@@ -84,9 +87,9 @@ package struct UpstreamLedger: Ledger {
         guard let found = try raw.get(.upstream, key) else { return false }
         let expires = try Self.record(number, found).expires
         try raw.delete(.due, .due(.upstream, expires, project, number))
-        try raw.delete(.upstream, key)
+        try raw.deleteFound(.upstream, key)
         var row = try row(of: project)
-        row.count -= 1
+        row.count = try row.count.less(in: .upstream)
         try put(row, of: project)
         return true
     }
@@ -148,7 +151,7 @@ package struct UpstreamLedger: Ledger {
     ) throws(StorageError) {
         guard let row = try ids(of: ordinal, in: project) else { return }
         try raw.delete(.due, .due(.upstreamIDs, row.due, project, UInt64(ordinal.rawValue)))
-        try raw.delete(.upstreamIDs, .ordinal(ordinal, in: project))
+        try raw.deleteFound(.upstreamIDs, .ordinal(ordinal, in: project))
     }
 
     private func ids(

@@ -72,9 +72,12 @@ package struct Absences: Ledger {
         for row in rows where row.entry.sequence <= overflow.through {
             try outcomes.countDropped(row, replay, for: taker, now: now)
         }
+        invariant(
+            overflow.through <= absence.through, "An absence discards messages up to its end.")
+        let before = state
         state.discardedThrough = overflow.through
         state.discardedCount = overflow.count
-        try raw.put(.mailboxes, .ordinal(ordinal, in: project), MailboxRow.bytes(state))
+        try mailboxes.put(state, after: before, of: ordinal, in: project)
         try messages.removeInbox(
             of: ordinal, in: project, through: overflow.through, isTaken: false)
         try mailboxes.removeIdleMarks(of: ordinal, in: project, through: state.logStart)

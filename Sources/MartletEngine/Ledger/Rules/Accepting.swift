@@ -20,6 +20,8 @@ package struct Accepting: Ledger {
     package func append(
         _ message: StoredMessage, recipients: Recipients, in project: ProjectNumber
     ) throws(StorageError) {
+        invariant(message.sequence.isStored, "Only a stored message has rows.")
+        invariant(!message.variants.isEmpty, "A stored message has a variant.")
         if case .one(let ordinal) = recipients, let variant = message.variants.first,
             message.variants.count == 1, variant.collapse != .none
         {
@@ -93,6 +95,7 @@ package struct Accepting: Ledger {
                 let block = set.view.block(at: index)
                 block.view.forEachBit { ordinals.append(Ordinal(block: block.block, bit: $0)) }
             }
+            invariant(ordinals.count == Int(set.count), "A set has as many members as it counts.")
             try putLast(.messages, key, record(ordinals, isInLine, []))
             for ordinal in ordinals {
                 try raw.put(.inbox, .inbox(ordinal, row.sequence, in: project), value)
@@ -133,6 +136,7 @@ package struct Accepting: Ledger {
                     UInt64(ordinal.rawValue)), [])
         }
         guard let found else { return }
+        invariant(found < message.sequence, "A message replaces an earlier message.")
         let key = Key.log(LogRow(found), in: project)
         guard let bytes = try raw.get(.messages, key) else { return }
         try raw.put(.messages, key, try MessageRecord(bytes).dropped(expiring: nil))

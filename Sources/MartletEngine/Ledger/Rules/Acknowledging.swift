@@ -49,6 +49,7 @@ package struct Acknowledging: Ledger {
             try passes.countPasses(now: now, &budget)
             waiting = next
         }
+        invariant(later.count == all.count, "Each batch of acknowledgements has a rest.")
         return later
     }
 
@@ -73,9 +74,10 @@ package struct Acknowledging: Ledger {
         if let arrival = acknowledgement.arrival, try mailboxes.connection(key) == nil {
             try absences.endAbsence(
                 of: ordinal, in: project, through: arrival, now: now, limits: limits)
-            var state = try mailboxes.state(of: ordinal, in: project)
+            let before = try mailboxes.state(of: ordinal, in: project)
+            var state = before
             state.awayFrom = max(state.awayFrom, arrival)
-            try raw.put(.mailboxes, key, MailboxRow.bytes(state))
+            try mailboxes.put(state, after: before, of: ordinal, in: project)
         }
         // Mostly only marks move. The state of the connection matters in the other cases alone.
         let isPlain =
@@ -136,7 +138,7 @@ package struct Acknowledging: Ledger {
                 singles: hasSingles)
         }
         if state != before || isFirst {
-            try raw.put(.mailboxes, key, MailboxRow.bytes(state))
+            try mailboxes.put(state, after: before, of: ordinal, in: project)
         }
         if acknowledgement.departure != nil {
             try mailboxes.setSeen(state.seen, before: before.seen, ordinal, in: project)
@@ -150,7 +152,7 @@ package struct Acknowledging: Ledger {
             for key in try keys(.acknowledged, under: .ordinal(ordinal, in: project)) {
                 let sequence = key.withBytes { RowKey($0).instanceSequence.rawValue }
                 guard sequence <= state.logStart.rawValue else { break }
-                try raw.delete(.acknowledged, key)
+                try raw.deleteFound(.acknowledged, key)
             }
         }
         for sequence in single where sequence > state.logStart.rawValue {
@@ -207,6 +209,7 @@ package struct Acknowledging: Ledger {
             }
             last = admitted
         }
+        invariant(last <= end, "A step admits no more than was acknowledged.")
         return last < end ? last : everything
     }
 

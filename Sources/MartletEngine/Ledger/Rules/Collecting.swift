@@ -166,6 +166,7 @@ package struct Collecting: Ledger {
                 row.left = 0
                 return
             }
+            invariant(next >= row.position, "Each step of a marking goes forward.")
             row.position = next
         }
     }
@@ -245,7 +246,9 @@ package struct Collecting: Ledger {
             } else if let found = try raw.get(.messages, key) {
                 try messages.removeMessage(log, try MessageRecord(found), in: project)
             }
-            row.position = log.sequence.rawValue << 1 | (log.isDiscarded ? 1 : 0) + 1
+            let next = (log.sequence.rawValue << 1 | (log.isDiscarded ? 1 : 0)) + 1
+            invariant(next > row.position, "Each step of a deletion goes forward.")
+            row.position = next
         }
     }
 

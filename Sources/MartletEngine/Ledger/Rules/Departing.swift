@@ -30,7 +30,7 @@ package struct Departing: Ledger {
         for token in instance.formerTokens {
             try raw.delete(.formerTokens, Key(token))
         }
-        try raw.delete(.instances, key)
+        try raw.deleteFound(.instances, key)
         try removeMailbox(of: instance.ordinal, in: instance.project)
         try receipts.removeTold(by: instance.ordinal, in: instance.project)
         try upstream.removeIDs(of: instance.ordinal, in: instance.project)

@@ -60,6 +60,7 @@ package struct Expiring: Ledger {
             try raw.delete(.closings, key)
             return true
         }
+        invariant(next >= from, "The closing of a fanout goes forward.")
         var writer = RecordWriter()
         writer.append(next)
         try raw.put(.closings, key, writer.bytes)

@@ -110,6 +110,7 @@ struct PassTable {
     func ranges() -> [(start: MessageSequence, end: MessageSequence)] {
         var ranges: [(start: MessageSequence, end: MessageSequence)] = []
         for cohort in cohorts.map(\.marks).sorted(by: { $0.start < $1.start }) {
+            invariant(cohort.start < cohort.end, "A movement of marks passes a sequence.")
             if let last = ranges.last, cohort.start <= last.end {
                 ranges[ranges.count - 1].end = max(last.end, cohort.end)
             } else {

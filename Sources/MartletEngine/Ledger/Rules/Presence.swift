@@ -43,9 +43,9 @@ package struct Presence: Ledger {
                 number: connection.number, position: (known ?? connection).position)
             try mailboxes.put(ConnectionRow(start: start, run: try mailboxes.run().number), key)
         }
-        let before = state.seen
-        state.seen = max(before, now)
-        try raw.put(.mailboxes, key, MailboxRow.bytes(state))
-        try mailboxes.setSeen(state.seen, before: before, ordinal, in: project)
+        let before = state
+        state.seen = max(before.seen, now)
+        try mailboxes.put(state, after: before, of: ordinal, in: project)
+        try mailboxes.setSeen(state.seen, before: before.seen, ordinal, in: project)
     }
 }

@@ -112,6 +112,7 @@ package struct Settling: Ledger {
             return true
         case .paused(let through):
             rows = 0
+            invariant(through >= settling.readThrough, "A log is read forward.")
             settling.readThrough = through
             return false
         }
@@ -133,8 +134,7 @@ package struct Settling: Ledger {
         }
         state.discardedThrough = overflow.through
         state.discardedCount = overflow.count
-        try raw.put(
-            .mailboxes, .ordinal(settling.ordinal, in: settling.project), MailboxRow.bytes(state))
+        try mailboxes.put(state, after: before, of: settling.ordinal, in: project)
         try mailboxes.removeIdleMarks(
             of: settling.ordinal, in: settling.project, through: state.logStart)
     }

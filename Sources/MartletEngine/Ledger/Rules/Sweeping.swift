@@ -30,6 +30,7 @@ package struct Sweeping: Ledger {
     package func sweep(
         now: Instant, limits: MailboxLimits, rowsMax: Int
     ) throws(StorageError) -> Bool {
+        invariant(rowsMax > 0, "A step of due work may look at a row.")
         var rows = rowsMax
         try sweepSeen(now: now, limits: limits, rows: &rows)
         while rows > 0, let due = try dueRows.next(.answer, through: now) {
@@ -90,6 +91,7 @@ package struct Sweeping: Ledger {
             try collecting.collect(due.project, now: now, limits: limits, rows: &rows)
         }
         try reports.sweep(now: now, limits: limits, rows: &rows)
+        invariant(rows <= rowsMax, "A step of due work counts the rows that it looks at.")
         return rows <= 0
     }
 
