@@ -98,11 +98,12 @@ public final class Store: Sendable {
     ///
     /// - Throws: `StoreOpenError` or `StorageError`.
     public init(_ configuration: StoreConfiguration) throws {
-        environment = try Environment(
-            folder: configuration.folder, mapBytes: configuration.mapBytes,
+        let folder = try OpenFolder(
+            configuration.folder, mapBytes: configuration.mapBytes,
             durability: configuration.durability, purpose: configuration.purpose,
             checkpointCommitsMax: configuration.checkpointCommitsMax,
             faults: configuration.faults)
+        environment = Environment(folder, faults: configuration.faults)
         faults = configuration.faults
         ledgers = Ledgers(reportsPerProjectMax: configuration.reportsPerProjectMax)
     }
@@ -155,7 +156,7 @@ public final class Store: Sendable {
     /// Syncs a folder: on return the names in the folder are on disk.
     /// - Throws: `StoreOpenError.folder`.
     package static func syncFolder(_ folder: String) throws {
-        try Environment.syncFolder(folder)
+        try OpenFolder.syncFolder(folder)
     }
 
     /// Compares every index with every other index, on one snapshot; see `Transaction.check`.

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Opens a data folder and its LMDB environment. One process at a time may open the folder. After a crash, opening
+// recovers the data file from the journal. A folder of another format is refused. Rests on CLMDB, Recovery and
+// Journal.
+
+internal import CLMDB
+import Glibc
+import MartletEngine
+import MartletRows
+
+/// A data folder after its opening. `Environment` takes over the parts, and closes them.
+struct OpenFolder {
+    let environment: OpaquePointer
+    /// The handle of the first table. The handles of the other tables follow in the order of `Table.rawValue`.
+    let firstHandle: MDB_dbi
+    let lockDescriptor: Int32
+    /// nil: transactions are durable without a journal, or not at all.
+    let journal: Journal?
+    /// Whether the process writes to the folder.
+    let isWritten: Bool
+
+    /// - Throws: `StoreOpenError` or `StorageError`.
+    init(
+        _ folder: String, mapBytes: Int, durability: StoreConfiguration.Durability,
+        purpose: StoreConfiguration.Purpose,
+        checkpointCommitsMax: Int = Journal.commitsPerCheckpoint, faults: StoreFaults? = nil
+    ) throws {
+        if purpose == .trial, try Self.isToBeRecovered(folder) {
+            try Environment(
+                OpenFolder(
+                    folder, mapBytes: mapBytes, durability: durability, purpose: .recovery),
+                faults: nil
+            ).close()
+        }
+        if mkdir(folder, 0o700) != 0 && errno != EEXIST {
+            throw StoreOpenError.folder(folder, text: String(cString: strerror(errno)))
+        }
+        lockDescriptor = try Self.lock(folder)
+        var opened: OpaquePointer?
+        var firstHandle: MDB_dbi = 0
+        let journal: Journal?
+        do {
+            let dataFile = folder + "/data.mdb"
+            let keepsJournal = durability == .fsync && purpose != .trial
+            if purpose == .serving, DataFile.isNew(at: dataFile) {
+                // A new store must not use records of a former store.
+                for name in Journal.names { unlink(folder + "/" + name) }
+            }
+            let files = try Self.journalFiles(in: folder, creating: keepsJournal)
+            var recovery = try Recovery(files, dataFile: dataFile)
+            try DataFile.requireSound(at: dataFile, mayBeNew: purpose == .serving)
+            try check(mdb_env_create(&opened), "create")
+            guard let environment = opened else { throw failure("create", EINVAL) }
+            mdb_env_set_assert(environment, purpose.assertionHandler)
+            try check(
+                mdb_env_set_maxdbs(environment, UInt32(Table.allCases.count + 8)), "set maxdbs")
+            try check(mdb_env_set_maxreaders(environment, 1024), "set maxreaders")
+            try check(mdb_env_set_mapsize(environment, mapBytes), "set mapsize")
+            try check(
+                mdb_env_open(
+                    environment, folder, Self.flags | purpose.environmentFlags, 0o600),
+                "open \(folder)")
+            if recovery.result.base != nil {
+                mdb_env_set_flags(environment, UInt32(MDB_NOSYNC), 1)
+            } else if purpose != .trial {
+                try Self.syncFolder(folder)
+            }
+            var bytes = mapBytes
+            // The snapshot keeps the pages of the last checkpoint unchanged until the next checkpoint.
+            let snapshot = try Journal.snapshot(of: environment)
+            var isWithJournal = false
+            defer { if !isWithJournal { mdb_txn_abort(snapshot) } }
+            while true {
+                do {
+                    firstHandle = try Self.openTables(environment, purpose)
+                    if purpose != .trial {
+                        try Self.replay(&recovery, environment, firstHandle)
+                    }
+                    break
+                } catch let error as StorageError where error.isFull {
+                    // No code reads from the snapshot, so the snapshot may stay open while the map moves.
+                    bytes *= 2
+                    try check(mdb_env_set_mapsize(environment, bytes), "grow")
+                }
+            }
+            mdb_env_set_flags(environment, UInt32(MDB_NOSYNC), 1)
+            journal =
+                keepsJournal
+                ? try Journal(
+                    environment, files, recovery.result, snapshot: snapshot,
+                    checkpointCommitsMax, faults) : nil
+            isWithJournal = keepsJournal
+            if !keepsJournal, purpose != .trial, !files.isEmpty {
+                try check(mdb_env_sync(environment, 1), "sync")
+                try Journal.remove(files)
+                try Self.syncFolder(folder)
+            }
+        } catch {
+            if let opened { mdb_env_close(opened) }
+            Glibc.close(lockDescriptor)
+            throw StoreOpenError(damageIn: folder, error) ?? error
+        }
+        environment = opened!
+        self.firstHandle = firstHandle
+        self.journal = journal
+        isWritten = purpose != .trial
+    }
+
+    private static var flags: UInt32 {
+        UInt32(MDB_NOTLS) | UInt32(MDB_NORDAHEAD)
+    }
+
+    /// Opens the tables and checks the format version.
+    ///
+    /// - Returns: the handle of the first table.
+    private static func openTables(
+        _ environment: OpaquePointer, _ purpose: StoreConfiguration.Purpose
+    ) throws -> MDB_dbi {
+        var transaction: OpaquePointer?
+        try check(
+            mdb_txn_begin(environment, nil, purpose.environmentFlags, &transaction), "begin")
+        var firstHandle: MDB_dbi = 0
+        do {
+            for table in Table.allCases {
+                var handle: MDB_dbi = 0
+                try check(
+                    mdb_dbi_open(transaction, table.name, purpose.tableFlags, &handle),
+                    "open table \(table.name)")
+                // LMDB numbers tables in the order of their first opening.
+                if table.rawValue == 0 { firstHandle = handle }
+                guard handle == firstHandle + MDB_dbi(table.rawValue) else {
+                    throw failure("open table \(table.name)", EINVAL)
+                }
+            }
+            let raw = LMDBTransaction(transaction!, firstHandle: firstHandle)
+            try Self.checkFormat(Rows(raw), purpose)
+        } catch {
+            mdb_txn_abort(transaction)
+            throw error
+        }
+        try check(mdb_txn_commit(transaction), "commit")
+        return firstHandle
+    }
+
+    /// Bytes of records that one transaction repeats. Bounded because LMDB keeps a transaction's changes in memory.
+    private static let replayedBytes = 4 << 20
+
+    private static func replay(
+        _ recovery: inout Recovery, _ environment: OpaquePointer, _ firstHandle: MDB_dbi
+    ) throws {
+        func begin() throws(StorageError) -> LMDBTransaction {
+            var transaction: OpaquePointer?
+            try check(mdb_txn_begin(environment, nil, 0, &transaction), "begin")
+            return LMDBTransaction(transaction!, firstHandle: firstHandle)
+        }
+        var raw: LMDBTransaction? = try begin()
+        do {
+            var byteCount = 0
+            try recovery.replay { (changes) throws(StorageError) in
+                if byteCount > Self.replayedBytes, let whole = raw {
+                    raw = nil
+                    try check(mdb_txn_commit(whole.transaction), "commit")
+                    raw = try begin()
+                    byteCount = 0
+                }
+                try ChangeBuffer.apply(changes, to: Rows(raw!))
+                byteCount += changes.count
+            }
+        } catch {
+            if let raw { mdb_txn_abort(raw.transaction) }
+            throw error
+        }
+        try check(mdb_txn_commit(raw!.transaction), "commit")
+    }
+
+    private static func journalFiles(in folder: String, creating: Bool) throws -> [JournalFile] {
+        let paths = Journal.names.map { folder + "/" + $0 }
+        let files = try paths.compactMap { try JournalFile(at: $0, creating: false) }
+        // A crash during creation or removal of the journal may leave a single empty file.
+        if files.count == 1, !files[0].isEmpty {
+            throw StoreOpenError.damaged(
+                files[0].path, text: "the other journal file is missing")
+        }
+        guard files.count < paths.count else { return files }
+        return creating ? try paths.map { try JournalFile(at: $0, creating: true)! } : []
+    }
+
+    /// Syncs a folder: on return the names in the folder are on disk.
+    static func syncFolder(_ folder: String) throws {
+        let descriptor = Glibc.open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        defer { Glibc.close(descriptor) }
+        // Some file systems have no fsync for folders.
+        guard descriptor >= 0, fsync(descriptor) == 0 || errno == EINVAL else {
+            throw StoreOpenError.folder(folder, text: String(cString: strerror(errno)))
+        }
+    }
+
+    /// Whether the folder was not closed. Before recovery the content of such a folder cannot be trusted.
+    private static func isToBeRecovered(_ folder: String) throws -> Bool {
+        // Lock the folder first: the journal of a running broker changes during the look and would seem damaged.
+        let descriptor = try lock(folder)
+        defer { Glibc.close(descriptor) }
+        let files = try journalFiles(in: folder, creating: false)
+        guard !DataFile.isNew(at: folder + "/data.mdb") else { return false }
+        return try Recovery.isNeeded(files, dataFile: folder + "/data.mdb")
+    }
+
+    private static let lockAttempts = 30
+
+    /// Takes an exclusive lock on the folder. The kernel drops the lock when the process ends in any way.
+    private static func lock(_ folder: String) throws -> Int32 {
+        let descriptor = Glibc.open(folder + "/martlet.lock", O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else {
+            throw StoreOpenError.folder(folder, text: String(cString: strerror(errno)))
+        }
+        // A process that is being started holds copies of this process's descriptors until exec. A lock can
+        // therefore outlive its owner for a moment.
+        for _ in 0..<lockAttempts {
+            if flock(descriptor, LOCK_EX | LOCK_NB) == 0 { return descriptor }
+            usleep(10_000)
+        }
+        Glibc.close(descriptor)
+        throw StoreOpenError.inUse(folder)
+    }
+
+    private static func checkFormat(
+        _ raw: Rows, _ purpose: StoreConfiguration.Purpose
+    ) throws {
+        let name = Array("format".utf8)
+        if let found = try raw.get(.meta, Key(bytes: name)) {
+            let version = found.count == 4 ? found.loadLittleEndian(UInt32.self, at: 0) : UInt32.max
+            guard version <= storeFormatVersion else {
+                throw StoreOpenError.newerFormat(found: version, known: storeFormatVersion)
+            }
+            guard version == storeFormatVersion else {
+                throw StoreOpenError.olderFormat(found: version, known: storeFormatVersion)
+            }
+        } else if purpose == .serving {
+            var writer = RecordWriter()
+            writer.append(storeFormatVersion)
+            try raw.put(.meta, Key(bytes: name), writer.bytes)
+        }
+    }
+}
+
+extension StoreConfiguration.Purpose {
+    fileprivate var environmentFlags: UInt32 {
+        switch self {
+        case .serving, .recovery: 0
+        case .trial: UInt32(MDB_RDONLY)
+        }
+    }
+
+    fileprivate var tableFlags: UInt32 {
+        switch self {
+        case .serving: UInt32(MDB_CREATE)
+        case .trial, .recovery: 0
+        }
+    }
+
+    /// The function that LMDB calls when it finds a damaged page, before LMDB ends the process.
+    fileprivate var assertionHandler: @convention(c) (OpaquePointer?, UnsafePointer<CChar>?) -> Void
+    {
+        switch self {
+        case .serving: tellOfDamage
+        case .trial, .recovery: endOverDamage
+        }
+    }
+}
+
+private func tellOfDamage(_ environment: OpaquePointer?, _ message: UnsafePointer<CChar>?) {
+    let text: StaticString = """
+        martlet: the data file is damaged, and the broker ends. Keep a copy of the folder, and restore \
+        a backup; 'martlet check' says more. LMDB says:
+
+        """
+    _ = Glibc.write(STDERR_FILENO, text.utf8Start, text.utf8CodeUnitCount)
+}
+
+private func endOverDamage(_ environment: OpaquePointer?, _ message: UnsafePointer<CChar>?) {
+    _exit(StoreConfiguration.damageExitCode)
+}

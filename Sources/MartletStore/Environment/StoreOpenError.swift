@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The errors of opening a data folder. Rests on CLMDB.
+
+internal import CLMDB
+import MartletRows
+
+/// The reason why a data folder cannot be opened, with the remedy.
+public enum StoreOpenError: Error, Sendable, CustomStringConvertible {
+    /// The folder or a file in the folder cannot be created, opened or synced.
+    case folder(String, text: String)
+    /// Another process has locked the folder.
+    case inUse(String)
+    /// A newer Martlet wrote the folder.
+    case newerFormat(found: UInt32, known: UInt32)
+    /// A Martlet from before any release wrote the folder.
+    case olderFormat(found: UInt32, known: UInt32)
+    /// The folder has a broker's keys, but the data that belong to the keys are missing.
+    case lost(String)
+    /// A file of the store is incomplete, or has content that the store did not write.
+    case damaged(String, text: String)
+
+    /// Reason and remedy in words for people.
+    public var description: String {
+        switch self {
+        case .folder(let folder, let text):
+            "The data folder '\(folder)' cannot be opened: \(text). Choose a folder that can be written."
+        case .inUse(let folder):
+            """
+            The data folder '\(folder)' is in use by another broker. Stop it, or choose another \
+            folder; a folder belongs to one process at a time.
+            """
+        case .newerFormat(let found, let known):
+            """
+            The data folder has format \(found), which a newer Martlet wrote; this one knows formats \
+            up to \(known). Use the newer Martlet.
+            """
+        case .olderFormat(let found, let known):
+            """
+            The data folder has format \(found), from before any release; this Martlet writes format \
+            \(known) and does not convert it. Choose another folder.
+            """
+        case .lost(let folder):
+            """
+            The data folder '\(folder)' has the keys of a broker, and its 'data.mdb' is missing or \
+            empty. Restore a backup. For a new broker choose another folder, or delete 'admin.key'.
+            """
+        case .damaged(let file, let text):
+            """
+            The data file '\(file)' is damaged: \(text). Keep a copy of the folder, and restore a \
+            backup.
+            """
+        }
+    }
+}
+
+extension StoreOpenError {
+    /// `damaged` if the error says that LMDB did not write the file's content. LMDB's other errors concern room,
+    /// and errors of the system concern the disk.
+    package init?(damageIn folder: String, _ error: any Error) {
+        let aboutRoom = [MDB_MAP_FULL, MDB_READERS_FULL, MDB_TXN_FULL, MDB_DBS_FULL, MDB_TLS_FULL]
+        guard let error = error as? StorageError, error.code < 0, !aboutRoom.contains(error.code)
+        else { return nil }
+        self = .damaged(folder + "/data.mdb", text: error.text)
+    }
+}
