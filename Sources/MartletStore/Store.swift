@@ -4,7 +4,6 @@
 // transaction is ~Copyable and lives for one call. No bytes borrowed from the map can therefore outlive the
 // transaction, and no reader can pin old pages for long. Rests on Environment.
 
-import MartletBase
 public import MartletEngine
 public import MartletRows
 
@@ -18,9 +17,6 @@ public struct StoreConfiguration: Sendable {
 
     /// Events that a committed transaction survives. `fsync` also survives a loss of power.
     public var durability: Durability
-
-    /// REP-1: reports of single messages kept per project; 0: unlimited.
-    public var reportsPerProjectMax = Limits.reportsPerProjectMax
 
     package var purpose = Purpose.serving
 
@@ -105,7 +101,7 @@ public final class Store: Sendable {
             faults: configuration.faults)
         environment = Environment(folder, faults: configuration.faults)
         faults = configuration.faults
-        ledgers = Ledgers(reportsPerProjectMax: configuration.reportsPerProjectMax)
+        ledgers = Ledgers()
     }
 
     /// Runs `body` on one snapshot of the committed state. Keep `body` short, because an open snapshot keeps the

@@ -23,7 +23,7 @@ open class Bench {
     package convenience init(limits: MailboxLimits = .none) {
         self.init(
             limits: limits,
-            store: MemoryStore(reportsPerProjectMax: limits.reportsPerProjectMax))
+            store: MemoryStore())
     }
 
     /// The broker ends and begins anew: what was in memory alone is lost.

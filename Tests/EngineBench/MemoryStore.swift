@@ -26,8 +26,8 @@ package final class MemoryStore: RowStore {
     package let rows = MemoryRows()
     private let ledgers: Ledgers
 
-    package init(reportsPerProjectMax: Int) {
-        ledgers = Ledgers(reportsPerProjectMax: reportsPerProjectMax)
+    package init() {
+        ledgers = Ledgers()
         let first = rows.begin()
         var format = RecordWriter()
         format.append(storeFormatVersion)

@@ -29,7 +29,7 @@ final class SendBench {
     ) throws {
         self.limits = limits
         book = countsFanouts ? FanoutBook(limits: limits) : nil
-        let store = MemoryStore(reportsPerProjectMax: limits.reportsPerProjectMax)
+        let store = MemoryStore()
         self.store = store
         engine = Engine(limits: limits, book: book, upstreamBook: upstreamBook)
         var first = Engine()

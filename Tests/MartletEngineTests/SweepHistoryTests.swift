@@ -156,7 +156,8 @@ private final class MailboxHistory {
             try transaction.reports.begin(
                 NewReport(
                     sequence: sequence, number: sequence.rawValue + number, accepted: now,
-                    shares: shares, missed: isDiscarded ? [recipients] : []), in: project)
+                    shares: shares, missed: isDiscarded ? [recipients] : []), in: project,
+                keptMax: 0)
             if isDiscarded {
                 try transaction.accepting.appendDiscarded(
                     sequence, accepted: now, expires: expires, recipients: recipients, in: project)

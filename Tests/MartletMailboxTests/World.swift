@@ -85,7 +85,7 @@ final class World {
             store = try Self.open(folder)
         } else {
             folder = nil
-            store = MemoryStore(reportsPerProjectMax: Limits.reportsPerProjectMax)
+            store = MemoryStore()
         }
         engine = Engine()
     }

@@ -38,7 +38,6 @@ final class StoredBench: Bench {
     ) throws {
         folder = TemporaryFolder()
         configuration = StoreConfiguration(folder: folder.data, mapBytes: mapBytes)
-        configuration.reportsPerProjectMax = limits.reportsPerProjectMax
         configuration.checkpointCommitsMax = checkpointCommitsMax
         configuration.faults = faults
         super.init(limits: limits, store: try Store(configuration))

@@ -78,9 +78,8 @@ public final class Broker: Sendable {
         self.configuration = configuration
         let clock = configuration.clock ?? { SystemClock.now() }
         self.clock = clock
-        var storing = StoreConfiguration(
+        let storing = StoreConfiguration(
             folder: configuration.folder, mapBytes: configuration.mapBytes)
-        storing.reportsPerProjectMax = configuration.limits.reportsPerProjectMax
         try DataFolder.requireData(in: configuration.folder)
         store = try Store(storing)
         // A killed broker may have left its address and the URL of its gateway. This broker and its gateway write

@@ -59,11 +59,8 @@ extension Transaction {
 package final class Ledgers: Sendable {
     private let settlings = Settlings()
     private let setChanges = SetChanges()
-    private let reportsPerProjectMax: Int
 
-    /// - Parameter reportsPerProjectMax: the number of reports of single messages kept for a project (REP-1); 0: no
-    ///   limit.
-    package init(reportsPerProjectMax: Int) { self.reportsPerProjectMax = reportsPerProjectMax }
+    package init() {}
 
     package func reading(_ rows: any RowTransaction) -> Transaction {
         Transaction(LedgerContext(Rows(rows), setChanges))
@@ -80,7 +77,7 @@ package final class Ledgers: Sendable {
         // Close the held cursors first, because the store frees the cursors of a transaction at its end.
         tally.cursors.removeAll()
         try Collecting(context).writeBlobs()
-        try ReportLedger(context).writeTally(reportsMax: reportsPerProjectMax)
+        try ReportLedger(context).writeTally()
         try ExpiryLines(context).write()
         try ProjectLedger(context).writeProjects()
         invariant(tally.isWritten, "A transaction writes all that it gathered before its commit.")

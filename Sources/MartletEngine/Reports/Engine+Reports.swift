@@ -23,8 +23,9 @@ extension Engine {
             accepted: message.accepted, shares: [], missed: [])
         guard let recipients, recipients.count > 0 else {
             // REP-3: a message without recipients has a report too.
-            if isKept { try storage.reports.begin(report, in: project.number) }
-            return
+            guard isKept else { return }
+            return try storage.reports.begin(
+                report, in: project.number, keptMax: limits.reportsPerProjectMax)
         }
         if let distribution, distribution.isWaitedFor(by: recipients) {
             if let app = audiences.onlyApp(of: recipients, in: project) {
@@ -33,7 +34,8 @@ extension Engine {
                 report.shares = try audiences.shares(of: recipients, in: project, storage)
                     .map { NewReport.Share(app: $0.key, targeted: $0.value) }
             }
-            return try storage.reports.begin(report, in: project.number)
+            return try storage.reports.begin(
+                report, in: project.number, keptMax: limits.reportsPerProjectMax)
         }
         var missed: [Recipients] = []
         let targeted = try audiences.shares(of: recipients, in: project, storage)
@@ -72,7 +74,8 @@ extension Engine {
         }
         report.shares = counts.map { NewReport.Share(app: $0.key, counts: $0.value) }
         report.missed = missed
-        try storage.reports.begin(report, in: project.number)
+        try storage.reports.begin(
+            report, in: project.number, keptMax: limits.reportsPerProjectMax)
     }
 
     /// The recipients of a message. With `number`, only instances without the earlier message of that number remain

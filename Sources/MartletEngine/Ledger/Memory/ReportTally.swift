@@ -56,6 +56,8 @@ final class ReportTally {
     var left: [Message: ReportRow] = [:]
     /// The reports that begin in the transaction: the number of reports, and the message of the first.
     private(set) var begun: [ProjectNumber: (count: UInt64, first: MessageSequence)] = [:]
+    /// The number of reports kept for a project; 0: no limit.
+    var reportsMax = 0
     /// Messages that expire in the transaction because of a cancellation. Afterwards the records do not tell a
     /// cancellation from the end of the time to live.
     var cancelled: Set<Message> = []

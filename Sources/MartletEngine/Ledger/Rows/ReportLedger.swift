@@ -42,10 +42,13 @@ package struct ReportLedger: Ledger {
     }
 
     /// REP-1: begins the report of an accepted message. Later events are counted where they happen.
+    /// - Parameter keptMax: the number of reports of single messages kept for a project; 0: no limit. At the end of
+    ///   the transaction, older reports are removed.
     package func begin(
-        _ report: NewReport, in project: ProjectNumber
+        _ report: NewReport, in project: ProjectNumber, keptMax: Int
     ) throws(StorageError) {
         guard let tally else { return }
+        tally.reportsMax = keptMax
         var all = ReportCounts()
         for share in report.shares {
             let day = ReportTally.Day(
@@ -157,8 +160,9 @@ package struct ReportLedger: Ledger {
         }
     }
 
-    func writeTally(reportsMax: Int) throws(StorageError) {
+    func writeTally() throws(StorageError) {
         guard let tally else { return }
+        let reportsMax = tally.reportsMax
         try writeMessages()
         // Write in the order of the keys, so that equal commands produce equal files.
         let days = tally.takeDays()
