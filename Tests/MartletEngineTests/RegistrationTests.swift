@@ -67,6 +67,30 @@ struct RegistrationTests {
         #expect(try word("tides", "short", instance.keyDigest) == .invalidArgument)
     }
 
+    @Test("REG-1: the project with the highest number is refused, and the broker goes on")
+    func projectNumbers() throws {
+        let bench = Bench()
+        try bench.store.write { (transaction) throws(StorageError) in
+            var last = RecordWriter()
+            last.append(UInt32.max - 1)
+            try transaction.raw.put(.meta, Key(bytes: Array("projects".utf8)), last.bytes)
+        }
+        let create = { (id: String) in
+            try bench.apply(.createProject(id: id, senderID: 1, conditionTopicsMax: 0))
+        }
+        guard case .project(let project) = try create("last") else {
+            Issue.record("a number is left")
+            return
+        }
+        #expect(project.number.rawValue == .max - 1)
+        guard case .refused(let error) = try create("more") else {
+            Issue.record("no number is left")
+            return
+        }
+        #expect(error.word == .resourceExhausted)
+        #expect(error.field == "project")
+    }
+
     @Test("REG-3: unregistering drops the mailbox, leaves every topic and invalidates the token")
     func unregister() throws {
         let bench = Bench()

@@ -32,8 +32,16 @@ extension Engine {
                     .alreadyExists, "A project with this ID exists; choose another ID.",
                     field: "project"))
         }
+        let number = try storage.projects.nextProjectNumber()
+        guard number != .unissued else {
+            return .refused(
+                MartletError(
+                    .resourceExhausted,
+                    "The broker has given out all numbers of projects; start another broker.",
+                    field: "project"))
+        }
         let project = Project(
-            number: try storage.projects.nextProjectNumber(), id: id, senderID: senderID,
+            number: number, id: id, senderID: senderID,
             conditionTopicsMax: topicsMax)
         try storage.projects.put(project, isNew: true)
         return .project(project)

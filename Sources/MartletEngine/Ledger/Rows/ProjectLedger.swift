@@ -105,6 +105,7 @@ package struct ProjectLedger: Ledger {
         number.append(project.number.rawValue)
         try raw.put(.projectIDs, Key(bytes: Array(project.id.utf8)), number.bytes)
         var next = RecordWriter()
+        invariant(project.number < .unissued, "The highest number names no project.")
         next.append(project.number.rawValue + 1)
         try raw.put(.meta, Self.nextProjectKey, next.bytes)
     }
@@ -134,6 +135,8 @@ package struct ProjectLedger: Ledger {
         try raw.put(.projects, Key(project.number), writer.bytes)
     }
 
+    /// The number of the next project. The highest number is given to no project, because the store keeps the number
+    /// behind the last.
     package func nextProjectNumber() throws(StorageError) -> ProjectNumber {
         guard let found = try raw.get(.meta, Self.nextProjectKey) else { return ProjectNumber(0) }
         var reader = RecordReader(found, of: .meta)
@@ -273,4 +276,9 @@ package struct ProjectLedger: Ledger {
         guard found.count >= 16 else { throw RecordReader(found, of: .projects).damaged() }
         return MessageSequence(found.loadLittleEndian(UInt64.self, at: 8))
     }
+}
+
+extension ProjectNumber {
+    /// The highest number, which no project has: the next project's number after the last.
+    static let unissued = ProjectNumber(.max)
 }
