@@ -95,6 +95,12 @@ extension Delivery {
             !reading.replay.hasCollapsible && reading.replay.discardedCount == 0
             && (devices[Int(index)].isStored || limits.storedPerInstanceMax == 0)
         if reading.addedCount >= (isCertain ? partialEntriesMax : Self.readingEntriesMax) {
+            // A later entry of the absence may discard messages from before the absence too. The store's answer
+            // makes the discards of the absence known.
+            if !isCertain, !devices[Int(index)].isStored, !devices[Int(index)].isSettled {
+                devices[Int(index)].waitsForStore = true
+                return nil
+            }
             reading.addedCount = 0
             let certain = isCertain ? reading.after : min(reading.awayFrom, reading.after)
             let plan = plan(&reading, through: certain, isWhole: false, now)

@@ -102,6 +102,40 @@ struct HeldBackTests {
         #expect(again != nil, "the mailbox is read without the store's answer")
     }
 
+    @Test("STO-1: a long reading delivers nothing that the absence may still discard")
+    func longReading() {
+        var delivery = Delivery(capacity: 1, limits: limits(stored: 2))
+        delivery.open(0)
+        let now = Instant(millisecondsSince1970: 0)
+        var attachment = attachment(hasLostConnection: false)
+        attachment.mailbox.awayFrom = MessageSequence(1)
+        attachment.position = MessageSequence(20_000)
+        _ = delivery.attach(0, attachment, now: now)
+        guard var reading = delivery.nextReading() else {
+            Issue.record("a session that has just connected reads its mailbox")
+            return
+        }
+        func add(_ sequence: UInt64, _ collapse: CollapseDigest?) {
+            reading.add(
+                LogEntry(
+                    sequence: MessageSequence(sequence), accepted: now,
+                    expires: Instant(rawValue: .max), priority: .normal,
+                    content: .message(collapse: collapse)))
+        }
+        // The first message is older than the absence. An overflow further on discards it too.
+        add(1, nil)
+        for sequence in 2...17_000 as ClosedRange<UInt64> {
+            add(sequence, CollapseDigest(rawValue: 7))
+        }
+        let plan = delivery.pause(reading, through: MessageSequence(17_000), now: now)
+        #expect(plan == nil)
+        let early = delivery.nextReading()
+        #expect(early == nil, "the store's answer tells of the discards")
+        delivery.stored(0, connectionNumber: 1)
+        let again = delivery.nextReading()
+        #expect(again?.after == MessageSequence.none, "the reading begins anew")
+    }
+
     @Test("STO-1: a departure that could not be written is handed on again, first")
     func keptDeparture() {
         var delivery = Delivery(capacity: 1, limits: limits(stored: 2))
