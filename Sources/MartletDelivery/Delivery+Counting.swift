@@ -6,7 +6,8 @@
 import MartletBase
 public import MartletEngine
 
-/// Counts of messages queued for sessions since the last hand-over to the store.
+/// Counts of messages queued for sessions since the last hand-over to the store. A message for one instance is counted
+/// once, so its count is appended without a search. The counts of other messages are looked up.
 struct SentCounts {
     struct Message: Hashable {
         var project: ProjectNumber
@@ -18,10 +19,52 @@ struct SentCounts {
         var app: AppNumber
     }
 
-    var messages: [Message: UInt64] = [:]
-    var shares: [Share: UInt64] = [:]
+    private var messages: [Message: UInt64] = [:]
+    private var shares: [Share: UInt64] = [:]
+    /// The messages for one instance each, as the store is told.
+    private var direct: [SentCount] = []
+    /// The share of the last turn. Turns of one app mostly follow each other.
+    private var lastShare: (share: Share, count: UInt64)?
 
-    var isEmpty: Bool { shares.isEmpty && messages.isEmpty }
+    var isEmpty: Bool {
+        shares.isEmpty && messages.isEmpty && direct.isEmpty && lastShare == nil
+    }
+
+    mutating func add(_ count: UInt64, to message: Message) {
+        messages[message, default: 0] += count
+    }
+
+    mutating func addDirect(_ message: Message) {
+        direct.append(
+            SentCount(
+                project: message.project, sequence: message.sequence, app: AppNumber(0), count: 1))
+    }
+
+    mutating func add(_ count: UInt64, to share: Share) {
+        if let lastShare {
+            if lastShare.share == share {
+                self.lastShare?.count += count
+                return
+            }
+            shares[lastShare.share, default: 0] += lastShare.count
+        }
+        lastShare = (share, count)
+    }
+
+    /// Takes the counts: an entry without a sequence for each app, and the entries of stored messages.
+    mutating func take() -> [SentCount] {
+        if let lastShare { shares[lastShare.share, default: 0] += lastShare.count }
+        defer { self = SentCounts() }
+        return shares.map {
+            SentCount(
+                project: $0.key.project, sequence: nil, app: $0.key.app, count: $0.value)
+        }
+            + messages.map {
+                SentCount(
+                    project: $0.key.project, sequence: $0.key.sequence, app: AppNumber(0),
+                    count: $0.value)
+            } + direct
+    }
 }
 
 extension Delivery {
@@ -51,15 +94,21 @@ extension Delivery {
         turnSent[turnSentCapacity] = 0
         for app in 0...last where turnSent[app] > 0 {
             let share = SentCounts.Share(project: project, app: AppNumber(UInt32(app)))
-            sent.shares[share, default: 0] += UInt64(turnSent[app])
+            sent.add(UInt64(turnSent[app]), to: share)
             turnSent[app] = 0
         }
     }
 
     mutating func count(_ sequence: MessageSequence, _ count: Int, of project: ProjectNumber) {
         guard count > 0, sequence.isStored else { return }
-        sent.messages[SentCounts.Message(project: project, sequence: sequence), default: 0] +=
-            UInt64(count)
+        sent.add(
+            UInt64(count), to: SentCounts.Message(project: project, sequence: sequence))
+    }
+
+    /// Counts a message for one instance, which was queued for its session.
+    mutating func countDirect(_ sequence: MessageSequence, of project: ProjectNumber) {
+        guard sequence.isStored else { return }
+        sent.addDirect(SentCounts.Message(project: project, sequence: sequence))
     }
 
     /// Whether counts wait for the store.
@@ -68,16 +117,6 @@ extension Delivery {
     /// Takes the counts since the last call: an entry without a sequence for each app, and an entry for each stored
     /// message.
     public mutating func takeSent() -> [SentCount] {
-        var taken = SentCounts()
-        swap(&taken, &sent)
-        return taken.shares.map {
-            SentCount(
-                project: $0.key.project, sequence: nil, app: $0.key.app, count: $0.value)
-        }
-            + taken.messages.map {
-                SentCount(
-                    project: $0.key.project, sequence: $0.key.sequence, app: AppNumber(0),
-                    count: $0.value)
-            }
+        sent.take()
     }
 }

@@ -73,7 +73,7 @@ extension Delivery {
             frame, header.sequence, header.lane, fanout.position, to: index, now.rawValue)
         guard sent > 0 else { return }
         endSentTurn(of: fanout.project)
-        count(header.sequence, sent, of: fanout.project)
+        countDirect(header.sequence, of: fanout.project)
     }
 
     /// Numbers a project's fanouts in progress from 1 on, because the arrival numbers are used up.
