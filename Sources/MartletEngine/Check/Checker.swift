@@ -208,8 +208,8 @@ struct Checker {
         }
     }
 
-    /// Checks that each token leads to the instance with the token. `checkInstances` checks that each instance has its
-    /// token.
+    /// Checks that each row of `tokens` and `formerTokens` leads to an instance that holds the token.
+    /// `checkInstances` checks the other direction: each token of an instance has a row.
     private mutating func checkTokens() throws(StorageError) {
         for table in [Table.tokens, .formerTokens] {
             let rows = try Cursor(raw, table)
