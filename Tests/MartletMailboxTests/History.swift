@@ -38,6 +38,9 @@ final class History {
     /// As many that connect only in the end, so that what is sent to them has a blob of recipients.
     private(set) var crowd: Int?
     private static let crowdCount = 70
+    /// Steps between two looks at all rows of the history: a look costs as much as a few steps.
+    private static let stepsPerCheck = 8
+    private var compareCount = 0
     private(set) var story: [String] = []
     private let isTold: Bool
 
@@ -158,6 +161,10 @@ final class History {
         learnNumbers()
         for id in model.ids { try compare(id) }
         if random.chance(20) { try compareReports() }
+        compareCount += 1
+        if compareCount % Self.stepsPerCheck == 0, let broken = try world.brokenInvariant() {
+            throw Difference(broken)
+        }
         model.deliveries = [:]
         model.notices = [:]
     }

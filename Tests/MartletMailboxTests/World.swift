@@ -384,4 +384,9 @@ final class World {
     }
 
     func check() throws -> CheckReport { try store.check() }
+
+    /// The first contradiction between the rows of the history; nil: all agree.
+    func brokenInvariant() throws -> String? {
+        try store.read { (transaction) throws in try transaction.brokenInvariant(in: project) }
+    }
 }

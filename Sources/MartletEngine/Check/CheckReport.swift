@@ -154,4 +154,14 @@ extension Transaction {
         try checker.run(progress)
         return checker.report
     }
+
+    /// The first contradiction between the rows of a project; nil: all agree. The outcomes of each message and the
+    /// waiting recipients add up to its targets, counts are those of the rows, and each index leads back. The time
+    /// is proportional to the project's rows, so tests ask after their steps, and a broker that serves does not.
+    package func brokenInvariant(in project: ProjectNumber) throws(StorageError) -> String? {
+        guard let project = try projects.project(project) else { return nil }
+        var checker = Checker(raw)
+        try checker.check(project) { _ in }
+        return checker.report.problems.first.map { "\($0)" }
+    }
 }

@@ -255,7 +255,7 @@ struct Checker {
 
     // MARK: One project
 
-    private mutating func check(
+    mutating func check(
         _ project: Project, _ tell: (CheckCounts) -> Void
     ) throws(StorageError) {
         self.project = project
