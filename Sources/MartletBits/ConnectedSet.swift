@@ -309,6 +309,7 @@ public struct ConnectedSet: ~Copyable {
         handles.initialize(from: block.handles, count: block.count)
         block.handles.deallocate()
         block.handles = handles
+        invariant(block.count <= capacity, "A block has room for its handles.")
         block.capacity = capacity
     }
 }

@@ -205,6 +205,9 @@ extension Delivery {
             if one.batch != batch {
                 unconfirmed.append(one)
             } else if areStored, isDevice(one.index, one.connectionNumber) {
+                invariant(
+                    one.through >= devices[Int(one.index)].confirmableThrough,
+                    "A confirmed stream ID never goes back.")
                 devices[Int(one.index)].confirmableThrough = one.through
                 guard !sessions[Int(one.index)].flags.contains(.confirmable) else { continue }
                 sessions[Int(one.index)].flags.insert(.confirmable)

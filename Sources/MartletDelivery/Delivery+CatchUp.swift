@@ -228,6 +228,9 @@ extension Delivery {
         if sequence < highest {
             late[index, default: LateDeliveries()].note(sequence, in: entry.lane, behind: highest)
         }
+        assert(
+            sequence > deliveredMarks(index)[entry.lane].rawValue,
+            "A lane gets messages in the order of their sequences.")
         moveOn(index, to: sequence)
         session.pointee.highestDelivered = max(session.pointee.highestDelivered, sequence)
         if entry.lane.isCollapsible, throttle.token > 0,

@@ -77,6 +77,7 @@ extension Delivery {
         let app = Int(session.pointee.app)
         let slot =
             app < Self.appsInTurn ? app : slotOfHighApp(index)
+        assert(slot < turnSentCapacity, "The counts of a turn lie in their table.")
         turnSent[slot] &+= UInt32(truncatingIfNeeded: count)
         let last = turnSent + turnSentCapacity
         if slot > last.pointee { last.pointee = UInt32(truncatingIfNeeded: slot) }

@@ -68,7 +68,9 @@ extension Delivery {
     public mutating func endMeasuring(_ bounds: FrameBounds) -> [ProjectNumber] {
         var crowded: [ProjectNumber] = []
         projects.forEach { project in
-            let bytes = project.pointee.chunks.count * FrameArena.bytesPerChunk
+            let count = project.pointee.chunks.count
+            invariant(count <= output.arena.chunkCount, "A project holds chunks of the arena.")
+            let bytes = count * FrameArena.bytesPerChunk
             let limit = project.pointee.isCrowded ? bounds.released : bounds.perProjectMax
             project.pointee.frameBytes = bytes
             project.pointee.isCrowded = bytes > limit

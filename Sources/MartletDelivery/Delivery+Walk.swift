@@ -108,6 +108,7 @@ extension Delivery {
         let workCredit = isOnly ? .max : project.pointee.turns.credit(slot)
         let projectCredit =
             isAlone ? .max : projects.turns.credit(project.pointee.number.rawValue)
+        invariant(workCredit > 0 && projectCredit > 0, "A turn begins with a credit.")
         let room = isOnly ? ConnectedSet.handlesPerStep : ConnectedSet.handlesPerStepMin
         let batch = UnsafeMutableBufferPointer(rebasing: found[..<room])
         let looksBefore = looks

@@ -99,6 +99,7 @@ struct DeviceSession {
         guard mark >= discardedThrough, mark >= toldThrough, discarded == nil,
             noticeTakenThrough >= toldThrough
         else { return }
+        invariant(acknowledged.isEven, "Marks that differ by lane keep their details.")
         evenMark = mark
         details.deallocate()
         self.details = nil

@@ -83,6 +83,7 @@ struct FairTurns: ~Copyable {
     /// The number with the turn, until its credit is used up; nil for an empty round.
     mutating func next() -> UInt32? {
         guard current != .nothing else { return nil }
+        invariant(count > 0, "A round with a turn has a number.")
         while entries[Int(current)].credit <= 0 {
             current = entries[Int(current)].next
             giveTurn()

@@ -113,6 +113,7 @@ struct FanoutWork {
 
     /// Notes for how many sessions, 0 or 1, the message at a place was queued by itself.
     mutating func noteEach(_ count: Int, _ place: Int) {
+        invariant(count == 0 || count == 1, "A session gets a message once.")
         if count > 0 { parts[place].sentAlone += count }
     }
 

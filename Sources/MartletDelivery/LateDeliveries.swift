@@ -36,6 +36,9 @@ struct LateDeliveries {
             episodes[last].barrier = highest
         } else {
             episodes.append(Episode(lane: lane, barrier: highest, cap: sequence - 1))
+            invariant(
+                episodes.count <= Lane.count * Self.episodesPerLaneMax,
+                "The episodes of a connection are bounded.")
         }
     }
 

@@ -33,6 +33,7 @@ public struct MailboxReading: Sendable {
 
     /// Adds the next entry of the log.
     public mutating func add(_ entry: LogEntry) {
+        invariant(entry.sequence > after, "A log is read forward.")
         after = entry.sequence
         let lane = entry.lane
         if entry.content == .message(collapse: nil), entry.sequence <= delivered[lane],

@@ -142,6 +142,9 @@ struct OutputQueues: ~Copyable {
     /// Takes the next session with frames to send.
     mutating func nextReady() -> UInt32? {
         while let index = ready.popFirst() {
+            invariant(
+                sessions[Int(index)].flags.contains(.ready),
+                "A session is in the ring of ready sessions once.")
             sessions[Int(index)].flags.remove(.ready)
             // The session may have been closed meanwhile.
             if sessions[Int(index)].queuedBytes > 0, sessions[Int(index)].inFlightBytes == 0 {

@@ -149,6 +149,7 @@ public struct SharedLog: ~Copyable {
             } else if at >= end, at > 0, self.sequence(at) != self.sequence(at - 1) {
                 return .entries(entries, through: self.sequence(at - 1), isEnd: false)
             }
+            assert(at < rowCount, "A reading looks at rows of the page.")
             let row = rows + at
             if row.pointee.block != block {
                 guard let set = CheckedRecipientSet(row.pointee.recipients),

@@ -73,6 +73,7 @@ extension Audiences {
         of dispatch: Dispatch, to ordinal: Ordinal, in project: ProjectNumber,
         _ storage: borrowing Transaction
     ) throws(StorageError) -> Distribution {
+        invariant(dispatch.variants.count == 1, "A message to one instance has its variant alone.")
         var distribution = Distribution(recipientCount: 1, perVariant: [.one(ordinal)])
         guard dispatch.variants[0].isStored else { return distribution }
         if limits.inactiveSeconds > 0,

@@ -149,6 +149,7 @@ extension Audiences {
         var builder = RecipientSetBuilder()
         var from: UInt32 = 0
         while let next = blocks.nextBlock(slot: 0, from: from) {
+            invariant(next.block >= from, "A set is read in the order of its blocks.")
             builder.append(block: next.block, view: next.view, count: next.view.count)
             from = next.block + 1
         }

@@ -43,6 +43,8 @@ struct DispatchVariant {
             }
             expires = min(max(end, start), longest)
         }
+        invariant(
+            expires >= start && expires <= longest, "TTL-1: a message lives for 0 to 28 days.")
         isStored = expires > start
     }
 
@@ -160,6 +162,7 @@ struct TopicAudience {
     mutating func keep(_ distribution: Distribution, for reaches: [VariantReach]) {
         if known.count == Self.knownMax { known.removeFirst() }
         known.append((reaches, distribution))
+        invariant(known.count <= Self.knownMax, "The remembered distributions are bounded.")
     }
 
     func recipients(for reaches: [VariantReach]) -> RecipientSet? {
@@ -169,6 +172,7 @@ struct TopicAudience {
     mutating func keep(_ recipients: RecipientSet, for reaches: [VariantReach]) {
         if reached.count == Self.knownMax { reached.removeFirst() }
         reached.append((reaches, recipients))
+        invariant(reached.count <= Self.knownMax, "The remembered recipients are bounded.")
     }
 
     /// Forgets the distributions with an inactive instance, because the instance is not inactive any more.

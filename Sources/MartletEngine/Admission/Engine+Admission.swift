@@ -106,6 +106,7 @@ extension Engine {
     ) throws(StorageError) -> Outcome {
         try storage.deferred.put(message)
         admission.change(message.project, by: 1)
+        invariant(admission.count(of: message.project) > 0, "A deferred message is counted.")
         let place = UInt64(admission.count(of: message.project))
         return .accepted(
             Acceptance(
@@ -159,6 +160,7 @@ extension Engine {
             _ = try removeDeferred(next.number, in: project, storage)
             outcomes.append(try send(next, isLate: true, now: now, storage))
         }
+        invariant(outcomes.count <= max, "A step begins a bounded number of deferred messages.")
         return outcomes
     }
 

@@ -251,6 +251,7 @@ public final class FanoutBook: Sendable {
     public var standings: [Standing] {
         state.withLock { state in
             let busy = state.projects.filter { !$0.value.isIdle }
+            assert(busy.values.allSatisfy { $0.weight > 0 }, "A project with fanouts has a weight.")
             let weights = busy.values.reduce(0) { $0 + ($1.running.isEmpty ? 0 : $1.weight) }
             return busy.sorted { $0.key.rawValue < $1.key.rawValue }.map { project, entry in
                 Standing(

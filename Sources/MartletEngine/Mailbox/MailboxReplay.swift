@@ -74,6 +74,8 @@ public struct MailboxReplay: Sendable {
         self.delivered = delivered
         self.limits = limits
         self.absence = absence
+        invariant(
+            discarded.map { $0.through <= after } ?? true, "Known discards lie before the log.")
         through = after
         overflow = discarded
     }

@@ -56,6 +56,7 @@ extension Audiences {
                 guard count > 0 else { continue }
                 shares[app, default: 0] += UInt64(count)
                 left -= count
+                assert(left >= 0, "An instance belongs to one app.")
             }
         }
         try blocks.finish()

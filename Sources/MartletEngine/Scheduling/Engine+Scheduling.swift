@@ -74,6 +74,8 @@ extension Engine {
                 advance.outcomes.append(try send(due, now: now, storage))
             }
         }
+        invariant(
+            advance.outcomes.count <= 2 * Self.sendsPerStep, "A step of due work is bounded.")
         if try storage.scheduled.next(dueAt: now) != nil || canBeginDeferred {
             advance.hasMore = true
         }

@@ -70,6 +70,9 @@ extension Engine {
             }
             result.successCount += 1
         }
+        invariant(
+            Int(result.successCount) + result.failures.count == names.count,
+            "Each topic of a request has a result.")
         try storage.topics.setTopicNumbers(numbers, of: ordinal, in: number)
         try storage.projects.put(project, isNew: false)
         return .topicsChanged(result)
@@ -162,6 +165,9 @@ extension Engine {
             }
             result.successCount += 1
         }
+        invariant(
+            Int(result.successCount) + result.failures.count == end,
+            "Each token of a topic change has a result.")
         if let topic, !changed.isEmpty {
             changed.sort()
             switch change {

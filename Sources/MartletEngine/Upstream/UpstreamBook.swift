@@ -55,6 +55,8 @@ public final class UpstreamBook: Sendable {
         /// - Returns: false if the listener has the message, or has had the message for too long.
         mutating func take(_ number: UInt64, until ends: Instant) -> Bool {
             guard held.insert(number).inserted else { return false }
+            invariant(
+                held.count <= Limits.upstreamWindow, "A listener holds no more than its window.")
             if terms.count >= 4 * Limits.upstreamWindow {
                 let held = held
                 terms.removeAll { !held.contains($0.number) }

@@ -236,6 +236,11 @@ package struct MessageRecord {
         flags.formUnion(Flags(rawValue: UInt8(message.variants.count)))
         if message.wantsReceipts { flags.insert(.wantsReceipts) }
         if message.number != message.sequence.rawValue { flags.insert(.hasNumber) }
+        assert(
+            message.variants.reduce(0) { $0 + $1.platforms.rawValue.nonzeroBitCount }
+                == message.variants.reduce(into: PlatformSet()) { $0.formUnion($1.platforms) }
+                .rawValue
+                .nonzeroBitCount, "The variants of a message have disjoint platforms.")
         let bodyBytes = message.variants.reduce(0) { $0 + $1.body.count }
         var writer = RecordWriter()
         writer.bytes.reserveCapacity(112 + owners.count * 4 + message.from.utf8.count + bodyBytes)
@@ -290,6 +295,7 @@ package struct MessageRecord {
     package func dropped(expiring end: Instant?, _ more: Flags = []) throws(StorageError) -> [UInt8]
     {
         var copy = Array(bytes.prefix(try places().owners + ownerCount * 4 + fromBytes))
+        invariant(copy.count <= bytes.count, "A record loses its bodies and gains nothing.")
         copy[Self.flagsOffset] |= more.union(.isDropped).rawValue
         guard let end else { return copy }
         copy[Self.kindOffset] &= ~Self.inLineBit

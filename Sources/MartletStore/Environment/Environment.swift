@@ -6,6 +6,7 @@
 
 internal import CLMDB
 import Glibc
+import MartletBase
 import MartletEngine
 import MartletRows
 import Synchronization
@@ -273,6 +274,7 @@ final class Environment: @unchecked Sendable {
 
     private func growWhileAlone() throws(StorageError) {
         let bytes = sizeWhileOpen.map
+        invariant(bytes > 0, "An open store has a map.")
         // LMDB unmaps the old map before it maps the new one. If the new mapping failed, the environment would have
         // no map, so test first whether the address space is available.
         let spare = mmap(

@@ -71,6 +71,7 @@ final class Journal {
         _ environment: OpaquePointer, _ files: [JournalFile], _ recovered: Recovery.Result,
         snapshot: OpaquePointer, _ checkpointCommitsMax: Int, _ faults: StoreFaults?
     ) throws(StorageError) {
+        invariant(files.count == Self.names.count, "A journal has two files.")
         self.environment = environment
         self.files = files
         self.checkpointCommitsMax = checkpointCommitsMax
@@ -79,6 +80,9 @@ final class Journal {
         try check(mdb_env_get_fd(environment, &file), "open the journal")
         dataFile = file
         number = recovered.number
+        invariant(
+            recovered.number >= recovered.base?.number ?? 0,
+            "A recovery repeats the records behind its base.")
         current = recovered.baseFile ?? 1
         base =
             recovered.base

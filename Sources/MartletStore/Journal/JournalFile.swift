@@ -238,6 +238,9 @@ final class JournalFile {
         }
         guard fdatasync(writer) == 0 else { throw failure("write the journal", errno) }
         byteCount = whole
+        invariant(
+            byteCount >= end && byteCount % Self.blockBytes == 0,
+            "A file of records has room in whole blocks.")
     }
 
     /// Switches to writing through the system's cache, for file systems with larger blocks or without real support

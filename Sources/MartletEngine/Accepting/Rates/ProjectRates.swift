@@ -116,6 +116,8 @@ final class ProjectRates {
             granted = .many(pages?.take(set, at: now) ?? set)
         }
         if beginning?.isArmed == true { steps.append(.took(granted)) }
+        invariant(
+            granted.count <= recipients.count, "A quota grants a message to recipients alone.")
         return granted.count == recipients.count ? .everyone : .some(granted)
     }
 

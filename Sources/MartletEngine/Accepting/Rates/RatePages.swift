@@ -261,6 +261,7 @@ struct RatePages: ~Copyable {
         } else {
             changes.append(change)
         }
+        invariant(changes.count <= Int(Self.changesMax), "The remembered changes are bounded.")
     }
 
     /// Makes the changes that a page needs.
@@ -293,6 +294,8 @@ struct RatePages: ~Copyable {
 
     /// The entries of a page, allocated if the page has none.
     private mutating func entries(_ index: Int) -> UnsafeMutablePointer<RateChange.Times> {
+        invariant(
+            index >= 0 && index < pageCount, "There is a page for each ordinal with a bucket.")
         if let entries = pages[index].entries { return entries }
         let entries = UnsafeMutablePointer<RateChange.Times>.allocate(capacity: Self.pageEntries)
         entries.initialize(repeating: .zero, count: Self.pageEntries)

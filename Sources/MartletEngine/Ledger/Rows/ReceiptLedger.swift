@@ -194,6 +194,7 @@ package struct ReceiptLedger: Ledger {
             return 0
         }
         let count = min(taken - first + 1, UInt64(rowsMax))
+        invariant(first + count <= taken + 1, "Events that no sender has taken stay.")
         for number in first..<(first + count) {
             try raw.delete(.receipts, .number(number, in: project))
         }

@@ -155,6 +155,7 @@ package struct ReportLedger: Ledger {
     func addMissed(
         _ ordinals: [UInt32], of sequence: MessageSequence, in project: ProjectNumber
     ) throws(StorageError) {
+        assert(ordinals.isAscending, "The instances that miss a message are sorted and distinct.")
         _ = try sets.changeBlocks(ordinals, in: .missed, adding: true) { block in
             .missed(block, of: sequence, in: project)
         }

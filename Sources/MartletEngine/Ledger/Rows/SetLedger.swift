@@ -192,6 +192,7 @@ package struct SetLedger: Ledger {
             let differs = adding ? block.insert(bit: Int(bit)) : block.remove(bit: Int(bit))
             if differs { changed += 1 }
         }
+        invariant(changed <= bits.count, "A block changes by the changed bits alone.")
         if changed == 0 { return 0 }
         let count = adding ? Int.max : block.count
         if count == 0 {

@@ -62,6 +62,7 @@ struct SetReader {
                 }
                 guard count > 0 else { return nil }
             }
+            assert(found.last >= block, "A set is read in the order of its blocks.")
             guard found.span != nil else { return (found.block, found.view) }
             for number in max(found.block, block)...found.last {
                 let view = found.view(ofBlock: number)

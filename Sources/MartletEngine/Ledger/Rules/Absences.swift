@@ -114,6 +114,7 @@ package struct Absences: Ledger {
                 if $0.entry.sequence <= last, $0.entry.isPlain { isFound = true }
             }
             guard case .paused(let through) = scan else { break }
+            invariant(through > after, "A log is read forward.")
             after = through
         }
         return isFound

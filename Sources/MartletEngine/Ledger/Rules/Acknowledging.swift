@@ -31,7 +31,8 @@ package struct Acknowledging: Ledger {
         var later = [[Acknowledgement]](repeating: [], count: all.count)
         for index in waiting.indices where budget.takesSingles(of: waiting[index].one) {
             let singles = waiting[index].one.takeSingles()
-            _ = try acknowledge(singles, isWhole: true, now: now, limits: limits, &budget)
+            let rest = try acknowledge(singles, isWhole: true, now: now, limits: limits, &budget)
+            invariant(rest == nil, "An acknowledgement that is applied whole has no rest.")
         }
         while !waiting.isEmpty {
             budget.beginStep()
@@ -44,6 +45,9 @@ package struct Acknowledging: Ledger {
                 }
                 let rest = try acknowledge(
                     one, isWhole: isWhole, now: now, limits: limits, &budget)
+                invariant(
+                    !isWhole || rest == nil, "An acknowledgement that is applied whole has no rest."
+                )
                 if let rest { next.append((from, rest)) }
             }
             try passes.countPasses(now: now, &budget)

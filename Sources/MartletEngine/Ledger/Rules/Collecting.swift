@@ -225,6 +225,7 @@ package struct Collecting: Ledger {
             if hasEntries { ordinals.append(ordinal) }
             found = try mailboxes.next()
         }
+        assert(ordinals.isAscending, "Instances are collected in the order of their ordinals.")
         return (ordinals, nil)
     }
 

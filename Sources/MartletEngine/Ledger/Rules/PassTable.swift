@@ -82,6 +82,7 @@ struct PassTable {
             last = (key, at)
             ordinals[at].append(pass.taker.ordinal.rawValue)
         }
+        invariant(cohorts.count == ordinals.count, "Each cohort has its instances.")
         for at in cohorts.indices { addBlocks(of: ordinals[at].sorted(), to: at) }
     }
 

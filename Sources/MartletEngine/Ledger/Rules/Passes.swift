@@ -24,6 +24,7 @@ package struct Passes: Ledger {
         inbox: Bool, singles hasSingles: Bool
     ) throws(StorageError) {
         guard let tally, let (start, end) = before.passed(by: marks) else { return }
+        invariant(start < end, "A movement of marks passes a sequence.")
         let pass = Pass(
             taker: taker,
             marks: PassedMarks(

@@ -183,6 +183,7 @@ package struct Reporting: Ledger {
         guard try reports.row(of: sequence, in: project) != nil else { return }
         var missed = try missedBlocks(of: sequence, from: start.blockIndex, in: project)[...]
         var isEnough = false
+        assert(missed.isAscending, "The blocks of a set are read in their order.")
         /// - Returns: whether the caller wants more.
         func tell(_ ordinals: [Ordinal]) throws(StorageError) -> Bool {
             for ordinal in ordinals where ordinal >= start && !isEnough {
