@@ -12,7 +12,7 @@ import MartletTransport
 
 /// The operations of a ring.
 enum Operation: UInt8 {
-    /// Multishot accept; index = number of the listener.
+    /// Single accept; index = number of the listener, generation = place of its address.
     case accept = 1
     /// Multishot receive of a connection.
     case receive

@@ -2,10 +2,29 @@
 //
 // The transport's memory that the kernel or every operation touches, allocated once at fixed addresses. Pointers
 // instead of arrays, because access then neither counts references nor checks for exclusivity. Rests on
-// ConnectionSlot.
+// ConnectionSlot and PeerAddress.
 
 internal import CLiburing
 internal import Glibc
+import MartletTransport
+
+/// The place into which the kernel writes the address of an accepted peer.
+struct AcceptAddress {
+    var storage: sockaddr_storage
+    var byteCount: socklen_t
+
+    /// The address; an address that is neither IPv4 nor IPv6 counts as `::`.
+    var peer: PeerAddress {
+        withUnsafeBytes(of: storage) { raw in
+            switch Int32(storage.ss_family) {
+            case AF_INET:
+                PeerAddress(v4: UInt32(bigEndian: raw.load(fromByteOffset: 4, as: UInt32.self)))
+            case AF_INET6: PeerAddress(v6: UnsafeRawBufferPointer(rebasing: raw[8..<24]))
+            default: PeerAddress(high: 0, low: 0)
+            }
+        }
+    }
+}
 
 struct TransportMemory: ~Copyable {
     /// One slot per direct descriptor. The system provides zeroed pages at the first write.
@@ -17,10 +36,18 @@ struct TransportMemory: ~Copyable {
     /// The duration of a pause of accepting.
     let acceptRetryTime: UnsafeMutablePointer<__kernel_timespec>
 
-    init(connectionsMax: Int, submissionEntries: Int) {
+    /// The addresses that accepts write: `Listener.acceptsMax` for each listening socket.
+    let acceptAddresses: UnsafeMutablePointer<AcceptAddress>
+
+    init(connectionsMax: Int, submissionEntries: Int, listenersMax: Int) {
         guard let zeros = calloc(connectionsMax, MemoryLayout<ConnectionSlot>.stride) else {
             fatalError("There is no memory for \(connectionsMax) connections.")
         }
+        let accepts = listenersMax * Listener.acceptsMax
+        guard let addresses = calloc(accepts, MemoryLayout<AcceptAddress>.stride) else {
+            fatalError("There is no memory for \(accepts) addresses.")
+        }
+        acceptAddresses = addresses.bindMemory(to: AcceptAddress.self, capacity: accepts)
         slots = zeros.bindMemory(to: ConnectionSlot.self, capacity: connectionsMax)
         messageHeaders = .allocate(capacity: submissionEntries)
         messageHeaders.initialize(repeating: msghdr())
@@ -32,6 +59,7 @@ struct TransportMemory: ~Copyable {
 
     deinit {
         free(slots)
+        free(acceptAddresses)
         messageHeaders.deallocate()
         wakeValue.deallocate()
         acceptRetryTime.deallocate()

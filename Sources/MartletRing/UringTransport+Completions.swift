@@ -145,14 +145,18 @@ extension UringTransport {
 
     private mutating func completedAccept(_ completion: Completion) -> TransportEvent? {
         let listener = Int(completion.index)
-        if completion.flags & IORING_CQE_F_MORE == 0 { listeners[listener].isArmed = false }
+        let place = Int(completion.generation)
+        listeners[listener].armed &= ~(1 << UInt32(place))
+        let origin = ConnectionOrigin(
+            address: acceptAddress(listener, place).pointee.peer, listener: listener)
         defer { continueAccepting(listener) }
         guard completion.result >= 0 else {
             return acceptFailure(listener, errno: completion.errno)
         }
-        // In one batch, an accept may reuse the index of a close and complete before the close: a multishot
-        // operation completes at once, a single operation at the end of the batch. The close has then taken effect,
-        // and its own completion will be ignored because of the old generation.
+        acceptedOrigin = origin
+        // In one batch, an accept may reuse the index of a close and complete before the close, because a close may
+        // complete at the end of the batch. The close has then taken effect, and its own completion will be ignored
+        // because of the old generation.
         let index = UInt32(completion.result)
         let slot = memory.slots + Int(index)
         if slot.pointee.state.contains(.closeQueued) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Accepts connections with a multishot accept per listening socket. The kernel puts each connection into the ring's
-// own table. After a failure accepting rests: with a full table until a connection has closed, otherwise for a
-// fixed time. Connections wait in the backlog meanwhile. The first connection beyond a full table is lost, because
-// the kernel removes the connection from the backlog before it looks for a free index. From then on, until a
-// sixteenth of the table is free, connections are accepted one by one and none is lost.
+// Accepts connections with several single accepts per listening socket. A single accept tells the peer's address; a
+// multishot accept would write all addresses to one place. The kernel puts each connection into the ring's own table.
+// No more accepts are in flight than the table has free indices, because the kernel removes a connection from the
+// backlog before it looks for a free index, and would lose the connection. After a failure accepting rests: with a
+// full table until a connection has closed, otherwise for a fixed time. Connections wait in the backlog meanwhile.
 //
 //     armed ──failure──► resting ──place or time──► armed          stopAccepting: ──► stopping ──► closed
 //
@@ -17,18 +17,27 @@ public import MartletTransport
 /// One listening socket of a transport.
 struct Listener {
     let descriptor: Int32
-    /// Whether an accept is in flight.
-    var isArmed = false
+    /// The accepts in flight: a bit for each place of `TransportMemory.acceptAddresses`.
+    var armed: UInt32 = 0
     var state: State = .accepting
 
+    /// Accepts in flight at most: connections that one turn of a loop can take.
+    static let acceptsMax = 32
+
+    /// A place without an accept in flight.
+    var freePlace: Int? {
+        let place = (~armed).trailingZeroBitCount
+        return place < Self.acceptsMax ? place : nil
+    }
+
     enum State {
-        /// An accept is in flight. Can transition to: tableFull, resting, closed.
+        /// Accepts are in flight. Can transition to: tableFull, resting, stopping, closed.
         case accepting
         /// Every index is taken. Can transition to: accepting, closed.
         case tableFull
         /// Descriptors or memory ran out. Can transition to: accepting, closed.
         case resting
-        /// The accept is being cancelled. Can transition to: closed.
+        /// The accepts are being cancelled. Can transition to: closed.
         case stopping
         /// The socket is closed. Final state.
         case closed
@@ -63,38 +72,65 @@ extension UringTransport {
         return boundPort
     }
 
-    /// Stops all listening sockets. An accept in flight is cancelled at the next submission; a socket without an
+    /// Stops all listening sockets. Accepts in flight are cancelled at the next submission; a socket without an
     /// accept in flight closes at once.
     public mutating func stopAccepting() {
         for index in listeners.indices where listeners[index].state != .closed {
-            if listeners[index].isArmed {
-                guard listeners[index].state != .stopping else { continue }
-                listeners[index].state = .stopping
+            guard listeners[index].armed != 0 else {
+                closeListener(index)
+                continue
+            }
+            guard listeners[index].state != .stopping else { continue }
+            listeners[index].state = .stopping
+            for place in 0..<Listener.acceptsMax where listeners[index].armed & 1 << place != 0 {
                 let entry = ring.nextSubmission()
-                io_uring_prep_cancel64(
-                    entry, Operation.accept.userData(index: UInt32(index)), 0)
+                io_uring_prep_cancel64(entry, Self.accept(index, place), 0)
                 entry.pointee.flags = Kernel.skipSuccess
                 entry.pointee.user_data = Operation.cancel.userData()
-            } else {
-                closeListener(index)
             }
         }
     }
 
+    private static func accept(_ index: Int, _ place: Int) -> UInt64 {
+        Operation.accept.userData(generation: UInt32(place), index: UInt32(index))
+    }
+
+    /// The address that an accept has written.
+    func acceptAddress(_ index: Int, _ place: Int) -> UnsafeMutablePointer<AcceptAddress> {
+        memory.acceptAddresses + (index * Listener.acceptsMax + place)
+    }
+
+    /// Arms accepts, as many as the listener's part of the free indices allows.
     private mutating func armAccept(_ index: Int) {
+        let inFlight = listeners.reduce(0) { $0 + $1.armed.nonzeroBitCount }
         let isOneComing = acceptedNext != .max
-        guard connectionCount + (isOneComing ? 1 : 0) < connectionsMax else {
-            listeners[index].state = .tableFull
+        let free = connectionsMax - connectionCount - (isOneComing ? 1 : 0)
+        var room = min(
+            free - inFlight,
+            max(1, free / listeners.count) - listeners[index].armed.nonzeroBitCount)
+        while room > 0, let place = listeners[index].freePlace {
+            room -= 1
+            listeners[index].armed |= 1 << place
+            let target = acceptAddress(index, place)
+            target.pointee.byteCount = socklen_t(MemoryLayout<sockaddr_storage>.size)
+            let entry = ring.nextSubmission()
+            io_uring_prep_multishot_accept_direct(
+                entry, listeners[index].descriptor,
+                UnsafeMutableRawPointer(target).assumingMemoryBound(to: sockaddr.self),
+                &target.pointee.byteCount, 0)
+            // The library has no single accept that lets the kernel choose the index.
+            entry.pointee.ioprio = 0
+            entry.pointee.user_data = Self.accept(index, place)
+        }
+        guard listeners[index].armed == 0 else {
+            listeners[index].state = .accepting
             return
         }
-        listeners[index].isArmed = true
-        listeners[index].state = .accepting
-        let entry = ring.nextSubmission()
-        io_uring_prep_multishot_accept_direct(entry, listeners[index].descriptor, nil, nil, 0)
-        // While indices are scarce, accept one connection at a time: a multishot accept would take and lose one too
-        // many.
-        if isAcceptFailing { entry.pointee.ioprio = 0 }
-        entry.pointee.user_data = Operation.accept.userData(index: UInt32(index))
+        listeners[index].state = .tableFull
+        if free <= 0, !isAcceptFailing {
+            isAcceptFailing = true
+            mustTellFullTable = true
+        }
     }
 
     private mutating func closeListener(_ index: Int) {
@@ -104,9 +140,8 @@ extension UringTransport {
 
     /// Decides how the listener continues after an accept has ended.
     mutating func continueAccepting(_ index: Int) {
-        guard !listeners[index].isArmed else { return }
         switch listeners[index].state {
-        case .stopping: closeListener(index)
+        case .stopping: if listeners[index].armed == 0 { closeListener(index) }
         case .accepting: armAccept(index)
         case .tableFull, .resting, .closed: break
         }
@@ -122,8 +157,6 @@ extension UringTransport {
         case ECONNABORTED, EPROTO, EPERM, EINTR, EAGAIN, ECANCELED, ENETDOWN, ENOPROTOOPT,
             EHOSTDOWN, ENONET, EHOSTUNREACH, EOPNOTSUPP, ENETUNREACH:
             return nil
-        case ENFILE where connectionCount >= connectionsMax:
-            listeners[index].state = .tableFull
         default:
             listeners[index].state = .resting
             armAcceptRetry()
@@ -151,6 +184,10 @@ extension UringTransport {
 
     /// Accepts again on the listeners in the given state.
     mutating func resumeAccepting(_ state: Listener.State) {
-        for index in listeners.indices where listeners[index].state == state { armAccept(index) }
+        for index in listeners.indices
+        where listeners[index].state == state && (listeners[index].armed == 0 || state == .resting)
+        {
+            armAccept(index)
+        }
     }
 }

@@ -35,6 +35,10 @@ public struct UringTransport: ~Copyable, Transport {
     var acceptedNext: UInt32 = .max
     var listeners: [Listener] = []
     var isAcceptFailing = false
+    /// Whether the next event tells that the table is full.
+    var mustTellFullTable = false
+    /// The origin of the connection of the last `.accepted`.
+    public internal(set) var acceptedOrigin = ConnectionOrigin(address: .loopback, listener: 0)
     var isAcceptRetryArmed = false
 
     /// Whether closing begins with a shutdown. Before Linux 6.13 a closed direct descriptor keeps its socket while
@@ -66,7 +70,8 @@ public struct UringTransport: ~Copyable, Transport {
         let event = try EventDescriptor.open()
 
         memory = TransportMemory(
-            connectionsMax: connectionsMax, submissionEntries: ring.submissionCapacity)
+            connectionsMax: connectionsMax, submissionEntries: ring.submissionCapacity,
+            listenersMax: Self.listenersMax)
         isShutdownNeeded = ring.features & Kernel.featureReadWriteAttributes == 0
         self.ring = ring
         self.buffers = buffers
@@ -111,6 +116,10 @@ public struct UringTransport: ~Copyable, Transport {
         if acceptedNext != .max {
             defer { acceptedNext = .max }
             return occupy(acceptedNext)
+        }
+        if mustTellFullTable {
+            mustTellFullTable = false
+            return .acceptFailed(errno: ENFILE)
         }
         while let completion = ring.nextCompletion() {
             if let event = handle(completion) { return event }

@@ -91,6 +91,9 @@ public protocol Transport: ~Copyable {
     /// Accepts no new connections. Connections that the kernel has already accepted are still reported.
     mutating func stopAccepting()
 
+    /// The origin of the connection of the last `.accepted`.
+    var acceptedOrigin: ConnectionOrigin { get }
+
     /// The number of connections between `.accepted` and `.closed`.
     var connectionCount: Int { get }
 
@@ -108,6 +111,11 @@ public protocol Transport: ~Copyable {
 extension Transport where Self: ~Copyable {
     /// No effect, for transports whose connections have no separate halves: the peer sees the end at `close`.
     public mutating func endSending(_ connection: ConnectionID) {}
+
+    /// This machine, for transports without a network.
+    public var acceptedOrigin: ConnectionOrigin {
+        ConnectionOrigin(address: .loopback, listener: 0)
+    }
 
     /// No effect, for transports that keep no memory of a burst.
     public mutating func releaseMemory() {}

@@ -47,8 +47,6 @@ struct AcceptingTests {
                 for _ in 0..<connectionsMax {
                     sockets.append(try BlockingClient(port: port).take())
                 }
-                // The one past the table is closed without a word.
-                try BlockingClient(port: port).expectEnd()
                 _ = try failed.take()
                 // These wait in the backlog until there is a place.
                 for _ in 0..<20 { sockets.append(try BlockingClient(port: port).take()) }
@@ -59,6 +57,26 @@ struct AcceptingTests {
                     close(socket)
                 }
             })
+    }
+
+    @Test("an accepted connection comes with the address of its peer and its listening socket")
+    func origins() async throws {
+        try await together {
+            var transport = try makeTransport()
+            let ports = try (0..<2).map { _ in
+                try transport.listen(address: "127.0.0.1", port: 0)
+            }
+            for (number, port) in ports.enumerated() {
+                let client = try BlockingClient(port: port)
+                var origin: ConnectionOrigin?
+                try drive(&transport) { transport, event in
+                    if case .accepted = event { origin = transport.acceptedOrigin }
+                    return origin != nil
+                }
+                #expect(origin == ConnectionOrigin(address: .loopback, listener: number))
+                try client.send([1])
+            }
+        }
     }
 
     @Test("after stopAccepting the port is free; open connections stay")

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The network address of a peer, as a value of 16 bytes: limits by address are kept for many peers. An IPv4 address
+// is kept as its mapped IPv6 address. Rests on Glibc, for the text of an address.
+
+internal import Glibc
+
+/// An IPv4 or IPv6 address of a peer.
+public struct PeerAddress: Hashable, Sendable, CustomStringConvertible {
+    /// The first and the last eight bytes, as numbers.
+    public let high: UInt64
+    public let low: UInt64
+
+    private static let mapped: UInt64 = 0xFFFF << 32
+
+    public init(high: UInt64, low: UInt64) {
+        self.high = high
+        self.low = low
+    }
+
+    /// - Parameter v4: the four bytes as a number: 127.0.0.1 is 0x7F000001.
+    public init(v4: UInt32) { self.init(high: 0, low: Self.mapped | UInt64(v4)) }
+
+    /// The 16 bytes of an IPv6 address in the order of the network.
+    public init(v6 bytes: UnsafeRawBufferPointer) {
+        self.init(
+            high: UInt64(bigEndian: bytes.loadUnaligned(as: UInt64.self)),
+            low: UInt64(bigEndian: bytes.loadUnaligned(fromByteOffset: 8, as: UInt64.self)))
+    }
+
+    /// Reads a numeric address; nil for any other text.
+    public init?(_ text: String) {
+        var v4 = in_addr()
+        var v6 = in6_addr()
+        if inet_pton(AF_INET, text, &v4) == 1 {
+            self.init(v4: UInt32(bigEndian: v4.s_addr))
+        } else if inet_pton(AF_INET6, text, &v6) == 1 {
+            self = withUnsafeBytes(of: v6) { PeerAddress(v6: $0) }
+        } else {
+            return nil
+        }
+    }
+
+    public static let loopback = PeerAddress(v4: 0x7F00_0001)
+
+    public var isIPv4: Bool { high == 0 && low >> 32 == Self.mapped >> 32 }
+
+    /// Whether the peer is on this machine.
+    public var isLoopback: Bool {
+        isIPv4 ? UInt32(truncatingIfNeeded: low) >> 24 == 127 : high == 0 && low == 1
+    }
+
+    /// The address by which limits count: an IPv4 address itself, and the first 64 bits of an IPv6 address, because
+    /// one host mostly has all addresses of a /64.
+    public var network: PeerAddress { isIPv4 ? self : PeerAddress(high: high, low: 0) }
+
+    /// Whether the first bits of both addresses are equal.
+    /// - Parameter bits: of 128; an IPv4 prefix is longer by 96.
+    public func hasPrefix(_ prefix: PeerAddress, bits: Int) -> Bool {
+        func isEqual(_ one: UInt64, _ other: UInt64, _ bits: Int) -> Bool {
+            bits <= 0 || (one ^ other) >> UInt64(64 - min(bits, 64)) == 0
+        }
+        return isEqual(high, prefix.high, bits) && isEqual(low, prefix.low, bits - 64)
+    }
+
+    public var description: String {
+        var text = [CChar](repeating: 0, count: Int(INET6_ADDRSTRLEN))
+        if isIPv4 {
+            var address = in_addr(s_addr: UInt32(truncatingIfNeeded: low).bigEndian)
+            inet_ntop(AF_INET, &address, &text, socklen_t(text.count))
+        } else {
+            var words = (high.bigEndian, low.bigEndian)
+            inet_ntop(AF_INET6, &words, &text, socklen_t(text.count))
+        }
+        return String(
+            decoding: text.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    }
+}
+
+/// The beginning of a connection.
+public struct ConnectionOrigin: Hashable, Sendable {
+    public let address: PeerAddress
+    /// Number of the listening socket, in the order of `listen`.
+    public let listener: Int
+
+    public init(address: PeerAddress, listener: Int) {
+        self.address = address
+        self.listener = listener
+    }
+}
