@@ -110,7 +110,7 @@ let package = Package(
         .target(
             name: "MartletGateway",
             dependencies: [
-                "Martlet",
+                "Martlet", "MartletTransport",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
@@ -230,7 +230,7 @@ let package = Package(
             name: "MartletTests",
             dependencies: [
                 "Martlet", "MartletClient", "MartletStore", "MartletEngine", "MartletRows",
-                "MartletWire",
+                "MartletTransport", "MartletWire",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: common),

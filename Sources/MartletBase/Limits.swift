@@ -100,6 +100,21 @@ public enum Limits {
     public static let requestMegabytesPerProjectMax = 64
     /// OPS-5: unanswered bytes of all projects, in MiB.
     public static let requestMegabytesMax = 256
+    /// NET-6: memory for peers without a credential, in MiB: unfinished frames, and registrations that are not on disk
+    /// yet. A quarter of what one project may hold.
+    public static let strangerMegabytesMax = 16
+    /// NET-6: connections of one address without WELCOME: more than the 10,000 devices behind one address that come
+    /// back at once.
+    public static let handshakesPerAddressMax = 16_384
+    /// NET-6: bytes queued for a peer without a credential. At the bound, the loop stops reading from the connection.
+    public static let strangerQueuedBytesMax = 4096
+    /// NET-6: seconds in which a frame must arrive, from its first byte to its last, by default.
+    public static let frameSecondsDefault: UInt32 = 30
+    /// REG-8: registrations of one address in a second, on average. An address that has registered no device of late
+    /// may register 100 times as many at once: 10,000 new devices behind one address.
+    public static let registrationsPerSecondPerAddress = 100
+    /// REG-10: wrong credentials of one address in a minute after which further ones wait.
+    public static let refusalsPerMinutePerAddress = 20
     /// FAN-2: largest weight of a project relative to other projects.
     public static let projectWeightMax = 1000
     /// FAN-7: highest ceiling that can be configured, in deliveries per second.
@@ -206,12 +221,22 @@ public enum Limits {
     public static let httpBodyMegabytesMax = 64
     /// OPS-5: longest head of an HTTP request, in bytes.
     public static let httpHeadBytesMax = 16 * 1024
+    /// GW-15: longest credential that is read from `Authorization`, in bytes. An access token has at most 512.
+    public static let httpCredentialBytesMax = 1024
+    /// GW-15: longest body of a request without a credential, in bytes: an assertion of 8 KiB with its escapes.
+    public static let httpStrangerBodyBytesMax = 16 * 1024
+    /// GW-15: bodies of all unanswered requests without a credential, in bytes.
+    public static let httpStrangerBodiesBytesMax = 4 << 20
+    /// GW-15: the part of those bodies that one address may hold.
+    public static let httpStrangerBodiesPerAddressBytesMax = 512 * 1024
     /// OPS-5: header fields of one HTTP request.
     public static let httpHeaderFieldsMax = 100
     /// OPS-5: requests that the gateway answers at a time.
     public static let httpRequestsMax = 1024
     /// OPS-5: open connections of the gateway.
     public static let httpConnectionsMax = 8192
+    /// GW-15: open connections of one address.
+    public static let httpConnectionsPerAddressMax = 2048
     /// OPS-5: an HTTP connection is closed after this many seconds of silence.
     public static let httpIdleSeconds: UInt32 = 120
     /// OPS-5: seconds for receiving a whole request, and for the client to read the answer.
@@ -237,6 +262,8 @@ public enum Limits {
     public static let pageEntriesMax = 1000
     /// NET-1: Martlet's TCP port.
     public static let defaultPort = 5228
+    /// NET-7: further ports for networks that block the default port.
+    public static let fallbackPorts = [443, 5229, 5230]
     /// NET-2: an idle connection is closed after this many seconds, by default.
     public static let idleSecondsDefault: UInt32 = 1800
     /// NET-3: a connection without HELLO is closed after this many seconds, by default.

@@ -61,6 +61,16 @@ public struct MailboxLimits: Sendable, Hashable {
     /// OPS-5: unanswered bytes of all connections, in MiB; 0: unlimited.
     public var requestMegabytesMax = Limits.requestMegabytesMax
 
+    /// NET-6: memory for peers without a credential, in MiB; 0: unlimited.
+    public var strangerMegabytesMax = Limits.strangerMegabytesMax
+    /// NET-6: connections of one address that have no WELCOME yet; 0: unlimited. An address is an IPv4 address, or
+    /// the first 64 bits of an IPv6 address.
+    public var handshakesPerAddressMax = Limits.handshakesPerAddressMax
+    /// REG-8: registrations of one address in a second, on average; 0: unlimited.
+    public var registrationsPerSecondPerAddress = Limits.registrationsPerSecondPerAddress
+    /// REG-10: wrong credentials of one address in a minute after which further ones wait; 0: none waits.
+    public var refusalsPerMinutePerAddress = Limits.refusalsPerMinutePerAddress
+
     /// The documented limits, as `Limits` states them.
     public init() {}
 
@@ -88,6 +98,10 @@ public struct MailboxLimits: Sendable, Hashable {
         limits.upstreamPerMinute = 0
         limits.upstreamKeptMax = 0
         limits.multicastTokensMax = 0
+        limits.strangerMegabytesMax = 0
+        limits.handshakesPerAddressMax = 0
+        limits.registrationsPerSecondPerAddress = 0
+        limits.refusalsPerMinutePerAddress = 0
         return limits
     }
 }

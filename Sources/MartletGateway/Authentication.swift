@@ -8,8 +8,9 @@ import Martlet
 extension Gateway {
     /// Finds the caller by the credential in `Authorization`.
     /// - Parameter allowsKey: whether `key=SERVER_KEY` is accepted too.
-    /// - Throws: UNAUTHENTICATED for a missing or refused credential; other errors of the broker pass on.
-    func authenticate(_ call: GatewayCall, allowsKey: Bool) throws(GatewayError) -> Caller {
+    /// - Throws: UNAUTHENTICATED for a missing credential, `WrongCredential` for a refused credential; other errors of the
+    ///   broker pass on.
+    func authenticate(_ call: GatewayCall, allowsKey: Bool) throws -> Caller {
         guard let header = call.header("authorization") else {
             throw GatewayError(.unauthenticated, GatewayError.noCredential)
         }
@@ -22,6 +23,9 @@ extension Gateway {
         } else {
             throw GatewayError(.unauthenticated, GatewayError.noCredential)
         }
+        guard credential.utf8.count <= Limits.httpCredentialBytesMax else {
+            throw GatewayError(.unauthenticated, GatewayError.badCredential)
+        }
         do throws(MartletError) {
             let sender = try broker.sender(presenting: String(credential))
             return Caller(
@@ -30,9 +34,10 @@ extension Gateway {
                 keyID: sender.keyID)
         } catch {
             guard error.word == .unauthenticated else { throw GatewayError(error) }
-            refusedLogins.refused(isKey ? "server key" : "bearer token", from: call.peer)
-            throw GatewayError(
-                .unauthenticated, GatewayError.badCredential, cause: error)
+            throw WrongCredential(
+                kind: isKey ? "server key" : "bearer token",
+                refusal: GatewayError(
+                    .unauthenticated, GatewayError.badCredential, cause: error))
         }
     }
 }

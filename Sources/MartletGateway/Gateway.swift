@@ -5,6 +5,7 @@
 
 import Logging
 public import Martlet
+import MartletTransport
 import Synchronization
 
 /// Answers the calls of official SDKs out of a broker.
@@ -15,10 +16,11 @@ public final class Gateway: Sendable {
     public let configuration: GatewayConfiguration
     let metrics: GatewayMetrics
     let retries: RetryTable
-    let refusedLogins: RefusedLogins
+    private let refusalLog: RefusalLog
     /// A hook for tests: called before a route's handler. The gateway refuses the call with the returned error.
     private let fault: (@Sendable (GatewayCall) -> GatewayError?)?
     private let requestsInProgress = Atomic<Int>(0)
+    private let exchangesInProgress = Atomic<Int>(0)
     /// Port of the listening socket; 0 before the server listens.
     let port = Atomic<Int>(0)
 
@@ -37,7 +39,7 @@ public final class Gateway: Sendable {
         self.fault = fault
         retries = RetryTable(
             window: .seconds(Int64(configuration.retrySeconds)), folder: broker.folder)
-        refusedLogins = RefusedLogins(configuration.logger)
+        refusalLog = RefusalLog(configuration.logger)
         metrics = GatewayMetrics(other: configuration.metrics)
     }
 
@@ -55,70 +57,165 @@ public final class Gateway: Sendable {
 
     /// Answers one call. Never fails: a failure becomes an answer with an error status.
     public func answer(_ call: GatewayCall) async -> GatewayAnswer {
-        let began = ContinuousClock.now
-        let (route, answer) = await route(call)
-        metrics.answered(
-            route?.name ?? "none", status: answer.status, after: ContinuousClock.now - began)
-        return answer
+        switch await admit(call) {
+        case .admitted(let admitted): await answer(admitted, body: call.body)
+        case .refused(let answer): answer
+        }
     }
 
     static let full = GatewayError(
         .unavailable, "The gateway has more to answer than it can; try again.",
         code: .unavailable, retryDelayMilliseconds: Limits.httpFullMilliseconds)
 
-    private func route(_ call: GatewayCall) async -> (Route?, GatewayAnswer) {
-        let count = requestsInProgress.add(1, ordering: .relaxed).newValue
-        defer { requestsInProgress.subtract(1, ordering: .relaxed) }
+    // MARK: The head
+
+    /// A call that may bring its body.
+    struct Admitted: Sendable {
+        var call: GatewayCall
+        let route: Route
+        let at = ContinuousClock.now
+    }
+
+    enum Admission: Sendable {
+        case admitted(Admitted)
+        case refused(GatewayAnswer)
+    }
+
+    /// GW-15: judges a call by its head: path, method and credential. The body has not come yet, and nothing is kept
+    /// of it before.
+    func admit(_ head: GatewayCall) async -> Admission {
+        let began = ContinuousClock.now
         var methods: [String] = []
         for route in Route.all {
-            guard let parameters = route.match(call.path) else { continue }
-            guard route.method == call.method else {
+            guard let parameters = route.match(head.path) else { continue }
+            guard route.method == head.method else {
                 methods.append(route.method.rawValue)
                 continue
             }
-            // Routes for `.anyone` answer in a full gateway too, because an operator must see the overload.
-            guard count <= configuration.requestsMax || route.access == .anyone else {
-                return (route, route.refusal(Self.full))
-            }
-            var call = call
+            var call = head
             call.parameters = parameters
-            return (route, await answer(call, route))
+            do {
+                if route.access.isOfCallers {
+                    call.caller = try identify(call, for: route)
+                }
+                return .admitted(Admitted(call: call, route: route))
+            } catch {
+                return .refused(refusal(await held(error, from: head), of: route, after: began))
+            }
         }
-        guard methods.isEmpty else {
-            var answer = GatewayError(
-                .unimplemented, "This path takes \(methods.joined(separator: ", ")).",
-                httpStatus: 405
-            ).envelope
-            answer.headers.append(("allow", methods.joined(separator: ", ")))
-            return (nil, answer)
+        var answer: GatewayAnswer
+        if methods.isEmpty {
+            answer = GatewayError(.notFound, "Nothing is served at this path.").envelope
+        } else {
+            let known = methods.joined(separator: ", ")
+            answer =
+                GatewayError(
+                    .unimplemented, "This path takes \(known).", httpStatus: 405
+                ).envelope
+            answer.headers.append(("allow", known))
         }
-        return (nil, GatewayError(.notFound, "Nothing is served at this path.").envelope)
+        metrics.answered("none", status: answer.status, after: ContinuousClock.now - began)
+        return .refused(answer)
     }
 
-    private func answer(_ call: GatewayCall, _ route: Route) async -> GatewayAnswer {
-        do {
-            var call = call
-            if route.access != .anyone {
-                let caller = try authenticate(call, allowsKey: route.access == .bearerOrKey)
-                if let project = call.parameters["project"], !caller.isOf(project) {
-                    throw GatewayError(
-                        .permissionDenied,
-                        "The credential is not one of this project's; use one of its own.")
-                }
-                call.caller = caller
-            }
-            if let error = fault?(call) { throw error }
-            return try await route.handler(call, self)
-        } catch let error as GatewayError {
-            return route.refusal(error)
-        } catch let error as MartletError {
-            return route.refusal(GatewayError(error))
-        } catch {
+    private func identify(_ call: GatewayCall, for route: Route) throws -> Caller {
+        let caller = try authenticate(call, allowsKey: route.access == .bearerOrKey)
+        if let project = call.parameters["project"], !caller.isOf(project) {
+            throw GatewayError(
+                .permissionDenied,
+                "The credential is not one of this project's; use one of its own.")
+        }
+        return caller
+    }
+
+    private func refusal(
+        _ error: any Error, of route: Route, after began: ContinuousClock.Instant
+    ) -> GatewayAnswer {
+        let answer: GatewayAnswer
+        switch error {
+        case let error as OAuthError: answer = error.answer
+        case let error as GatewayError: answer = route.refusal(error)
+        case let error as MartletError: answer = route.refusal(GatewayError(error))
+        default:
             configuration.logger.error(
                 "a call failed", metadata: ["route": "\(route.name)", "error": "\(error)"])
-            return route.refusal(GatewayError(MartletError(.internal, "A call failed.")))
+            answer = route.refusal(GatewayError(MartletError(.internal, "A call failed.")))
+        }
+        metrics.answered(route.name, status: answer.status, after: ContinuousClock.now - began)
+        return answer
+    }
+
+    // MARK: The whole call
+
+    /// Most exchanges of assertions at a time: strangers have a part of their own of the requests in progress.
+    private var exchangesMax: Int { configuration.requestsMax / 8 }
+
+    /// Answers an admitted call.
+    func answer(_ admitted: Admitted, body: [UInt8]) async -> GatewayAnswer {
+        let began = ContinuousClock.now
+        var call = admitted.call
+        call.body = body
+        let route = admitted.route
+        do {
+            let isExchange = route.access == .exchange
+            let count =
+                isExchange
+                ? exchangesInProgress.add(1, ordering: .relaxed).newValue
+                : requestsInProgress.add(1, ordering: .relaxed).newValue
+            defer {
+                if isExchange {
+                    exchangesInProgress.subtract(1, ordering: .relaxed)
+                } else {
+                    requestsInProgress.subtract(1, ordering: .relaxed)
+                }
+            }
+            // Routes of the operator answer in a full gateway too, because an operator must see the overload.
+            guard
+                route.access == .anyone
+                    || count <= (isExchange ? exchangesMax : configuration.requestsMax)
+            else { throw Self.full }
+            // REG-9: a body may take long, and the credential may have ended meanwhile.
+            if call.caller != nil, began - admitted.at > Self.admissionLife {
+                call.caller = try identify(call, for: route)
+            }
+            if let error = fault?(call) { throw error }
+            let answer = try await route.handler(call, self)
+            metrics.answered(
+                route.name, status: answer.status, after: ContinuousClock.now - began)
+            return answer
+        } catch {
+            return refusal(await held(error, from: call), of: route, after: began)
         }
     }
+
+    /// REG-9: how long the credential of a head is good without a further look.
+    private static let admissionLife = Duration.milliseconds(500)
+
+    /// REG-10: logs a wrong credential, and holds its refusal back if the caller's address had too many. The call is not
+    /// one of the requests in progress meanwhile.
+    private func held(_ error: any Error, from call: GatewayCall) async -> any Error {
+        guard let wrong = error as? WrongCredential else { return error }
+        let address = call.peer.flatMap { PeerAddress($0) } ?? .loopback
+        refusalLog.refused(wrong.kind, from: call.peer ?? "an unknown address")
+        switch broker.strangers.refused(from: address) {
+        case .atOnce: break
+        case .later:
+            try? await Task.sleep(for: .milliseconds(StrangerBook.waitMilliseconds))
+            broker.strangers.settled(address)
+        case .never:
+            return GatewayError(
+                .resourceExhausted, "Too many credentials from this address were refused.",
+                retryDelayMilliseconds: UInt32(StrangerBook.waitMilliseconds))
+        }
+        return wrong.refusal
+    }
+}
+
+/// REG-10: the refusal of a credential, for a reason that concerns the credential itself.
+struct WrongCredential: Error {
+    /// Kind of the credential, for the log.
+    let kind: String
+    let refusal: any Error
 }
 
 extension GatewayCall {

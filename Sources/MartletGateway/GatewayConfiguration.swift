@@ -48,6 +48,9 @@ public struct GatewayConfiguration: Sendable {
     public var requestsMax = Limits.httpRequestsMax
     /// Open connections at a time; further connections wait to be accepted.
     public var connectionsMax = Limits.httpConnectionsMax
+    /// GW-15: open connections of one address at a time; further connections are closed. A proxy of the broker's
+    /// configuration has no bound, because it stands for many clients.
+    public var connectionsPerAddressMax = Limits.httpConnectionsPerAddressMax
     /// Seconds of silence after which a connection is closed.
     public var idleSeconds = Limits.httpIdleSeconds
     /// Seconds for a request to arrive whole, and again for the answer to be read.

@@ -53,6 +53,8 @@ public struct FrameSplitter: ~Copyable {
 
     /// Bytes of an unfinished frame that the splitter keeps in its own memory.
     public var keptBytes: Int { Int(partial?.pointee.count ?? 0) }
+    /// True if a part of a frame has come, even of its length, and the rest has not.
+    public var isInsideFrame: Bool { partial.map { !$0.pointee.isHandedOut } ?? false }
     /// True if the splitter stands between two frames and holds no memory.
     public var isIdle: Bool { partial == nil }
 

@@ -32,10 +32,11 @@ struct ServedGateway {
 
     static func run(
         in folder: TestFolder = TestFolder(), clock: TestClock? = nil,
+        broker settings: (inout BrokerConfiguration) -> Void = { _ in },
         _ change: (inout GatewayConfiguration) -> Void = { _ in },
         _ body: (ServedGateway) async throws -> Void
     ) async throws {
-        let broker = try await folder.open(clock: clock)
+        let broker = try await folder.open(clock: clock, settings)
         if (try? broker.project(project)) == nil { _ = try await broker.createProject(project) }
         let key = try await broker.createServerKey(named: "test", in: project)
         var configuration = GatewayConfiguration()
@@ -87,13 +88,16 @@ final class TestFolder: Sendable {
 
     deinit { try? FileManager.default.removeItem(at: url) }
 
-    func open(clock: TestClock? = nil) async throws -> Broker {
+    func open(
+        clock: TestClock? = nil, _ change: (inout BrokerConfiguration) -> Void = { _ in }
+    ) async throws -> Broker {
         var configuration = BrokerConfiguration(folder: url.path, address: .init(port: 0))
         configuration.loopCount = 1
         configuration.connectionsPerLoopMax = 1024
         configuration.logger.logLevel = .critical
         configuration.limits = .none
         if let clock { configuration.clock = { clock.instant } }
+        change(&configuration)
         return try await Broker.open(configuration)
     }
 

@@ -61,16 +61,16 @@ struct TestBroker {
         return TestBroker(folder: folder, broker: broker, serverKey: key.text)
     }
 
-    func peer(receiveBufferBytes: Int32? = nil) throws -> Peer {
-        try Peer(port: broker.port!, receiveBufferBytes: receiveBufferBytes)
+    func peer(from host: UInt8 = 1, receiveBufferBytes: Int32? = nil) throws -> Peer {
+        try Peer(port: broker.port!, from: host, receiveBufferBytes: receiveBufferBytes)
     }
 
     /// A registered device, welcomed.
     func newDevice(
-        app: String = "com.example.tides", platform: Platform = .android,
+        app: String = "com.example.tides", platform: Platform = .android, from host: UInt8 = 1,
         receiveBufferBytes: Int32? = nil
     ) throws -> (peer: Peer, credentials: InstanceCredentials) {
-        let peer = try peer(receiveBufferBytes: receiveBufferBytes)
+        let peer = try peer(from: host, receiveBufferBytes: receiveBufferBytes)
         try peer.send(
             .hello(.newDevice(projectID: Self.project, appName: app, platform: platform)))
         let welcome = try peer.welcome()
@@ -93,8 +93,8 @@ struct TestBroker {
         return peer
     }
 
-    func sender() throws -> Peer {
-        let peer = try peer()
+    func sender(from host: UInt8 = 1) throws -> Peer {
+        let peer = try peer(from: host)
         try peer.send(.hello(.sender(projectID: Self.project, serverKey: serverKey)))
         _ = try peer.welcome()
         return peer
@@ -137,8 +137,17 @@ final class Peer {
         }
     }
 
-    init(port: UInt16, receiveBufferBytes: Int32? = nil) throws {
+    /// - Parameter host: last byte of the peer's address: 127.0.0.1 and others are this machine's.
+    init(port: UInt16, from host: UInt8 = 1, receiveBufferBytes: Int32? = nil) throws {
         descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        var own = sockaddr_in()
+        own.sin_family = sa_family_t(AF_INET)
+        own.sin_addr.s_addr = (UInt32(0x7F00_0000) | UInt32(host)).bigEndian
+        withUnsafePointer(to: &own) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                _ = Glibc.bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+            }
+        }
         if var bytes = receiveBufferBytes {
             setsockopt(
                 descriptor, SOL_SOCKET, SO_RCVBUF, &bytes, socklen_t(MemoryLayout<Int32>.size))

@@ -10,7 +10,7 @@ import MartletDelivery
 import MartletEngine
 import MartletRing
 import MartletStore
-import MartletTransport
+package import MartletTransport
 import Synchronization
 
 /// A running broker on a data folder.
@@ -36,12 +36,16 @@ public final class Broker: Sendable {
     private let loops: [RunningLoop]
     /// nil without an address, and for an address that could not be written.
     private let addressFile: AddressFile?
+    /// NET-6, REG-10: the bounds on peers without a credential.
+    package let strangers: StrangerBook
     private let isClosed = Atomic(false)
     /// The last result of `checkWrites`: the time in monotonic milliseconds, and the error, if any.
     private let health = Mutex<(at: Int64, error: MartletError?)?>(nil)
 
-    /// TCP port of the listening sockets; nil if the configuration has no address.
-    public let port: UInt16?
+    /// NET-7: TCP ports of the listening sockets, in the order of `BrokerConfiguration.listeners`.
+    public let ports: [UInt16]
+    /// TCP port of the first listener; nil if the configuration has none.
+    public var port: UInt16? { ports.first }
     /// The data folder, for files beside the store.
     package var folder: String { configuration.folder }
     /// REG-5: writes the gateway's token URL into the data folder. Commands on this machine read there where
@@ -66,7 +70,7 @@ public final class Broker: Sendable {
 
     /// Opens the data folder and, if the configuration has an address, listens on the address.
     ///
-    /// - Throws: `StoreOpenError` for a folder that is in use, has an unknown format, is damaged, or has keys
+    /// - Throws: `MartletError` INVALID_ARGUMENT for a listener that the broker must not serve (OPS-6); `StoreOpenError` for a folder that is in use, has an unknown format, is damaged, or has keys
     ///   and no data; `TransportError` if io_uring or the address is not available (the committer sleeps on a ring,
     ///   so a broker without an address needs io_uring too); `StorageError` for a damaged store; `MartletError`
     ///   if the system has no thread left. Each error says what to change.
@@ -75,6 +79,7 @@ public final class Broker: Sendable {
     }
 
     private init(_ configuration: BrokerConfiguration) throws {
+        try configuration.check()
         self.configuration = configuration
         let clock = configuration.clock ?? { SystemClock.now() }
         self.clock = clock
@@ -93,8 +98,12 @@ public final class Broker: Sendable {
         committer = Committer(
             store: store, limits: configuration.limits, quotas: quotas, clock: clock,
             logger: configuration.logger)
+        strangers = StrangerBook(
+            configuration.limits,
+            monotonic: { SystemClock.monotonicMilliseconds() })
         gauges = Gauges(
-            store: store, committer: committer, limits: configuration.limits, clock: clock)
+            store: store, committer: committer, limits: configuration.limits,
+            strangers: strangers, clock: clock)
         let peers = Peers()
         inquiry = Inquiry(
             Answerer(
@@ -104,10 +113,10 @@ public final class Broker: Sendable {
         do {
             try committer.start()
             try inquiry.start()
-            port = try Self.startLoops(
+            ports = try Self.startLoops(
                 configuration, gauges, inquiry, peers, quotas, senderCredentials,
                 administratorKey, &started)
-            addressFile = Self.writeAddress(port, configuration)
+            addressFile = Self.writeAddress(ports, configuration)
         } catch {
             Self.stop(started)
             inquiry.stop()
@@ -120,9 +129,15 @@ public final class Broker: Sendable {
     /// Writes the address file, by which commands on this machine find the broker. A failure is logged only,
     /// because a command can be given the address.
     private static func writeAddress(
-        _ port: UInt16?, _ configuration: BrokerConfiguration
+        _ ports: [UInt16], _ configuration: BrokerConfiguration
     ) -> AddressFile? {
-        guard let port, let host = configuration.address?.host else { return nil }
+        // Commands on this machine speak plain text, and name no client.
+        guard
+            let (listener, port) = zip(configuration.listeners, ports).first(where: {
+                $0.0.security == .plain && !$0.0.isProxied
+            })
+        else { return nil }
+        let host = listener.address.host
         do {
             return try AddressFile(host: host, port: port, in: configuration.folder)
         } catch {
@@ -138,20 +153,24 @@ public final class Broker: Sendable {
         _ peers: Peers, _ quotas: ProjectQuotas, _ senderCredentials: SenderCredentials,
         _ administratorKey: String,
         _ started: inout [RunningLoop]
-    ) throws -> UInt16? {
+    ) throws -> [UInt16] {
         let (store, committer, clock) = (gauges.store, gauges.committer, gauges.clock)
-        guard var address = configuration.address, let committerAddress = committer.address else {
-            return nil
+        guard !configuration.listeners.isEmpty, let committerAddress = committer.address else {
+            return []
         }
+        var addresses = configuration.listeners.map(\.address)
         let count =
             configuration.loopCount > 0
             ? configuration.loopCount : max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN)))
         let numbers = ConnectionNumbers()
+        let refusalLog = RefusalLog(configuration.logger)
         let ceiling =
             configuration.deliveriesPerSecond > 0
             ? DeliveryCeiling(perSecond: configuration.deliveriesPerSecond) : nil
         let digest = Credentials.digest(administratorKey)
-        try UringTransport.requireFree(address: address.host, port: address.port)
+        for address in addresses {
+            try UringTransport.requireFree(address: address.host, port: address.port)
+        }
         for number in 0..<count {
             let context = LoopContext(
                 number: number, store: store, inquiry: inquiry, committer: committer,
@@ -160,21 +179,25 @@ public final class Broker: Sendable {
                 administratorKey: digest, senderCredentials: senderCredentials,
                 connectionNumbers: numbers, ceiling: ceiling,
                 quotas: quotas,
-                requestMemory: gauges.requestMemory,
+                requestMemory: gauges.requestMemory, strangers: gauges.strangers,
+                refusalLog: refusalLog,
                 frameBounds: FrameBounds(configuration.limits, loopCount: count),
                 inbox: Inbox(capacity: .max), metrics: LoopMetrics(), peers: peers,
                 logger: configuration.logger)
             gauges.add(context.metrics)
-            let startup = Startup<(LoopHandle, UInt16)>()
-            let listenAddress = address
+            let startup = Startup<(LoopHandle, [UInt16])>()
+            let listening = addresses
             let thread = try SystemThread(name: "martlet-loop-\(number)") {
                 var ring = UringConfiguration()
                 ring.connectionsMax = configuration.connectionsPerLoopMax
                 ThreadScheduling.runSoon()
                 do {
                     var transport = try UringTransport(configuration: ring)
-                    let port = try transport.listen(
-                        address: listenAddress.host, port: listenAddress.port)
+                    var ports: [UInt16] = []
+                    for address in listening {
+                        ports.append(
+                            try transport.listen(address: address.host, port: address.port))
+                    }
                     let handle = LoopHandle(
                         inbox: context.inbox, address: transport.address, waker: transport.waker)
                     let connectionsMax = transport.connectionsMax
@@ -185,16 +208,16 @@ public final class Broker: Sendable {
                     // then on.
                     context.committer.add(handle)
                     context.peers.add(handle)
-                    startup.tell(.success((handle, port)))
+                    startup.tell(.success((handle, ports)))
                     loop.run()
                 } catch {
                     startup.tell(.failure(error))
                 }
             }
             do {
-                let (handle, port) = try startup.wait()
+                let (handle, ports) = try startup.wait()
                 // For port 0 the system chooses the port of the first loop, and the other loops share the port.
-                address.port = port
+                for (index, port) in ports.enumerated() { addresses[index].port = port }
                 started.append(
                     RunningLoop(handle: handle, thread: thread))
             } catch {
@@ -202,7 +225,7 @@ public final class Broker: Sendable {
                 throw error
             }
         }
-        return address.port
+        return addresses.map(\.port)
     }
 
     private static func stop(_ loops: [RunningLoop]) {
@@ -310,6 +333,9 @@ public final class Broker: Sendable {
 
     /// Milliseconds for which a result of `checkWrites` is valid.
     private static let healthMilliseconds: Int64 = 1000
+
+    /// Whether an address is one of the proxies whose word counts.
+    package func isProxy(_ address: PeerAddress) -> Bool { configuration.isProxy(address) }
 
     /// The time of the broker's wall clock.
     public var now: Instant { clock() }

@@ -4,6 +4,7 @@
 
 public import Logging
 public import MartletBase
+package import MartletTransport
 
 /// The settings of a broker.
 public struct BrokerConfiguration: Sendable {
@@ -20,12 +21,54 @@ public struct BrokerConfiguration: Sendable {
             self.host = host
             self.port = port
         }
+
+        /// Whether only this machine reaches the address.
+        public var isLoopback: Bool {
+            host == "localhost" || PeerAddress(host)?.isLoopback ?? false
+        }
+    }
+
+    /// An address on which the broker listens, and the form of the bytes there.
+    public struct Listener: Sendable, Hashable {
+        /// The protection of the bytes.
+        public enum Security: String, Sendable, Hashable {
+            case plain
+            case tls
+        }
+
+        public var address: Address
+        public var security: Security
+        /// Whether proxies connect here, and name their clients by the PROXY protocol, version 2. Other peers are
+        /// refused (see `BrokerConfiguration.proxies`).
+        public var isProxied: Bool
+
+        public init(
+            _ address: Address = Address(), security: Security = .plain, isProxied: Bool = false
+        ) {
+            self.address = address
+            self.security = security
+            self.isProxied = isProxied
+        }
     }
 
     /// The data folder, for one broker at a time. The broker creates a missing folder, but no parent folder.
     public var folder: String
-    /// nil: no connections. The broker serves the calls of this process alone.
-    public var address: Address?
+    /// NET-7: the addresses for connections. Empty: the broker serves the calls of this process alone.
+    public var listeners: [Listener]
+    /// The address of the first listener; nil without a listener. Setting nil removes all listeners.
+    public var address: Address? {
+        get { listeners.first?.address }
+        set {
+            guard let newValue else { return listeners = [] }
+            if listeners.isEmpty { listeners = [Listener(newValue)] }
+            listeners[0].address = newValue
+        }
+    }
+    /// OPS-6: allows plain text on addresses that other machines reach. Every machine on the way can then read
+    /// messages and credentials. Administrators are refused there in any case.
+    public var allowsPlainElsewhere = false
+    /// The proxies whose word counts on a client's address: addresses, or prefixes such as `10.0.0.0/8`.
+    public var proxies: [AddressPrefix] = []
     /// Loops, each with a thread of its own. 0: a loop per core.
     public var loopCount = 0
     /// Connections per loop. The limit of open descriptors may lower the number.
@@ -35,6 +78,8 @@ public struct BrokerConfiguration: Sendable {
     /// NET-3: seconds within which a new connection must send HELLO. A connection of several apps may be
     /// without an app for as long.
     public var handshakeSeconds = Limits.handshakeSecondsDefault
+    /// NET-6: seconds in which a frame must arrive, from its first byte to its last.
+    public var frameSeconds = Limits.frameSecondsDefault
     /// NET-5: milliseconds over which draining clients are asked to spread their return.
     public var reconnectDelayMilliseconds: UInt32 = 5000
     /// Limits on the mailbox of an instance, and on the requests, fanouts and memory of a project.
@@ -54,7 +99,39 @@ public struct BrokerConfiguration: Sendable {
     /// - Parameter address: nil: no connections.
     public init(folder: String, address: Address? = nil) {
         self.folder = folder
-        self.address = address
+        listeners = address.map { [Listener($0)] } ?? []
         logger = Logger(label: "martlet")
+    }
+
+    /// Whether an address is one of the proxies.
+    package func isProxy(_ address: PeerAddress) -> Bool {
+        proxies.contains { $0.contains(address) }
+    }
+
+    /// - Throws: `INVALID_ARGUMENT` for a listener that the broker cannot serve, or must not.
+    func check() throws(MartletError) {
+        for listener in listeners {
+            let host = listener.address.host
+            guard listener.security == .plain else {
+                throw MartletError(
+                    .invalidArgument,
+                    "\(host) cannot speak TLS, because there is no certificate for the device port.",
+                    field: "listen")
+            }
+            guard listener.address.isLoopback || allowsPlainElsewhere else {
+                throw MartletError(
+                    .invalidArgument,
+                    "\(host) is reached from other machines, and without TLS messages and credentials "
+                        + "go there in plain text. Listen on 127.0.0.1, or allow it with "
+                        + "--plain-elsewhere, in a trusted network or behind a proxy that does TLS.",
+                    field: "listen")
+            }
+            guard !listener.isProxied || !proxies.isEmpty else {
+                throw MartletError(
+                    .invalidArgument,
+                    "\(host) takes the word of proxies, and none is named; name them with --proxy.",
+                    field: "proxy")
+            }
+        }
     }
 }

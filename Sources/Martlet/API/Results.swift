@@ -373,6 +373,11 @@ public struct BrokerStatistics: Sendable, Hashable {
     public var frameBytes = 0
     /// Bytes of unanswered requests, and of frames that have not arrived whole.
     public var requestBytes = 0
+    /// NET-6: the part of `requestBytes` that peers without a credential hold.
+    public var strangerBytes = 0
+    /// Peers without a credential that were turned away for a bound by address or on their memory, since the broker
+    /// was opened.
+    public var turnedAwayCount: UInt64 = 0
     /// Bytes of the store's file in use; 0 after the broker is closed.
     public var storeBytesUsed = 0
     /// Bytes allocated by the process, over all its brokers; nil without jemalloc.

@@ -22,6 +22,8 @@ import MartletWire
 final class Carriage {
     /// The connection with the socket.
     let connection: ConnectionID
+    /// REG-8, REG-10: the address of the peer.
+    let address: PeerAddress
     /// Channel of the peer's next frame; 0: the connection itself.
     var heard: UInt8 = 0
     struct App {
@@ -49,8 +51,9 @@ final class Carriage {
     /// Places with bytes to send, in the order of becoming ready.
     private var waiting: [UInt32] = []
 
-    init(_ connection: ConnectionID, now: UInt32) {
+    init(_ connection: ConnectionID, from address: PeerAddress, now: UInt32) {
         self.connection = connection
+        self.address = address
         emptySince = now
     }
 

@@ -114,7 +114,6 @@ struct Connection: ~Copyable {
     /// Queued bytes past which a connection is not read from, so a peer that reads no answers gets no more
     /// answers. The bound is above the bytes of messages alone in a queue, so acknowledgements are still read.
     static let queuedBytesMax = 2 * OutputBounds.bytesPerSessionMax
-    static let queuedBytesToResume = OutputBounds.bytesPerSessionMax / 2
     /// Hours after which the store is told again of a lasting connection: once a day.
     static let seenHours: UInt16 = 24
     /// Seconds for which a closing connection may take to read its last frame.
@@ -206,6 +205,12 @@ struct Connection: ~Copyable {
         get { own?.pointee.unfinished ?? .nothing }
         set { change(isGone: newValue.byteCount == 0) { $0.unfinished = newValue } }
     }
+    /// NET-6: when the first byte of the unfinished frame came, in seconds of the loop's clock; nil: no frame is
+    /// unfinished.
+    var frameSince: UInt32? {
+        get { own?.pointee.frameSince }
+        set { change(isGone: newValue == nil) { $0.frameSince = newValue } }
+    }
     /// RCP-1: event number of the last receipt sent to a listening sender; nil: the peer does not listen.
     var receiptsAfter: UInt64? {
         get { own?.pointee.receiptsAfter }
@@ -220,6 +225,13 @@ struct Connection: ~Copyable {
     var upstreamListener: UInt64 {
         get { own?.pointee.upstreamListener ?? 0 }
         set { change(isGone: newValue == 0) { $0.upstreamListener = newValue } }
+    }
+
+    /// Frees the received bytes that no one will take.
+    mutating func dropUnread() {
+        splitter = FrameSplitter(frameBytesMax: Limits.deviceFrameBytesMax)
+        backlog = []
+        frameSince = nil
     }
 
     private var own: UnsafeMutablePointer<ConnectionExtras>? { isApp ? nil : extras }
@@ -247,6 +259,7 @@ private struct ConnectionExtras {
     var carriage: Carriage?
     var backlog: [UInt8] = []
     var unfinished = RequestCharge.nothing
+    var frameSince: UInt32?
     var receiptsAfter: UInt64?
     var upstreamListener: UInt64 = 0
     var lingerBytesLeft = Connection.lingerBytesMax
@@ -255,8 +268,9 @@ private struct ConnectionExtras {
     var receiptsWait = false
 
     var isEmpty: Bool {
-        carriage == nil && backlog.isEmpty && unfinished.byteCount == 0 && receiptsAfter == nil
-            && upstreamListener == 0 && lingerBytesLeft == Connection.lingerBytesMax
+        carriage == nil && backlog.isEmpty && unfinished.byteCount == 0
+            && frameSince == nil && receiptsAfter == nil && upstreamListener == 0
+            && lingerBytesLeft == Connection.lingerBytesMax
             && !endsWithBacklog && !hasEnded && !receiptsWait
     }
 }

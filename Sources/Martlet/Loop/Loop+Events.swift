@@ -40,6 +40,7 @@ extension Loop where Kernel: ~Copyable {
         placesChanged &+= 1
         highestIndex = max(highestIndex, index)
         delivery.open(id.index)
+        meet(connections + index, from: transport.acceptedOrigin)
     }
 
     /// Finds a connection; nil for an ended or closing connection.
@@ -51,7 +52,8 @@ extension Loop where Kernel: ~Copyable {
     }
 
     private mutating func received(_ id: ConnectionID, _ bytes: UnsafeRawBufferPointer) {
-        guard let connection = connection(id) else { return }
+        guard let connection = connection(id), let bytes = behindProxyHeader(bytes, connection)
+        else { return }
         receivedCount &+= 1
         if connection.pointee.phase == .open { connection.pointee.since = lastTick }
         if connection.pointee.phase == .lingering {
@@ -65,16 +67,19 @@ extension Loop where Kernel: ~Copyable {
         chargeUnfinished(connection)
     }
 
-    /// Takes frames until the bytes are used up, or the connection must pause.
+    /// Takes frames until the bytes are used up, or the connection must pause. NET-6: notes the beginning of an
+    /// unfinished frame.
     private mutating func take(
         _ bytes: UnsafeRawBufferPointer, from connection: UnsafeMutablePointer<Connection>
     ) {
         var chunk = bytes
+        var hasServed = false
         do {
             while connection.pointee.phase.isReading, !mustPause(connection),
                 let frame = try connection.pointee.splitter.next(from: &chunk)
             {
                 servedBytes = frame.body.count
+                hasServed = true
                 let said = try ClientFrame.decode(type: frame.type, body: frame.body)
                 if let carriage = connection.pointee.carriage {
                     try hear(said, carriage, connection)
@@ -84,6 +89,11 @@ extension Loop where Kernel: ~Copyable {
             }
         } catch {
             fail(connection, for: error)
+        }
+        if !connection.pointee.splitter.isInsideFrame {
+            connection.pointee.frameSince = nil
+        } else if hasServed || connection.pointee.frameSince == nil {
+            connection.pointee.frameSince = lastTick
         }
         if connection.pointee.phase.isReading, mustPause(connection) {
             connection.pointee.isPaused = true
@@ -104,10 +114,10 @@ extension Loop where Kernel: ~Copyable {
     }
 
     private func mustPause(_ connection: UnsafeMutablePointer<Connection>) -> Bool {
-        isRegistering(connection)
+        connection.pointee.isPaused || isRegistering(connection)
             || connection.pointee.outstanding >= Connection.outstandingMax
             || Int(connection.pointee.requestBytes) >= Limits.requestBytesPerConnectionMax
-            || queuedBytes(connection) >= Connection.queuedBytesMax
+            || queuedBytes(connection) >= queuedBytesMax(connection)
             || isCrowded(connection)
     }
 
@@ -118,10 +128,12 @@ extension Loop where Kernel: ~Copyable {
         guard connection.pointee.isPaused,
             connection.pointee.outstanding <= Connection.outstandingToResume,
             Int(connection.pointee.requestBytes) <= Limits.requestBytesPerConnectionMax / 2,
-            queuedBytes(connection) <= Connection.queuedBytesToResume, !isCrowded(connection),
+            queuedBytes(connection) <= queuedBytesMax(connection) / 4, !isCrowded(connection),
             !isRegistering(connection)
         else { return }
         connection.pointee.isPaused = false
+        // The peer could not send the rest of a frame meanwhile.
+        if connection.pointee.frameSince != nil { connection.pointee.frameSince = lastTick }
         if connection.pointee.phase == .open { connection.pointee.since = lastTick }
         var backlog: [UInt8] = []
         swap(&backlog, &connection.pointee.backlog)
@@ -195,6 +207,7 @@ extension Loop where Kernel: ~Copyable {
         delivery.close(id.index, now: context.clock())
         newcomerEnded(id.index)
         context.requestMemory.giveBack(connections[index].unfinished)
+        forget(id.index)
         stopListening(connections + index)
         leaveUpstream(connections + index)
         if case .sender(let project) = connections[index].principal {
@@ -220,6 +233,7 @@ extension Loop where Kernel: ~Copyable {
         countReceives()
         sendConfirmations()
         endExpiredSenders()
+        endHeldRefusals()
         undoAgain()
         for index in places where isOccupied[index] {
             let connection = connections + index
@@ -232,6 +246,15 @@ extension Loop where Kernel: ~Copyable {
             }
             if connection.pointee.isApp {
                 tickApp(connection, now)
+                continue
+            }
+            if isFrameLate(connection, now) {
+                fail(
+                    connection,
+                    MartletError(
+                        .deadlineExceeded,
+                        "A frame did not come whole within \(configuration.frameSeconds) seconds."))
+                chargeUnfinished(connection)
                 continue
             }
             switch connection.pointee.phase {

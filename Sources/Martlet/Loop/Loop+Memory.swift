@@ -19,9 +19,8 @@ extension Loop where Kernel: ~Copyable {
         _ connection: UnsafeMutablePointer<Connection>
     ) throws(MartletError) -> RequestCharge {
         let charge = RequestCharge(
-            project: connection.pointee.principal.project,
-            byteCount: servedBytes + Connection.requestOverheadBytes)
-        try context.requestMemory.take(charge)
+            payer: payer(connection), byteCount: servedBytes + Connection.requestOverheadBytes)
+        try take(charge)
         connection.pointee.outstanding += 1
         connection.pointee.requestBytes += UInt32(charge.byteCount)
         if connection.pointee.isApp {
@@ -51,18 +50,40 @@ extension Loop where Kernel: ~Copyable {
 
     /// Charges the kept bytes of unfinished and waiting frames. A connection without room for the bytes ends.
     mutating func chargeUnfinished(_ connection: UnsafeMutablePointer<Connection>) {
-        let kept = connection.pointee.splitter.keptBytes + connection.pointee.backlogBytes
+        if !connection.pointee.phase.isAlive { connection.pointee.dropUnread() }
+        let kept = keptBytes(connection)
         let before = connection.pointee.unfinished
-        guard kept != before.byteCount else { return }
+        guard kept != before.byteCount || kept > 0 else { return }
+        let charge = RequestCharge(payer: payer(connection), byteCount: kept)
+        guard kept != before.byteCount || charge.payer != before.payer else { return }
         context.requestMemory.giveBack(before)
-        let charge = RequestCharge(
-            project: connection.pointee.principal.project, byteCount: kept)
+        connection.pointee.unfinished = .nothing
         do throws(MartletError) {
-            try context.requestMemory.take(charge)
+            try take(charge)
             connection.pointee.unfinished = charge
         } catch {
-            connection.pointee.unfinished = .nothing
             fail(connection, error)
+            connection.pointee.dropUnread()
+        }
+    }
+
+    /// Bytes of unfinished and waiting frames. For an unfinished frame the state beside the connection counts too,
+    /// so a frame of a single byte is not free.
+    private func keptBytes(_ connection: UnsafeMutablePointer<Connection>) -> Int {
+        let bytes = connection.pointee.splitter.keptBytes + connection.pointee.backlogBytes
+        let isKept = bytes > 0 || connection.pointee.splitter.isInsideFrame
+        return isKept ? bytes + Connection.requestOverheadBytes : 0
+    }
+
+    /// Charges the payer. If strangers hold too much, the connections of the address that holds most end.
+    private func take(_ charge: RequestCharge) throws(MartletError) {
+        if let largest = try context.requestMemory.take(charge) { tellAll(.endStrangers(largest)) }
+    }
+
+    /// Tells every loop, this one too.
+    private func tellAll(_ message: LoopMessage) {
+        for loop in context.peers.all {
+            if case .taken(mustWake: true) = loop.inbox.push([message]) { loop.waker.wake() }
         }
     }
 
@@ -100,6 +121,7 @@ extension Loop where Kernel: ~Copyable {
         release.receives = receivedCount
         transport.releaseMemory()
         delivery.releaseMemory()
+        if strangers.isEmpty { strangers = [:] }
         ProcessMemory.release()
     }
 

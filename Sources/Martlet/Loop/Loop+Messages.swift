@@ -55,6 +55,7 @@ extension Loop where Kernel: ~Copyable {
             connection.pointee.forgetSeen(lastTick)
             delivery.notStored(id.index)
         case .notUndone(let newcomer): notUndone.append(newcomer)
+        case .endStrangers(let address): endStrangers(of: address)
         case .revoked(let keyID): revoke(keyID)
         case .cancel(let project, let sequence): delivery.cancel(sequence, in: project)
         case .receipts(let project): receiptsDue += listening[project] ?? []
@@ -171,7 +172,7 @@ extension Loop where Kernel: ~Copyable {
                 Question(
                     loop: context.number, connection: connection.pointee.id,
                     content: .cancellation(request), principal: connection.pointee.principal,
-                    charge: RequestCharge(project: nil, byteCount: 0)),
+                    charge: .nothing),
                 mustFit: true)
             connection.pointee.outstanding += 1
         } catch {

@@ -32,7 +32,8 @@ extension Loop where Kernel: ~Copyable {
         }
         switch hello {
         case .shared:
-            connection.pointee.carriage = Carriage(connection.pointee.id, now: lastTick)
+            connection.pointee.carriage = Carriage(
+                connection.pointee.id, from: address(of: connection), now: lastTick)
             open(connection)
             send(
                 .welcome(
@@ -41,6 +42,7 @@ extension Loop where Kernel: ~Copyable {
                         frameBytesMax: UInt32(Limits.deviceFrameBytesMax), now: context.clock(),
                         senderID: 0)), to: connection)
         case .newDevice(let projectID, let appName, let platform):
+            try context.strangers.register(from: address(of: connection))
             let deviceKey = Credentials.deviceKey()
             try ask(
                 .register(
@@ -80,6 +82,7 @@ extension Loop where Kernel: ~Copyable {
                 keyID: sender.keyID, expires: sender.expires)
             welcome(connection, .sender(project.number), senderID: project.senderID)
         case .administrator(let key, let projectID):
+            try checkMayAdminister(connection)
             guard Credentials.digest(key).matches(context.administratorKey) else {
                 throw MartletError(
                     .unauthenticated,
@@ -106,6 +109,7 @@ extension Loop where Kernel: ~Copyable {
         _ connection: UnsafeMutablePointer<Connection>, _ principal: Principal, senderID: UInt64
     ) {
         connection.pointee.principal = principal
+        forget(connection.pointee.id.index)
         open(connection)
         if let project = principal.project {
             delivery.assign(connection.pointee.id.index, to: project)
@@ -155,6 +159,7 @@ extension Loop where Kernel: ~Copyable {
         let ordinal = instance.ordinal
         let number = context.connectionNumbers.next()
         connection.pointee.principal = .device(project.number, ordinal, instance.holder)
+        forget(carrier(of: connection).pointee.id.index)
         open(connection)
         send(
             .welcome(

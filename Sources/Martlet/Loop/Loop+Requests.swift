@@ -17,7 +17,9 @@ extension Loop where Kernel: ~Copyable {
     ) throws {
         switch (connection.pointee.phase, frame) {
         case (.hello, .hello(let hello)):
-            try open(hello, connection)
+            do { try open(hello, connection) } catch let error as MartletError {
+                try refuse(hello, error, connection)
+            }
             return
         case (.hello, _):
             throw MartletError(.protocolViolation, "The first frame must be HELLO.")

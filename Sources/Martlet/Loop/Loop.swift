@@ -36,6 +36,8 @@ struct LoopContext: Sendable {
     let ceiling: DeliveryCeiling?
     let quotas: ProjectQuotas
     let requestMemory: RequestMemory
+    let strangers: StrangerBook
+    let refusalLog: RefusalLog
     let frameBounds: FrameBounds
     let inbox: Inbox<LoopMessage>
     let metrics: LoopMetrics
@@ -150,6 +152,10 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     var gathered: Set<UInt64> = []
     /// REG-9: credentials of senders' connections, by the connection's place.
     var senders: [UInt32: SenderCredential] = [:]
+    /// NET-6: connections without a credential, by place.
+    var strangers: [UInt32: Stranger] = [:]
+    /// REG-10: refusals that wait, in the order of their ends.
+    var heldRefusals: [HeldRefusal] = []
     /// `newcomers`: instances registered by this loop, with unsent tokens, by the connection's place.
     /// `notUndone`: instances with an unsent token that the store could not unregister.
     var newcomers: [UInt32: Newcomer] = [:]

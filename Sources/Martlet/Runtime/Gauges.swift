@@ -15,16 +15,18 @@ final class Gauges: Sendable {
     let committer: Committer
     let clock: @Sendable () -> Instant
     let requestMemory: RequestMemory
+    let strangers: StrangerBook
     private let loops = Mutex<[LoopMetrics]>([])
 
     /// Most projects in a list of loads.
     static let projectsMax = 1000
 
     init(
-        store: Store, committer: Committer, limits: MailboxLimits,
+        store: Store, committer: Committer, limits: MailboxLimits, strangers: StrangerBook,
         clock: @escaping @Sendable () -> Instant
     ) {
-        requestMemory = RequestMemory(limits)
+        requestMemory = RequestMemory(limits, strangers: strangers)
+        self.strangers = strangers
         self.store = store
         self.committer = committer
         self.clock = clock
@@ -46,6 +48,8 @@ final class Gauges: Sendable {
         }
         result.acceptedCount = committer.acceptedCount.load(ordering: .relaxed)
         result.requestBytes = requestMemory.total
+        result.strangerBytes = strangers.bytes
+        result.turnedAwayCount = strangers.turnedAway
         result.commandsWaiting = committer.inbox.count
         result.storeBytesUsed = store.size.used
         result.allocatedBytes = ProcessMemory.allocatedBytes

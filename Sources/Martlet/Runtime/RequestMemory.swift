@@ -3,58 +3,115 @@
 // Bytes of unanswered requests, and of frames that have not arrived whole (OPS-5, NET-3). A connection that
 // asks faster than the broker answers is read from later. Many such connections together are refused, so that
 // peers with few requests do not wait for them. All loops share the memory. A request takes the lock twice, a
-// message to a device never. Rests on MailboxLimits.
+// message to a device never.
+//
+// Three kinds of peers have parts of their own (NET-6), because a kind with easier admission must not use up the
+// memory of the next kind. Strangers have a small part beside all projects. Devices have half of a project's
+// memory, and half of all projects' memory. Senders and administrators have the rest, and what devices leave.
+// Rests on MailboxLimits and StrangerBook.
 
 import MartletBase
+import MartletRows
+import MartletTransport
 import Synchronization
 
-/// The bytes of a request, and the project charged until the answer.
+/// The peer that pays for bytes.
+enum Payer: Sendable, Equatable {
+    /// A peer without a credential.
+    case stranger(PeerAddress)
+    /// A device; nil: the connection of several apps itself.
+    case device(ProjectNumber?)
+    /// A sender or an administrator; nil: an administrator without a project.
+    case sender(ProjectNumber?)
+
+    fileprivate var project: ProjectNumber? {
+        switch self {
+        case .stranger: nil
+        case .device(let project), .sender(let project): project
+        }
+    }
+
+    fileprivate var isDevice: Bool { if case .device = self { true } else { false } }
+}
+
+/// The bytes of a request, and the peer charged until the answer.
 struct RequestCharge: Sendable {
-    /// nil: a peer without a project.
-    var project: ProjectNumber?
+    var payer: Payer
     var byteCount: Int
 
-    static let nothing = RequestCharge(project: nil, byteCount: 0)
+    static let nothing = RequestCharge(payer: .sender(nil), byteCount: 0)
 }
 
 /// The charges of a whole broker.
 final class RequestMemory: Sendable {
-    private struct State {
-        var projects: [ProjectNumber: Int] = [:]
+    /// Bytes of a project, or of all projects.
+    private struct Held {
         var total = 0
+        /// The part of devices.
+        var devices = 0
+
+        /// Whether bytes fit below a bound. Devices have half of the memory.
+        func hasRoom(for charge: RequestCharge, max: Int) -> Bool {
+            total + charge.byteCount <= max
+                && (!charge.payer.isDevice || devices + charge.byteCount <= max / 2)
+        }
+
+        mutating func add(_ byteCount: Int, of payer: Payer) {
+            total += byteCount
+            if payer.isDevice { devices += byteCount }
+            invariant(
+                devices >= 0 && devices <= total, "The memory of requests is given back once.")
+        }
+    }
+
+    private struct State {
+        var projects: [ProjectNumber: Held] = [:]
+        var all = Held()
     }
 
     private let perProjectMax: Int
     private let totalMax: Int
+    private let strangers: StrangerBook
     private let state = Mutex(State())
 
-    init(_ limits: MailboxLimits) {
+    init(_ limits: MailboxLimits, strangers: StrangerBook) {
         perProjectMax = limits.requestMegabytesPerProjectMax.megabytes
         totalMax = limits.requestMegabytesMax.megabytes
+        self.strangers = strangers
     }
 
     /// Retry delay of a refusal, in milliseconds. The broker answers all held requests in less time.
     private static let retryMilliseconds: UInt32 = 200
 
-    func take(_ charge: RequestCharge) throws(MartletError) {
+    /// Charges a peer.
+    /// - Returns: the address whose connections must end for the bytes of a stranger; mostly nil.
+    func take(_ charge: RequestCharge) throws(MartletError) -> PeerAddress? {
         enum Answer {
             case taken
             case projectIsFull
             case isFull
         }
         invariant(charge.byteCount >= 0, "A request takes no less than no memory.")
+        if case .stranger(let address) = charge.payer {
+            switch strangers.take(charge.byteCount, of: address) {
+            case .taken: return nil
+            case .takenFrom(let other): return other
+            case .refused: throw Self.strangersAreFull
+            }
+        }
         let answer: Answer = state.withLock { state in
-            guard state.total + charge.byteCount <= totalMax else { return .isFull }
-            if let project = charge.project {
-                let held = state.projects[project, default: 0] + charge.byteCount
-                guard held <= perProjectMax else { return .projectIsFull }
+            guard state.all.hasRoom(for: charge, max: totalMax) else { return .isFull }
+            if let project = charge.payer.project {
+                var held = state.projects[project] ?? Held()
+                guard held.hasRoom(for: charge, max: perProjectMax) else { return .projectIsFull }
+                held.add(charge.byteCount, of: charge.payer)
                 state.projects[project] = held
             }
-            state.total += charge.byteCount
+            state.all.add(charge.byteCount, of: charge.payer)
             return .taken
         }
         switch answer {
-        case .taken: return
+        case .taken: return nil
         case .projectIsFull:
             throw MartletError(
                 .resourceExhausted,
@@ -71,22 +128,32 @@ final class RequestMemory: Sendable {
         }
     }
 
+    private static let strangersAreFull = MartletError(
+        .unavailable,
+        """
+        Connections without a credential have sent more than the broker keeps of them \
+        (stranger-megabytes); connect again.
+        """, retryDelayMilliseconds: 1000)
+
     func giveBack(_ charge: RequestCharge) {
         guard charge.byteCount > 0 else { return }
+        if case .stranger(let address) = charge.payer {
+            return strangers.giveBack(charge.byteCount, of: address)
+        }
         state.withLock { state in
-            state.total -= charge.byteCount
-            invariant(state.total >= 0, "The memory of requests is given back once.")
-            guard let project = charge.project else { return }
-            let left = state.projects[project, default: 0] - charge.byteCount
-            invariant(left >= 0, "The memory of a project's requests is given back once.")
-            state.projects[project] = left > 0 ? left : nil
+            state.all.add(-charge.byteCount, of: charge.payer)
+            guard let project = charge.payer.project, var held = state.projects[project] else {
+                return
+            }
+            held.add(-charge.byteCount, of: charge.payer)
+            state.projects[project] = held.total > 0 ? held : nil
         }
     }
 
-    var total: Int { state.withLock { $0.total } }
+    var total: Int { state.withLock { $0.all.total } + strangers.bytes }
 
     /// Charged bytes of each project; projects without charges are left out.
-    var projects: [ProjectNumber: Int] { state.withLock { $0.projects } }
+    var projects: [ProjectNumber: Int] { state.withLock { $0.projects.mapValues(\.total) } }
 }
 
 extension Int {

@@ -78,6 +78,8 @@ enum LoopMessage: Sendable {
     case notStored(ConnectionID)
     /// The store could not unregister a newcomer.
     case notUndone(Newcomer)
+    /// NET-6: the strangers of an address hold too much memory.
+    case endStrangers(PeerAddress)
     /// REG-9: a sender credential was revoked.
     case revoked(keyID: String)
     /// MSG-10: a message was cancelled, and no further session gets the message.

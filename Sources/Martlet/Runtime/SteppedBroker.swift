@@ -50,7 +50,8 @@ package final class SteppedBroker<Kernel: Transport & ~Copyable> {
             store: store, limits: configuration.limits, quotas: quotas, clock: clock,
             logger: configuration.logger)
         let gauges = Gauges(
-            store: store, committer: committer, limits: configuration.limits, clock: clock)
+            store: store, committer: committer, limits: configuration.limits,
+            strangers: StrangerBook(configuration.limits, monotonic: monotonic), clock: clock)
         let peers = Peers()
         inquiry = Inquiry(
             Answerer(
@@ -62,6 +63,7 @@ package final class SteppedBroker<Kernel: Transport & ~Copyable> {
             ? DeliveryCeiling(perSecond: configuration.deliveriesPerSecond) : nil
         committerTransport = transport(loopCount)
         let numbers = ConnectionNumbers()
+        let refusalLog = RefusalLog(configuration.logger)
         let digest = Credentials.digest(administratorKey)
         var contexts: [LoopContext] = []
         loops = .allocate(capacity: loopCount)
@@ -74,7 +76,8 @@ package final class SteppedBroker<Kernel: Transport & ~Copyable> {
                 // A broker without a folder is presented no access tokens, so the secret does not matter.
                 senderCredentials: SenderCredentials(store: store, secret: Array(digest.bytes)),
                 connectionNumbers: numbers, ceiling: ceiling, quotas: quotas,
-                requestMemory: gauges.requestMemory,
+                requestMemory: gauges.requestMemory, strangers: gauges.strangers,
+                refusalLog: refusalLog,
                 frameBounds: FrameBounds(configuration.limits, loopCount: loopCount),
                 inbox: Inbox(capacity: .max), metrics: LoopMetrics(), peers: peers,
                 logger: configuration.logger)

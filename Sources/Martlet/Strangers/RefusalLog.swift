@@ -3,11 +3,11 @@
 // REG-10: a refused credential leaves a line in the log, at most one line a second. A caller with a thousand wrong
 // keys a second neither fills the disk nor goes unnoticed. Rests on swift-log.
 
-import Logging
+package import Logging
 import Synchronization
 
 /// Logs refused credentials. The log never contains the presented credential.
-final class RefusedLogins: Sendable {
+package final class RefusalLog: Sendable {
     private static let silence = Duration.seconds(1)
 
     private struct State {
@@ -18,13 +18,13 @@ final class RefusedLogins: Sendable {
     private let logger: Logger
     private let state = Mutex(State())
 
-    init(_ logger: Logger) { self.logger = logger }
+    package init(_ logger: Logger) { self.logger = logger }
 
     /// Logs a refused credential. Within a second of the last line, the refusal is only counted for the next line.
     /// - Parameters:
     ///   - kind: kind of the credential.
-    ///   - peer: the caller's address, if known.
-    func refused(_ kind: String, from peer: String?) {
+    ///   - peer: the peer's address.
+    package func refused(_ kind: String, from peer: String) {
         let now = ContinuousClock.now
         let untoldCount: Int? = state.withLock { state in
             if let lastTold = state.lastTold, now < lastTold + Self.silence {
@@ -36,7 +36,7 @@ final class RefusedLogins: Sendable {
         }
         guard let untoldCount else { return }
         var metadata: Logger.Metadata = [
-            "kind": "\(kind)", "from": "\(peer ?? "an unknown address")",
+            "kind": "\(kind)", "from": "\(peer)",
         ]
         if untoldCount > 0 { metadata["untold"] = "\(untoldCount)" }
         logger.warning("a credential was refused", metadata: metadata)

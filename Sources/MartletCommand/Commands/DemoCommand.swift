@@ -56,6 +56,8 @@ struct DemoCommand: ReportingCommand {
         configuration.reconnectDelayMilliseconds = 100
         // The demo makes in seconds the subscriptions of weeks, so changes of topics have no limit here.
         configuration.limits.topicChangesPerSecond = 0
+        // All devices have one address, and register at once.
+        configuration.limits.registrationsPerSecondPerAddress = 0
         let broker = try await Broker.open(configuration)
         if !output.json {
             Terminal.print(

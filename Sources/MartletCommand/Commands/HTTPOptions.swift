@@ -46,6 +46,10 @@ struct HTTPOptions: ParsableArguments {
     @Option(help: "HTTP connections at a time.")
     var httpConnections = Limits.httpConnectionsMax
 
+    @Option(
+        help: "HTTP connections of one address at a time; the proxies of --proxy have no bound.")
+    var httpConnectionsPerAddress = Limits.httpConnectionsPerAddressMax
+
     @Option(help: "Close an HTTP connection that was silent for so many seconds.")
     var httpIdleSeconds = Limits.httpIdleSeconds
 
@@ -59,7 +63,7 @@ struct HTTPOptions: ParsableArguments {
     var httpRetrySeconds = Limits.retryWindowSecondsDefault
 
     mutating func validate() throws {
-        if let http, Self.address(http) == nil {
+        if let http, ListenSetting.address(http) == nil {
             throw ValidationError(
                 "--http takes an address and a port, such as 127.0.0.1:8080 or [::1]:8080, not "
                     + "'\(http)'.")
@@ -74,6 +78,9 @@ struct HTTPOptions: ParsableArguments {
         guard (1...(64 << 20)).contains(httpBodyBytes) else {
             throw ValidationError("--http-body-bytes takes a number from 1 to 67108864.")
         }
+        guard httpConnectionsPerAddress > 0 else {
+            throw ValidationError("--http-connections-per-address takes at least 1.")
+        }
         guard httpRequests > 0, httpConnections > 0, httpIdleSeconds > 0, httpRequestSeconds > 0
         else {
             throw ValidationError(
@@ -87,7 +94,9 @@ struct HTTPOptions: ParsableArguments {
     func configuration(
         otherwise: String?, logger: Logger
     ) -> GatewayConfiguration? {
-        guard let text = http ?? otherwise, let address = Self.address(text) else { return nil }
+        guard let text = http ?? otherwise, let address = ListenSetting.address(text) else {
+            return nil
+        }
         var configuration = GatewayConfiguration()
         configuration.address = address
         if let httpCertificate, let httpKey {
@@ -99,23 +108,11 @@ struct HTTPOptions: ParsableArguments {
         configuration.bodyBytesMax = httpBodyBytes
         configuration.requestsMax = httpRequests
         configuration.connectionsMax = httpConnections
+        configuration.connectionsPerAddressMax = httpConnectionsPerAddress
         configuration.idleSeconds = httpIdleSeconds
         configuration.requestSeconds = httpRequestSeconds
         configuration.retrySeconds = httpRetrySeconds
         configuration.logger = logger
         return configuration
-    }
-
-    private static func address(_ text: String) -> BrokerConfiguration.Address? {
-        guard let colon = text.lastIndex(of: ":"),
-            let port = UInt16(text[text.index(after: colon)...])
-        else { return nil }
-        var host = text[..<colon]
-        if host.first == "[", host.last == "]" {
-            host = host.dropFirst().dropLast()
-        } else if host.contains(":") {
-            return nil
-        }
-        return host.isEmpty ? nil : .init(host: String(host), port: port)
     }
 }

@@ -33,6 +33,10 @@ struct LimitSetting: Sendable {
             ("device-upstream-per-minute", \.deviceUpstreamPerMinute),
             ("upstream-per-minute", \.upstreamPerMinute),
             ("upstream-kept-max", \.upstreamKeptMax),
+            ("stranger-megabytes", \.strangerMegabytesMax),
+            ("handshakes-per-address", \.handshakesPerAddressMax),
+            ("registrations-per-second-per-address", \.registrationsPerSecondPerAddress),
+            ("refusals-per-minute-per-address", \.refusalsPerMinutePerAddress),
         ]
 
     static var list: String { limits.map(\.name).joined(separator: ", ") }

@@ -58,8 +58,11 @@ private struct Serving {
     var httpOtherwise: String?
 
     private struct Ready: Encodable {
+        /// The first address.
         var host: String
         var port: UInt16
+        /// All addresses, as `address:port`.
+        var listening: [String]
         var data: String
         /// The gateway's URL; nil without a gateway.
         var http: String?
@@ -104,13 +107,23 @@ private struct Serving {
 
     private func tellReady(_ broker: Broker, http: String?) {
         let folder = options.folder.access.folder
-        let port = broker.port ?? options.port
+        let listeners = options.configuration.listeners
+        let places = zip(listeners, broker.ports).map { "\(Self.shown($0.address.host)):\($1)" }
         if output.json {
-            JSON.print(Ready(host: options.host, port: port, data: folder, http: http))
+            JSON.print(
+                Ready(
+                    host: listeners[0].address.host, port: broker.ports[0], listening: places,
+                    data: folder, http: http))
         } else {
+            for (listener, place) in zip(listeners, places)
+            where listener.security == .plain && !listener.address.isLoopback {
+                Terminal.printError(
+                    "\(place) is plain text: every machine on the way reads messages and credentials. "
+                        + "Administrators are refused there.")
+            }
             let gateway = http.map { ", SDKs at \($0)" } ?? ""
             Terminal.print(
-                "Martlet listens on \(Self.shown(options.host)):\(port)\(gateway), data in "
+                "Martlet listens on \(places.joined(separator: ", "))\(gateway), data in "
                     + "\(folder). Ctrl-C stops it.")
         }
     }

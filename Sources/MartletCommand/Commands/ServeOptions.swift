@@ -22,6 +22,26 @@ struct ServeOptions: ParsableArguments {
     @Option(help: "The port to listen on; 0 lets the system choose.")
     var port = UInt16(Limits.defaultPort)
 
+    @Option(
+        help: ArgumentHelp(
+            "Listen here, in place of --host and --port; may be given again. 'proxy': proxies connect "
+                + "here and name their clients (PROXY protocol 2).",
+            valueName: "address:port[,tls|plain][,proxy]"))
+    var listen: [String] = []
+
+    @Flag(
+        inversion: .prefixedNo,
+        help:
+            "Serve plain text to other machines too: in a trusted network, or behind a proxy that does TLS."
+    )
+    var plainElsewhere = false
+
+    @Option(
+        help: ArgumentHelp(
+            "A proxy whose word counts on a client's address; may be given again.",
+            valueName: "address[/bits]"))
+    var proxy: [String] = []
+
     @Option(help: "Threads that serve connections; 0: one for each core.")
     var loops = 0
 
@@ -33,6 +53,9 @@ struct ServeOptions: ParsableArguments {
 
     @Option(help: "Close a connection that has not said hello after so many seconds.")
     var handshakeSeconds = Limits.handshakeSecondsDefault
+
+    @Option(help: "Close a connection whose frame has not come whole after so many seconds.")
+    var frameSeconds = Limits.frameSecondsDefault
 
     @Option(
         help: ArgumentHelp(
@@ -56,8 +79,19 @@ struct ServeOptions: ParsableArguments {
         guard (1...1_048_576).contains(connectionsPerLoop) else {
             throw ValidationError("--connections-per-loop takes a number from 1 to 1048576.")
         }
-        guard idleSeconds > 0, handshakeSeconds > 0 else {
-            throw ValidationError("--idle-seconds and --handshake-seconds take at least 1.")
+        guard idleSeconds > 0, handshakeSeconds > 0, frameSeconds > 0 else {
+            throw ValidationError(
+                "--idle-seconds, --handshake-seconds and --frame-seconds take at least 1.")
+        }
+        for text in listen where ListenSetting.listener(text) == nil {
+            throw ValidationError(
+                "--listen takes address:port[,tls|plain][,proxy], such as 0.0.0.0:5228 or "
+                    + "[::]:443,plain,proxy, not '\(text)'.")
+        }
+        for text in proxy where AddressPrefix(text) == nil {
+            throw ValidationError(
+                "--proxy takes an address or a prefix, such as 192.0.2.7 or 10.0.0.0/8, not "
+                    + "'\(text)'.")
         }
         guard (0...Limits.deliveriesPerSecondMax).contains(deliveriesPerSecond) else {
             throw ValidationError(
@@ -79,6 +113,12 @@ struct ServeOptions: ParsableArguments {
     var configuration: BrokerConfiguration {
         var configuration = BrokerConfiguration(
             folder: folder.access.folder, address: .init(host: host, port: port))
+        if !listen.isEmpty {
+            configuration.listeners = listen.compactMap { ListenSetting.listener($0) }
+        }
+        configuration.allowsPlainElsewhere = plainElsewhere
+        configuration.proxies = proxy.compactMap { AddressPrefix($0) }
+        configuration.frameSeconds = frameSeconds
         configuration.loopCount = loops
         configuration.connectionsPerLoopMax = connectionsPerLoop
         configuration.idleSeconds = idleSeconds

@@ -12,15 +12,17 @@ enum Settings {
     /// Names of settings. A name is a flag without the leading hyphens, and a name in the file. In the environment
     /// the name is in capitals, with `_` for `-` and `MARTLET_` in front.
     static let names: [String] = [
-        "data", "host", "port", "loops", "connections-per-loop", "idle-seconds",
-        "handshake-seconds", "limit", "deliveries-per-second", "log-level", "http",
+        "data", "host", "port", "listen", "plain-elsewhere", "proxy", "loops",
+        "connections-per-loop", "idle-seconds",
+        "handshake-seconds", "frame-seconds", "limit", "deliveries-per-second", "log-level", "http",
         "http-certificate", "http-key", "http-plain-elsewhere", "http-token-url",
         "access-token-seconds", "http-body-bytes", "http-requests", "http-connections",
+        "http-connections-per-address",
         "http-idle-seconds", "http-request-seconds", "http-retry-seconds",
     ]
     /// Settings with the values yes and no. `no` is a flag too, because the value of a later source undoes the value
     /// of an earlier source.
-    private static let flags: Set<String> = ["http-plain-elsewhere"]
+    private static let flags: Set<String> = ["plain-elsewhere", "http-plain-elsewhere"]
     /// Settings that are valid only together, and so are not judged singly.
     private static let pairs: Set<String> = ["http-certificate", "http-key"]
     private static let commands: Set<String> = ["serve", "gateway"]

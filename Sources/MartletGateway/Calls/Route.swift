@@ -9,12 +9,18 @@ package struct Route: Sendable {
 
     /// Callers with access to a route.
     package enum Access: Sendable {
+        /// Operators; the route takes no part in the requests in progress.
         case anyone
+        /// Strangers who bring an assertion. Their requests have a part of their own.
+        case exchange
         /// `Authorization: Bearer` with an access token or a server key. A `{project}` in the pattern must be the
         /// caller's project.
         case bearer
         /// `bearer`, and also `Authorization: key=SERVER_KEY`.
         case bearerOrKey
+
+        /// Whether the head must have a credential.
+        var isOfCallers: Bool { self == .bearer || self == .bearerOrKey }
     }
 
     /// Name of the route in the metrics.

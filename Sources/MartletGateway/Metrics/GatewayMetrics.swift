@@ -49,6 +49,7 @@ package final class GatewayMetrics: Sendable {
             counter("martlet_sessions_fell_behind_total") { $0.fellBehindCount },
             counter("martlet_protocol_violations_total") { $0.protocolViolationCount },
             counter("martlet_accept_failures_total") { $0.acceptFailureCount },
+            counter("martlet_strangers_turned_away_total") { $0.turnedAwayCount },
         ]
         // Begins at zero, so that the first `record` includes counts from before the gateway.
         told = Mutex(counters.map { _ in 0 })
@@ -57,6 +58,7 @@ package final class GatewayMetrics: Sendable {
             gauge("martlet_commands_waiting") { $0.commandsWaiting },
             gauge("martlet_frame_bytes") { $0.frameBytes },
             gauge("martlet_request_bytes") { $0.requestBytes },
+            gauge("martlet_stranger_bytes") { $0.strangerBytes },
             gauge("martlet_store_bytes") { $0.storeBytesUsed },
             gauge("martlet_allocated_bytes") { $0.allocatedBytes },
         ]

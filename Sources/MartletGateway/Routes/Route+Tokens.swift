@@ -13,15 +13,13 @@ extension Route {
 
     static let tokens = [
         Route(
-            "token", .post, "token", access: .anyone, refusal: { OAuthError($0).answer }
+            "token", .post, "token", access: .exchange, refusal: { OAuthError($0).answer }
         ) { (call, gateway) in
             do {
                 return try await gateway.exchange(call)
             } catch let error as OAuthError {
-                if error.isOfCredential {
-                    gateway.refusedLogins.refused("assertion", from: call.peer)
-                }
-                return error.answer
+                guard error.isOfCredential else { return error.answer }
+                throw WrongCredential(kind: "assertion", refusal: error)
             }
         }
     ]

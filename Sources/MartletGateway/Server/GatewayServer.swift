@@ -31,7 +31,11 @@ public final class GatewayServer: Service {
         let bound = group.next().makePromise(of: UInt16.self)
         self.bound = bound
         do {
-            let builder = try Self.builder(configuration)
+            let broker = gateway.broker
+            let builder = try Self.builder(
+                configuration,
+                ConnectionsByAddress(
+                    most: configuration.connectionsPerAddressMax, isProxy: { broker.isProxy($0) }))
             let responder = Responder(gateway)
             server = try builder.buildServer(
                 configuration: ServerConfiguration(
@@ -86,7 +90,7 @@ public final class GatewayServer: Service {
     }
 
     private static func builder(
-        _ configuration: GatewayConfiguration
+        _ configuration: GatewayConfiguration, _ addresses: ConnectionsByAddress
     ) throws -> HTTPServerBuilder {
         let requestTime = TimeAmount.seconds(Int64(configuration.requestSeconds))
         let idleTime = TimeAmount.seconds(Int64(configuration.idleSeconds))
@@ -102,7 +106,7 @@ public final class GatewayServer: Service {
             return HTTPServerBuilder { responder in
                 GuardedChannel(
                     HTTP1Channel(responder: responder, configuration: stream),
-                    handshakeLimit: nil, requestLimit: requestTime)
+                    handshakeLimit: nil, requestLimit: requestTime, addresses: addresses)
             }
         }
         let tls = try tlsConfiguration(certificate)
@@ -115,7 +119,7 @@ public final class GatewayServer: Service {
                 try HTTP2UpgradeChannel(
                     tlsConfiguration: tls, configuration: connection, responder: responder),
                 handshakeLimit: .seconds(Int64(Limits.httpHandshakeSeconds)),
-                requestLimit: requestTime)
+                requestLimit: requestTime, addresses: addresses)
         }
     }
 
@@ -146,10 +150,7 @@ public final class GatewayServer: Service {
         _ configuration: GatewayConfiguration
     ) throws(MartletError) {
         let host = configuration.address.host
-        guard
-            configuration.allowsPlainElsewhere || host == "localhost" || host == "::1"
-                || host.hasPrefix("127.")
-        else {
+        guard configuration.allowsPlainElsewhere || configuration.address.isLoopback else {
             throw MartletError(
                 .invalidArgument,
                 "\(host) is reached from other machines, and without a certificate credentials go "

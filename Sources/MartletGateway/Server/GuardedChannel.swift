@@ -5,6 +5,7 @@
 
 import HummingbirdCore
 import Logging
+import MartletTransport
 import NIOCore
 import NIOHTTP2
 import NIOSSL
@@ -14,10 +15,15 @@ struct GuardedChannel<Base: ServerChildChannel>: ServerChildChannel {
     private let base: Base
     private let handshakeLimit: TimeAmount?
     private let requestLimit: TimeAmount
+    private let addresses: ConnectionsByAddress
 
     /// - Parameter handshakeLimit: time until the connection must speak HTTP; nil without TLS.
-    init(_ base: Base, handshakeLimit: TimeAmount?, requestLimit: TimeAmount) {
+    init(
+        _ base: Base, handshakeLimit: TimeAmount?, requestLimit: TimeAmount,
+        addresses: ConnectionsByAddress
+    ) {
         self.base = base
+        self.addresses = addresses
         self.handshakeLimit = handshakeLimit
         self.requestLimit = requestLimit
     }
@@ -25,6 +31,14 @@ struct GuardedChannel<Base: ServerChildChannel>: ServerChildChannel {
     func setup(
         channel: any Channel, logger: Logger
     ) -> EventLoopFuture<AcceptedConnection<Base.Value>> {
+        if let address = channel.remoteAddress?.ipAddress.flatMap({ PeerAddress($0) }) {
+            guard addresses.enter(address) else {
+                channel.close(promise: nil)
+                return channel.eventLoop.makeFailedFuture(ChannelError.ioOnClosedChannel)
+            }
+            let addresses = addresses
+            channel.closeFuture.whenComplete { _ in addresses.leave(address) }
+        }
         if let handshakeLimit { endWithoutHTTP(channel, after: handshakeLimit) }
         let value = base.setup(channel: channel, logger: logger)
         do {

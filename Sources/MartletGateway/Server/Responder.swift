@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Turns a request into a call, and the call's answer into a response. A body is read within its limits before any
-// other work. Rests on Hummingbird.
+// Turns a request into a call, and the call's answer into a response. The head is judged first (GW-15): of a refused
+// request no byte of the body is kept. The body of an admitted request is then read within its limits. Bytes count when
+// they come, so a request that only announces a body costs nothing. Rests on Hummingbird.
 
 import HTTPTypes
 import HummingbirdCore
@@ -24,6 +25,7 @@ final class Responder: Sendable {
 
     private let gateway: Gateway
     private let bodyBytes = Atomic<Int>(0)
+    private let strangerBodies = StrangerBodies()
 
     init(_ gateway: Gateway) { self.gateway = gateway }
 
@@ -31,28 +33,61 @@ final class Responder: Sendable {
         to request: HummingbirdCore.Request, _ writer: consuming ResponseWriter,
         on channel: any Channel
     ) async throws {
-        if request.headers[.expect]?.lowercased() == "100-continue",
-            declaredBytes(request) ?? 0 <= gateway.configuration.bodyBytesMax
-        {
+        let isHeadOnly = request.method == .head
+        let expectsContinue = request.headers[.expect]?.lowercased() == "100-continue"
+        let admitted: Gateway.Admitted
+        switch await admit(request, on: channel) {
+        case .admitted(let call): admitted = call
+        case .refused(let answer):
+            // A body of ordinary length is passed over first, so that the connection can be used again.
+            if !expectsContinue, request.headers[.transferEncoding] == nil,
+                declaredBytes(request) ?? 0 <= gateway.configuration.bodyBytesMax
+            {
+                try await drain(request)
+                try await Self.write(answer, writer, isHeadOnly: isHeadOnly)
+                return
+            }
+            return try await refuse(answer, request, writer, on: channel)
+        }
+        let most =
+            admitted.call.caller == nil
+            ? Limits.httpStrangerBodyBytesMax : gateway.configuration.bodyBytesMax
+        if expectsContinue, declaredBytes(request) ?? 0 <= most {
             try await writer.writeInformationalHead(HTTPResponse(status: .continue))
         }
+        let isOfStranger = admitted.call.caller == nil
+        let peer = admitted.call.peer ?? ""
         var held = 0
-        defer { bodyBytes.subtract(held, ordering: .relaxed) }
-        switch try await read(request, &held) {
-        case .whole(let body):
-            let delivery = request.method == .post ? try await delivery(on: channel) : nil
-            let answer = await answer(
-                request, body, delivery, from: channel.remoteAddress?.ipAddress)
-            try await Self.write(answer, writer, isHeadOnly: request.method == .head)
-        case .refused(let error):
-            var answer = error.envelope
-            // An HTTP/2 stream must not send `connection`, and ends by itself.
-            if !channel.isStream { answer.headers.append(("connection", "close")) }
-            gateway.metrics.answered("none", status: answer.status, after: .zero)
-            try await Self.write(answer, writer)
-            try await drain(request)
-            throw EndOfConnection()
+        defer {
+            if isOfStranger {
+                strangerBodies.giveBack(held, of: peer)
+            } else {
+                bodyBytes.subtract(held, ordering: .relaxed)
+            }
         }
+        switch try await read(request, most, isOfStranger ? peer : nil, &held) {
+        case .whole(let body):
+            var call = admitted
+            call.call.delivery = request.method == .post ? try await delivery(on: channel) : nil
+            let answer = await gateway.answer(call, body: body)
+            try await Self.write(answer, writer, isHeadOnly: isHeadOnly)
+        case .refused(let error):
+            gateway.metrics.answered("none", status: error.envelope.status, after: .zero)
+            try await refuse(error.envelope, request, writer, on: channel)
+        }
+    }
+
+    /// Answers before the body has come, and ends the connection.
+    private func refuse(
+        _ answer: GatewayAnswer, _ request: HummingbirdCore.Request,
+        _ writer: consuming ResponseWriter, on channel: any Channel
+    ) async throws {
+        var answer = answer
+        // An HTTP/2 stream must not send `connection`, and ends by itself.
+        if !channel.isStream { answer.headers.append(("connection", "close")) }
+        try await Self.write(answer, writer)
+        try await drain(request)
+        throw EndOfConnection()
     }
 
     /// GW-8: begins the delivery of the channel's next answer.
@@ -64,30 +99,30 @@ final class Responder: Sendable {
         }.get()
     }
 
-    private func answer(
-        _ request: HummingbirdCore.Request, _ body: [UInt8], _ delivery: AnswerDelivery?,
-        from peer: String?
-    ) async -> GatewayAnswer {
+    private func admit(
+        _ request: HummingbirdCore.Request, on channel: any Channel
+    ) async -> Gateway.Admission {
         // HEAD is answered like GET. Source: RFC 9110 §9.3.2.
         let asked = request.method == .head ? .get : request.method
         guard let method = GatewayCall.Method(rawValue: asked.rawValue) else {
-            return GatewayError(
-                .unimplemented, "\(request.method.rawValue) is not served.", httpStatus: 405
-            ).envelope
+            return .refused(
+                GatewayError(
+                    .unimplemented, "\(request.method.rawValue) is not served.", httpStatus: 405
+                ).envelope)
         }
         var headers = request.headers.map { (name: $0.name.canonicalName, value: $0.value) }
         if let authority = request.head.authority { headers.append(("host", authority)) }
         guard
-            var call = GatewayCall(
-                method, target: request.head.path ?? "/", headers: headers, body: body)
+            var call = GatewayCall(method, target: request.head.path ?? "/", headers: headers)
         else {
-            return GatewayError(
-                .invalidArgument, "The path or query has a broken escape.", violations: []
-            ).envelope
+            return .refused(
+                GatewayError(
+                    .invalidArgument, "The path or query has a broken escape.", violations: []
+                ).envelope)
         }
-        call.delivery = delivery
-        call.peer = peer
-        return await gateway.answer(call)
+        call.peer = ForwardedClient.address(
+            of: call, from: channel.remoteAddress?.ipAddress, isProxy: gateway.broker.isProxy)
+        return await gateway.admit(call)
     }
 
     // MARK: Bodies
@@ -97,28 +132,33 @@ final class Responder: Sendable {
     }
 
     /// Reads a body within the bounds on one body and on all bodies.
-    /// - Parameter held: bytes that the request holds of the memory for all bodies.
-    private func read(_ request: HummingbirdCore.Request, _ held: inout Int) async throws -> Body {
-        let most = gateway.configuration.bodyBytesMax
+    /// - Parameters:
+    ///   - stranger: address of a caller without a credential; nil for other callers.
+    ///   - held: bytes that the request holds of the memory for all bodies.
+    private func read(
+        _ request: HummingbirdCore.Request, _ most: Int, _ stranger: String?, _ held: inout Int
+    ) async throws -> Body {
         let tooLong = GatewayError(
             .invalidArgument, "A request has at most \(most) bytes.", violations: [],
             httpStatus: 413)
-        let declared = declaredBytes(request)
-        guard declared ?? 0 <= most else { return .refused(tooLong) }
-        guard hold(declared ?? 0, &held) else { return .refused(Gateway.full) }
+        guard declaredBytes(request) ?? 0 <= most else { return .refused(tooLong) }
         var body: [UInt8] = []
-        body.reserveCapacity(declared ?? 0)
         for try await part in request.body {
-            let count = body.count + part.readableBytes
-            guard count <= most else { return .refused(tooLong) }
-            guard hold(count - held, &held) else { return .refused(Gateway.full) }
+            let count = part.readableBytes
+            guard body.count + count <= most else { return .refused(tooLong) }
+            guard hold(count, stranger, &held) else { return .refused(Gateway.full) }
             body.append(contentsOf: part.readableBytesView)
         }
         return .whole(body)
     }
 
-    private func hold(_ count: Int, _ held: inout Int) -> Bool {
+    private func hold(_ count: Int, _ stranger: String?, _ held: inout Int) -> Bool {
         guard count > 0 else { return true }
+        if let stranger {
+            guard strangerBodies.take(count, of: stranger) else { return false }
+            held += count
+            return true
+        }
         let all = bodyBytes.add(count, ordering: .relaxed).newValue
         held += count
         return all <= gateway.configuration.bodyMegabytesMax << 20

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Bounds on peers without a credential, over all loops of a broker and its gateway. A stranger is a connection before
+// WELCOME, a shared connection before its first app, or an HTTP request with a wrong credential. The book bounds:
+//
+//   connections of an address before WELCOME     past the bound a new connection is closed at once
+//   bytes of all strangers (NET-6)               past the bound the address that holds most loses its connections
+//   registrations of an address (REG-8)          past the rate a registration is refused
+//   wrong credentials of an address (REG-10)     past the rate the answer waits
+//
+// An address is an IPv4 address, or the first 64 bits of an IPv6 address. Rests on AddressTable.
+
+import MartletBase
+package import MartletTransport
+import Synchronization
+
+/// The strangers of a broker.
+package final class StrangerBook: Sendable {
+    private struct State: ~Copyable {
+        let table = AddressTable()
+        var bytes = 0
+        /// Connections closed or refused for a bound by address.
+        var turnedAway: UInt64 = 0
+        /// When the largest holder was last looked for, in milliseconds of the monotonic clock.
+        var searched = Int64.min / 2
+    }
+
+    /// The outcome of a charge.
+    enum Charge: Equatable {
+        case taken
+        /// The charge was taken. The connections of another address must end, because that address holds most.
+        case takenFrom(PeerAddress)
+        case refused
+    }
+
+    /// The treatment of a wrong credential.
+    package enum Refusal: Sendable {
+        /// The refusal is answered at once.
+        case atOnce
+        /// The refusal is answered after `waitMilliseconds`; then `settled` must be called.
+        case later
+        /// Too many refusals of the address wait already.
+        case never
+    }
+
+    /// REG-10: how long the refusal of a wrong credential waits, in milliseconds.
+    package static let waitMilliseconds: Int64 = 5000
+    /// REG-10: refusals of an address that wait at a time.
+    static let waitingMax: UInt32 = 64
+    private static let minuteMilliseconds: Int64 = 60_000
+    /// REG-8: seconds of the rate of registrations that an address may use at once, so that many new devices behind
+    /// one address register together.
+    static let burstSeconds = 100
+    /// Milliseconds between two searches for the largest holder. A search looks at the whole table, some 0.1 ms.
+    private static let searchMilliseconds: Int64 = 10
+
+    private let bytesMax: Int
+    private let handshakesMax: Int
+    private let registrationsPerSecond: Int
+    private let refusalsPerMinute: Int
+    private let monotonic: @Sendable () -> Int64
+    private let state = Mutex(State())
+
+    init(_ limits: MailboxLimits, monotonic: @escaping @Sendable () -> Int64) {
+        bytesMax = limits.strangerMegabytesMax.megabytes
+        handshakesMax = limits.handshakesPerAddressMax
+        registrationsPerSecond = limits.registrationsPerSecondPerAddress
+        refusalsPerMinute = limits.refusalsPerMinutePerAddress
+        self.monotonic = monotonic
+    }
+
+    // MARK: Connections
+
+    /// Counts a new connection.
+    /// - Returns: false if the address has too many connections before WELCOME; the connection is not counted.
+    func arrive(_ address: PeerAddress) -> Bool {
+        let now = monotonic()
+        return state.withLock { state in
+            let counts = state.table.counts(of: address.network, now: now)
+            guard handshakesMax == 0 || Int(counts.pointee.handshakes) < handshakesMax else {
+                state.turnedAway += 1
+                return false
+            }
+            counts.pointee.handshakes += 1
+            return true
+        }
+    }
+
+    /// Notes the end of a connection, or its WELCOME.
+    func leave(_ address: PeerAddress) {
+        state.withLock { state in
+            guard let counts = state.table.known(address.network) else { return }
+            counts.pointee.handshakes -= min(counts.pointee.handshakes, 1)
+        }
+    }
+
+    // MARK: Bytes
+
+    var bytes: Int { state.withLock { $0.bytes } }
+    var turnedAway: UInt64 { state.withLock { $0.turnedAway } }
+
+    /// Charges an address for bytes of a stranger.
+    func take(_ byteCount: Int, of address: PeerAddress) -> Charge {
+        let now = monotonic()
+        let network = address.network
+        return state.withLock { state in
+            let held = state.table.counts(of: network, now: now)
+            var result = Charge.taken
+            if state.bytes + byteCount > bytesMax {
+                // The eighth above the bound is for the bytes that come until the largest holder has ended.
+                guard state.bytes + byteCount <= bytesMax + bytesMax / 8,
+                    let largest = Self.largest(&state, now),
+                    largest.network != network,
+                    Int(largest.bytes) > Int(held.pointee.bytes) + byteCount
+                else {
+                    state.turnedAway += 1
+                    return .refused
+                }
+                result = .takenFrom(largest.network)
+            }
+            state.bytes += byteCount
+            held.pointee.bytes += UInt32(byteCount)
+            return result
+        }
+    }
+
+    func giveBack(_ byteCount: Int, of address: PeerAddress) {
+        guard byteCount > 0 else { return }
+        state.withLock { state in
+            state.bytes -= byteCount
+            guard let counts = state.table.known(address.network) else { return }
+            counts.pointee.bytes -= min(counts.pointee.bytes, UInt32(byteCount))
+        }
+    }
+
+    private static func largest(_ state: inout State, _ now: Int64) -> AddressCounts? {
+        guard now - state.searched >= searchMilliseconds else { return nil }
+        state.searched = now
+        return state.table.largestHolder()
+    }
+
+    // MARK: Registrations
+
+    /// REG-8: counts a registration.
+    /// - Throws: `RESOURCE_EXHAUSTED` if the address has registered too many devices of late.
+    func register(from address: PeerAddress) throws(MartletError) {
+        guard registrationsPerSecond > 0 else { return }
+        let now = monotonic()
+        let cost = max(1, 1000 / Int64(registrationsPerSecond))
+        let debtMax = Int64(Self.burstSeconds) * 1000
+        let wait: Int64 = state.withLock { state in
+            let counts = state.table.counts(of: address.network, now: now)
+            let paid = max(counts.pointee.registrationsPaid, now)
+            guard paid + cost - now <= debtMax else {
+                state.turnedAway += 1
+                return paid + cost - now - debtMax
+            }
+            counts.pointee.registrationsPaid = paid + cost
+            return 0
+        }
+        guard wait > 0 else { return }
+        throw MartletError(
+            .resourceExhausted,
+            """
+            Too many devices have registered from this address \
+            (registrations-per-second-per-address); try again.
+            """, retryDelayMilliseconds: UInt32(clamping: max(wait, 1000)))
+    }
+
+    // MARK: Wrong credentials
+
+    /// REG-10: counts a wrong credential, and decides on the treatment.
+    package func refused(from address: PeerAddress) -> Refusal {
+        let now = monotonic()
+        guard refusalsPerMinute > 0 else { return .atOnce }
+        return state.withLock { state in
+            let counts = state.table.counts(of: address.network, now: now)
+            if now - counts.pointee.refusalsSince >= Self.minuteMilliseconds {
+                counts.pointee.refusalsSince = now
+                counts.pointee.refusals = 0
+            }
+            counts.pointee.refusals &+= 1
+            guard Int(counts.pointee.refusals) > refusalsPerMinute else { return .atOnce }
+            guard counts.pointee.held < Self.waitingMax else {
+                state.turnedAway += 1
+                return .never
+            }
+            counts.pointee.held += 1
+            return .later
+        }
+    }
+
+    /// REG-10: notes the end of a wait.
+    package func settled(_ address: PeerAddress) {
+        state.withLock { state in
+            guard let counts = state.table.known(address.network) else { return }
+            counts.pointee.held -= min(counts.pointee.held, 1)
+        }
+    }
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// HTTP requests without a credential, or with a credential that has ended: they take nothing from others (GW-15, REG-9,
+// REG-10). Rests on ServedGateway.
+
+import Foundation
+import Martlet
+import MartletGateway
+import Testing
+
+extension OverHTTP {
+    @Suite("Gateway: strangers", .serialized, .timeLimit(.minutes(3)))
+    struct StrangerTests {
+        private static let send = "/v1/projects/tides/messages:send"
+        private static let message = #"{"message": {"topic": "weather", "data": {"n": "1"}}}"#
+
+        private func bearer(_ served: ServedGateway) -> [(String, String)] {
+            [("Authorization", "Bearer \(served.serverKey)")]
+        }
+
+        private func sends(_ served: ServedGateway) throws -> Bool {
+            let peer = try served.peer()
+            peer.request("POST", Self.send, headers: bearer(served), Self.message)
+            return try peer.answer().status == 200
+        }
+
+        private func head(
+            _ target: String, _ byteCount: Int, _ headers: [(String, String)] = []
+        ) -> String {
+            "POST \(target) HTTP/1.1\r\nHost: h\r\nContent-Length: \(byteCount)\r\n"
+                + headers.map { "\($0.0): \($0.1)\r\n" }.joined() + "\r\n"
+        }
+
+        @Test(
+            "GW-15 an announced body costs nothing until its bytes come, with a credential or without"
+        )
+        func announcedBodies() async throws {
+            try await ServedGateway.run({ $0.bodyMegabytesMax = 1 }) { served in
+                var idle: [HTTPPeer] = []
+                for number in 0..<200 {
+                    let peer = try served.peer()
+                    peer.write(
+                        head(Self.send, 500_000, number % 2 == 0 ? bearer(served) : []) + "{")
+                    idle.append(peer)
+                }
+                #expect(try sends(served))
+                withExtendedLifetime(idle) {}
+            }
+        }
+
+        @Test("GW-15 of a body without a credential nothing is kept")
+        func refusedBodies() async throws {
+            try await ServedGateway.run({ $0.bodyMegabytesMax = 1 }) { served in
+                let part = String(repeating: "x", count: 400_000)
+                var hostile: [HTTPPeer] = []
+                for _ in 0..<10 {
+                    let peer = try served.peer()
+                    peer.write(head(Self.send, 500_000, [("Authorization", "Bearer no")]) + part)
+                    hostile.append(peer)
+                }
+                #expect(try sends(served))
+                // The connection is of use again.
+                for peer in hostile.prefix(2) {
+                    peer.write(String(repeating: "x", count: 100_000))
+                    #expect(try peer.answer().status == 401)
+                    peer.request("POST", Self.send, headers: bearer(served), Self.message)
+                    #expect(try peer.answer().status == 200)
+                }
+            }
+        }
+
+        @Test("GW-15 an assertion, a credential and the bodies of strangers are bounded")
+        func assertions() async throws {
+            try await ServedGateway.run { served in
+                let long = try served.peer()
+                long.request(
+                    "POST", "/token", "assertion=" + String(repeating: "x", count: 500_000))
+                #expect(try long.answer().status == 413)
+                let key = try served.peer()
+                key.request(
+                    "POST", Self.send,
+                    headers: [("Authorization", "Bearer " + String(repeating: "k", count: 8000))],
+                    "{}")
+                #expect(try key.answer().status == 401)
+                // Unfinished bodies of one address have a part of the memory of strangers.
+                var idle: [HTTPPeer] = []
+                for _ in 0..<60 {
+                    let peer = try served.peer()
+                    peer.write(head("/token", 16_000) + String(repeating: "x", count: 15_000))
+                    idle.append(peer)
+                }
+                #expect(try idle[59].answer().status == 503)
+                #expect(try sends(served))
+            }
+        }
+
+        @Test("GW-15 an address cannot take all connections")
+        func connections() async throws {
+            try await ServedGateway.run({ $0.connectionsPerAddressMax = 5 }) { served in
+                var idle = try (0..<5).map { _ in try served.peer() }
+                for peer in idle {
+                    peer.request("GET", "/healthz")
+                    #expect(try peer.answer().status == 200)
+                }
+                try served.peer().end()
+                idle.removeAll()
+                var isServed = false
+                for _ in 0..<1000 where !isServed {
+                    isServed = (try? sends(served)) == true
+                }
+                #expect(isServed)
+            }
+        }
+
+        @Test("GW-15 exchanges of assertions have a part of their own, and are bounded")
+        func exchanges() async throws {
+            try await ServedGateway.run({ $0.requestsMax = 0 }) { served in
+                let peer = try served.peer()
+                peer.request("POST", "/token", "grant_type=x&assertion=y")
+                let answer = try peer.answer()
+                #expect(answer.status == 503)
+                #expect(answer.json["error"] == .string("temporarily_unavailable"))
+            }
+        }
+
+        @Test("REG-9 a revoked key sends nothing more over an open connection, whatever was begun")
+        func revoked() async throws {
+            try await ServedGateway.run { served in
+                let account = try await served.newAccount()
+                let token = try served.broker.mintAccessToken(for: account.file.keyID)
+                let other = try await served.broker.createServerKey(
+                    named: "other", in: ServedGateway.project)
+                for (credential, revoke) in [
+                    (
+                        other.text,
+                        { try await served.broker.revokeServerKey(other.id, in: "tides") }
+                    ),
+                    (
+                        token,
+                        {
+                            try await served.broker.revokeServiceAccount(
+                                account.file.keyID, in: "tides")
+                        }
+                    ),
+                ] as [(String, () async throws -> Void)] {
+                    let headers = [("Authorization", "Bearer \(credential)")]
+                    let open = try served.peer()
+                    open.request("POST", Self.send, headers: headers, Self.message)
+                    #expect(try open.answer().status == 200)
+                    let begun = try served.peer()
+                    begun.write(head(Self.send, Self.message.utf8.count, headers))
+                    begun.write(String(Self.message.prefix(10)))
+                    try await Task.sleep(for: .milliseconds(700))
+                    try await revoke()
+                    begun.write(String(Self.message.dropFirst(10)))
+                    #expect(try begun.answer().status == 401)
+                    open.request("POST", Self.send, headers: headers, Self.message)
+                    #expect(try open.answer().status == 401)
+                }
+            }
+        }
+
+        @Test("REG-9 an expired access token sends nothing more over an open connection")
+        func expired() async throws {
+            let clock = TestClock()
+            try await ServedGateway.run(clock: clock) { served in
+                let account = try await served.newAccount()
+                let token = try served.broker.mintAccessToken(
+                    for: account.file.keyID, lifeSeconds: 60)
+                let peer = try served.peer()
+                for status in [200, 401] {
+                    peer.request(
+                        "POST", Self.send, headers: [("Authorization", "Bearer \(token)")],
+                        Self.message)
+                    #expect(try peer.answer().status == status)
+                    clock.advance(seconds: 61)
+                }
+            }
+        }
+
+        @Test(
+            "REG-10 after some wrong credentials of an address further ones wait, and others do not"
+        )
+        func wrongCredentials() async throws {
+            try await ServedGateway.run(broker: {
+                $0.limits.refusalsPerMinutePerAddress = 3
+                $0.proxies = [AddressPrefix("127.0.0.0/8")!]
+            }) { served in
+                func ask(_ host: String, _ key: String) throws -> HTTPPeer {
+                    let peer = try served.peer()
+                    peer.request(
+                        "POST", Self.send,
+                        headers: [
+                            ("Authorization", "Bearer \(key)"),
+                            ("X-Forwarded-For", "203.0.113.9, \(host)"),
+                        ], Self.message)
+                    return peer
+                }
+                for _ in 0..<3 { #expect(try ask("192.0.2.1", "no").answer().status == 401) }
+                let began = ContinuousClock.now
+                let waiting = try ask("192.0.2.1", "no")
+                #expect(try ask("192.0.2.2", "no").answer().status == 401)
+                #expect(try ask("192.0.2.1", served.serverKey).answer().status == 200)
+                #expect(try waiting.answer().status == 401)
+                #expect(ContinuousClock.now - began >= .seconds(4))
+            }
+        }
+    }
+}
