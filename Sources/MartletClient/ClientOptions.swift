@@ -12,6 +12,8 @@ import NIOPosix
 public struct ClientOptions: Sendable {
     /// Pauses between attempts to connect.
     public var backoff = Backoff()
+    /// NET-7: further addresses of the broker. The client tries all addresses in turn in each attempt to connect.
+    public var fallbacks: [BrokerAddress] = []
     /// Attempts to connect that fail in a row before the waiting requests fail.
     public var attemptsMax = 5
     /// Longest silence of a connection before the client sends a PING. After a second interval without an answer,
@@ -30,7 +32,8 @@ public struct ClientOptions: Sendable {
         settings.beforeHello = beforeHello
         return RequestClient(
             dialer: Dialer(
-                host: host, port: port, eventLoop: eventLoopGroup.next(), settings: settings),
+                [BrokerAddress(host: host, port: port)] + fallbacks,
+                eventLoop: eventLoopGroup.next(), settings: settings),
             hello: hello, backoff: backoff, attemptsMax: attemptsMax)
     }
 }

@@ -44,10 +44,11 @@ public actor DeviceConnection {
     private var told: UInt8 = 0
 
     /// - Parameters:
+    ///   - fallbacks: NET-7, further addresses of the broker, tried in turn in each attempt to connect.
     ///   - heartbeat: DEV-5, bounds of the heartbeat for all apps of the connection.
     ///   - eventLoopGroup: the connection and all its apps run on one event loop of the group.
     public init(
-        host: String, port: Int = Limits.defaultPort,
+        host: String, port: Int = Limits.defaultPort, fallbacks: [BrokerAddress] = [],
         heartbeat: HeartbeatOptions = HeartbeatOptions(),
         eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton
     ) {
@@ -56,7 +57,7 @@ public actor DeviceConnection {
         eventLoop = eventLoopGroup.next()
         executor = eventLoop.executor
         dialer = Dialer(
-            host: host, port: port, eventLoop: eventLoop,
+            [BrokerAddress(host: host, port: port)] + fallbacks, eventLoop: eventLoop,
             settings: ConnectionSettings(heartbeat))
     }
 

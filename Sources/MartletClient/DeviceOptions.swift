@@ -10,6 +10,8 @@ import NIOPosix
 public struct DeviceOptions: Sendable {
     /// DEV-1: pauses between attempts to connect.
     public var backoff = Backoff()
+    /// NET-7: further addresses of the broker. The device tries all addresses in turn in each attempt to connect.
+    public var fallbacks: [BrokerAddress] = []
     /// DEV-5: bounds on the silence before the device sends a PING.
     public var heartbeat = HeartbeatOptions()
     /// Messages that may wait for the application. At this bound the device stops reading the socket. The messages

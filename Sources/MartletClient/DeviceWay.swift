@@ -14,7 +14,8 @@ enum DeviceWay: Sendable {
     init(host: String, port: Int, _ options: DeviceOptions) {
         self = .own(
             Dialer(
-                host: host, port: port, eventLoop: options.eventLoopGroup.next(),
+                [BrokerAddress(host: host, port: port)] + options.fallbacks,
+                eventLoop: options.eventLoopGroup.next(),
                 settings: ConnectionSettings(options.heartbeat)))
     }
 

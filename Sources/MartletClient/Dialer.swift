@@ -32,15 +32,28 @@ struct ConnectionSettings: Sendable {
 }
 
 struct Dialer: Sendable {
-    let host: String
-    let port: Int
+    /// The first address, and its fallbacks.
+    let addresses: [BrokerAddress]
     let eventLoop: any EventLoop
     var settings: ConnectionSettings
 
+    init(_ addresses: [BrokerAddress], eventLoop: any EventLoop, settings: ConnectionSettings) {
+        self.addresses = addresses
+        self.eventLoop = eventLoop
+        self.settings = settings
+    }
+
     /// Begins to open a connection. The owner is told about the outcome.
     func open(_ hello: Hello, connection: UInt64, owner: any ConnectionOwner) {
+        open(hello, connection: connection, owner: owner, at: 0)
+    }
+
+    /// NET-7: begins to open a connection at the address with an index, and goes on with the next address after a failure.
+    private func open(
+        _ hello: Hello, connection: UInt64, owner: any ConnectionOwner, at index: Int
+    ) {
         let settings = self.settings
-        let target = "\(host):\(port)"
+        let target = addresses[index]
         ClientBootstrap(group: eventLoop)
             .connectTimeout(TimeAmount(settings.connectTimeout))
             .channelOption(.autoRead, value: false)
@@ -54,10 +67,14 @@ struct Dialer: Sendable {
                             connection: connection, hello: hello, settings: settings, owner: owner))
                 }
             }
-            .connect(host: host, port: port)
+            .connect(host: target.host, port: target.port)
             .hop(to: eventLoop)
             .whenFailure { [weak owner] error in
-                owner?.connectionClosed(
+                guard let owner else { return }
+                guard index + 1 == addresses.count else {
+                    return open(hello, connection: connection, owner: owner, at: index + 1)
+                }
+                owner.connectionClosed(
                     MartletError(
                         .unavailable,
                         "No connection to \(target) (\(Self.reason(error))); is a broker there?"),

@@ -18,7 +18,7 @@ extension MartletDevice {
         let eventLoop = options.eventLoopGroup.next()
         let registration = Registration(eventLoop: eventLoop)
         let dialer = Dialer(
-            host: host, port: port, eventLoop: eventLoop,
+            [BrokerAddress(host: host, port: port)] + options.fallbacks, eventLoop: eventLoop,
             settings: ConnectionSettings(options.heartbeat))
         // A connection does not keep its owner alive, so the pending promise does.
         registration.promise.futureResult.whenComplete { _ in withExtendedLifetime(registration) {}

@@ -31,6 +31,32 @@ private func open(_ test: TestBroker, _ file: DeviceStateFile) async throws -> M
 
 @Suite("The client library's device", .timeLimit(.minutes(3)))
 struct ClientTests {
+    @Test("NET-7 a device and a sender try the addresses of their broker in turn")
+    func fallbacks() async throws {
+        let test = try await TestBroker.open(loops: 1)
+        let gone = try await TestBroker.open(loops: 1)
+        let closed = Int(gone.broker.port!)
+        try await gone.broker.close()
+        let fallbacks = [
+            BrokerAddress(host: "127.0.0.1", port: closed),
+            BrokerAddress(host: "127.0.0.1", port: Int(test.broker.port!)),
+        ]
+        let known = try await MartletDevice.register(
+            host: "127.0.0.1", port: closed, projectID: TestBroker.project,
+            appName: "com.example.tides", platform: .apple,
+            options: options { $0.fallbacks = fallbacks })
+        let device = MartletDevice(
+            host: "127.0.0.1", port: closed, credentials: known,
+            options: options { $0.fallbacks = fallbacks })
+        let sender = try test.sender()
+        try sender.send(to: .token(known.token), n: "1")
+        var messages = device.messages.makeAsyncIterator()
+        #expect(try await messages.next()?["n"] == "1")
+        await device.close()
+        #expect(BrokerAddress.fallbacks(of: "h").map(\.port) == [443, 5229, 5230])
+        try await test.broker.close()
+    }
+
     @Test(
         "DEV-1 REG-4 a device that never heard the answer to ROTATE learns its token from WELCOME")
     func lostAnswer() async throws {

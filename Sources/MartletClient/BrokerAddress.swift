@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// NET-7: the addresses of a broker. A network may block a port, so a device may know several. Rests on Limits.
+
+public import MartletBase
+
+/// An address of a broker.
+public struct BrokerAddress: Sendable, Hashable, CustomStringConvertible {
+    /// A name, or a numeric IPv4 or IPv6 address.
+    public var host: String
+    /// TCP port, 1 to 65,535.
+    public var port: Int
+
+    public init(host: String, port: Int = Limits.defaultPort) {
+        self.host = host
+        self.port = port
+    }
+
+    /// The further ports on which an operator may listen: 443, 5229 and 5230. Name them only if the broker listens there,
+    /// because the credential goes to whoever answers.
+    public static func fallbacks(of host: String) -> [BrokerAddress] {
+        Limits.fallbackPorts.map { BrokerAddress(host: host, port: $0) }
+    }
+
+    public var description: String { "\(host):\(port)" }
+}
