@@ -17,8 +17,9 @@ bench-compare: deps python
 	python3 Benchmarks/compare.py --base $(BASE) $(if $(CELLS),--cells "$(CELLS)")
 
 # Whether the broker can be drowned: within ten minutes; make stress QUICK=1: under two.
+# STRANGERS=1000000: so many peers without a credential.
 stress: deps python
-	python3 Benchmarks/stress.py $(if $(QUICK),--quick)
+	python3 Benchmarks/stress.py $(if $(QUICK),--quick) $(if $(STRANGERS),--strangers $(STRANGERS))
 
 bench-publish: python
 	python3 Benchmarks/run.py --publish $(REPORT)

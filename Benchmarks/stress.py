@@ -5,7 +5,7 @@
 # stopped readers, floods and reconnect storms. Ends with 1 if a bound is broken. Python 3 without
 # packages.
 #
-#     Benchmarks/stress.py [--quick] [--broker PATH] [--load PATH]
+#     Benchmarks/stress.py [--quick] [--strangers COUNT] [--broker PATH] [--load PATH]
 
 import argparse
 import pathlib
@@ -24,6 +24,8 @@ from stress_run import Plan, run  # noqa: E402
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true", help="in under two minutes")
+    parser.add_argument(
+        "--strangers", type=int, help="peers without a credential that come to do harm, up to 1000000")
     parser.add_argument("--broker", default="", help="do not build, take this martlet")
     parser.add_argument("--load", default="", help="do not build, take this bench-load")
     parser.add_argument("--verbose", action="store_true", help="tell what the generators tell")
@@ -32,6 +34,8 @@ def main():
     load = options.load or built(HERE.parent, ["bench-load"]) / "bench-load"
     began = time.monotonic()
     plan = Plan.quick() if options.quick else Plan.full()
+    if options.strangers:
+        plan.strangers = options.strangers
     faults, verdicts = run(broker, load, plan, options.verbose)
     if verdicts and not (options.quick or options.broker):
         goals.keep(HERE / "Reports", "stress", tools.commit(HERE.parent), verdicts)

@@ -17,6 +17,7 @@ import pathlib
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -86,6 +87,8 @@ class Plan:
     # How often each disturbance is measured: an odd number, whose median one disturbance of the machine
     # by somebody else does not change.
     attempts: int
+    # Peers without a credential that come to do harm.
+    strangers: int = 20_000
     payload: int = 512
 
     @staticmethod
@@ -98,7 +101,7 @@ class Plan:
     @staticmethod
     def quick():
         return Plan(projects=20, devices_each=100, fanouts=10, window=2, rate=5, waiting=1000,
-            missed=0.5, attempts=3)
+            missed=0.5, attempts=3, strangers=4000)
 
 
 class Generator:
@@ -335,6 +338,7 @@ class Run:
         self.beside(
             "who missed a flood reads it", read_again, catch_up, before=away_in_a_flood)
         self.beside("one project's devices come back", come_back, catch_up)
+        self.strangers()
         self.both("read")
         for generator in (self.others, self.flooding):
             self.settled("who had stopped reads again", generator, "settle 60")
@@ -353,6 +357,31 @@ class Run:
         self.settled("in the end", self.flooding, "settle 30")
         self.memory(connected)
         self.once()
+
+    def strangers(self):
+        """The others' p99 beside peers without a credential; what became of these, and the broker's memory."""
+        told, processes = [], []
+        each = self.plan.strangers // self.plan.attempts
+
+        def come():
+            self.flooding.begin("settle 1")
+            processes.append(subprocess.Popen(
+                [sys.executable, str(pathlib.Path(__file__).parent / "strangers.py"),
+                 str(self.broker.port), "flood-0", str(each), "300"],
+                stdout=subprocess.PIPE, text=True))
+
+        def leave():
+            told.append(json.loads(processes.pop().communicate()[0]))
+
+        before, self.broker.highest = self.broker.highest, 0
+        self.beside("strangers", come, leave)
+        highest = self.broker.highest
+        self.broker.highest = max(before, highest)
+        sums = {name: sum(one[name] for one in told) for name in told[0] if name != "seconds"}
+        self.told("memory at worst", f"{highest / MEBIBYTE:.0f} MiB")
+        self.told("strangers", ", ".join(f"{name} {count}" for name, count in sums.items()))
+        self.expect(
+            sums["registered"] + sums["registrationsRefused"] > 0, "strangers: none came in")
 
     def memory(self, connected):
         now, highest = self.broker.anonymous(), self.broker.highest
