@@ -2,7 +2,7 @@
 #
 # make run and make test do everything on a fresh Debian 12 with swift on the PATH.
 
-PACKAGES := liburing-dev libjemalloc-dev liblmdb-dev
+PACKAGES := liburing-dev libjemalloc-dev liblmdb-dev libssl-dev
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 SOURCES := Package.swift Sources Tests Benchmarks/Sources
 

@@ -53,6 +53,9 @@ let package = Package(
             name: "CLMDB", path: "CModules/CLMDB", pkgConfig: "lmdb",
             providers: [.apt(["liblmdb-dev"])]),
         .systemLibrary(
+            name: "CCrypto", path: "CModules/CCrypto", pkgConfig: "libcrypto",
+            providers: [.apt(["libssl-dev"])]),
+        .systemLibrary(
             name: "CJemalloc", path: "CModules/CJemalloc", pkgConfig: "jemalloc",
             providers: [.apt(["libjemalloc-dev"])]),
         .target(name: "CBitKernels", path: "CModules/CBitKernels"),
@@ -65,6 +68,9 @@ let package = Package(
             name: "MartletCondition", dependencies: ["MartletBase", "MartletBits"],
             swiftSettings: common),
         .target(name: "MartletWire", dependencies: ["MartletBase"], swiftSettings: common),
+        .target(
+            name: "MartletTicket", dependencies: ["MartletBase", "MartletWire", "CCrypto"],
+            swiftSettings: common),
         .target(
             name: "MartletRows",
             dependencies: [
@@ -194,6 +200,9 @@ let package = Package(
             swiftSettings: common),
         .testTarget(
             name: "MartletWireTests", dependencies: ["MartletWire", "MartletBase"],
+            swiftSettings: common),
+        .testTarget(
+            name: "MartletTicketTests", dependencies: ["MartletTicket", "MartletBase"],
             swiftSettings: common),
         .testTarget(
             name: "MartletRingTests", dependencies: ["MartletRing", "MartletTransport"],

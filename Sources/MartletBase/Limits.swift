@@ -194,6 +194,29 @@ public enum Limits {
     /// GW-8: unanswered sends that a gateway remembers, with their answers of up to 25 KB each. Past the bound, the
     /// oldest is forgotten.
     public static let retriesRememberedMax = 10_000
+    /// REG-8: registered instances of one project. Ten million is the size that the store is measured with.
+    public static let instancesPerProjectMax = 10_000_000
+    /// REG-8: registrations of new devices in one project in a second. The committer registers several times as many,
+    /// so a flood of one project leaves time for the others.
+    public static let registrationsPerSecond = 3000
+    /// REG-7: registration keys of one project, revoked keys included.
+    public static let registrationKeysPerProjectMax = 256
+    /// REG-7: ticket keys of one project, revoked keys included.
+    public static let ticketKeysPerProjectMax = 64
+    /// REG-7: shortest secret of a ticket key, in bytes (Source: RFC 7518, section 3.2: as long as the hash).
+    public static let ticketSecretBytesMin = 32
+    /// REG-7: longest secret or public key of a ticket key, in bytes: an RSA key of 8192 bits, with a margin.
+    public static let ticketKeyBytesMax = 2048
+    /// REG-7: longest ticket, in bytes: half of the longest frame of a device.
+    public static let ticketBytesMax = 8 * 1024
+    /// REG-7: how far ahead a ticket may expire, in seconds (24 h). The store remembers a used ticket until then.
+    public static let ticketSecondsMax = 86_400
+    /// TOP-10: prefixes in a project's topic policy, and topics in one ticket.
+    public static let topicGrantsMax = 64
+    /// TOP-11: changes of subscriptions that one device may make without a delay in between.
+    public static let deviceTopicBurst = 100
+    /// TOP-11: after the burst, one further change is allowed in this many seconds.
+    public static let deviceTopicRefillSeconds = 1
     /// Longest name of a server key, in bytes.
     public static let keyNameBytesMax = 200
     /// Server keys of one project, revoked keys included. A list of all keys fits into one frame.
@@ -245,7 +268,7 @@ public enum Limits {
     public static let httpHandshakeSeconds: UInt32 = 10
     /// Retry delay in the answer of a full gateway, in milliseconds.
     public static let httpFullMilliseconds: UInt32 = 1000
-    /// Apps in one project. An audience by app fits into one frame.
+    /// REG-8: apps in one project. An audience by app fits into one frame.
     public static let appsPerProjectMax = 512
     /// MSG-2: key-value pairs in a data message.
     public static let dataEntriesMax = 256

@@ -32,6 +32,14 @@ public struct MailboxLimits: Sendable, Hashable {
     public var upstreamKeptMax = Limits.upstreamKeptMax
     /// QUO-4: changes of a project's subscriptions in a second; 0: unlimited.
     public var topicChangesPerSecond = Limits.topicChangesPerSecond
+    /// TOP-11: changes of subscriptions that one device may make without a delay; 0: unlimited.
+    public var deviceTopicBurst = Limits.deviceTopicBurst
+    /// TOP-11: seconds after which the device may make one further change.
+    public var deviceTopicRefillSeconds = Limits.deviceTopicRefillSeconds
+    /// REG-8: registrations of new devices of a project in a second; 0: unlimited.
+    public var registrationsPerSecond = Limits.registrationsPerSecond
+    /// REG-8: registered instances of a project; 0: unlimited.
+    public var instancesPerProjectMax = Limits.instancesPerProjectMax
 
     /// Tokens among the targets of one multicast message; 0: as many as fit into a frame.
     public var multicastTokensMax = Limits.multicastTokensMax
@@ -94,6 +102,9 @@ public struct MailboxLimits: Sendable, Hashable {
         limits.senderConnectionsPerMinute = 0
         limits.senderConnectionsMax = 0
         limits.topicChangesPerSecond = 0
+        limits.deviceTopicBurst = 0
+        limits.registrationsPerSecond = 0
+        limits.instancesPerProjectMax = 0
         limits.deviceUpstreamPerMinute = 0
         limits.upstreamPerMinute = 0
         limits.upstreamKeptMax = 0
