@@ -100,7 +100,8 @@ let package = Package(
             dependencies: [
                 "MartletBase", "MartletBits", "MartletCondition", "MartletWire", "MartletRows",
                 "MartletEngine", "MartletDelivery", "MartletStore", "MartletTransport",
-                "MartletRing", .target(name: "CJemalloc", condition: .when(traits: ["Jemalloc"])),
+                "MartletRing", "MartletTicket",
+                .target(name: "CJemalloc", condition: .when(traits: ["Jemalloc"])),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
             ],

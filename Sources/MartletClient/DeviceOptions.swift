@@ -3,6 +3,7 @@
 // Options of a device: connecting, heartbeat, buffering and acknowledging. The bounds of the device's queues are
 // here.
 
+import MartletBase
 public import NIOCore
 import NIOPosix
 
@@ -28,11 +29,32 @@ public struct DeviceOptions: Sendable {
     public var acknowledgementDelay: Duration = .seconds(1)
     /// DEV-2: attempts of `subscribe` and `unsubscribe` before the call throws the error.
     public var attemptsMax = 5
+    /// REG-7: what the device presents when it registers.
+    public var registration = DeviceRegistration.open
     /// Event loops of the devices. The default is the group shared by the whole process.
     public var eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton
 
     /// The default options.
     public init() {}
+}
+
+/// REG-7: what a new device presents, as its project wants.
+public enum DeviceRegistration: Sendable {
+    /// Nothing: the project is open.
+    case open
+    /// A registration key, which lies in the app.
+    case key(String)
+    /// A ticket of the app's own server. The device calls the closure before each registration, because a ticket is
+    /// good once.
+    case ticket(@Sendable () async throws -> String)
+
+    func credential() async throws -> RegistrationCredential {
+        switch self {
+        case .open: .none
+        case .key(let key): .key(key)
+        case .ticket(let fetch): .ticket(try await fetch())
+        }
+    }
 }
 
 /// DEV-5: bounds of the adaptive heartbeat. The heartbeat interval grows while connections survive silences of its

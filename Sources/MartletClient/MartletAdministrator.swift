@@ -33,11 +33,11 @@ public final class MartletAdministrator: Sendable {
     /// Closes the connection for good. Requests that wait for an answer fail.
     public func close() async { await client.close() }
 
-    /// Creates a project.
+    /// Creates a project, with a registration key for its devices (REG-7). The broker tells the key only once.
     /// - Parameter conditionTopicsMax: CON-3, topics that a condition may name; 0 is the default, 5.
     public func createProject(
         _ projectID: String, conditionTopicsMax: UInt8 = 0
-    ) async throws -> ProjectRecord {
+    ) async throws -> (project: ProjectRecord, registrationKey: String) {
         let answer = try await client.request { correlation in
             .createProject(
                 CreateProjectRequest(
@@ -45,7 +45,7 @@ public final class MartletAdministrator: Sendable {
                     conditionTopicsMax: conditionTopicsMax))
         }
         guard case .project(let result) = answer else { throw unexpected(answer) }
-        return result.project
+        return (result.project, result.registrationKey)
     }
 
     /// Changes a project's weight, overload policy and limit of topics in a condition; nil leaves a setting

@@ -10,11 +10,12 @@ import NIOPosix
 
 extension MartletDevice {
     /// DEV-1: registers a new instance. The application must keep the credentials, because the broker tells the
-    /// device key only once.
+    /// device key only once. `options.registration` is what the project wants of a new device (REG-7).
     public static func register(
         host: String, port: Int = Limits.defaultPort, projectID: String, appName: String,
         platform: Platform, options: DeviceOptions = DeviceOptions()
     ) async throws -> DeviceCredentials {
+        let credential = try await options.registration.credential()
         let eventLoop = options.eventLoopGroup.next()
         let registration = Registration(eventLoop: eventLoop)
         let dialer = Dialer(
@@ -24,8 +25,9 @@ extension MartletDevice {
         registration.promise.futureResult.whenComplete { _ in withExtendedLifetime(registration) {}
         }
         dialer.open(
-            .newDevice(projectID: projectID, appName: appName, platform: platform), connection: 1,
-            owner: registration)
+            .newDevice(
+                projectID: projectID, appName: appName, platform: platform, credential: credential),
+            connection: 1, owner: registration)
         let welcome = try await registration.promise.futureResult.get()
         return DeviceCredentials(
             projectID: projectID, token: welcome.token, deviceKey: welcome.deviceKey)

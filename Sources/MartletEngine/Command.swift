@@ -10,7 +10,10 @@ public import MartletRows
 /// A change of state. The enum is indirect, because a command changes hands five times on its way and the payload
 /// then stays in place.
 public indirect enum Command: Sendable {
-    case createProject(id: String, senderID: UInt64, conditionTopicsMax: Int)
+    /// REG-7: creates a project with a registration policy. `key` is the project's first registration key.
+    case createProject(
+        id: String, senderID: UInt64, conditionTopicsMax: Int,
+        registration: RegistrationPolicy = .key, key: NewKey? = nil)
     /// FAN-1, FAN-2, CON-3: changes the settings of a project. nil leaves a setting unchanged.
     case changeProject(
         id: String, weight: Int? = nil, overload: OverloadPolicy? = nil,
@@ -20,6 +23,8 @@ public indirect enum Command: Sendable {
     /// REG-5: adds the public key of a service account. The key pair is made where the private key stays.
     case createServiceAccount(project: String, key: NewServiceAccountKey)
     case revokeServiceAccount(project: String, keyID: String)
+    /// REG-7, REG-8: changes a project's policies, keys or apps.
+    case changeRegistry(project: String, RegistryChange)
     case register(NewInstance)
     /// Unregisters an instance. With a holder, the command applies only while the ordinal belongs to the holder.
     case unregister(project: ProjectNumber, ordinal: Ordinal, holder: Holder? = nil)
@@ -68,7 +73,7 @@ public indirect enum Command: Sendable {
     case count([DayCount])
 }
 
-/// A server key to be created. The broker makes ID and digest.
+/// A server key or registration key to be created. The broker makes ID and digest.
 public struct NewKey: Sendable {
     /// ID of the key, made by the broker.
     public var id: String
@@ -115,15 +120,19 @@ public struct NewInstance: Sendable {
     public var token: Token
     /// REG-1: digest of the device key. The device keeps the key.
     public var keyDigest: SecretDigest
+    /// REG-7: what is known of the device.
+    public var proof: RegistrationProof
 
     public init(
-        project: String, app: String, platform: Platform, token: Token, keyDigest: SecretDigest
+        project: String, app: String, platform: Platform, token: Token, keyDigest: SecretDigest,
+        proof: RegistrationProof = .none
     ) {
         self.project = project
         self.app = app
         self.platform = platform
         self.token = token
         self.keyDigest = keyDigest
+        self.proof = proof
     }
 }
 

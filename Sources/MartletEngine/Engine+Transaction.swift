@@ -99,7 +99,7 @@ extension Command {
     fileprivate var mayWait: Bool {
         switch self {
         case .createProject, .changeProject, .createKey, .revokeKey, .createServiceAccount,
-            .revokeServiceAccount, .acknowledge, .connected, .count, .touch:
+            .revokeServiceAccount, .changeRegistry, .acknowledge, .connected, .count, .touch:
             false
         case .register, .unregister, .unregisterToken, .changeTopics, .changeTopic, .createGroup,
             .changeGroup, .send, .rotate, .cancel, .receipt, .takeReceipts, .upstream,

@@ -32,6 +32,8 @@ public struct Engine: ~Copyable {
     var rates: DeviceRates
     /// QUO-2: buckets of messages from each device.
     var upstreamRates: DeviceRates
+    /// TOP-11: buckets of each device's own changes of subscriptions.
+    var topicRates: DeviceTopicRates
     /// UPS-1: the listening senders; nil: no sender listens.
     let upstreamBook: UpstreamBook?
     /// By project, the now-or-never messages of devices that the present transaction accepted. Each takes a place in
@@ -64,6 +66,8 @@ public struct Engine: ~Copyable {
         rates = DeviceRates(
             perMinute: limits.deviceMessagesPerMinute, perHour: limits.deviceMessagesPerHour)
         upstreamRates = DeviceRates(perMinute: limits.deviceUpstreamPerMinute, perHour: 0)
+        topicRates = DeviceTopicRates(
+            burst: limits.deviceTopicBurst, refillSeconds: limits.deviceTopicRefillSeconds)
         self.upstreamBook = upstreamBook
     }
 
@@ -78,9 +82,10 @@ public struct Engine: ~Copyable {
         forget(command)
         if isShortOfRoom, command.takesRoom { return .refused(.noRoom) }
         return switch command {
-        case .createProject(let id, let senderID, let conditionTopicsMax):
+        case .createProject(let id, let senderID, let topicsMax, let registration, let key):
             try createProject(
-                id: id, senderID: senderID, conditionTopicsMax: conditionTopicsMax, in: storage)
+                id: id, senderID: senderID, conditionTopicsMax: topicsMax,
+                registration: registration, key: key, now: now, in: storage)
         case .changeProject(let id, let weight, let overload, let topicsMax):
             try changeProject(
                 id: id, weight: weight, overload: overload, conditionTopicsMax: topicsMax,
@@ -93,6 +98,8 @@ public struct Engine: ~Copyable {
             try createServiceAccount(key, projectID: project, now: now, in: storage)
         case .revokeServiceAccount(let project, let keyID):
             try revokeServiceAccount(id: keyID, projectID: project, in: storage)
+        case .changeRegistry(let project, let change):
+            try changeRegistry(change, projectID: project, now: now, in: storage)
         case .register(let instance):
             try register(instance, now: now, in: storage)
         case .unregister(let project, let ordinal, let holder):
@@ -136,6 +143,7 @@ public struct Engine: ~Copyable {
         isBegun = hasBegun
         rates.committed()
         upstreamRates.committed()
+        topicRates.committed()
         upstreamPromised.removeAll(keepingCapacity: true)
         admission.committed(book)
         quotas.committed()
@@ -148,6 +156,7 @@ public struct Engine: ~Copyable {
         hasBegun = isBegun
         rates.abandon()
         upstreamRates.abandon()
+        topicRates.abandon()
         upstreamPromised.removeAll(keepingCapacity: true)
         admission.abandon(book)
         quotas.abandon()
@@ -159,7 +168,7 @@ public struct Engine: ~Copyable {
         case .send, .count, .touch, .rotate, .cancel, .receipt, .takeReceipts, .changeProject,
             .upstream,
             .takeUpstream, .createGroup, .changeGroup, .createServiceAccount,
-            .revokeServiceAccount:
+            .revokeServiceAccount, .changeRegistry:
             break
         case .acknowledge(let acknowledgements, _):
             for one in acknowledgements where one.departure != nil {
@@ -216,6 +225,7 @@ extension Command {
         case .createProject, .changeProject, .createKey, .createServiceAccount, .register,
             .createGroup, .rotate, .receipt, .upstream, .touch:
             true
+        case .changeRegistry(_, let change): change.takesRoom
         case .send(_, let message): !message.validateOnly
         case .changeTopics(_, _, let change, _, _): change == .subscribe
         case .changeTopic(_, _, let change, _, _): change == .subscribe

@@ -13,8 +13,11 @@ public enum Hello: WireFrame {
         projectID: String, token: String, deviceKey: String, state: DeviceState,
         unconfirmed: [UInt64])
     case sender(projectID: String, serverKey: String)
-    /// An instance without credentials. WELCOME brings a token and a device key.
-    case newDevice(projectID: String, appName: String, platform: Platform)
+    /// An instance without credentials. WELCOME brings a token and a device key. `credential` is what the project
+    /// wants of a new device (REG-7). A frame without the field, as older clients send, means `none`.
+    case newDevice(
+        projectID: String, appName: String, platform: Platform,
+        credential: RegistrationCredential = .none)
     /// An administrator. An empty project ID opens a connection without a project.
     case administrator(administratorKey: String, projectID: String)
     /// The connection of several apps of one device. Each app says HELLO on its own channel.
@@ -52,11 +55,25 @@ public enum Hello: WireFrame {
         case .newDevice:
             self = .newDevice(
                 projectID: try reader.string(), appName: try reader.string(),
-                platform: try reader.choice("platform"))
+                platform: try reader.choice("platform"),
+                credential: try Self.credential(&reader))
         case .administrator:
             self = .administrator(
                 administratorKey: try reader.string(), projectID: try reader.string())
         case .shared: self = .shared
+        }
+    }
+
+    /// Reads the last field of a new device's HELLO, which may be absent.
+    private static func credential(
+        _ reader: inout WireReader
+    ) throws(WireError) -> RegistrationCredential {
+        guard reader.remaining > 0 else { return .none }
+        let kind = try reader.u8()
+        switch kind {
+        case 1: return .key(try reader.string())
+        case 2: return .ticket(try reader.string())
+        default: throw .unknownValue(field: "credential kind", value: UInt64(kind))
         }
     }
 
@@ -74,10 +91,19 @@ public enum Hello: WireFrame {
         case .sender(let projectID, let serverKey):
             writer.string(projectID)
             writer.string(serverKey)
-        case .newDevice(let projectID, let appName, let platform):
+        case .newDevice(let projectID, let appName, let platform, let credential):
             writer.string(projectID)
             writer.string(appName)
             writer.u8(platform.rawValue)
+            switch credential {
+            case .none: break
+            case .key(let text):
+                writer.u8(1)
+                writer.string(text)
+            case .ticket(let text):
+                writer.u8(2)
+                writer.string(text)
+            }
         case .administrator(let administratorKey, let projectID):
             writer.string(administratorKey)
             writer.string(projectID)

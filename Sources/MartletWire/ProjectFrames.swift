@@ -51,7 +51,7 @@ public struct ProjectRecord: Sendable, Hashable {
     }
 }
 
-/// CREATE_PROJECT (0x30): creates a project. Answered by PROJECT.
+/// CREATE_PROJECT (0x30): creates a project with a registration key (REG-7). Answered by PROJECT.
 public struct CreateProjectRequest: WireFrame {
     public var correlation: UInt32
     public var projectID: String
@@ -131,10 +131,13 @@ public struct ChangeProjectRequest: WireFrame {
 public struct ProjectResult: WireFrame {
     public var correlation: UInt32
     public var project: ProjectRecord
+    /// REG-7: text of the new project's registration key, told only here; empty in an answer to CHANGE_PROJECT.
+    public var registrationKey: String
 
-    public init(correlation: UInt32, project: ProjectRecord) {
+    public init(correlation: UInt32, project: ProjectRecord, registrationKey: String = "") {
         self.correlation = correlation
         self.project = project
+        self.registrationKey = registrationKey
     }
 
     package var type: FrameType { .project }
@@ -142,11 +145,13 @@ public struct ProjectResult: WireFrame {
     package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         project = try ProjectRecord(from: &reader)
+        registrationKey = try reader.string()
     }
 
     package func encodeBody(into writer: inout WireWriter) {
         writer.u32(correlation)
         project.encode(into: &writer)
+        writer.string(registrationKey)
     }
 }
 

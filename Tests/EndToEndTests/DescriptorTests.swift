@@ -27,7 +27,9 @@ struct DescriptorTests {
         try process.run()
         struct Ready: Decodable { var port: UInt16 }
         let ready = try JSONDecoder().decode(Ready.self, from: Data(desk.firstLine(process).utf8))
-        let hello = Hello.newDevice(projectID: "tides", appName: "a.b", platform: .android)
+        let hello = Hello.newDevice(
+            projectID: "tides", appName: "a.b", platform: .android,
+            credential: .key(try desk.registrationKey(of: "tides")))
 
         var served: [WireClient] = []
         for _ in 0..<64 {

@@ -73,6 +73,13 @@ struct Desk {
         return String(decoding: bytes, as: UTF8.self)
     }
 
+    /// The registration key that `martlet project create` left in the data folder.
+    func registrationKey(of project: String) throws -> String {
+        let file = folder.appending(path: "martlet-data/registration-\(project).key")
+        return try String(contentsOf: file, encoding: .utf8)
+            .trimmingCharacters(in: .whitespacesAndNewlines)
+    }
+
     /// Serves the folder on a free port.
     func serve(_ more: [String] = []) throws -> (process: Process, port: String) {
         let process = try start(["serve", "--port", "0", "--json", "--loops", "1"] + more)

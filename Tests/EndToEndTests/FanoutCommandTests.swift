@@ -63,12 +63,14 @@ struct FanoutCommandTests {
             kill(broker.processIdentifier, SIGKILL)
             broker.waitUntilExit()
         }
+        let registrationKey = try desk.registrationKey(of: "tides")
         let devices = try (0..<90).map { _ in
             let device = try WireClient(port: try #require(UInt16(port)))
             #expect(
                 try device.hello(
                     .newDevice(
-                        projectID: "tides", appName: "com.example.tides", platform: .android)))
+                        projectID: "tides", appName: "com.example.tides", platform: .android,
+                        credential: .key(registrationKey))))
             device.send(
                 DeviceTopicsRequest(operation: .subscribe, correlation: 1, topics: ["storm"]))
             guard case .topicResult = try device.receive() else {

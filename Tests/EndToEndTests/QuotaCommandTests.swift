@@ -38,18 +38,18 @@ struct QuotaCommandTests {
         let all = try quotas(desk)
         #expect(
             all.map(\.quota) == [
-                "topic-changes-per-second", "upstream-per-minute",
+                "topic-changes-per-second", "registrations-per-second", "upstream-per-minute",
                 "sender-connections-per-minute", "sender-connections-max",
                 "fanouts-in-progress",
             ])
         #expect(
-            all.map(\.limit) == [3000, 1_500_000, 400, 2500, 1000]
+            all.map(\.limit) == [3000, 3000, 1_500_000, 400, 2500, 1000]
                 && all.map(\.remaining) == all.map(\.limit))
         #expect(all.allSatisfy { $0.untilFullMilliseconds == 0 })
 
         let (broker, port) = try desk.serve([
             "--limit", "sender-connections-per-minute=2", "--limit", "topic-changes-per-second=0",
-            "--limit", "upstream-per-minute=0",
+            "--limit", "upstream-per-minute=0", "--limit", "registrations-per-second=0",
         ])
         defer {
             kill(broker.processIdentifier, SIGKILL)

@@ -86,7 +86,8 @@ open class Bench {
         return NewInstance(
             project: project, app: app, platform: platform, token: Token(words: words),
             keyDigest: SecretDigest(
-                bytes: (0..<32).map { UInt8(truncatingIfNeeded: tokenCount &+ $0) }))
+                bytes: (0..<32).map { UInt8(truncatingIfNeeded: tokenCount &+ $0) }),
+            proof: .trusted)
     }
 
     package func register(_ count: Int, in project: String) throws -> [Instance] {
@@ -176,6 +177,21 @@ open class Bench {
                 try transaction.sweeping.sweep(now: now, limits: limits, rowsMax: rowsMax)
             }
         }
+    }
+
+    /// Does due work, as before the commands of a transaction, until there is nothing more to do.
+    package func advance() throws -> [Outcome] {
+        let now = now
+        var outcomes: [Outcome] = []
+        var isMore = true
+        while isMore {
+            isMore = try store.write { (transaction) throws(StorageError) in
+                let advance = try self.engine.advance(now: now, in: transaction)
+                outcomes += advance.outcomes
+                return advance.hasMore
+            }
+        }
+        return outcomes
     }
 
     // MARK: Questions

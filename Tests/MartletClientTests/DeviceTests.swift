@@ -6,6 +6,7 @@
 import MartletBase
 import MartletClient
 import MartletWire
+import Synchronization
 import Testing
 
 private func options(_ change: (inout DeviceOptions) -> Void = { _ in }) -> DeviceOptions {
@@ -51,6 +52,48 @@ private func answerSubscription(_ connection: FakeConnection) async -> [String]?
             #expect(awaitedCredentials == expected)
             #expect(!"\(expected)".contains("dev)") && !"\(expected)".contains("tok"))
             #expect(await connection.next() == .closed)
+        }
+    }
+
+    @Test("REG-7 a device presents a registration key, or a fresh ticket for each registration")
+    func credentials() async throws {
+        try await FakeBroker.run { broker in
+            let fetchedCount = Mutex(0)
+            var keyed = DeviceOptions()
+            keyed.registration = .key("reg-secret")
+            var ticketed = DeviceOptions()
+            ticketed.registration = .ticket {
+                "ticket \(fetchedCount.withLock { $0 += 1; return $0 })"
+            }
+            let expected: [(DeviceOptions, RegistrationCredential)] = [
+                (DeviceOptions(), .none), (keyed, .key("reg-secret")),
+                (ticketed, .ticket("ticket 1")), (ticketed, .ticket("ticket 2")),
+            ]
+            for (options, credential) in expected {
+                async let registered = MartletDevice.register(
+                    host: "127.0.0.1", port: broker.port, projectID: "tides", appName: "a.b",
+                    platform: .web, options: options)
+                let connection = await broker.connection()
+                #expect(
+                    await connection.welcome(token: "tok", deviceKey: "dev")
+                        == .newDevice(
+                            projectID: "tides", appName: "a.b", platform: .web,
+                            credential: credential))
+                _ = try await registered
+            }
+        }
+    }
+
+    @Test("REG-7 a ticket that cannot be fetched fails the registration before any connection")
+    func noTicket() async throws {
+        try await FakeBroker.run { broker in
+            var options = DeviceOptions()
+            options.registration = .ticket { throw CancellationError() }
+            await #expect(throws: CancellationError.self) {
+                _ = try await MartletDevice.register(
+                    host: "127.0.0.1", port: broker.port, projectID: "tides", appName: "a.b",
+                    platform: .web, options: options)
+            }
         }
     }
 

@@ -309,9 +309,11 @@ private func accept(_ request: SendRequest?, number: UInt64, on connection: Fake
                 projectID: request.projectID, senderID: 9,
                 conditionTopicsMax: request.conditionTopicsMax, instances: 0, topics: 0)
             connection.send(
-                .project(ProjectResult(correlation: request.correlation, project: record)))
+                .project(
+                    ProjectResult(
+                        correlation: request.correlation, project: record, registrationKey: "r")))
             let awaitedProject = try await project
-            #expect(awaitedProject == record)
+            #expect(awaitedProject == (record, "r"))
 
             async let key = administrator.createKey(name: "n", inProject: "tides")
             guard case .frame(.createKey(let wish)) = await connection.next() else { return }

@@ -161,7 +161,7 @@ final class SendBench {
                     keyDigest: SecretDigest(
                         bytes: (0..<32).map {
                             UInt8(truncatingIfNeeded: secretCount >> (UInt64($0) % 8 * 8))
-                        }))))
+                        }), proof: .trusted)))
         guard case .registered(let instance, _) = outcome else { throw Surprise(outcome) }
         return instance
     }

@@ -264,7 +264,7 @@ final class World {
             return Command.register(
                 NewInstance(
                     project: projectID, app: app, platform: platform, token: token,
-                    keyDigest: SecretDigest(bytes: digest)))
+                    keyDigest: SecretDigest(bytes: digest), proof: .trusted))
         }
         return try apply(commands).map { outcome in
             guard case .registered(let instance, _) = outcome else { throw Unexpected(outcome) }

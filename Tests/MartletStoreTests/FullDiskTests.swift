@@ -58,7 +58,7 @@ struct FullDiskTests {
                     project: "tides", app: "com.a", platform: .android,
                     token: Token(words: (number, number, number)),
                     keyDigest: SecretDigest(
-                        bytes: [UInt8](repeating: UInt8(number), count: 32)))))
+                        bytes: [UInt8](repeating: UInt8(number), count: 32)), proof: .trusted)))
         guard case .registered(let instance, _) = outcome else { throw Unexpected(outcome) }
         return instance
     }

@@ -49,7 +49,7 @@ struct CredentialTests {
     @Test("REG-2 a wrong key, an unknown token and another project's token are refused")
     func refusesForeignDevices() async throws {
         let test = try await TestBroker.open()
-        _ = try await test.broker.createProject("other")
+        try await test.broker.createOpenProject("other")
         let (_, mine) = try test.newDevice()
         let (_, another) = try test.newDevice()
         let cases: [(String, String, String, ErrorWord)] = [
@@ -107,7 +107,7 @@ struct CredentialTests {
     @Test("REG-5 wrong, revoked and foreign server keys are refused")
     func refusesForeignSenders() async throws {
         let test = try await TestBroker.open()
-        _ = try await test.broker.createProject("other")
+        try await test.broker.createOpenProject("other")
         let foreign = try await test.broker.createServerKey(named: "f", in: "other")
         let revoked = try await test.broker.createServerKey(named: "r", in: TestBroker.project)
         try await test.broker.revokeServerKey(revoked.id, in: TestBroker.project)

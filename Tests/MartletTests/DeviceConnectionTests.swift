@@ -26,7 +26,7 @@ private struct World {
         _ change: (inout DeviceOptions) -> Void = { _ in }
     ) async throws -> World {
         let test = try await TestBroker.open()
-        _ = try await test.broker.createProject(other)
+        try await test.broker.createOpenProject(other)
         let port = Int(test.broker.port!)
         let connection = DeviceConnection(host: "127.0.0.1", port: port)
         var devices: [MartletDevice] = []

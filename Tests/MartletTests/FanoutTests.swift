@@ -184,7 +184,7 @@ struct FanoutTests {
         let devices = try devices(4, test)
         let sender = try test.sender()
         for n in ["a", "b"] { _ = try sender.send(to: .topic("t"), n: n) }
-        _ = try await test.broker.createProject("other")
+        try await test.broker.createOpenProject("other")
         let key = try await test.broker.createServerKey(named: "k", in: "other")
         let stranger = try test.peer()
         try stranger.send(
@@ -243,7 +243,7 @@ struct FanoutTests {
         let numbers = try (0..<5).map { n in
             try sender.send(to: .topic("t"), n: "\(n)").messageNumber
         }
-        _ = try await test.broker.createProject("other")
+        try await test.broker.createOpenProject("other")
         var (cursor, listed): (String, [FanoutRecord]) = ("", [])
         repeat {
             try sender.send(
@@ -334,7 +334,7 @@ struct FanoutTests {
         configuration.logger.logLevel = .critical
         configuration.limits.fanoutsInProgressMax = 1
         let broker = try await Broker.open(configuration)
-        _ = try await broker.createProject("tides")
+        try await broker.createOpenProject("tides")
         let device = try await broker.register(
             app: "com.example.tides", platform: .android, in: "tides")
         _ = try await broker.subscribe([device.token], to: "t", in: "tides")

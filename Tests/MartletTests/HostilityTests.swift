@@ -124,7 +124,7 @@ struct HostilityTests {
         mkdir(file + ".new", 0o700)
         let broker = try await Broker.open(
             BrokerConfiguration(folder: folder.path, address: .init(port: 0)))
-        _ = try await broker.createProject("tides")
+        try await broker.createOpenProject("tides")
         // What was there would lead elsewhere.
         #expect(!FileManager.default.fileExists(atPath: file))
         try await broker.close()
@@ -204,7 +204,7 @@ struct HostilityTests {
     func deletedWhileServing() async throws {
         let folder = TemporaryFolder()
         let broker = try await Broker.open(BrokerConfiguration(folder: folder.path))
-        _ = try await broker.createProject("tides")
+        try await broker.createOpenProject("tides")
         try FileManager.default.removeItem(atPath: folder.path + "/data.mdb")
         for number in 0..<3 {
             let error = await #expect(throws: MartletError.self) {

@@ -26,7 +26,7 @@ struct MemoryTests {
         var count = 0
 
         init(_ test: TestBroker) async throws {
-            _ = try await test.broker.createProject("calm")
+            try await test.broker.createOpenProject("calm")
             let key = try await test.broker.createServerKey(named: "k", in: "calm")
             device = try test.peer()
             try device.send(

@@ -56,7 +56,7 @@ struct ProjectQuotaTests {
                     administratorKey: test.broker.administratorKey, projectID: TestBroker.project)))
         #expect(try administrator.welcome().role == .administrator)
         // Another project has its own.
-        _ = try await test.broker.createProject("other")
+        try await test.broker.createOpenProject("other")
         let key = try await test.broker.createServerKey(named: "k", in: "other").text
         let another = try test.peer()
         try another.send(.hello(.sender(projectID: "other", serverKey: key)))

@@ -5,9 +5,11 @@
 import MartletClient
 
 func readmeDevice() async throws {
+    var options = DeviceOptions()
+    options.registration = .key("the project's registration key")
     let device = try await MartletDevice.open(
         host: "127.0.0.1", projectID: "harbour", appName: "com.example.tides", platform: .apple,
-        store: DeviceStateFile(path: "device.json"))
+        store: DeviceStateFile(path: "device.json"), options: options)
     Task {
         for await token in await device.registrationTokens() { print("tell the server:", token) }
     }

@@ -15,7 +15,7 @@ private func open(
     loops: Int = 2, _ change: (inout BrokerConfiguration) -> Void = { _ in }
 ) async throws -> TestBroker {
     let test = try await TestBroker.open(loops: loops, change)
-    _ = try await test.broker.createProject(other)
+    try await test.broker.createOpenProject(other)
     return test
 }
 

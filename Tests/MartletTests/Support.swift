@@ -55,7 +55,7 @@ struct TestBroker {
         change(&configuration)
         let broker = try await Broker.open(configuration)
         if (try? broker.project(project)) == nil {
-            _ = try await broker.createProject(project)
+            try await broker.createOpenProject(project)
         }
         let key = try await broker.createServerKey(named: "test", in: project)
         return TestBroker(folder: folder, broker: broker, serverKey: key.text)
@@ -98,6 +98,26 @@ struct TestBroker {
         try peer.send(.hello(.sender(projectID: Self.project, serverKey: serverKey)))
         _ = try peer.welcome()
         return peer
+    }
+}
+
+extension Broker {
+    /// A project in which anybody may register a device of these apps: tests of who may register make their own.
+    func createOpenProject(_ id: String) async throws {
+        _ = try await createProject(id, registration: .open)
+        let names = [
+            "a", "a.b", "app", "com.example", "com.example.tides", "com.example.gauge",
+            "com.example.kept", "com.example.more", "com.example.moors", "com.example.other",
+            "com.example.weather", "com.example.ferries", "com.example.python",
+        ]
+        try await withThrowingTaskGroup(of: Void.self) { tasks in
+            for name in names {
+                for platform in Platform.allCases {
+                    tasks.addTask { try await self.createApp(name, on: platform, in: id) }
+                }
+            }
+            try await tasks.waitForAll()
+        }
     }
 }
 

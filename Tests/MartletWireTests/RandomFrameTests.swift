@@ -159,7 +159,12 @@ private struct RandomFrames {
                     projectID: text(), token: text(), deviceKey: text(), state: one(),
                     unconfirmed: list { $0.u64() }))
         case 1: .hello(.sender(projectID: text(), serverKey: text()))
-        case 2: .hello(.newDevice(projectID: text(), appName: text(), platform: one()))
+        case 2:
+            .hello(
+                .newDevice(
+                    projectID: text(), appName: text(), platform: one(),
+                    credential: [.none, .key(text()), .ticket(text())].randomElement(
+                        using: &random)!))
         case 3: .hello(.administrator(administratorKey: text(), projectID: text()))
         case 4: .ping(Ping(value: u64()))
         case 5: .pong(Pong(value: u64()))

@@ -67,6 +67,16 @@ private let opening: [String: AnyFrame] = [
     "hello-new-device": .client(
         .hello(
             .newDevice(projectID: "tides", appName: "com.example.tides", platform: .apple))),
+    "hello-new-device-key": .client(
+        .hello(
+            .newDevice(
+                projectID: "tides", appName: "com.example.tides", platform: .android,
+                credential: .key("reg-secret")))),
+    "hello-new-device-ticket": .client(
+        .hello(
+            .newDevice(
+                projectID: "tides", appName: "com.example.tides", platform: .web,
+                credential: .ticket("head.claims.sign")))),
     "hello-administrator": .client(
         .hello(.administrator(administratorKey: "adm-secret", projectID: ""))),
     "hello-administrator-of-project": .client(
@@ -409,7 +419,10 @@ private let administrators: [String: AnyFrame] = [
     "create-project": .client(
         .createProject(
             CreateProjectRequest(correlation: 17, projectID: "tides", conditionTopicsMax: 10))),
-    "project": .broker(.project(ProjectResult(correlation: 17, project: project))),
+    "project": .broker(
+        .project(
+            ProjectResult(correlation: 17, project: project, registrationKey: "reg-secret"))),
+    "project-changed": .broker(.project(ProjectResult(correlation: 27, project: project))),
     "change-project": .client(
         .changeProject(
             ChangeProjectRequest(

@@ -119,10 +119,16 @@ class Device(Connection):
     """A device: registers itself when it is given no token."""
 
     def __init__(self, host, port, project, app="com.example.python", platform=1, token=None,
-                 device_key=None, state=1, unconfirmed=(), timeout=10.0):
+                 device_key=None, state=1, unconfirmed=(), timeout=10.0, registration_key=None,
+                 ticket=None):
         if token is None:
+            proof = {}
+            if registration_key is not None:
+                proof = {"credential_kind": 1, "credential": registration_key}
+            elif ticket is not None:
+                proof = {"credential_kind": 2, "credential": ticket}
             super().__init__(host, port, timeout, role=3, project_ID=project, app_name=app,
-                             platform=platform)
+                             platform=platform, **proof)
             self.token, self.device_key = self.welcome["token"], self.welcome["device key"]
         else:
             super().__init__(host, port, timeout, role=1, project_ID=project, token=token,

@@ -58,18 +58,21 @@ COUNTS = [(name, "u64") for name in (
     "now or never")]
 AN_ACCEPTANCE = [("message number", "u64"), ("recipients", "u64"), ("rate-limited", "u64"),
                  ("inactive", "u64"), ("deferred place", "u64")]
+CREDENTIALS = {1: "key", 2: "ticket"}
 HELLO_BY_ROLE = {
     1: [("project ID", "str"), ("token", "str"), ("device key", "str"),
         ("device state", "u8", STATES), ("unconfirmed", [("stream ID", "u64")])],
     2: [("project ID", "str"), ("server key", "str")],
-    3: [("project ID", "str"), ("app name", "str"), ("platform", "u8", PLATFORMS)],
+    3: [("project ID", "str"), ("app name", "str"), ("platform", "u8", PLATFORMS),
+        ("credential", "end"),  # a frame of an older client ends here
+        ("credential kind", "u8", CREDENTIALS), ("credential", "str")],
     4: [("administrator key", "str"), ("project ID", "str")],
     5: [],
 }
 
 # (number, name, fields). A field is (name, type) or (name, type, allowed values); a type is an
-# integer, "str", "bytes", "rest", "magic", "hello", "u64 by flag BIT", which is there only if the flags have
-# that bit, or a list of fields, which stands for `u16 n · n × (…)`.
+# integer, "str", "bytes", "rest", "magic", "hello", "end", at which a frame without the named field may end,
+# "u64 by flag BIT", which is there only if the flags have that bit, or a list of fields, which stands for `u16 n · n × (…)`.
 FRAMES = [
     (0x01, "HELLO", [("magic", "magic"), ("version", "u8", {1: "1"}), ("role", "u8", ROLES),
                      ("by role", "hello")]),
@@ -125,7 +128,7 @@ FRAMES = [
     (0x2F, "QUOTA_LIST", [C, ("quotas", [("name", "str"), ("limit", "u64"), ("remaining", "u64"),
                                          ("until full", "u32")])]),
     (0x30, "CREATE_PROJECT", [C, ("project ID", "str"), ("topics per condition", "u8")]),
-    (0x31, "PROJECT", [C] + A_PROJECT),
+    (0x31, "PROJECT", [C] + A_PROJECT + [("registration key", "str")]),
     (0x32, "LIST_PROJECTS", [C, ("after", "str"), ("limit", "u16")]),
     (0x33, "PROJECT_PAGE", [C, ("more", "u8", {0: "", 1: ""}), ("projects", A_PROJECT)]),
     (0x34, "CREATE_KEY", [C, ("project ID", "str"), ("name", "str")]),
@@ -244,6 +247,9 @@ class Walker:
                 values[name] = [self.fields(kind, f"{path}[{i}] ") for i in range(count)]
             elif kind == "str":
                 values[name] = self.text(path)
+            elif kind == "end":
+                if self.offset == len(self.body):
+                    break
             elif kind == "bytes":
                 raw = self.take(2)
                 values[name] = self.take(struct.unpack("<H", raw)[0])
@@ -299,6 +305,9 @@ def write_fields(fields, values):
             out += struct.pack("<H", len(raw)) + raw
         elif kind == "bytes":
             out += struct.pack("<H", len(value)) + value
+        elif kind == "end":
+            if value is None:
+                break
         elif kind == "magic":
             out += b"MRTL"
         elif kind == "hello":

@@ -136,6 +136,7 @@ struct Fleet {
         ) { SecretDigest(bytes: Array($0)) }
         return NewInstance(
             project: Universe.projectID, app: "com.example.bench", platform: .android,
-            token: Token(words: (random.next(), random.next(), random.next())), keyDigest: digest)
+            token: Token(words: (random.next(), random.next(), random.next())), keyDigest: digest,
+            proof: .trusted)
     }
 }

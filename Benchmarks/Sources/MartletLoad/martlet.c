@@ -11,6 +11,7 @@
 
 static char administratorKey[256];
 static struct credentials *devices;
+static char registrationKey[256];
 static uint32_t deviceMax, deviceCount, greetedCount;
 
 const char *martletToken(uint32_t device) { return devices[device].token; }
@@ -47,6 +48,36 @@ static void saveDevices(const struct options *options) {
     fclose(list);
 }
 
+/// The project's registration key lies beside the administrator's, as `martlet project create` leaves it.
+static FILE *openRegistrationKey(const struct options *options, const char *mode) {
+    static char path[4096];
+    const char *slash = strrchr(options->administratorKey, '/');
+    int folder = slash ? (int)(slash - options->administratorKey) + 1 : 0;
+    snprintf(path, sizeof path, "%.*sregistration-%s.key", folder, options->administratorKey,
+             options->project);
+    return fopen(path, mode);
+}
+
+/// A broker from before registration keys tells none.
+static void keepRegistrationKey(const struct options *options, const uint8_t *project, size_t bytes) {
+    size_t at = 4 + 2 + load(project + 4, 2) + 8 + 1 + 8 + 8 + 4 + 1;
+    if (bytes < at + 2) return;
+    size_t count = load(project + at, 2);
+    if (count >= sizeof registrationKey || bytes < at + 2 + count) fail("unexpected project");
+    memcpy(registrationKey, project + at + 2, count);
+    FILE *file = openRegistrationKey(options, "w");
+    if (!file) fail("the registration key cannot be kept");
+    fprintf(file, "%s\n", registrationKey);
+    fclose(file);
+}
+
+static void readRegistrationKey(const struct options *options) {
+    FILE *file = openRegistrationKey(options, "r");
+    if (!file) return;
+    if (fscanf(file, "%255s", registrationKey) != 1) fail("no registration key in its file");
+    fclose(file);
+}
+
 static void makeProject(const struct options *options) {
     static uint8_t frame[requestBytesMax];
     int descriptor = connectBlocking(options);
@@ -62,6 +93,8 @@ static void makeProject(const struct options *options) {
     // It may exist from an earlier run.
     if (type != frameProjectCreated && !(type == frameError && load(frame + 4, 2) == wordAlreadyExists))
         fail("no project was made");
+    if (type == frameProjectCreated) keepRegistrationKey(options, frame, bytes);
+    else readRegistrationKey(options);
     close(descriptor);
 }
 
@@ -83,6 +116,10 @@ size_t deviceHello(const struct options *options, uint8_t *out) {
         uint8_t *at = putText(helloHead(out, roleNewDevice), options->project);
         at = putText(at, "com.example.bench");
         *at++ = 1;  // android
+        if (registrationKey[0]) {
+            *at++ = 1;  // a registration key
+            at = putText(at, registrationKey);
+        }
         return finish(out, at);
     }
     const struct credentials *device = devices + greetedCount++;

@@ -13,13 +13,16 @@ extension Broker {
     /// - Parameters:
     ///   - id: 1 to 64 characters of `[a-z0-9-]`.
     ///   - conditionTopicsMax: CON-3: limit of distinct topics in a condition, 1 to 64.
+    ///   - registration: REG-7: what a new device must present. With `key`, make a registration key next.
     /// - Throws: `ALREADY_EXISTS`, `INVALID_ARGUMENT`.
     public func createProject(
-        _ id: String, conditionTopicsMax: Int = Limits.conditionTopicsMax
+        _ id: String, conditionTopicsMax: Int = Limits.conditionTopicsMax,
+        registration: RegistrationPolicy = .key
     ) async throws(MartletError) -> ProjectSummary {
         let outcome = try await perform(
             .createProject(
-                id: id, senderID: Credentials.senderID(), conditionTopicsMax: conditionTopicsMax))
+                id: id, senderID: Credentials.senderID(), conditionTopicsMax: conditionTopicsMax,
+                registration: registration))
         guard case .project(let project) = outcome else { throw .unexpected }
         return ProjectSummary(project)
     }
@@ -131,7 +134,8 @@ extension Broker {
 
     // MARK: Instances (REG-1, REG-3)
 
-    /// Registers an instance of an app. The first instance of an app creates the app.
+    /// Registers an instance of an app for the embedding program, whatever the project's policy (REG-7). The first
+    /// instance of an app creates the app.
     /// - Parameter app: package name or bundle ID, 1 to 255 bytes of `[a-zA-Z0-9-_.~%]`.
     /// - Throws: `NOT_FOUND` for the project, `INVALID_ARGUMENT`, `RESOURCE_EXHAUSTED` for too many apps or
     ///   instances.
@@ -143,7 +147,7 @@ extension Broker {
             .register(
                 NewInstance(
                     project: project, app: app, platform: platform, token: Credentials.token(),
-                    keyDigest: Credentials.digest(deviceKey))))
+                    keyDigest: Credentials.digest(deviceKey), proof: .trusted)))
         guard case .registered(let instance, _) = outcome else { throw .unexpected }
         return InstanceCredentials(token: instance.token.text, deviceKey: deviceKey)
     }

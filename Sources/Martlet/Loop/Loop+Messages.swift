@@ -98,7 +98,7 @@ extension Loop where Kernel: ~Copyable {
         case .upstreamTaken(let numbers):
             if case .refused = outcome { notTaken(numbers, connection) }
             return
-        case .request, .registration, .keyCreation: break
+        case .request, .registration, .keyCreation, .projectCreation: break
         }
         let correlation = context.correlation
         switch outcome {
@@ -114,9 +114,9 @@ extension Loop where Kernel: ~Copyable {
             else { return undo(Newcomer(instance)) }
             registered(connection, instance, project, deviceKey)
         case .project(let project):
-            send(
-                .project(ProjectResult(correlation: correlation, project: ProjectRecord(project))),
-                to: connection)
+            var result = ProjectResult(correlation: correlation, project: ProjectRecord(project))
+            if case .projectCreation(let key) = context.purpose { result.registrationKey = key }
+            send(.project(result), to: connection)
         case .key(let key):
             if case .keyCreation(let serverKey) = context.purpose {
                 send(

@@ -41,14 +41,14 @@ extension Loop where Kernel: ~Copyable {
                         role: .shared, idleSeconds: context.configuration.idleSeconds,
                         frameBytesMax: UInt32(Limits.deviceFrameBytesMax), now: context.clock(),
                         senderID: 0)), to: connection)
-        case .newDevice(let projectID, let appName, let platform):
+        case .newDevice(let projectID, let appName, let platform, let credential):
             try context.strangers.register(from: address(of: connection))
             let deviceKey = Credentials.deviceKey()
             try ask(
                 .register(
                     NewInstance(
-                        project: projectID, app: appName, platform: platform,
-                        token: Credentials.token(), keyDigest: Credentials.digest(deviceKey))),
+                        admitting: credential, to: projectID, app: appName, platform: platform,
+                        deviceKey: deviceKey, now: context.clock(), store: context.store)),
                 0, connection, .registration(deviceKey: deviceKey))
             connection.pointee.phase = .registering
         case .device(let projectID, let token, let deviceKey, let state, let unconfirmed):

@@ -187,11 +187,14 @@ extension Loop where Kernel: ~Copyable {
 
         case .createProject(let frame):
             try connection.pointee.principal.checkAdministrator()
+            let key = Credentials.serverKey()
             try ask(
                 .createProject(
                     id: frame.projectID, senderID: Credentials.senderID(),
-                    conditionTopicsMax: Int(frame.conditionTopicsMax)), frame.correlation,
-                connection)
+                    conditionTopicsMax: Int(frame.conditionTopicsMax),
+                    key: NewKey(
+                        id: key.id, name: "first", digest: Credentials.digest(key.text))),
+                frame.correlation, connection, .projectCreation(registrationKey: key.text))
         case .changeProject(let frame):
             try connection.pointee.principal.checkAdministrator()
             try ask(

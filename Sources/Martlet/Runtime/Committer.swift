@@ -405,7 +405,13 @@ final class Committer: Sendable {
         }
         var receipts: Set<ProjectNumber> = []
         for outcome in done.own {
-            if case .accepted(_, let fanouts) = outcome { begin(fanouts) }
+            switch outcome {
+            case .accepted(_, let fanouts): begin(fanouts)
+            // REG-8: an instance of a deleted app.
+            case .unregistered(let project, let ordinal, let holder):
+                tellAll(.disconnect(project, ordinal, holder))
+            default: break
+            }
         }
         for (request, outcome) in zip(batch, done.outcomes) {
             // The caller is told when the rest of the command is done.

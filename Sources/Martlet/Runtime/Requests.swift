@@ -44,6 +44,8 @@ struct RequestContext: Sendable {
         case request
         case registration(deviceKey: String)
         case keyCreation(serverKey: String)
+        /// REG-7: a new project with its first registration key.
+        case projectCreation(registrationKey: String)
         /// RCP-1: the peer gets no answer. The request counts as outstanding until its end, like any request of
         /// a connection.
         case receiptsTaken

@@ -357,7 +357,8 @@ extension Command {
         case .createGroup(_, _, _, let tokens), .changeGroup(_, _, _, _, let tokens):
             Self.commonWeight + tokens.count
         case .createProject, .changeProject, .createKey, .revokeKey, .createServiceAccount,
-            .revokeServiceAccount, .register, .unregister, .unregisterToken, .acknowledge,
+            .revokeServiceAccount, .changeRegistry, .register, .unregister, .unregisterToken,
+            .acknowledge,
             .connected, .rotate, .cancel, .receipt, .takeReceipts, .upstream, .takeUpstream, .touch,
             .count:
             Self.commonWeight
@@ -389,7 +390,7 @@ extension Command {
             .project(project)
         case .upstream(let message): .project(message.project)
         case .createProject, .changeProject, .createKey, .revokeKey, .createServiceAccount,
-            .revokeServiceAccount, .acknowledge, .connected, .touch, .count:
+            .revokeServiceAccount, .changeRegistry, .acknowledge, .connected, .touch, .count:
             nil
         }
     }

@@ -16,6 +16,30 @@ struct ProjectAnswer: Encodable, Sendable {
     var onOverload: String
 }
 
+struct NewProjectAnswer: Encodable, Sendable {
+    var project: String
+    var senderID: UInt64
+    var conditionTopicsMax: Int
+    var instances: UInt64
+    var topics: UInt64
+    var weight: Int
+    /// `defer` or `refuse`.
+    var onOverload: String
+    /// REG-7: lets devices register. No later answer has it.
+    var registrationKey: String
+
+    init(_ new: ProjectAnswer, registrationKey: String) {
+        project = new.project
+        senderID = new.senderID
+        conditionTopicsMax = new.conditionTopicsMax
+        instances = new.instances
+        topics = new.topics
+        weight = new.weight
+        onOverload = new.onOverload
+        self.registrationKey = registrationKey
+    }
+}
+
 struct NewKeyAnswer: Encodable, Sendable {
     var project: String
     var keyID: String

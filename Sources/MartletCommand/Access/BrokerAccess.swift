@@ -9,7 +9,7 @@ import MartletGateway
 
 /// Administration of projects and keys.
 protocol AdministratorAccess: Sendable {
-    func createProject(_ id: String, conditionTopicsMax: Int) async throws -> ProjectAnswer
+    func createProject(_ id: String, conditionTopicsMax: Int) async throws -> NewProjectAnswer
     /// Changes a project's settings; nil keeps a setting.
     func changeProject(
         _ id: String, weight: Int?, overload: OverloadPolicy?, conditionTopicsMax: Int?

@@ -7,6 +7,7 @@
 
 import ArgumentParser
 import FoundationEssentials
+import Glibc
 import Logging
 import Martlet
 import MartletClient
@@ -94,6 +95,26 @@ struct DataFolderAccess {
 
     /// The address at which the folder's gateway exchanges assertions for tokens; nil without a gateway.
     var tokenURI: String? { read("http.address") }
+
+    // MARK: Registration keys
+
+    private func registrationKeyPath(of project: String) -> String {
+        folder + "/registration-" + project + ".key"
+    }
+
+    /// REG-7: the registration key that `martlet project create` left in the folder; nil without such a file.
+    func registrationKey(of project: String) -> String? {
+        guard !project.contains("/") else { return nil }
+        return read("registration-" + project + ".key")
+    }
+
+    /// REG-7: keeps the registration key of a new project for `martlet listen`, for the folder's owner alone.
+    func keepRegistrationKey(_ key: String, of project: String) throws {
+        let path = registrationKeyPath(of: project)
+        unlink(path)
+        let file = try PrivateFile(creating: path)
+        try file.write(key + "\n")
+    }
 
     /// An administrator that sends the key to the folder's broker and to nobody else.
     private func administrator(

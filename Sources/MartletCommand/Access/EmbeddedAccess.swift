@@ -9,9 +9,10 @@ import MartletGateway
 struct EmbeddedAdministrator: AdministratorAccess {
     let broker: Broker
 
-    func createProject(_ id: String, conditionTopicsMax: Int) async throws -> ProjectAnswer {
-        ProjectAnswer(
-            try await broker.createProject(id, conditionTopicsMax: conditionTopicsMax))
+    func createProject(_ id: String, conditionTopicsMax: Int) async throws -> NewProjectAnswer {
+        let project = try await broker.createProject(id, conditionTopicsMax: conditionTopicsMax)
+        let key = try await broker.createRegistrationKey(named: "first", in: id)
+        return NewProjectAnswer(ProjectAnswer(project), registrationKey: key.text)
     }
 
     func changeProject(

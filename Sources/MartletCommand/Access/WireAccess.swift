@@ -8,15 +8,16 @@ import MartletGateway
 struct WireAdministrator: AdministratorAccess {
     let administrator: MartletAdministrator
 
-    func createProject(_ id: String, conditionTopicsMax: Int) async throws -> ProjectAnswer {
+    func createProject(_ id: String, conditionTopicsMax: Int) async throws -> NewProjectAnswer {
         guard let topicsMax = UInt8(exactly: conditionTopicsMax) else {
             throw MartletError(
                 .invalidArgument,
                 "A project allows 1 to \(Limits.conditionTopicsCeiling) topics in a condition.",
                 field: "condition-topics")
         }
-        return ProjectAnswer(
-            try await administrator.createProject(id, conditionTopicsMax: topicsMax))
+        let (project, key) = try await administrator.createProject(
+            id, conditionTopicsMax: topicsMax)
+        return NewProjectAnswer(ProjectAnswer(project), registrationKey: key)
     }
 
     func changeProject(

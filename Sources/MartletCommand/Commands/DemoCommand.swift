@@ -58,6 +58,7 @@ struct DemoCommand: ReportingCommand {
         configuration.limits.topicChangesPerSecond = 0
         // All devices have one address, and register at once.
         configuration.limits.registrationsPerSecondPerAddress = 0
+        configuration.limits.registrationsPerSecond = 0
         let broker = try await Broker.open(configuration)
         if !output.json {
             Terminal.print(

@@ -44,6 +44,16 @@ struct ListenCommand: ReportingCommand {
             "The state file (default: martlet-PROJECT-APP.json here).", valueName: "path"))
     var state: String?
 
+    @Option(
+        help: ArgumentHelp(
+            """
+            The project's registration key, for a first run (default: the key in the data folder \
+            --data, else MARTLET_DATA, else ./martlet-data).
+            """, valueName: "key"))
+    var registrationKey: String?
+
+    @OptionGroup var folder: FolderOptions
+
     @Option(help: "The broker's address.")
     var host = "127.0.0.1"
 
@@ -229,11 +239,15 @@ struct ListenCommand: ReportingCommand {
     private func opened() async throws -> MartletDevice {
         let file = DeviceStateFile(path: statePath)
         let isNew = try file.load() == nil
-        let open = {
+        var options = DeviceOptions()
+        if let key = registrationKey ?? folder.access.registrationKey(of: project) {
+            options.registration = .key(key)
+        }
+        let open = { [options] in
             try await MartletDevice.open(
                 host: host, port: port, projectID: project, appName: app,
                 platform: platform.platform, store: file,
-                deviceState: dozeSeconds == nil ? deviceState.state : .doze)
+                deviceState: dozeSeconds == nil ? deviceState.state : .doze, options: options)
         }
         guard isNew else { return try await open() }
         return try await showing("Registering at \(host) port \(port)") { try await open() }

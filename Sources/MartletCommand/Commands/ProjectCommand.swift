@@ -36,11 +36,14 @@ struct ProjectCommand: AsyncParsableCommand {
             let project = try await access.createProject(
                 id, conditionTopicsMax: conditionTopicsMax)
             try await access.close()
+            // The key is shown below, so a folder that takes no file is no reason to fail.
+            try? folder.access.keepRegistrationKey(project.registrationKey, of: id)
             if output.json { return JSON.print(project) }
             Terminal.print(
                 """
                 Created project \(project.project), sender ID \(project.senderID), up to \
                 \(project.conditionTopicsMax) topics in a condition.
+                Registration key \(project.registrationKey)
                 """)
         }
     }

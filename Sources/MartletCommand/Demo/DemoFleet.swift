@@ -15,13 +15,17 @@ final class DemoFleet: Sendable {
     let port: Int
     let inbox: DemoInbox
     private let project: String
+    private let registrationKey: String
     private let credentials: Mutex<[DeviceCredentials?]>
     private let connected: Mutex<[MartletDevice?]>
     private let unconfirmed: Mutex<[[UInt64]]>
 
-    init(plan: DemoPlan, project: String, port: Int, inbox: DemoInbox) {
+    init(
+        plan: DemoPlan, project: String, registrationKey: String, port: Int, inbox: DemoInbox
+    ) {
         self.plan = plan
         self.project = project
+        self.registrationKey = registrationKey
         self.port = port
         self.inbox = inbox
         let count = plan.devices.count
@@ -35,9 +39,11 @@ final class DemoFleet: Sendable {
     func register(_ progress: Progress) async throws {
         try await inWaves(Array(plan.devices.indices), progress) { index in
             let device = self.plan.devices[index]
+            var options = DeviceOptions()
+            options.registration = .key(self.registrationKey)
             let credentials = try await MartletDevice.register(
                 host: "127.0.0.1", port: self.port, projectID: self.project, appName: device.app,
-                platform: device.platform)
+                platform: device.platform, options: options)
             self.credentials.withLock { $0[index] = credentials }
         }
     }

@@ -35,9 +35,12 @@ struct DemoRun {
         let key = try await broker.createServerKey(named: "demo", in: Self.project)
         let sender = try await MartletSender.connect(
             host: "127.0.0.1", port: Int(port), projectID: Self.project, serverKey: key.text)
+        let registration = try await broker.createRegistrationKey(named: "demo", in: Self.project)
         let stepCount = plan.steps(tokens: plan.devices.map { _ in "" }).count
         let inbox = DemoInbox(stepCount: stepCount)
-        let fleet = DemoFleet(plan: plan, project: Self.project, port: Int(port), inbox: inbox)
+        let fleet = DemoFleet(
+            plan: plan, project: Self.project, registrationKey: registration.text, port: Int(port),
+            inbox: inbox)
         let all = Array(plan.devices.indices)
         let count = plan.devices.count
         try await timed("\(count) devices registered") { try await fleet.register($0) }

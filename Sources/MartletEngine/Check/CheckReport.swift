@@ -73,6 +73,8 @@ public struct CheckProblem: Sendable, Hashable, CustomStringConvertible {
         /// The outcomes of a message and its waiting recipients do not add up to its recipients, or a part of a
         /// report is missing or without its report.
         case report
+        /// A used ticket, a ticket's topics or a deleted app belongs to nothing, or a deleted app has instances.
+        case registration
         /// A fanout is marked as needed although no collection is in progress, or although the fanout does not exist.
         case collection
     }
@@ -95,7 +97,7 @@ public struct CheckProblem: Sendable, Hashable, CustomStringConvertible {
 public struct CheckCounts: Sendable, Hashable {
     /// Projects.
     public var projects: UInt64 = 0
-    /// Server keys and service-account keys.
+    /// Server keys, service-account keys, registration keys and ticket keys.
     public var keys: UInt64 = 0
     /// Apps of all projects.
     public var apps: UInt64 = 0

@@ -44,9 +44,11 @@ extension Checker {
     private static func idBytes(_ kind: DueKind) -> Int {
         switch kind {
         case .expiry, .discarded, .seen, .scheduled, .receiptsWanted, .settlement, .upstream,
-            .upstreamIDs, .report, .reportDay:
+            .upstreamIDs, .report, .reportDay,
+            .leavingApp, .deletedApp:
             8
         case .answer: 16
+        case .ticket: 32
         case .receiptsTold: 12
         case .collection, .receiptsTaken, .expiryLine: 0
         }
@@ -107,6 +109,15 @@ extension Checker {
         case .expiryLine:
             let due = try transaction.expiryLines.line(of: project).due
             return due == ExpiryLineRow.never ? nil : due
+        case .leavingApp, .deletedApp:
+            let app = AppNumber(UInt32(truncatingIfNeeded: number))
+            let time = try first(.deletedApps, .app(app, in: project))
+            let isLeaving = time?.millisecondsSince1970 == 0
+            return isLeaving == (kind == .leavingApp) ? time : nil
+        case .ticket:
+            var key = Key(project)
+            key.append(name: id)
+            return try first(.spentTickets, key)
         case .collection:
             let due = try first(.collections, Key(project))
             return due?.millisecondsSince1970 == .max ? nil : due

@@ -186,7 +186,8 @@ struct Checker {
             .recipients, .inbox, .mailboxes, .acknowledged, .free, .answers, .scheduled, .numbers,
             .receiptsWanted, .receiptsTold, .receipts, .collections, .live, .connections,
             .runs, .deferred, .upstream, .upstreamIDs, .groups, .groupNames, .instanceGroups,
-            .reports, .reportNumbers, .missed, .closings,
+            .reports, .reportNumbers, .missed, .closings, .policies, .registrationKeys, .ticketKeys,
+            .spentTickets, .topicGrants, .deletedApps,
         ]
         for table in owned {
             let rows = try Cursor(raw, table)
@@ -283,6 +284,7 @@ struct Checker {
         try checkReceipts()
         try checkReports()
         try checkUpstream()
+        try checkRegistrations()
         try checkCollection()
         tell(report.counts)
     }
@@ -421,6 +423,15 @@ struct Checker {
                     it.note(.freeNumber, "topic number \(value) is free and was never issued")
                     return
                 }
+            case .app:
+                if it.apps[value] != nil {
+                    it.note(.freeNumber, "app number \(value) is free and in use")
+                    return
+                }
+                if value >= it.project.nextApp.rawValue {
+                    it.note(.freeNumber, "app number \(value) is free and was never issued")
+                    return
+                }
             case nil:
                 it.note(.damagedRecord, "free: kind \(entry.key[4])")
                 return
@@ -433,6 +444,7 @@ struct Checker {
         let numbers: [(FreeNumberKind, String, UInt64, UInt64)] = [
             (.ordinal, "ordinals", ordinals, universe.count),
             (.topic, "topic numbers", UInt64(project.nextTopic.rawValue), UInt64(topics.count)),
+            (.app, "app numbers", UInt64(project.nextApp.rawValue), UInt64(apps.count)),
         ]
         for (kind, name, issued, used) in numbers {
             let known = used + free[kind.rawValue, default: 0]

@@ -30,6 +30,8 @@ public struct Transaction: ~Copyable {
 
 extension Transaction {
     package var projects: ProjectLedger { ProjectLedger(context) }
+    package var registrations: RegistrationLedger { RegistrationLedger(context) }
+    package var apps: AppLedger { AppLedger(context) }
     package var instances: InstanceLedger { InstanceLedger(context) }
     package var topics: TopicLedger { TopicLedger(context) }
     package var sets: SetLedger { SetLedger(context) }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Quotas of one project: changes of subscriptions (TOP-6, QUO-4), connections of its senders (QUO-3), and messages of
-// its devices (QUO-2). The quotas are kept only in memory, so a broker begins with full buckets.
+// its devices (QUO-2), and registrations (REG-8). The quotas are kept only in memory, so a broker begins with full buckets.
 //
 // The engine takes from the quotas in transactions that may fail. The loops count connections. Questions about the
 // remaining amounts come from other threads. The lock is taken once for a request or a connection, never for a
@@ -27,6 +27,7 @@ public final class ProjectQuotas: Sendable {
     private struct Project {
         var topicChanges: TokenBucket?
         var upstream: TokenBucket?
+        var registrations: TokenBucket?
         var newConnections: TokenBucket?
         var connections = 0
     }
@@ -34,12 +35,11 @@ public final class ProjectQuotas: Sendable {
     private struct State {
         var projects: [ProjectNumber: Project] = [:]
         /// The buckets from which the present transaction took, as they were before; nil: the bucket was full.
-        var before: [ProjectNumber: (topicChanges: TokenBucket?, upstream: TokenBucket?)] = [:]
+        var before: [ProjectNumber: Project] = [:]
 
         mutating func keepBefore(_ project: ProjectNumber) {
             guard before[project] == nil else { return }
-            let mine = projects[project]
-            before[project] = (mine?.topicChanges, mine?.upstream)
+            before[project] = projects[project] ?? Project()
         }
     }
 
@@ -89,9 +89,34 @@ public final class ProjectQuotas: Sendable {
             for (project, before) in state.before {
                 state.projects[project]?.topicChanges = before.topicChanges
                 state.projects[project]?.upstream = before.upstream
+                state.projects[project]?.registrations = before.registrations
             }
             state.before.removeAll(keepingCapacity: true)
         }
+    }
+
+    // MARK: Registrations
+
+    /// REG-8: takes the registration of a new device from a project's bucket.
+    /// - Throws: `MartletError` with a retry delay if the bucket is empty.
+    func takeRegistration(in project: ProjectNumber, at now: Instant) throws(MartletError) {
+        let perSecond = limits.registrationsPerSecond
+        guard perSecond > 0 else { return }
+        let delay = state.withLock { state in
+            var bucket =
+                state.projects[project]?.registrations
+                ?? TokenBucket(count: perSecond, milliseconds: 1000, at: now)
+            state.keepBefore(project)
+            let delay = bucket.take(at: now)
+            state.projects[project, default: Project()].registrations = bucket
+            return delay
+        }
+        guard delay > 0 else { return }
+        throw .exhausted(
+            """
+            The project registers at most \(perSecond) devices in a second \
+            (registrations-per-second). Try again later.
+            """, field: "project", after: delay)
     }
 
     // MARK: Messages of devices
@@ -203,6 +228,7 @@ public final class ProjectQuotas: Sendable {
                     untilFullMilliseconds: bucket?.untilFull(at: now) ?? 0))
         }
         add("topic-changes-per-second", limits.topicChangesPerSecond, mine.topicChanges)
+        add("registrations-per-second", limits.registrationsPerSecond, mine.registrations)
         add("upstream-per-minute", limits.upstreamPerMinute, mine.upstream)
         add("sender-connections-per-minute", limits.senderConnectionsPerMinute, mine.newConnections)
         func add(_ name: String, _ limit: Int, used: Int) {

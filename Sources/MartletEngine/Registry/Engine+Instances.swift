@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Registration and unregistration of instances (REG-1, REG-3), and new tokens (REG-4).
+// Registration and unregistration of instances (REG-1, REG-3, REG-7), and new tokens (REG-4).
 //
 // An ordinal is free again as soon as its holder has unregistered. No set has the ordinal any more. The recipient
 // sets of older messages are never rewritten and may still have its bit, but the next holder's watermark starts at
@@ -18,32 +18,20 @@ extension Engine {
         guard var project = try storage.projects.project(id: new.project) else {
             return .refused(.noProject)
         }
-        let allowed = new.app.utf8.allSatisfy { TopicName.isAllowed($0) }
-        guard allowed, (1...Limits.appNameBytesMax).contains(new.app.utf8.count) else {
-            return .refused(
-                MartletError(
-                    .invalidArgument,
-                    """
-                    An app's name is its package name or bundle ID: 1 to \(Limits.appNameBytesMax) \
-                    characters of [a-zA-Z0-9-_.~%].
-                    """, field: "app"))
+        // Every refusal comes before the first write.
+        let place = try place(forApp: new.app, on: new.platform, in: project, storage)
+        if case .refused(let error) = place { return .refused(error) }
+        if let refusal = try Authentication.refusal(of: new, in: project, now, storage) {
+            return .refused(refusal)
         }
-        let app: App
-        if let known = try storage.projects.app(
-            named: new.app, on: new.platform, in: project.number)
-        {
-            app = known
-        } else {
-            guard project.nextApp.rawValue < UInt32(Limits.appsPerProjectMax) else {
-                return .refused(
-                    MartletError(
-                        .resourceExhausted,
-                        "The project has \(Limits.appsPerProjectMax) apps; no more are allowed.",
-                        field: "app"))
+        let instancesMax = limits.instancesPerProjectMax
+        guard instancesMax == 0 || project.instanceCount < UInt64(instancesMax) else {
+            return .refused(.tooManyInstances(instancesMax))
+        }
+        if !new.proof.isTrusted {
+            do { try quotas.takeRegistration(in: project.number, at: now) } catch {
+                return .refused(error)
             }
-            app = App(number: project.nextApp, platform: new.platform, name: new.app)
-            project.nextApp = AppNumber(project.nextApp.rawValue + 1)
-            try storage.projects.put(app, in: project.number)
         }
         let ordinal: Ordinal
         if let free = try storage.instances.takeFree(.ordinal, in: project.number) {
@@ -61,12 +49,27 @@ extension Engine {
         guard ordinal < project.nextOrdinal,
             try storage.instances.holder(of: ordinal, in: project.number) == nil
         else { throw .contradiction(.free, "a free ordinal has a holder, or was never issued") }
+        let app: App
+        switch place {
+        case .known(let known): app = known
+        case .free(let deleted):
+            app = try makeApp(
+                new.app, on: new.platform, again: deleted, in: &project, storage)
+        case .refused(let error): return .refused(error)
+        }
         project.instanceCount += 1
         let instance = Instance(
             project: project.number, ordinal: ordinal, token: new.token, keyDigest: new.keyDigest,
             app: app.number, platform: app.platform, registered: now,
             registeredBehind: project.lastSequence)
         try storage.instances.insert(instance)
+        if case .ticket(let ticket) = new.proof,
+            try storage.registrations.policies(of: project.number).registration == .ticket
+        {
+            try storage.registrations.spend(
+                ticket.digest, expires: ticket.expires, in: project.number)
+            try storage.registrations.putGrants(ticket.topics, of: ordinal, in: project.number)
+        }
         // The first departure of an instance: it sets `seen`, and names connection 0, because there was no
         // connection.
         let seen = Acknowledgement(
@@ -111,6 +114,7 @@ extension Engine {
         try storage.projects.put(project, isNew: false)
         rates.renew(ordinal, in: number, at: now)
         upstreamRates.renew(ordinal, in: number, at: now)
+        topicRates.renew(ordinal, in: number)
         return .unregistered(project: number, ordinal: ordinal, holder: instance.holder)
     }
 
@@ -146,5 +150,20 @@ extension Engine {
     /// The sets with the instance as a member from registration to unregistration.
     static func standingSets(of instance: Instance) -> [InstanceSet] {
         [.everyone, .platform(instance.platform), .app(instance.app)]
+    }
+}
+
+extension RegistrationProof {
+    fileprivate var isTrusted: Bool { if case .trusted = self { true } else { false } }
+}
+
+extension MartletError {
+    fileprivate static func tooManyInstances(_ count: Int) -> MartletError {
+        MartletError(
+            .resourceExhausted,
+            """
+            The project has \(count) instances (instances-per-project-max); no more are allowed. \
+            Unregister some, or delete an app.
+            """, field: "project")
     }
 }

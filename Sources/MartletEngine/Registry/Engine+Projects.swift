@@ -7,8 +7,8 @@ import MartletRows
 
 extension Engine {
     func createProject(
-        id: String, senderID: UInt64, conditionTopicsMax: Int,
-        in storage: borrowing Transaction
+        id: String, senderID: UInt64, conditionTopicsMax: Int, registration: RegistrationPolicy,
+        key: NewKey?, now: Instant, in storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
         let allowed = id.utf8.allSatisfy { byte in
             (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte)
@@ -44,6 +44,13 @@ extension Engine {
             number: number, id: id, senderID: senderID,
             conditionTopicsMax: topicsMax)
         try storage.projects.put(project, isNew: true)
+        try storage.registrations.put(
+            ProjectPolicies(registration: registration), of: project.number)
+        if let key {
+            try storage.registrations.put(
+                RegistrationKey(id: key.id, name: key.name, digest: key.digest, created: now),
+                in: project.number)
+        }
         return .project(project)
     }
 

@@ -33,6 +33,8 @@ extension Engine {
     /// `rowsPerHurriedStep`, at most `rowsPerStep`.
     private static let rowsPerHurriedStep = 256
     private static let rowsPerCommand = 16
+    /// REG-8: rows of a step that stand for the unregistration of one instance of a deleted app.
+    private static let rowsPerInstance = 32
 
     /// Does a bounded part of the due work. The caller calls `advance` before each batch of commands, in the
     /// transaction of the batch, and at least once a second.
@@ -62,9 +64,13 @@ extension Engine {
         if try storage.sweeping.sweep(now: now, limits: limits, rowsMax: rowsMax) {
             advance.hasMore = true
         }
+        let emptied = try emptyDeletedApps(
+            countMax: max(1, rowsMax / Self.rowsPerInstance), now: now, storage)
+        advance.outcomes = emptied
+        if try storage.apps.nextLeaving() != nil { advance.hasMore = true }
         guard !isShortOfRoom else { return advance }
         // Deferred messages come first: a scheduled message that becomes due now waits behind them.
-        advance.outcomes = try beginDeferred(Self.sendsPerStep, now: now, storage)
+        advance.outcomes += try beginDeferred(Self.sendsPerStep, now: now, storage)
         for _ in 0..<Self.sendsPerStep {
             guard let due = try storage.scheduled.next(dueAt: now) else { break }
             _ = try storage.scheduled.remove(due.number, in: due.project)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Subscriptions (TOP-1 … TOP-7). A transaction keeps two indexes equal: the topic's set of ordinals, and the
+// Subscriptions (TOP-1 … TOP-7, TOP-10, TOP-11). A transaction keeps two indexes equal: the topic's set of ordinals, and the
 // instance's list of topics. The list decides whether a request changes anything. A request rewrites each set once,
 // whatever the number of tokens. Each item of a request counts against the project's quota (TOP-6), also without a
 // change. A request refused as a whole counts nothing.
@@ -16,7 +16,7 @@ import MartletRows
 
 extension Engine {
     /// TOP-5: changes several topics of one instance.
-    func changeTopics(
+    mutating func changeTopics(
         of ordinal: Ordinal, of holder: Holder?, in number: ProjectNumber,
         _ change: TopicOperation, names: [String], now: Instant,
         _ storage: borrowing Transaction
@@ -35,15 +35,25 @@ extension Engine {
             return .refused(
                 MartletError(.unregistered, "The instance is not registered.", field: "token"))
         }
+        // The device's own bucket comes first: a refused device takes nothing from the project's (TOP-11).
+        if let delay = topicRates.delay(names.count, ordinal, in: number, at: now) {
+            return .refused(tooManyChanges(after: delay))
+        }
         do {
             try quotas.takeTopicChanges(names.count, in: number, at: now)
         } catch { return .refused(error) }
+        topicRates.take(names.count, ordinal, in: number, at: now)
+        let choice = try topicChoice(of: ordinal, change, in: number, storage)
         var numbers = try storage.topics.topicNumbers(of: ordinal, in: number)
         var result = TopicChangeResult(successCount: 0, failures: [])
         for (index, text) in names.enumerated() {
             let name: TopicName
             do { name = try TopicName(validating: text) } catch {
                 result.failures.append(.init(index: index, word: error.word))
+                continue
+            }
+            guard choice.policy.allows(name, grants: choice.grants) else {
+                result.failures.append(.init(index: index, word: .permissionDenied))
                 continue
             }
             let topic = try storage.topics.topic(named: name, in: number)
@@ -76,6 +86,27 @@ extension Engine {
         try storage.topics.setTopicNumbers(numbers, of: ordinal, in: number)
         try storage.projects.put(project, isNew: false)
         return .topicsChanged(result)
+    }
+
+    /// TOP-10: the topics that an instance may change itself. Leaving is always allowed.
+    private func topicChoice(
+        of ordinal: Ordinal, _ change: TopicOperation, in project: ProjectNumber,
+        _ storage: borrowing Transaction
+    ) throws(StorageError) -> (policy: TopicPolicy, grants: [String]) {
+        guard change == .subscribe else { return (.all, []) }
+        let policy = try storage.registrations.policies(of: project).topics
+        guard policy != .all else { return (.all, []) }
+        return (policy, try storage.registrations.grants(of: ordinal, in: project))
+    }
+
+    private func tooManyChanges(after milliseconds: UInt64) -> MartletError {
+        MartletError(
+            .quotaExceeded,
+            """
+            A device changes at most \(limits.deviceTopicBurst) subscriptions at a time \
+            (device-topic-burst), and then one in \(limits.deviceTopicRefillSeconds) s; nothing of \
+            this request was applied. Repeat it later.
+            """, field: "topic", retryDelayMilliseconds: UInt32(clamping: milliseconds))
     }
 
     /// Tokens between two questions whether the request goes on: some 100 microseconds. A request with at most 64

@@ -36,6 +36,8 @@ public struct Project: Sendable, Hashable {
     public var nextTopic: TopicNumber
     /// Lowest app number that was never issued.
     public var nextApp: AppNumber
+    /// REG-8: apps that take a place: all but those whose deletion is done.
+    public var appCount: UInt32
 
     /// Makes a project. By default, the counters are those of a new project.
     public init(
@@ -44,7 +46,7 @@ public struct Project: Sendable, Hashable {
         lastSequence: MessageSequence = .none, instanceCount: UInt64 = 0, topicCount: UInt64 = 0,
         reportCount: UInt64 = 0, reportsFrom: MessageSequence = .none,
         nextOrdinal: Ordinal = Ordinal(0), nextTopic: TopicNumber = TopicNumber(0),
-        nextApp: AppNumber = AppNumber(0)
+        nextApp: AppNumber = AppNumber(0), appCount: UInt32 = 0
     ) {
         self.number = number
         self.id = id
@@ -60,6 +62,7 @@ public struct Project: Sendable, Hashable {
         self.nextOrdinal = nextOrdinal
         self.nextTopic = nextTopic
         self.nextApp = nextApp
+        self.appCount = appCount
     }
 }
 
@@ -284,6 +287,7 @@ extension StoredMessage {
 public enum FreeNumberKind: UInt8, Sendable {
     case ordinal = 1
     case topic = 2
+    case app = 3
 }
 
 /// The recipients of a message.

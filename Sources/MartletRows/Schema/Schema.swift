@@ -18,6 +18,7 @@
 //  keys            key ID                     server key record
 //  apps            p ‖ app number u32         u8 platform ‖ name
 //  appNames        p ‖ u8 platform ‖ name     u32 app number
+//  deletedApps     p ‖ app number             i64 end of the deletion; 0: instances of the app are left
 //  tokens          token (24 bytes)           u32 p ‖ u32 o
 //  formerTokens    token (24 bytes)           u32 p ‖ u32 o; earlier tokens, still valid for the device
 //  instances       p ‖ o                      instance record
@@ -36,7 +37,7 @@
 //  runs            p ‖ run u32                u64 s ‖ i64: where connections of earlier runs ended
 //  acknowledged    p ‖ o ‖ s                  empty: acknowledged, but above the lowest mark; or
 //                                             u8 1: no entry of the instance's log any more
-//  free            p ‖ u8 kind ‖ number u32   empty; ordinals and topic numbers to use again
+//  free            p ‖ u8 kind ‖ number u32   empty; ordinals, topic and app numbers to use again
 //  due             u8 kind ‖ u64 ms ‖ p ‖ id  empty; work that is due at a time (`DueKind`)
 //  answers         p ‖ digest (16 bytes)      answer record, by the digest of an idempotency key
 //  scheduled       p                          u64 count
@@ -61,6 +62,12 @@
 //  closings        p ‖ s                      u32: next block of recipients to look at, after the expiry
 //  serviceAccounts key ID                     service-account key record: p ‖ u32 revoked ‖ i64 created ‖
 //                                             text name ‖ text e-mail ‖ public key
+//  policies        p                          u8 registration ‖ u8 topics ‖ text of each prefix
+//  registrationKeys  p ‖ key ID               u32 revoked ‖ i64 created ‖ digest (32 bytes) ‖ text name
+//  ticketKeys      p ‖ key ID                 u32 revoked ‖ i64 created ‖ u8 algorithm ‖ text name ‖ secret or
+//                                             public key
+//  spentTickets    p ‖ digest (32 bytes)      i64 expires; tickets that were used, until they expire
+//  topicGrants     p ‖ o                      text of each topic that the instance's ticket allows
 //
 // If a message was discarded for some recipients, these have a row of their own in `messages`. The key of that row
 // has the message's sequence and one more byte, so the row comes directly behind the row of the message.
@@ -83,7 +90,7 @@ import Crypto
 public import MartletBase
 
 /// The version of the tables, keys and values above. A store folder with another version is refused.
-package let storeFormatVersion: UInt32 = 10
+package let storeFormatVersion: UInt32 = 11
 
 /// The tables, in the order in which they are opened.
 public enum Table: Int, CaseIterable, Sendable {
@@ -94,6 +101,7 @@ public enum Table: Int, CaseIterable, Sendable {
     case groups, groupNames, instanceGroups, formerTokens
     case reports, reportNumbers, missed, closings
     case serviceAccounts
+    case policies, registrationKeys, ticketKeys, spentTickets, topicGrants, deletedApps
 
     /// The name of the table in the store.
     public var name: String { String(describing: self) }
@@ -122,8 +130,8 @@ package enum SetKey {
     package static func isTopic(_ set: UInt32) -> Bool { set < 0x1000_0000 }
 }
 
-/// The kinds of rows in `due`. The time in the key is when the row is due, except for `.seen`, `.report` and
-/// `.reportDay`: their rows are due a configured time later.
+/// The kinds of rows in `due`. The time in the key is when the row is due, except for `.seen`, `.report`,
+/// `.reportDay` and `.deletedApp`: their rows are due a configured time later.
 package enum DueKind: UInt8, CaseIterable {
     /// id = s: the message expires. Messages of the expiry line have no such row.
     case expiry = 1
@@ -156,6 +164,13 @@ package enum DueKind: UInt8, CaseIterable {
     case reportDay = 14
     /// No id: the first message of the project's expiry line may have expired.
     case expiryLine = 15
+    /// id = app number; time = 0: instances of the deleted app are left. The engine handles these rows.
+    case leavingApp = 16
+    /// id = app number; time = when the last instance had left. The app's number is free after `reportDaysMax` days,
+    /// because daily counts name the app until then.
+    case deletedApp = 17
+    /// id = digest: the used ticket has expired and is forgotten.
+    case ticket = 18
 }
 
 /// The value of an inbox row. No bytes: a message. One byte: the message was discarded. Eight bytes: the digest of

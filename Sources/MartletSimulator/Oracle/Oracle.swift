@@ -86,7 +86,7 @@ final class Oracle {
 
     func committed(_ command: Command, _ outcome: Outcome) {
         switch (command, outcome) {
-        case (.createProject(let id, _, _), .project(let project)):
+        case (.createProject(let id, _, _, _, _), .project(let project)):
             guard let model = projects.first(where: { $0.id == id }) else { return }
             model.number = project.number
             byNumber[project.number] = model

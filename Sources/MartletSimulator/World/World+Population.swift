@@ -45,7 +45,7 @@ extension World {
                     NewInstance(
                         project: project.id, app: "com.example.app",
                         platform: random.one(of: Platform.allCases), token: token,
-                        keyDigest: Credentials.digest(instance.deviceKey))))
+                        keyDigest: Credentials.digest(instance.deviceKey), proof: .trusted)))
             lastClient += 1
             added.append(
                 SimulatedDevice(

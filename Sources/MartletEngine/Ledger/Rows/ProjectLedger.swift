@@ -50,13 +50,15 @@ package struct ProjectLedger: Ledger {
         let reportsFrom = try reader.read(UInt64.self)
         // Shares of turns are multiples of the weight, so a weight of 0 would never give a turn.
         guard weight > 0 else { throw reader.damaged() }
+        let appCount = try reader.read(UInt32.self)
         return Project(
             number: number, id: try reader.text(), senderID: senderID,
             conditionTopicsMax: Int(conditionTopicsMax), weight: Int(weight), overload: overload,
             lastSequence: MessageSequence(lastSequence), instanceCount: instanceCount,
             topicCount: topicCount, reportCount: reportCount,
             reportsFrom: MessageSequence(reportsFrom), nextOrdinal: Ordinal(nextOrdinal),
-            nextTopic: TopicNumber(nextTopic), nextApp: AppNumber(nextApp))
+            nextTopic: TopicNumber(nextTopic), nextApp: AppNumber(nextApp),
+            appCount: appCount)
     }
 
     /// The projects after `id`, in the order of their IDs, at most `limit`.
@@ -131,6 +133,7 @@ package struct ProjectLedger: Ledger {
         writer.append(project.overload.rawValue)
         writer.append(project.reportCount)
         writer.append(project.reportsFrom.rawValue)
+        writer.append(project.appCount)
         writer.append(text: project.id)
         try raw.put(.projects, Key(project.number), writer.bytes)
     }

@@ -220,6 +220,38 @@ package struct SetLedger: Ledger {
         return StoredBlocks(readers)
     }
 
+    package func memberCount(
+        of set: InstanceSet, in project: ProjectNumber
+    ) throws(StorageError) -> UInt64 {
+        var blocks = try blocks(of: [set], in: project)
+        var (count, from): (UInt64, UInt32) = (0, 0)
+        while let next = blocks.nextBlock(slot: 0, from: from) {
+            count += UInt64(next.view.count)
+            from = next.block + 1
+        }
+        try blocks.finish()
+        return count
+    }
+
+    /// The lowest ordinals of a set, at most `limit`.
+    package func first(
+        _ limit: Int, of set: InstanceSet, in project: ProjectNumber
+    ) throws(StorageError) -> [Ordinal] {
+        var blocks = try blocks(of: [set], in: project)
+        var ordinals: [Ordinal] = []
+        var from: UInt32 = 0
+        while ordinals.count < limit, let next = blocks.nextBlock(slot: 0, from: from) {
+            next.view.forEachBit { bit in
+                if ordinals.count < limit {
+                    ordinals.append(Ordinal(block: next.block, bit: bit))
+                }
+            }
+            from = next.block + 1
+        }
+        try blocks.finish()
+        return ordinals
+    }
+
     private func reader(
         of set: InstanceSet, in project: ProjectNumber
     ) throws(StorageError) -> SetReader {

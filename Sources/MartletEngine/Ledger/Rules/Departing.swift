@@ -14,6 +14,7 @@ package struct Departing: Ledger {
     private var messages: MessageLedger { MessageLedger(context) }
     private var outcomes: Outcomes { Outcomes(context) }
     private var receipts: ReceiptLedger { ReceiptLedger(context) }
+    private var registrations: RegistrationLedger { RegistrationLedger(context) }
     private var sets: SetLedger { SetLedger(context) }
     private var upstream: UpstreamLedger { UpstreamLedger(context) }
 
@@ -33,6 +34,7 @@ package struct Departing: Ledger {
         try raw.deleteFound(.instances, key)
         try removeMailbox(of: instance.ordinal, in: instance.project)
         try receipts.removeTold(by: instance.ordinal, in: instance.project)
+        try registrations.removeGrants(of: instance.ordinal, in: instance.project)
         try upstream.removeIDs(of: instance.ordinal, in: instance.project)
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Work that is due at a time, in bounded steps: instances become inactive, messages and upstream messages expire, and
-// answers and receipts are forgotten. Rests on Expiring and Collecting.
+// answers, receipts and used tickets are forgotten. Rests on Expiring and Collecting.
 
 package import MartletBase
 package import MartletRows
@@ -11,6 +11,9 @@ package struct Sweeping: Ledger {
     package let context: LedgerContext
     private var sets: SetLedger { SetLedger(context) }
     private var answers: AnswerLedger { AnswerLedger(context) }
+    private var apps: AppLedger { AppLedger(context) }
+    private var instances: InstanceLedger { InstanceLedger(context) }
+    private var registrations: RegistrationLedger { RegistrationLedger(context) }
     private var collecting: Collecting { Collecting(context) }
     private var connections: ConnectionLedger { ConnectionLedger(context) }
     private var dueRows: DueLedger { DueLedger(context) }
@@ -38,6 +41,12 @@ package struct Sweeping: Ledger {
             try dueRows.remove(due, .answer)
             rows -= 1
         }
+        while rows > 0, let due = try dueRows.next(.ticket, through: now) {
+            try registrations.forget(ticket: due.id, in: due.project)
+            try dueRows.remove(due, .ticket)
+            rows -= 1
+        }
+        try sweepDeletedApps(now: now, limits: limits, rows: &rows)
         while rows > 0, let due = try dueRows.next(.receiptsWanted, through: now) {
             try raw.delete(.receiptsWanted, .number(due.number, in: due.project))
             try dueRows.remove(due, .receiptsWanted)
@@ -111,6 +120,23 @@ package struct Sweeping: Ledger {
             millisecondsSince1970: now.millisecondsSince1970 - 1
                 - Int64(limits.inactiveSeconds) * 1000)
         return last.millisecondsSince1970 >= 0 ? last : nil
+    }
+
+    /// REG-8: frees the numbers of apps that no daily counts can name any more.
+    private func sweepDeletedApps(
+        now: Instant, limits: MailboxLimits, rows: inout Int
+    ) throws(StorageError) {
+        guard limits.reportDaysMax > 0 else { return }
+        // A day more, because the counts of the last day begin before the deletion.
+        let last = now.advanced(bySeconds: -Int64(limits.reportDaysMax + 1) * 86_400)
+        guard last.millisecondsSince1970 > 0 else { return }
+        while rows > 0, let due = try dueRows.next(.deletedApp, through: last) {
+            let app = AppNumber(UInt32(truncatingIfNeeded: due.number))
+            try apps.forget(app, in: due.project)
+            try instances.putFree(app.rawValue, .app, in: due.project)
+            try dueRows.remove(due, .deletedApp)
+            rows -= 1
+        }
     }
 
     private func sweepSeen(

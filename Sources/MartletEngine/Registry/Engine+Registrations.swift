@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Who may register (REG-7), and an administrator's changes of policies, keys and apps (REG-8). The loop checks a new
+// device on a snapshot first, so strangers do not reach the committer. The transaction of the registration checks
+// again, because a key may be revoked and a ticket used meanwhile. Rests on the ledgers.
+
+public import MartletBase
+import MartletRows
+
+extension Authentication {
+    /// REG-7: checks what a new device presents against the policy of its project, and REG-8: that an app without an
+    /// administrator's leave is not needed. Nothing is written.
+    /// - Throws: `MartletError` if the device may not register, `StorageError`.
+    public static func registration(
+        of new: NewInstance, at now: Instant, in storage: borrowing Transaction
+    ) throws {
+        guard let project = try storage.projects.project(id: new.project) else {
+            throw MartletError.noProject
+        }
+        if let refusal = try refusal(of: new, in: project, now, storage) { throw refusal }
+    }
+
+    static func refusal(
+        of new: NewInstance, in project: Project, _ now: Instant, _ storage: borrowing Transaction
+    ) throws(StorageError) -> MartletError? {
+        if case .trusted = new.proof { return nil }
+        let policy = try storage.registrations.policies(of: project.number).registration
+        switch (policy, new.proof) {
+        case (.open, _): break
+        case (.key, .key(let id, let digest)):
+            guard let key = try storage.registrations.registrationKey(id: id, in: project.number),
+                key.digest.matches(digest), !key.isRevoked
+            else {
+                return .notAdmitted(
+                    "The registration key is not one of this project's, or was revoked.")
+            }
+        case (.key, _):
+            return .notAdmitted("A new device of this project presents a registration key.")
+        case (.ticket, .ticket(let ticket)):
+            guard
+                let key = try storage.registrations.ticketKey(id: ticket.keyID, in: project.number),
+                !key.isRevoked
+            else {
+                return .notAdmitted(
+                    "The ticket's key is not one of this project's, or was revoked.")
+            }
+            guard ticket.expires > now else {
+                return .notAdmitted("The ticket has expired; fetch another from the app's server.")
+            }
+            guard try !storage.registrations.isSpent(ticket.digest, in: project.number) else {
+                return .notAdmitted(
+                    "The ticket was used; each registration needs a ticket of its own.")
+            }
+        case (.ticket, _):
+            return .notAdmitted(
+                "A new device of this project presents a ticket of the app's server.")
+        }
+        guard policy == .open else { return nil }
+        let app = try storage.projects.app(
+            named: new.app, on: new.platform, in: project.number)
+        guard let app, try storage.apps.state(of: app.number, in: project.number) == .live else {
+            return MartletError(
+                .permissionDenied,
+                "The project has no such app, and in an open project only an administrator makes one.",
+                field: "app")
+        }
+        return nil
+    }
+}
+
+extension Engine {
+    func changeRegistry(
+        _ change: RegistryChange, projectID: String, now: Instant,
+        in storage: borrowing Transaction
+    ) throws(StorageError) -> Outcome {
+        guard var project = try storage.projects.project(id: projectID) else {
+            return .refused(.noProject)
+        }
+        switch change {
+        case .policies(let registration, let topics):
+            do { try topics?.validate() } catch { return .refused(error) }
+            var policies = try storage.registrations.policies(of: project.number)
+            policies.registration = registration ?? policies.registration
+            policies.topics = topics ?? policies.topics
+            try storage.registrations.put(policies, of: project.number)
+            return .done
+        case .createRegistrationKey(let key):
+            return try createRegistrationKey(key, in: project, now: now, storage)
+        case .revokeRegistrationKey(let id):
+            guard
+                var key = try storage.registrations.registrationKey(id: id, in: project.number)
+            else { return .refused(.noRegistrationKey) }
+            key.isRevoked = true
+            try storage.registrations.put(key, in: project.number)
+            return .done
+        case .createTicketKey(let key):
+            return try createTicketKey(key, in: project, now: now, storage)
+        case .revokeTicketKey(let id):
+            guard var key = try storage.registrations.ticketKey(id: id, in: project.number) else {
+                return .refused(.noTicketKey)
+            }
+            key.isRevoked = true
+            key.material = []
+            try storage.registrations.put(key, in: project.number)
+            return .done
+        case .createApp(let name, let platform):
+            switch try place(forApp: name, on: platform, in: project, storage) {
+            case .refused(let error): return .refused(error)
+            case .known:
+                return .refused(
+                    MartletError(
+                        .alreadyExists, "The project has this app on this platform.", field: "app"))
+            case .free(let deleted):
+                _ = try makeApp(name, on: platform, again: deleted, in: &project, storage)
+                try storage.projects.put(project, isNew: false)
+                return .done
+            }
+        case .deleteApp(let name, let platform):
+            let app = try storage.projects.app(named: name, on: platform, in: project.number)
+            guard let app, try storage.apps.state(of: app.number, in: project.number) == .live
+            else {
+                return .refused(
+                    MartletError(
+                        .notFound, "The project has no such app on this platform.", field: "app"))
+            }
+            try storage.apps.leave(app.number, in: project.number)
+            return .done
+        }
+    }
+
+    private func createRegistrationKey(
+        _ key: NewKey, in project: Project, now: Instant, _ storage: borrowing Transaction
+    ) throws(StorageError) -> Outcome {
+        if let error = Self.fault(inKeyName: key.name) { return .refused(error) }
+        let count = try storage.registrations.registrationKeys(of: project.number).count
+        guard count < Limits.registrationKeysPerProjectMax else {
+            return .refused(
+                MartletError(
+                    .resourceExhausted,
+                    "The project has \(count) registration keys; no more are allowed.",
+                    field: "registration_key"))
+        }
+        try storage.registrations.put(
+            RegistrationKey(id: key.id, name: key.name, digest: key.digest, created: now),
+            in: project.number)
+        return .done
+    }
+
+    private func createTicketKey(
+        _ key: NewTicketKey, in project: Project, now: Instant, _ storage: borrowing Transaction
+    ) throws(StorageError) -> Outcome {
+        if let error = Self.fault(inKeyName: key.name) { return .refused(error) }
+        guard key.id.utf8.allSatisfy({ TopicName.isAllowed($0) }),
+            (1...64).contains(key.id.utf8.count)
+        else {
+            return .refused(
+                MartletError(
+                    .invalidArgument,
+                    "The ID of a ticket key has 1 to 64 characters of [a-zA-Z0-9-_.~%].",
+                    field: "ticket_key"))
+        }
+        let least = key.algorithm == .hs256 ? Limits.ticketSecretBytesMin : 1
+        guard (least...Limits.ticketKeyBytesMax).contains(key.material.count) else {
+            return .refused(
+                MartletError(
+                    .invalidArgument,
+                    """
+                    The secret or public key of a ticket key has \(least) to \
+                    \(Limits.ticketKeyBytesMax) bytes.
+                    """, field: "ticket_key"))
+        }
+        let known = try storage.registrations.ticketKeys(of: project.number)
+        guard !known.contains(where: { $0.id == key.id }) else {
+            return .refused(
+                MartletError(
+                    .alreadyExists, "The project has a ticket key with this ID; choose another ID.",
+                    field: "ticket_key"))
+        }
+        guard known.count < Limits.ticketKeysPerProjectMax else {
+            return .refused(
+                MartletError(
+                    .resourceExhausted,
+                    "The project has \(known.count) ticket keys; no more are allowed.",
+                    field: "ticket_key"))
+        }
+        try storage.registrations.put(
+            TicketKey(
+                id: key.id, name: key.name, algorithm: key.algorithm, material: key.material,
+                created: now), in: project.number)
+        return .done
+    }
+
+    private static func fault(inKeyName name: String) -> MartletError? {
+        guard name.utf8.count > Limits.keyNameBytesMax else { return nil }
+        return MartletError(
+            .invalidArgument, "A key's name has at most \(Limits.keyNameBytesMax) bytes.",
+            field: "name")
+    }
+
+    // MARK: Apps
+
+    /// Whether a project has an app, or a place for the app.
+    enum AppPlace {
+        case known(App)
+        /// - Parameter deleted: the app of this name whose deletion is done.
+        case free(deleted: App?)
+        case refused(MartletError)
+    }
+
+    func place(
+        forApp name: String, on platform: Platform, in project: Project,
+        _ storage: borrowing Transaction
+    ) throws(StorageError) -> AppPlace {
+        let allowed = name.utf8.allSatisfy { TopicName.isAllowed($0) }
+        guard allowed, (1...Limits.appNameBytesMax).contains(name.utf8.count) else {
+            return .refused(
+                MartletError(
+                    .invalidArgument,
+                    """
+                    An app's name is its package name or bundle ID: 1 to \(Limits.appNameBytesMax) \
+                    characters of [a-zA-Z0-9-_.~%].
+                    """, field: "app"))
+        }
+        let found = try storage.projects.app(named: name, on: platform, in: project.number)
+        if let found {
+            switch try storage.apps.state(of: found.number, in: project.number) {
+            case .live: return .known(found)
+            case .gone: break
+            case .leaving:
+                return .refused(
+                    MartletError(
+                        .unavailable, "The app is being deleted; try again when that is done.",
+                        field: "app", retryDelayMilliseconds: 1000))
+            }
+        }
+        guard project.appCount < UInt32(Limits.appsPerProjectMax) else {
+            return .refused(
+                MartletError(
+                    .resourceExhausted,
+                    "The project has \(Limits.appsPerProjectMax) apps; no more are allowed.",
+                    field: "app"))
+        }
+        return .free(deleted: found)
+    }
+
+    func makeApp(
+        _ name: String, on platform: Platform, again deleted: App?, in project: inout Project,
+        _ storage: borrowing Transaction
+    ) throws(StorageError) -> App {
+        let number =
+            deleted == nil ? try storage.instances.takeFree(.app, in: project.number) : nil
+        return try storage.apps.make(
+            name, on: platform, again: deleted, number: number, in: &project)
+    }
+
+    /// REG-8: unregisters up to `countMax` instances of deleted apps.
+    /// - Returns: the outcome of each unregistration.
+    mutating func emptyDeletedApps(
+        countMax: Int, now: Instant, _ storage: borrowing Transaction
+    ) throws(StorageError) -> [Outcome] {
+        var outcomes: [Outcome] = []
+        while outcomes.count < countMax, let (number, app) = try storage.apps.nextLeaving() {
+            audiences.forget()
+            let left = try storage.sets.first(
+                countMax - outcomes.count, of: .app(app), in: number)
+            for ordinal in left {
+                outcomes.append(
+                    try unregister(ordinal, of: nil, in: number, now: now, storage))
+            }
+            guard left.isEmpty, var project = try storage.projects.project(number) else { continue }
+            project.appCount -= 1
+            try storage.projects.put(project, isNew: false)
+            try storage.apps.hasLeft(app, in: number, now: now)
+        }
+        return outcomes
+    }
+}
+
+extension MartletError {
+    /// REG-7: the refusal of a new device.
+    public static func notAdmitted(_ message: String) -> MartletError {
+        MartletError(.permissionDenied, message, field: "registration")
+    }
+
+    fileprivate static var noRegistrationKey: MartletError {
+        MartletError(
+            .notFound, "The project has no registration key with this ID.",
+            field: "registration_key")
+    }
+
+    fileprivate static var noTicketKey: MartletError {
+        MartletError(
+            .notFound, "The project has no ticket key with this ID.", field: "ticket_key")
+    }
+}
