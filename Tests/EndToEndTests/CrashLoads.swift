@@ -45,7 +45,7 @@ final class Server {
         // What is asked here is that nothing is lost; limits are for losing some of it.
         let limits = [
             "stored-per-instance-max", "collapsible-burst", "device-messages-per-minute",
-            "device-messages-per-hour", "topic-changes-per-second",
+            "device-messages-per-hour", "topic-changes-per-second", "device-topic-burst",
         ].flatMap { ["--limit", $0 + "=0"] }
         process.arguments =
             ["serve", "--data", folder, "--port", "0", "--loops", "2", "--json"] + limits

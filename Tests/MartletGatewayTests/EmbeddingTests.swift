@@ -29,6 +29,10 @@ struct EmbeddingTests {
     @Test("EMB-1 a server of one's own reaches devices, and ends when it is told to")
     func weather() async throws {
         let folder = TestFolder()
+        let before = try await folder.open()
+        _ = try await before.createProject("weather")
+        let key = try await before.createRegistrationKey(named: "app", in: "weather")
+        try await before.close()
         let (warnings, incoming) = AsyncStream.makeStream(of: (place: String, text: String).self)
         let serving = Task {
             try await serveWeather(
@@ -36,9 +40,11 @@ struct EmbeddingTests {
                 warnings: warnings)
         }
         let port = try await port(in: folder)
+        var options = DeviceOptions()
+        options.registration = .key(key.text)
         let credentials = try await MartletDevice.register(
             host: "127.0.0.1", port: port, projectID: "weather", appName: "com.example.weather",
-            platform: .apple)
+            platform: .apple, options: options)
         let device = MartletDevice(host: "127.0.0.1", port: port, credentials: credentials)
         try await device.subscribe(toTopic: "coast")
         incoming.yield((place: "coast", text: "Storm"))

@@ -31,6 +31,8 @@ func serveWeather(
     let broker = try await Broker.open(BrokerConfiguration(folder: folder, address: devices))
     if (try? broker.project("weather")) == nil {
         _ = try await broker.createProject("weather")
+        let key = try await broker.createRegistrationKey(named: "app", in: "weather")
+        print("For the app's devices: \(key.text)")
     }
     var gateway = GatewayConfiguration()
     gateway.address = sdks

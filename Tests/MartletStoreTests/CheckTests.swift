@@ -211,6 +211,21 @@ struct Damage: CustomTestStringConvertible, Sendable {
         Damage(
             "count of reports", "projects", p0, [.report], .patch(53, little(9 as UInt64))),
         Damage(
+            "count of apps", "projects", p0, [.projectCounter], .patch(69, little(2 as UInt32))),
+        Damage("policies cut off", "policies", p0, [.damagedRecord], .prefix(1)),
+        Damage(
+            "used ticket that is never forgotten", "spentTickets",
+            p0 + [UInt8](repeating: 7, count: 32), [.due], .put(little(5 as Int64))),
+        Damage(
+            "topics of a ticket of an instance that left", "topicGrants", o(5), [.registration],
+            .put([1, 0, 97])),
+        Damage(
+            "deleted app with instances", "deletedApps", p0 + big(0 as UInt32),
+            [.registration, .due, .projectCounter], .put(little(5 as Int64))),
+        Damage(
+            "deleted app that never was", "deletedApps", p0 + big(9 as UInt32),
+            [.registration, .due], .put(little(0 as Int64))),
+        Damage(
             "a day of no project", "projects",
             big(9 as UInt32) + big(~20_000 as UInt32) + big(0 as UInt32),
             [.rowsWithoutProject], .put([0])),

@@ -8,8 +8,8 @@ public import MartletBase
 import MartletRows
 
 extension Authentication {
-    /// REG-7: checks what a new device presents against the policy of its project, and REG-8: that an app without an
-    /// administrator's leave is not needed. Nothing is written.
+    /// REG-7: checks what a new device presents against the policy of its project, and REG-8: that an open
+    /// project has the app. No row is written.
     /// - Throws: `MartletError` if the device may not register, `StorageError`.
     public static func registration(
         of new: NewInstance, at now: Instant, in storage: borrowing Transaction
@@ -17,7 +17,21 @@ extension Authentication {
         guard let project = try storage.projects.project(id: new.project) else {
             throw MartletError.noProject
         }
+        if let fault = fault(inAppName: new.app) { throw fault }
         if let refusal = try refusal(of: new, in: project, now, storage) { throw refusal }
+    }
+
+    static func fault(inAppName name: String) -> MartletError? {
+        let allowed = name.utf8.allSatisfy { TopicName.isAllowed($0) }
+        guard allowed, (1...Limits.appNameBytesMax).contains(name.utf8.count) else {
+            return MartletError(
+                .invalidArgument,
+                """
+                An app's name is its package name or bundle ID: 1 to \(Limits.appNameBytesMax) \
+                characters of [a-zA-Z0-9-_.~%].
+                """, field: "app")
+        }
+        return nil
     }
 
     static func refusal(
@@ -116,6 +130,7 @@ extension Engine {
                 return .done
             }
         case .deleteApp(let name, let platform):
+            if let fault = Authentication.fault(inAppName: name) { return .refused(fault) }
             let app = try storage.projects.app(named: name, on: platform, in: project.number)
             guard let app, try storage.apps.state(of: app.number, in: project.number) == .live
             else {
@@ -211,16 +226,7 @@ extension Engine {
         forApp name: String, on platform: Platform, in project: Project,
         _ storage: borrowing Transaction
     ) throws(StorageError) -> AppPlace {
-        let allowed = name.utf8.allSatisfy { TopicName.isAllowed($0) }
-        guard allowed, (1...Limits.appNameBytesMax).contains(name.utf8.count) else {
-            return .refused(
-                MartletError(
-                    .invalidArgument,
-                    """
-                    An app's name is its package name or bundle ID: 1 to \(Limits.appNameBytesMax) \
-                    characters of [a-zA-Z0-9-_.~%].
-                    """, field: "app"))
-        }
+        if let fault = Authentication.fault(inAppName: name) { return .refused(fault) }
         let found = try storage.projects.app(named: name, on: platform, in: project.number)
         if let found {
             switch try storage.apps.state(of: found.number, in: project.number) {

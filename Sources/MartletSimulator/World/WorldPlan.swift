@@ -119,6 +119,8 @@ struct WorldPlan {
         limits.storedPerInstanceMax = random.one(of: [0, 0, 100, 5])
         limits.collapsibleBurst = random.one(of: [0, 3])
         limits.collapsibleRefillSeconds = 1
+        // Simulated devices change their topics more often than people do.
+        limits.deviceTopicBurst = 0
         if random.chance(200) {
             limits.deviceMessagesPerMinute = random.number(2...30)
             limits.deviceMessagesPerHour = random.number(5...60)
