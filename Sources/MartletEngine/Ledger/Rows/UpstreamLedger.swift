@@ -99,15 +99,12 @@ package struct UpstreamLedger: Ledger {
     ) throws(StorageError) -> (last: UInt64, count: UInt64) {
         guard let found = try raw.get(.upstream, Key(project)) else { return (0, 0) }
         var reader = RecordReader(found, of: .upstream)
-        let (last, count) = (try reader.read(UInt64.self), try reader.read(UInt64.self))
-        guard count <= last else { throw reader.damaged() }
-        return (last, count)
+        return (try reader.read(UInt64.self), try reader.read(UInt64.self))
     }
 
     private func put(
         _ row: (last: UInt64, count: UInt64), of project: ProjectNumber
     ) throws(StorageError) {
-        invariant(row.count <= row.last, "No more messages of devices wait than were numbered.")
         var writer = RecordWriter()
         writer.append(row.last)
         writer.append(row.count)
