@@ -131,7 +131,7 @@ struct StrangerTests {
             highest = max(highest, test.broker.statistics.frameBytes)
             usleep(1000)
         }
-        #expect(highest <= 65_536)
+        #expect(highest <= 262_144)
         peer.finish()
         try await test.broker.close()
         flood.join()

@@ -21,7 +21,9 @@ package final class StrangerBook: Sendable {
         var bytes = 0
         /// Connections closed or refused for a bound by address.
         var turnedAway: UInt64 = 0
-        /// When the largest holder was last looked for, in milliseconds of the monotonic clock.
+        /// The address that held most when it was last looked for, and the time in milliseconds of the monotonic
+        /// clock.
+        var largest: PeerAddress?
         var searched = Int64.min / 2
     }
 
@@ -107,16 +109,21 @@ package final class StrangerBook: Sendable {
             let held = state.table.counts(of: network, now: now)
             var result = Charge.taken
             if state.bytes + byteCount > bytesMax {
-                // The eighth above the bound is for the bytes that come until the largest holder has ended.
+                let isNew = now - state.searched >= Self.searchMilliseconds
+                if isNew {
+                    state.searched = now
+                    let most = state.table.largestHolder()
+                    let isOther = Int(most?.bytes ?? 0) > Int(held.pointee.bytes) + byteCount
+                    state.largest = isOther ? most?.network : network
+                }
+                // The eighth above the bound is for the bytes of others that come until the largest holder has ended.
                 guard state.bytes + byteCount <= bytesMax + bytesMax / 8,
-                    let largest = Self.largest(&state, now),
-                    largest.network != network,
-                    Int(largest.bytes) > Int(held.pointee.bytes) + byteCount
+                    let largest = state.largest, largest != network
                 else {
                     state.turnedAway += 1
                     return .refused
                 }
-                result = .takenFrom(largest.network)
+                if isNew { result = .takenFrom(largest) }
             }
             state.bytes += byteCount
             held.pointee.bytes += UInt32(byteCount)
@@ -131,12 +138,6 @@ package final class StrangerBook: Sendable {
             guard let counts = state.table.known(address.network) else { return }
             counts.pointee.bytes -= min(counts.pointee.bytes, UInt32(byteCount))
         }
-    }
-
-    private static func largest(_ state: inout State, _ now: Int64) -> AddressCounts? {
-        guard now - state.searched >= searchMilliseconds else { return nil }
-        state.searched = now
-        return state.table.largestHolder()
     }
 
     // MARK: Registrations
