@@ -17,7 +17,7 @@ struct AddressCounts {
     var handshakes: UInt32 = 0
     /// Bytes held of connections without WELCOME.
     var bytes: UInt32 = 0
-    /// REG-8: when all registrations so far are paid for, in milliseconds of the monotonic clock.
+    /// REG-8: when all registrations so far are paid for, in microseconds of the monotonic clock.
     var registrationsPaid: Int64 = 0
     /// REG-10: beginning of the minute of `refusals`, in milliseconds of the monotonic clock.
     var refusalsSince: Int64 = 0

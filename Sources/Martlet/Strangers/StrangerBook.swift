@@ -147,14 +147,16 @@ package final class StrangerBook: Sendable {
     func register(from address: PeerAddress) throws(MartletError) {
         guard registrationsPerSecond > 0 else { return }
         let now = monotonic()
-        let cost = max(1, 1000 / Int64(registrationsPerSecond))
-        let debtMax = Int64(Self.burstSeconds) * 1000
+        let microseconds = now * 1000
+        let cost = max(1, 1_000_000 / Int64(registrationsPerSecond))
+        let debtMax = Int64(Self.burstSeconds) * 1_000_000
         let wait: Int64 = state.withLock { state in
             let counts = state.table.counts(of: address.network, now: now)
-            let paid = max(counts.pointee.registrationsPaid, now)
-            guard paid + cost - now <= debtMax else {
+            let paid = max(counts.pointee.registrationsPaid, microseconds)
+            let excess = paid + cost - microseconds - debtMax
+            guard excess <= 0 else {
                 state.turnedAway += 1
-                return paid + cost - now - debtMax
+                return excess / 1000 + 1
             }
             counts.pointee.registrationsPaid = paid + cost
             return 0
