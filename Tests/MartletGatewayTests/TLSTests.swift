@@ -96,7 +96,8 @@ extension OverHTTP {
 
         /// Runs a scenario of `http2_peer.py` against a gateway whose requests have two seconds.
         private static func peer(
-            _ scenario: String, _ arguments: (ServedGateway) -> JSONValue
+            _ scenario: String, idleSeconds: UInt32 = Limits.httpIdleSeconds,
+            _ arguments: (ServedGateway) -> JSONValue
         ) async throws -> JSONValue {
             let folder = TestFolder()
             let files = try await certificate(in: folder)
@@ -104,6 +105,7 @@ extension OverHTTP {
             try await ServedGateway.run({
                 $0.certificate = files
                 $0.requestSeconds = 2
+                $0.idleSeconds = idleSeconds
             }) { served in
                 let printed = try await run(
                     "/usr/bin/python3",
@@ -142,6 +144,14 @@ extension OverHTTP {
         @Test("OPS-5 a frame of HTTP/2 that comes slowly ends the connection in a request's time")
         func drip() async throws {
             let told = try await Self.peer("drip") { _ in .object(["seconds": .integer(15)]) }
+            #expect(told["ended"] == .bool(true), "\(told)")
+        }
+
+        @Test("GW-15 a client of HTTP/2 that answers no PING is disconnected after GOAWAY")
+        func deaf() async throws {
+            let told = try await Self.peer("deaf", idleSeconds: 2) { _ in
+                .object(["seconds": .integer(20)])
+            }
             #expect(told["ended"] == .bool(true), "\(told)")
         }
 

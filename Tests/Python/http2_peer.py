@@ -115,6 +115,17 @@ def drip(port, certificate, seconds):
     return {"ended": False, "seconds": time.monotonic() - began}
 
 
+def deaf(port, certificate, seconds):
+    """Whether the server ends a connection that answers no PING, after GOAWAY."""
+    connection = connect(port, certificate)
+    began = time.monotonic()
+    while time.monotonic() - began < seconds:
+        if has_ended(connection):
+            return {"ended": True, "seconds": time.monotonic() - began}
+        time.sleep(0.1)
+    return {"ended": False, "seconds": time.monotonic() - began}
+
+
 def reset(port, certificate, key, path, body):
     """Gives a stream up at once and repeats the request, then means two more."""
     connection = connect(port, certificate)

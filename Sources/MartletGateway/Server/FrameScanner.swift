@@ -45,6 +45,15 @@ package struct FrameScanner {
     /// True inside a frame or a block of header fields.
     package var isInside: Bool { !head.isEmpty || payloadBytesLeft > 0 || isInHeaderBlock }
 
+    /// Whether written bytes begin with a GOAWAY frame. The library writes each frame by itself.
+    static func isGoAway(_ bytes: some Collection<UInt8>) -> Bool {
+        let head = Array(bytes.prefix(headBytes))
+        guard head.count == headBytes, head[3] == FrameType.goAway,
+            head[4...8].allSatisfy({ $0 == 0 })
+        else { return false }
+        return Int(head[0]) << 16 | Int(head[1]) << 8 | Int(head[2]) <= bytes.count - headBytes
+    }
+
     /// Counts bytes of answers. Answers allow updates, because a client that reads much sends many updates.
     package mutating func write(bytesCount: Int) { bytesWritten += bytesCount }
 

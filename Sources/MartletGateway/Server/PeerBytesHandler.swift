@@ -29,6 +29,9 @@ final class PeerBytesHandler: ChannelDuplexHandler {
     private var mode = Mode.unknown(beginning: [])
     /// Closes the connection if the frame with this number is still unfinished after `limit`.
     private var clock: (frame: Int, end: Scheduled<Void>)?
+    /// Closes the connection some time after GOAWAY. HTTP/2 libraries wait for the peer's answer to a PING first, and a
+    /// peer may never answer.
+    private var farewell: Scheduled<Void>?
 
     init(_ limit: TimeAmount) { self.limit = limit }
 
@@ -91,13 +94,21 @@ final class PeerBytesHandler: ChannelDuplexHandler {
         context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?
     ) {
         if case .frames(var scanner) = mode {
-            scanner.write(bytesCount: unwrapOutboundIn(data).readableBytes)
+            let bytes = unwrapOutboundIn(data)
+            scanner.write(bytesCount: bytes.readableBytes)
             mode = .frames(scanner)
+            if farewell == nil, FrameScanner.isGoAway(bytes.readableBytesView) {
+                let channel = context.channel
+                farewell = context.eventLoop.scheduleTask(in: limit) { channel.close(promise: nil) }
+            }
         }
         context.write(data, promise: promise)
     }
 
-    func handlerRemoved(context: ChannelHandlerContext) { clock?.end.cancel() }
+    func handlerRemoved(context: ChannelHandlerContext) {
+        clock?.end.cancel()
+        farewell?.cancel()
+    }
 }
 
 @available(*, unavailable)

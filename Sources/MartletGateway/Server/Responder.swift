@@ -51,7 +51,8 @@ final class Responder: Sendable {
         }
         let most =
             admitted.call.caller == nil
-            ? Limits.httpStrangerBodyBytesMax : gateway.configuration.bodyBytesMax
+            ? min(Limits.httpStrangerBodyBytesMax, gateway.configuration.bodyBytesMax)
+            : gateway.configuration.bodyBytesMax
         if expectsContinue, declaredBytes(request) ?? 0 <= most {
             try await writer.writeInformationalHead(HTTPResponse(status: .continue))
         }
