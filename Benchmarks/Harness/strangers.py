@@ -103,7 +103,7 @@ class Strangers:
 
 def main():
     port, project, count, seconds = sys.argv[1:]
-    os.nice(5)
+    os.nice(19)
     print(json.dumps(asyncio.run(
         Strangers(int(port), project, float(seconds)).run(int(count)))))
 
