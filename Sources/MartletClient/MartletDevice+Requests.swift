@@ -4,7 +4,7 @@
 // of a device is sent and answered.
 
 public import MartletBase
-public import MartletWire
+import MartletWire
 import NIOCore
 import NIOPosix
 
@@ -33,16 +33,21 @@ extension MartletDevice {
             projectID: projectID, token: welcome.token, deviceKey: welcome.deviceKey)
     }
 
-    /// TOP-9: a page of this instance's topics, in order of name, after the name `after`.
-    public func topics(after: String = "", limit: UInt16 = 1000) async throws -> TopicPage {
-        let answer = try await request { correlation in
-            .question(
-                .listInstanceTopics(
-                    ListInstanceTopicsRequest(
-                        correlation: correlation, token: "", after: after, limit: limit)))
+    /// TOP-9: a page of this instance's topics with the number of subscribers, in the order of the names.
+    /// - Parameters:
+    ///   - after: the `next` of the page before.
+    ///   - limit: 1 to 1000 entries.
+    public func topics(
+        after: String = "", limit: Int = Limits.pageEntriesMax
+    ) async throws -> ListPage<TopicSummary> {
+        let frame = try await request { correlation in
+            .request(
+                ListInstanceTopicsRequest(
+                    correlation: correlation, token: "", after: after,
+                    limit: UInt16(clamping: limit)))
         }
-        guard case .topicPage(let page) = answer else { throw unexpected(answer) }
-        return page
+        guard let page = frame.answer(as: TopicPage.self) else { throw unexpected(frame) }
+        return ListPage(page)
     }
 
     /// REG-3: unregisters the instance. No messages come afterwards, the sequence of messages ends, and the store

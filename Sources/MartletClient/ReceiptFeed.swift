@@ -3,28 +3,13 @@
 // The receipts of a project, each until a sender has taken the receipt (RCP-1). An acknowledgement covers all
 // receipts up to an event ID. Rests on `Feed`.
 
-public import MartletBase
 import MartletWire
-
-/// RCP-2: a device's report about a message.
-public struct Receipt: Sendable, Hashable {
-    /// Message ID: `projects/PROJECT/messages/NUMBER`.
-    public var messageID: String
-    /// Token of the reporting instance.
-    public var token: String
-    /// Event on the device: received, displayed or opened.
-    public var kind: ReceiptKind
-    /// Instant at which the broker got the receipt.
-    public var instant: Instant
-    /// Place among the project's receipts. Event IDs rise.
-    public var eventID: UInt64
-}
 
 extension MartletSender {
     /// The sequence of `MartletSender.receipts`.
     public struct Receipts: AsyncSequence, Sendable {
         /// A receipt of a device.
-        public typealias Element = Receipt
+        public typealias Element = DeliveryReceipt
         /// `MartletError`, thrown when the broker refuses the sender for good.
         public typealias Failure = any Error
 
@@ -39,14 +24,14 @@ extension MartletSender {
         /// An iteration over receipts. `next()` or `take()` marks the receipt handed out before as taken.
         public struct Iterator: AsyncIteratorProtocol {
             let feed: Feed<ReceiptSource>
-            private var last: Receipt?
+            private var last: DeliveryReceipt?
 
             init(feed: Feed<ReceiptSource>) { self.feed = feed }
 
             /// Marks the previous receipt as taken, and waits for the next receipt. Returns nil if the task is
             /// cancelled. Copies of an iterator must not wait at the same time.
             /// - Throws: the broker's refusal of the sender, if another attempt cannot change the refusal.
-            public mutating func next() async throws -> Receipt? {
+            public mutating func next() async throws -> DeliveryReceipt? {
                 let taken = last
                 last = nil
                 last = try await feed.next(after: taken?.eventID)
@@ -82,7 +67,7 @@ struct ReceiptSource: FeedSource {
 
     mutating func connected() { hereThrough = 0 }
 
-    mutating func receive(_ frame: BrokerFrame) -> FeedArrival<Receipt> {
+    mutating func receive(_ frame: BrokerFrame) -> FeedArrival<DeliveryReceipt> {
         guard case .receiptEvent(let event) = frame else { return .nothing }
         hereThrough = event.eventID
         guard event.eventID > receivedThrough else {
@@ -92,7 +77,7 @@ struct ReceiptSource: FeedSource {
         }
         receivedThrough = event.eventID
         return .element(
-            Receipt(
+            DeliveryReceipt(
                 messageID: MessageID.text(event.messageNumber, projectID: projectID),
                 token: event.token, kind: event.kind, instant: event.instant,
                 eventID: event.eventID))
@@ -109,5 +94,5 @@ struct ReceiptSource: FeedSource {
     }
 
     /// All waiting receipts stay, because `receivedThrough` detects their repetition.
-    func lost(_ waiting: [Receipt]) -> [Receipt] { waiting }
+    func lost(_ waiting: [DeliveryReceipt]) -> [DeliveryReceipt] { waiting }
 }

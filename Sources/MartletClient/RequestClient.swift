@@ -9,7 +9,8 @@ import MartletBase
 import MartletWire
 import NIOCore
 
-actor RequestClient {
+actor RequestClient: RequestPerformer {
+    typealias Failure = any Error
     typealias Answer = CheckedContinuation<BrokerFrame, any Error>
     /// A caller that waits. When the caller's task is cancelled, the caller leaves by its number.
     private typealias Waiter<Value> = (
@@ -91,6 +92,17 @@ actor RequestClient {
         } onCancel: {
             Task { await self.cancel(correlation) }
         }
+    }
+
+    /// Sends a request of `FrameType.requests` and waits for the answer.
+    func ask<Request: WireRequest>(_ request: Request) async throws -> Request.Answer {
+        let frame = try await self.request { correlation in
+            var request = request
+            request.correlation = correlation
+            return .request(request)
+        }
+        guard let answer = frame.answer(as: Request.Answer.self) else { throw unexpected(frame) }
+        return answer
     }
 
     /// Closes the client for good.

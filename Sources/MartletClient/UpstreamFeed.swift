@@ -4,35 +4,14 @@
 // by number, so their order does not matter. If the broker has not heard of an acknowledgement on a lost
 // connection, the message comes again, here or to another sender; the feed recognises the number. Rests on `Feed`.
 
-public import MartletBase
+import MartletBase
 public import MartletWire
-
-/// UPS-1: a message of a device to its project.
-public struct UpstreamMessage: Sendable, Hashable {
-    /// Place among the messages of the project's devices. A repeated delivery has an equal number.
-    public var number: UInt64
-    /// Last known token of the sending instance.
-    public var token: String
-    /// The device's application: a package name or bundle ID.
-    public var appName: String
-    /// ID that the device chose.
-    public var messageID: String
-    /// Instant at which the broker accepted the message.
-    public var accepted: Instant
-    /// Instant at which the time to live ends; equal to `accepted` for a message that is now or never.
-    public var expires: Instant
-    /// Data of the message, with distinct keys.
-    public var data: [Message.DataEntry]
-
-    /// The value of a data key; nil if the key is absent.
-    public subscript(key: String) -> String? { data.first { $0.key == key }?.value }
-}
 
 extension MartletSender {
     /// The sequence of `MartletSender.upstreamMessages`.
     public struct UpstreamMessages: AsyncSequence, Sendable {
         /// A message of a device.
-        public typealias Element = UpstreamMessage
+        public typealias Element = DeviceMessage
         /// `MartletError`, thrown when the broker refuses the sender for good.
         public typealias Failure = any Error
 
@@ -46,14 +25,14 @@ extension MartletSender {
         /// An iteration over messages. `next()` or `take()` marks the message handed out before as taken.
         public struct Iterator: AsyncIteratorProtocol {
             let feed: Feed<UpstreamSource>
-            private var last: UpstreamMessage?
+            private var last: DeviceMessage?
 
             init(feed: Feed<UpstreamSource>) { self.feed = feed }
 
             /// Marks the previous message as taken, and waits for the next message. Returns nil if the task is
             /// cancelled. Copies of an iterator must not wait at the same time.
             /// - Throws: the broker's refusal of the sender, if another attempt cannot change the refusal.
-            public mutating func next() async throws -> UpstreamMessage? {
+            public mutating func next() async throws -> DeviceMessage? {
                 let taken = last
                 last = nil
                 last = try await feed.next(after: taken?.number)
@@ -125,7 +104,7 @@ struct UpstreamSource: FeedSource {
 
     mutating func connected() { here = [] }
 
-    mutating func receive(_ frame: BrokerFrame) -> FeedArrival<UpstreamMessage> {
+    mutating func receive(_ frame: BrokerFrame) -> FeedArrival<DeviceMessage> {
         guard case .upstreamMessage(let delivery) = frame else { return .nothing }
         here.insert(delivery.number)
         switch ledger.receive(delivery.number) {
@@ -133,16 +112,12 @@ struct UpstreamSource: FeedSource {
         case .outstanding: return .nothing
         case .taken: return acknowledgement(of: delivery.number)
         }
-        guard let content = try? Message(decoding: delivery.message, unknownTags: .skip) else {
+        guard let message = try? DeviceMessage(delivery) else {
             // No later attempt can decode the message, so the feed acknowledges the message to end its redelivery.
             ledger.take(delivery.number)
             return acknowledgement(of: delivery.number)
         }
-        return .element(
-            UpstreamMessage(
-                number: delivery.number, token: delivery.token, appName: delivery.appName,
-                messageID: delivery.messageID, accepted: delivery.accepted,
-                expires: delivery.expires, data: content.data))
+        return .element(message)
     }
 
     mutating func take(_ number: UInt64) -> ClientFrame? {
@@ -155,13 +130,13 @@ struct UpstreamSource: FeedSource {
     /// another sender.
     private mutating func acknowledgement(
         of number: UInt64
-    ) -> FeedArrival<UpstreamMessage> {
+    ) -> FeedArrival<DeviceMessage> {
         guard here.remove(number) != nil else { return .nothing }
         return .acknowledge(.upstreamAcknowledge(UpstreamAcknowledge(numbers: [number])))
     }
 
     /// Drops all waiting messages, because another sender may have them by now.
-    mutating func lost(_ waiting: [UpstreamMessage]) -> [UpstreamMessage] {
+    mutating func lost(_ waiting: [DeviceMessage]) -> [DeviceMessage] {
         for message in waiting { ledger.forget(message.number) }
         here = []
         return []

@@ -273,6 +273,34 @@ public struct Acknowledgement: Sendable {
 }
 
 extension Command {
+    /// What a command concerns. The scope decides the command's place among the waiting commands.
+    public enum Scope: Sendable, Hashable {
+        /// The whole broker, the rows of an administrator, or connections. The command goes before the commands of
+        /// projects, and its transaction applies the whole command.
+        case broker
+        /// New instances of a project that the command names by ID.
+        case registrations(String)
+        case project(ProjectNumber)
+    }
+
+    /// What the command concerns.
+    public var scope: Scope {
+        switch self {
+        case .createProject, .changeProject, .createKey, .revokeKey, .createServiceAccount,
+            .revokeServiceAccount, .changeRegistry, .acknowledge, .connected, .touch, .count:
+            .broker
+        case .register(let instance): .registrations(instance.project)
+        case .send(let project, _), .changeTopic(let project, _, _, _, _),
+            .changeTopics(let project, _, _, _, _), .unregister(let project, _, _),
+            .unregisterToken(let project, _), .rotate(let project, _, _, _),
+            .cancel(let project, _), .receipt(let project, _, _, _, _),
+            .takeReceipts(let project, _), .takeUpstream(let project, _),
+            .createGroup(let project, _, _, _), .changeGroup(let project, _, _, _, _):
+            .project(project)
+        case .upstream(let message): .project(message.project)
+        }
+    }
+
     /// Whether the outcome depends on the acknowledgements of earlier commands.
     public var asksWhoHas: Bool {
         switch self {

@@ -96,15 +96,5 @@ extension Engine {
 extension Command {
     /// Whether a later transaction may apply the command instead of the present one. Commands without a single
     /// project do not wait, nor do commands that keep the store's view of connections true.
-    fileprivate var mayWait: Bool {
-        switch self {
-        case .createProject, .changeProject, .createKey, .revokeKey, .createServiceAccount,
-            .revokeServiceAccount, .changeRegistry, .acknowledge, .connected, .count, .touch:
-            false
-        case .register, .unregister, .unregisterToken, .changeTopics, .changeTopic, .createGroup,
-            .changeGroup, .send, .rotate, .cancel, .receipt, .takeReceipts, .upstream,
-            .takeUpstream:
-            true
-        }
-    }
+    fileprivate var mayWait: Bool { scope != .broker }
 }

@@ -3,24 +3,10 @@
 // The answers to questions about conditions: counts (CON-8) and explanations (CON-9). Rests on
 // `WireReader` and `WireWriter`.
 
-public import MartletBase
+import MartletBase
 
 /// AUDIENCE_RESULT (0x25): exact counts of the instances that match a condition.
-public struct AudienceResult: WireFrame {
-    /// Count of the matching instances of one app.
-    public struct AppCount: Sendable, Hashable {
-        public var appName: String
-        public var platform: Platform
-        /// Matching instances of the app.
-        public var count: UInt64
-
-        public init(appName: String, platform: Platform, count: UInt64) {
-            self.appName = appName
-            self.platform = platform
-            self.count = count
-        }
-    }
-
+public struct AudienceResult: WireAnswer {
     public var correlation: UInt32
     /// Matching instances on all platforms. `android`, `apple` and `web` are the counts by platform.
     public var total: UInt64
@@ -28,11 +14,11 @@ public struct AudienceResult: WireFrame {
     public var apple: UInt64
     public var web: UInt64
     /// Counts by app.
-    public var apps: [AppCount]
+    public var apps: [AudienceSummary.AppCount]
 
     public init(
-        correlation: UInt32, total: UInt64, android: UInt64, apple: UInt64, web: UInt64,
-        apps: [AppCount]
+        correlation: UInt32 = 0, total: UInt64, android: UInt64, apple: UInt64, web: UInt64,
+        apps: [AudienceSummary.AppCount]
     ) {
         self.correlation = correlation
         self.total = total
@@ -42,7 +28,7 @@ public struct AudienceResult: WireFrame {
         self.apps = apps
     }
 
-    package var type: FrameType { .audienceResult }
+    package static var type: FrameType { .audienceResult }
 
     package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
@@ -51,8 +37,8 @@ public struct AudienceResult: WireFrame {
         apple = try reader.u64()
         web = try reader.u64()
         apps = try reader.list(entryBytesMin: 11) { (reader) throws(WireError) in
-            AppCount(
-                appName: try reader.string(), platform: try reader.choice("platform"),
+            AudienceSummary.AppCount(
+                app: try reader.string(), platform: try reader.choice("platform"),
                 count: try reader.u64())
         }
     }
@@ -64,7 +50,7 @@ public struct AudienceResult: WireFrame {
         writer.u64(apple)
         writer.u64(web)
         writer.list(apps) { (writer, app) in
-            writer.string(app.appName)
+            writer.string(app.app)
             writer.u8(app.platform.rawValue)
             writer.u64(app.count)
         }
@@ -72,7 +58,7 @@ public struct AudienceResult: WireFrame {
 }
 
 /// EXPLANATION (0x27): how the broker understands and evaluates a condition.
-public struct Explanation: WireFrame {
+public struct Explanation: WireAnswer {
     /// A sub-expression of the condition: a byte range in the condition's text and the count of matching instances.
     public struct Part: Sendable, Hashable {
         public var start: UInt32
@@ -108,7 +94,7 @@ public struct Explanation: WireFrame {
     public var advice: [Advice]
 
     public init(
-        correlation: UInt32, tree: String, bytecode: String, parts: [Part], advice: [Advice]
+        correlation: UInt32 = 0, tree: String, bytecode: String, parts: [Part], advice: [Advice]
     ) {
         self.correlation = correlation
         self.tree = tree
@@ -117,7 +103,7 @@ public struct Explanation: WireFrame {
         self.advice = advice
     }
 
-    package var type: FrameType { .explanation }
+    package static var type: FrameType { .explanation }
 
     package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()

@@ -7,7 +7,8 @@ import MartletBase
 
 /// A frame from a client to the broker.
 public enum ClientFrame: Sendable, Hashable {
-    case question(QuestionFrame)
+    /// A request of a sender or an administrator that has one answer, of one type.
+    case request(RequestFrame)
     case hello(Hello)
     case ping(Ping)
     case pong(Pong)
@@ -15,32 +16,20 @@ public enum ClientFrame: Sendable, Hashable {
     case deviceTopics(DeviceTopicsRequest)
     case unregister(UnregisterRequest)
     case send(SendRequest)
-    case changeTopic(ChangeTopicRequest)
-    case createProject(CreateProjectRequest)
-    case createKey(CreateKeyRequest)
-    case revokeKey(RevokeKeyRequest)
     case deviceState(DeviceStateReport)
     case receipt(ReceiptRequest)
     case rotate(RotateRequest)
-    case cancel(CancelRequest)
-    case unregisterToken(UnregisterTokenRequest)
     case listenReceipts(ListenReceiptsRequest)
     case receiptAcknowledge(ReceiptAcknowledge)
-    case changeProject(ChangeProjectRequest)
-    case quotas(QuotasRequest)
     case upstream(UpstreamRequest)
     case listenUpstream(ListenUpstreamRequest)
     case upstreamAcknowledge(UpstreamAcknowledge)
-    case createGroup(CreateGroupRequest)
-    case changeGroup(ChangeGroupRequest)
     case channel(ChannelSelection)
     case detach(Detach)
-    case createServiceAccount(CreateServiceAccountRequest)
-    case revokeServiceAccount(RevokeServiceAccountRequest)
 
     package var type: FrameType {
         switch self {
-        case .question(let frame): frame.type
+        case .request(let frame): frame.value.type
         case .hello(let frame): frame.type
         case .ping(let frame): frame.type
         case .pong(let frame): frame.type
@@ -48,28 +37,16 @@ public enum ClientFrame: Sendable, Hashable {
         case .deviceTopics(let frame): frame.type
         case .unregister(let frame): frame.type
         case .send(let frame): frame.type
-        case .changeTopic(let frame): frame.type
-        case .createProject(let frame): frame.type
-        case .createKey(let frame): frame.type
-        case .revokeKey(let frame): frame.type
         case .deviceState(let frame): frame.type
         case .receipt(let frame): frame.type
         case .rotate(let frame): frame.type
-        case .cancel(let frame): frame.type
-        case .unregisterToken(let frame): frame.type
         case .listenReceipts(let frame): frame.type
         case .receiptAcknowledge(let frame): frame.type
-        case .changeProject(let frame): frame.type
-        case .quotas(let frame): frame.type
         case .upstream(let frame): frame.type
         case .listenUpstream(let frame): frame.type
         case .upstreamAcknowledge(let frame): frame.type
-        case .createGroup(let frame): frame.type
-        case .changeGroup(let frame): frame.type
         case .channel(let frame): frame.type
         case .detach(let frame): frame.type
-        case .createServiceAccount(let frame): frame.type
-        case .revokeServiceAccount(let frame): frame.type
         }
     }
 
@@ -79,34 +56,22 @@ public enum ClientFrame: Sendable, Hashable {
         case .hello, .ping, .pong, .acknowledge, .deviceState, .receiptAcknowledge,
             .upstreamAcknowledge, .channel, .detach:
             nil
-        case .question(let frame): frame.correlation
+        case .request(let frame): frame.value.correlation
         case .deviceTopics(let frame): frame.correlation
         case .unregister(let frame): frame.correlation
         case .send(let frame): frame.correlation
-        case .changeTopic(let frame): frame.correlation
-        case .createProject(let frame): frame.correlation
-        case .createKey(let frame): frame.correlation
-        case .revokeKey(let frame): frame.correlation
         case .receipt(let frame): frame.correlation
         case .rotate(let frame): frame.correlation
-        case .cancel(let frame): frame.correlation
-        case .unregisterToken(let frame): frame.correlation
         case .listenReceipts(let frame): frame.correlation
-        case .changeProject(let frame): frame.correlation
-        case .quotas(let frame): frame.correlation
         case .upstream(let frame): frame.correlation
         case .listenUpstream(let frame): frame.correlation
-        case .createGroup(let frame): frame.correlation
-        case .changeGroup(let frame): frame.correlation
-        case .createServiceAccount(let frame): frame.correlation
-        case .revokeServiceAccount(let frame): frame.correlation
         }
     }
 
     /// Appends the whole frame to the writer: length, type and body.
     public func encode(into writer: inout WireWriter) {
         switch self {
-        case .question(let frame): frame.encode(into: &writer)
+        case .request(let frame): frame.value.encode(into: &writer)
         case .hello(let frame): frame.encode(into: &writer)
         case .ping(let frame): frame.encode(into: &writer)
         case .pong(let frame): frame.encode(into: &writer)
@@ -114,28 +79,16 @@ public enum ClientFrame: Sendable, Hashable {
         case .deviceTopics(let frame): frame.encode(into: &writer)
         case .unregister(let frame): frame.encode(into: &writer)
         case .send(let frame): frame.encode(into: &writer)
-        case .changeTopic(let frame): frame.encode(into: &writer)
-        case .createProject(let frame): frame.encode(into: &writer)
-        case .createKey(let frame): frame.encode(into: &writer)
-        case .revokeKey(let frame): frame.encode(into: &writer)
         case .deviceState(let frame): frame.encode(into: &writer)
         case .receipt(let frame): frame.encode(into: &writer)
         case .rotate(let frame): frame.encode(into: &writer)
-        case .cancel(let frame): frame.encode(into: &writer)
-        case .unregisterToken(let frame): frame.encode(into: &writer)
         case .listenReceipts(let frame): frame.encode(into: &writer)
         case .receiptAcknowledge(let frame): frame.encode(into: &writer)
-        case .changeProject(let frame): frame.encode(into: &writer)
-        case .quotas(let frame): frame.encode(into: &writer)
         case .upstream(let frame): frame.encode(into: &writer)
         case .listenUpstream(let frame): frame.encode(into: &writer)
         case .upstreamAcknowledge(let frame): frame.encode(into: &writer)
-        case .createGroup(let frame): frame.encode(into: &writer)
-        case .changeGroup(let frame): frame.encode(into: &writer)
         case .channel(let frame): frame.encode(into: &writer)
         case .detach(let frame): frame.encode(into: &writer)
-        case .createServiceAccount(let frame): frame.encode(into: &writer)
-        case .revokeServiceAccount(let frame): frame.encode(into: &writer)
         }
     }
 
@@ -174,42 +127,35 @@ public enum ClientFrame: Sendable, Hashable {
         case .unregister: .unregister(try UnregisterRequest(from: &reader))
         case .send: .send(try SendRequest(isMulticast: false, from: &reader))
         case .multicast: .send(try SendRequest(isMulticast: true, from: &reader))
-        case .changeTopic: .changeTopic(try ChangeTopicRequest(from: &reader))
-        case .createProject: .createProject(try CreateProjectRequest(from: &reader))
-        case .createKey: .createKey(try CreateKeyRequest(from: &reader))
-        case .revokeKey: .revokeKey(try RevokeKeyRequest(from: &reader))
         case .deviceState: .deviceState(try DeviceStateReport(from: &reader))
         case .receipt: .receipt(try ReceiptRequest(from: &reader))
         case .rotate: .rotate(try RotateRequest(from: &reader))
-        case .cancel: .cancel(try CancelRequest(from: &reader))
-        case .unregisterToken: .unregisterToken(try UnregisterTokenRequest(from: &reader))
         case .listenReceipts: .listenReceipts(try ListenReceiptsRequest(from: &reader))
         case .receiptAcknowledge: .receiptAcknowledge(try ReceiptAcknowledge(from: &reader))
-        case .changeProject: .changeProject(try ChangeProjectRequest(from: &reader))
-        case .quotas: .quotas(try QuotasRequest(from: &reader))
         case .upstream: .upstream(try UpstreamRequest(from: &reader))
         case .listenUpstream: .listenUpstream(try ListenUpstreamRequest(from: &reader))
         case .upstreamAcknowledge: .upstreamAcknowledge(try UpstreamAcknowledge(from: &reader))
-        case .createGroup: .createGroup(try CreateGroupRequest(from: &reader))
-        case .changeGroup: .changeGroup(try ChangeGroupRequest(from: &reader))
         case .channel: .channel(try ChannelSelection(from: &reader))
         case .detach: .detach(Detach(from: &reader))
-        case .createServiceAccount:
-            .createServiceAccount(try CreateServiceAccountRequest(from: &reader))
-        case .revokeServiceAccount:
-            .revokeServiceAccount(try RevokeServiceAccountRequest(from: &reader))
-        case .audience, .explain, .listTopics, .listSubscribers, .listAudience, .listInstanceTopics,
-            .listProjects, .listKeys, .listFanouts, .status, .findGroup, .listGroups, .report,
-            .listDays, .listNotReceived, .listServiceAccounts:
-            .question(try QuestionFrame(type, from: &reader))
-        case .welcome, .error, .draining, .done, .deliver, .accepted, .topicResult, .audienceResult,
-            .explanation, .topicPage, .tokenPage, .project, .projectPage, .key, .keyPage,
-            .confirmed, .deleted, .rotated, .cancelled, .receiptEvent, .fanoutPage, .statusResult,
-            .quotaList, .upstreamAccepted, .upstreamMessage,
-            .group, .groupPage, .groupAccepted, .multicastResult, .reportResult, .dayPage,
-            .detached,
-            .serviceAccountPage:
-            throw .unexpectedFrame(type)
+        default: .request(try decodeRequest(type, from: &reader))
         }
+    }
+
+    private static func decodeRequest(
+        _ type: FrameType, from reader: inout WireReader
+    ) throws(WireError) -> RequestFrame {
+        guard let request = type.request else { throw .unexpectedFrame(type) }
+        return try RequestFrame(request, from: &reader)
+    }
+
+    /// The frame of a request.
+    package static func request(_ request: some WireRequest) -> Self {
+        .request(RequestFrame(request))
+    }
+
+    /// The request in the frame; nil if the frame is no request of the type.
+    package func request<Request: WireRequest>(as type: Request.Type = Request.self) -> Request? {
+        guard case .request(let frame) = self else { return nil }
+        return frame.value as? Request
     }
 }

@@ -57,7 +57,7 @@ public struct Deleted: WireFrame {
 /// ROTATE (0x19): REG-4, the device asks for another registration token. Answered by ROTATED.
 public struct RotateRequest: WireFrame {
     public var correlation: UInt32
-    public init(correlation: UInt32) { self.correlation = correlation }
+    public init(correlation: UInt32 = 0) { self.correlation = correlation }
     package var type: FrameType { .rotate }
     package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Numbers of the frame types and of the connection roles, as in the document WireProtocol. A number is part of the
-// protocol and is never reused. Rests on `Limits`.
+// protocol and is never reused. The list of requests is here too, so a new request is one place in this file. Rests on
+// `Limits` and the typed frames.
 
 import MartletBase
 
@@ -95,6 +96,40 @@ public enum FrameType: UInt8, Sendable, CaseIterable, Hashable {
     case revokeServiceAccount = 0x91
     case listServiceAccounts = 0x92
     case serviceAccountPage = 0x93
+}
+
+extension FrameType {
+    /// All requests of senders and administrators that have one answer, of one type.
+    package static let requests: [any WireRequest.Type] = [
+        AudienceRequest.self, CancelRequest.self, ChangeGroupRequest.self,
+        ChangeProjectRequest.self, ChangeTopicRequest.self, CreateGroupRequest.self,
+        CreateKeyRequest.self, CreateProjectRequest.self, CreateServiceAccountRequest.self,
+        ExplainRequest.self, FindGroupRequest.self, ListAudienceRequest.self,
+        ListDaysRequest.self, ListFanoutsRequest.self, ListGroupsRequest.self,
+        ListInstanceTopicsRequest.self, ListKeysRequest.self, ListNotReceivedRequest.self,
+        ListProjectsRequest.self, ListServiceAccountsRequest.self, ListSubscribersRequest.self,
+        ListTopicsRequest.self, QuotasRequest.self, ReportRequest.self, RevokeKeyRequest.self,
+        RevokeServiceAccountRequest.self, StatusRequest.self, UnregisterTokenRequest.self,
+    ]
+
+    /// The request or the answer of each type, by the type's number.
+    private static let correlated:
+        (requests: [(any WireRequest.Type)?], answers: [(any WireAnswer.Type)?]) = {
+            var table: ([(any WireRequest.Type)?], [(any WireAnswer.Type)?]) = (
+                Array(repeating: nil, count: 256), Array(repeating: nil, count: 256)
+            )
+            func add<Request: WireRequest>(_ request: Request.Type) {
+                table.0[Int(Request.type.rawValue)] = request
+                table.1[Int(Request.Answer.type.rawValue)] = Request.Answer.self
+            }
+            for request in requests { add(request) }
+            return table
+        }()
+
+    /// The request that frames of the type hold; nil for all other frames.
+    package var request: (any WireRequest.Type)? { Self.correlated.requests[Int(rawValue)] }
+    /// The answer that frames of the type hold; nil for all other frames.
+    package var answer: (any WireAnswer.Type)? { Self.correlated.answers[Int(rawValue)] }
 }
 
 /// Role of the client: the client claims a role in HELLO, and the broker grants a role in WELCOME.

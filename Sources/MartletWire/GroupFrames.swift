@@ -6,18 +6,20 @@
 public import MartletBase
 
 /// CREATE_GROUP (0x60): GRP-1, creates a group with its first members. Answered by GROUP.
-public struct CreateGroupRequest: WireFrame {
+public struct CreateGroupRequest: WireRequest {
+    package typealias Answer = GroupResult
+
     public var correlation: UInt32
     public var name: String
     public var tokens: [String]
 
-    public init(correlation: UInt32, name: String, tokens: [String]) {
+    public init(correlation: UInt32 = 0, name: String, tokens: [String]) {
         self.correlation = correlation
         self.name = name
         self.tokens = tokens
     }
 
-    package var type: FrameType { .createGroup }
+    package static var type: FrameType { .createGroup }
 
     package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
@@ -33,7 +35,9 @@ public struct CreateGroupRequest: WireFrame {
 }
 
 /// CHANGE_GROUP (0x61): GRP-2, adds members to a group or removes members. Answered by GROUP.
-public struct ChangeGroupRequest: WireFrame {
+public struct ChangeGroupRequest: WireRequest {
+    package typealias Answer = GroupResult
+
     public var correlation: UInt32
     public var operation: GroupOperation
     public var name: String
@@ -41,7 +45,7 @@ public struct ChangeGroupRequest: WireFrame {
     public var tokens: [String]
 
     public init(
-        correlation: UInt32, operation: GroupOperation, name: String, key: String,
+        correlation: UInt32 = 0, operation: GroupOperation, name: String, key: String,
         tokens: [String]
     ) {
         self.correlation = correlation
@@ -51,7 +55,7 @@ public struct ChangeGroupRequest: WireFrame {
         self.tokens = tokens
     }
 
-    package var type: FrameType { .changeGroup }
+    package static var type: FrameType { .changeGroup }
 
     package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
@@ -71,16 +75,18 @@ public struct ChangeGroupRequest: WireFrame {
 }
 
 /// FIND_GROUP (0x63): GRP-3, looks up a group by name. Answered by GROUP.
-public struct FindGroupRequest: WireFrame {
+public struct FindGroupRequest: WireRequest {
+    package typealias Answer = GroupResult
+
     public var correlation: UInt32
     public var name: String
 
-    public init(correlation: UInt32, name: String) {
+    public init(correlation: UInt32 = 0, name: String) {
         self.correlation = correlation
         self.name = name
     }
 
-    package var type: FrameType { .findGroup }
+    package static var type: FrameType { .findGroup }
 
     package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
@@ -94,21 +100,21 @@ public struct FindGroupRequest: WireFrame {
 }
 
 /// GROUP (0x62): the present state of a group.
-public struct GroupResult: WireFrame {
+public struct GroupResult: WireAnswer {
     public var correlation: UInt32
     public var name: String
     public var key: String
     /// The members' tokens, in the order in which the members joined. Empty if the group has ended (GRP-4).
     public var tokens: [String]
 
-    public init(correlation: UInt32, name: String, key: String, tokens: [String]) {
+    public init(correlation: UInt32 = 0, name: String, key: String, tokens: [String]) {
         self.correlation = correlation
         self.name = name
         self.key = key
         self.tokens = tokens
     }
 
-    package var type: FrameType { .group }
+    package static var type: FrameType { .group }
 
     package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
@@ -126,20 +132,22 @@ public struct GroupResult: WireFrame {
 }
 
 /// LIST_GROUPS (0x64): asks for the project's groups in order of name. Answered by GROUP_PAGE.
-public struct ListGroupsRequest: WireFrame {
+public struct ListGroupsRequest: WireRequest {
+    package typealias Answer = GroupPage
+
     public var correlation: UInt32
     /// Name after which the page begins; empty for the first page.
     public var after: String
     /// Most entries in the page, 1 to 1000.
     public var limit: UInt16
 
-    public init(correlation: UInt32, after: String, limit: UInt16) {
+    public init(correlation: UInt32 = 0, after: String, limit: UInt16) {
         self.correlation = correlation
         self.after = after
         self.limit = limit
     }
 
-    package var type: FrameType { .listGroups }
+    package static var type: FrameType { .listGroups }
 
     package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
@@ -155,37 +163,27 @@ public struct ListGroupsRequest: WireFrame {
 }
 
 /// GROUP_PAGE (0x65): groups in order of name, each with the count of its members.
-public struct GroupPage: WireFrame {
-    public struct Entry: Sendable, Hashable {
-        public var name: String
-        public var key: String
-        public var members: UInt16
-
-        public init(name: String, key: String, members: UInt16) {
-            self.name = name
-            self.key = key
-            self.members = members
-        }
-    }
-
+public struct GroupPage: WireAnswer {
     public var correlation: UInt32
     /// True if there are groups after the last entry of the page.
     public var hasMore: Bool
-    public var groups: [Entry]
+    public var groups: [GroupSummary]
 
-    public init(correlation: UInt32, hasMore: Bool, groups: [Entry]) {
+    public init(correlation: UInt32 = 0, hasMore: Bool, groups: [GroupSummary]) {
         self.correlation = correlation
         self.hasMore = hasMore
         self.groups = groups
     }
 
-    package var type: FrameType { .groupPage }
+    package static var type: FrameType { .groupPage }
 
     package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         hasMore = try reader.flag("more")
         groups = try reader.list(entryBytesMin: 6) { (reader) throws(WireError) in
-            Entry(name: try reader.string(), key: try reader.string(), members: try reader.u16())
+            GroupSummary(
+                name: try reader.string(), key: try reader.string(),
+                memberCount: Int(try reader.u16()))
         }
     }
 
@@ -195,7 +193,7 @@ public struct GroupPage: WireFrame {
         writer.list(groups) { (writer, group) in
             writer.string(group.name)
             writer.string(group.key)
-            writer.u16(group.members)
+            writer.u16(UInt16(clamping: group.memberCount))
         }
     }
 }

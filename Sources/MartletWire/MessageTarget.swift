@@ -114,16 +114,19 @@ public struct OutgoingMessage: Sendable, Hashable {
         self.validateOnly = validateOnly
     }
 
+    /// The number of the earlier message, if any.
+    /// - Throws: `INVALID_ARGUMENT` if `notReceived` is not a message ID of the project.
+    package func notReceivedNumber(projectID: String) throws(MartletError) -> UInt64? {
+        guard let notReceived else { return nil }
+        return try MessageID.number(notReceived, projectID: projectID, field: "not_received")
+    }
+
     /// Makes the request for an encoded message. The bytes may differ from the encoding of `self.message`.
     /// - Throws: `INVALID_ARGUMENT` if `notReceived` is not a message ID of the project.
-    public func request(
-        correlation: UInt32, message: [UInt8], projectID: String
+    package func request(
+        correlation: UInt32 = 0, message: [UInt8], projectID: String
     ) throws(MartletError) -> SendRequest {
-        var earlier: UInt64?
-        if let notReceived {
-            earlier = try MessageID.number(
-                notReceived, projectID: projectID, field: "not_received")
-        }
+        let earlier = try notReceivedNumber(projectID: projectID)
         return SendRequest(
             correlation: correlation, target: target, message: message,
             timeToLiveSeconds: timeToLiveSeconds, priority: priority,

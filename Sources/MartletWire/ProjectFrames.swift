@@ -4,67 +4,22 @@
 
 public import MartletBase
 
-/// A project as an administrator sees it.
-public struct ProjectRecord: Sendable, Hashable {
-    public var projectID: String
-    public var senderID: UInt64
-    /// CON-3: distinct topics that a condition of the project may name.
-    public var conditionTopicsMax: UInt8
-    public var instances: UInt64
-    public var topics: UInt64
-    /// FAN-2: share of the delivery capacity beside the shares of other projects, 1 to 1000.
-    public var weight: UInt32
-    /// FAN-1: policy for a message to many instances while the project has too many fanouts in progress.
-    public var overload: OverloadPolicy
-
-    public init(
-        projectID: String, senderID: UInt64, conditionTopicsMax: UInt8, instances: UInt64,
-        topics: UInt64, weight: UInt32 = 1, overload: OverloadPolicy = .defer
-    ) {
-        self.projectID = projectID
-        self.senderID = senderID
-        self.conditionTopicsMax = conditionTopicsMax
-        self.instances = instances
-        self.topics = topics
-        self.weight = weight
-        self.overload = overload
-    }
-
-    init(from reader: inout WireReader) throws(WireError) {
-        projectID = try reader.string()
-        senderID = try reader.u64()
-        conditionTopicsMax = try reader.u8()
-        instances = try reader.u64()
-        topics = try reader.u64()
-        weight = try reader.u32()
-        overload = try reader.choice("overload policy")
-    }
-
-    func encode(into writer: inout WireWriter) {
-        writer.string(projectID)
-        writer.u64(senderID)
-        writer.u8(conditionTopicsMax)
-        writer.u64(instances)
-        writer.u64(topics)
-        writer.u32(weight)
-        writer.u8(overload.rawValue)
-    }
-}
-
 /// CREATE_PROJECT (0x30): creates a project with a registration key (REG-7). Answered by PROJECT.
-public struct CreateProjectRequest: WireFrame {
+public struct CreateProjectRequest: WireRequest {
+    package typealias Answer = ProjectResult
+
     public var correlation: UInt32
     public var projectID: String
     /// CON-3: distinct topics that a condition may name; 0 is the default, 5.
     public var conditionTopicsMax: UInt8
 
-    public init(correlation: UInt32, projectID: String, conditionTopicsMax: UInt8 = 0) {
+    public init(correlation: UInt32 = 0, projectID: String, conditionTopicsMax: UInt8 = 0) {
         self.correlation = correlation
         self.projectID = projectID
         self.conditionTopicsMax = conditionTopicsMax
     }
 
-    package var type: FrameType { .createProject }
+    package static var type: FrameType { .createProject }
 
     package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
@@ -80,7 +35,9 @@ public struct CreateProjectRequest: WireFrame {
 }
 
 /// CHANGE_PROJECT (0x39): changes settings of a project. Answered by PROJECT.
-public struct ChangeProjectRequest: WireFrame {
+public struct ChangeProjectRequest: WireRequest {
+    package typealias Answer = ProjectResult
+
     public var correlation: UInt32
     public var projectID: String
     /// FAN-2: the new weight; nil leaves the weight unchanged. 0 on the wire means nil, because no project has
@@ -92,7 +49,7 @@ public struct ChangeProjectRequest: WireFrame {
     public var conditionTopicsMax: UInt8?
 
     public init(
-        correlation: UInt32, projectID: String, weight: UInt32? = nil,
+        correlation: UInt32 = 0, projectID: String, weight: UInt32? = nil,
         overload: OverloadPolicy? = nil, conditionTopicsMax: UInt8? = nil
     ) {
         self.correlation = correlation
@@ -102,7 +59,7 @@ public struct ChangeProjectRequest: WireFrame {
         self.conditionTopicsMax = conditionTopicsMax
     }
 
-    package var type: FrameType { .changeProject }
+    package static var type: FrameType { .changeProject }
 
     package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
@@ -128,23 +85,23 @@ public struct ChangeProjectRequest: WireFrame {
 }
 
 /// PROJECT (0x31): the answer to CREATE_PROJECT and CHANGE_PROJECT.
-public struct ProjectResult: WireFrame {
+public struct ProjectResult: WireAnswer {
     public var correlation: UInt32
-    public var project: ProjectRecord
+    public var project: ProjectSummary
     /// REG-7: text of the new project's registration key, told only here; empty in an answer to CHANGE_PROJECT.
     public var registrationKey: String
 
-    public init(correlation: UInt32, project: ProjectRecord, registrationKey: String = "") {
+    public init(correlation: UInt32 = 0, project: ProjectSummary, registrationKey: String = "") {
         self.correlation = correlation
         self.project = project
         self.registrationKey = registrationKey
     }
 
-    package var type: FrameType { .project }
+    package static var type: FrameType { .project }
 
     package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
-        project = try ProjectRecord(from: &reader)
+        project = try ProjectSummary(from: &reader)
         registrationKey = try reader.string()
     }
 
@@ -156,20 +113,22 @@ public struct ProjectResult: WireFrame {
 }
 
 /// LIST_PROJECTS (0x32): asks for projects in order of ID. Answered by PROJECT_PAGE.
-public struct ListProjectsRequest: WireFrame {
+public struct ListProjectsRequest: WireRequest {
+    package typealias Answer = ProjectPage
+
     public var correlation: UInt32
     /// Project ID after which the page begins; empty for the first page.
     public var after: String
     /// Most entries in the page, 1 to 1000.
     public var limit: UInt16
 
-    public init(correlation: UInt32, after: String, limit: UInt16) {
+    public init(correlation: UInt32 = 0, after: String, limit: UInt16) {
         self.correlation = correlation
         self.after = after
         self.limit = limit
     }
 
-    package var type: FrameType { .listProjects }
+    package static var type: FrameType { .listProjects }
 
     package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
@@ -185,25 +144,25 @@ public struct ListProjectsRequest: WireFrame {
 }
 
 /// PROJECT_PAGE (0x33): the answer to LIST_PROJECTS.
-public struct ProjectPage: WireFrame {
+public struct ProjectPage: WireAnswer {
     public var correlation: UInt32
     /// True if there are projects after the last entry of the page.
     public var hasMore: Bool
-    public var projects: [ProjectRecord]
+    public var projects: [ProjectSummary]
 
-    public init(correlation: UInt32, hasMore: Bool, projects: [ProjectRecord]) {
+    public init(correlation: UInt32 = 0, hasMore: Bool, projects: [ProjectSummary]) {
         self.correlation = correlation
         self.hasMore = hasMore
         self.projects = projects
     }
 
-    package var type: FrameType { .projectPage }
+    package static var type: FrameType { .projectPage }
 
     package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
         hasMore = try reader.flag("more")
         projects = try reader.list(entryBytesMin: 32) { (reader) throws(WireError) in
-            try ProjectRecord(from: &reader)
+            try ProjectSummary(from: &reader)
         }
     }
 
@@ -211,5 +170,77 @@ public struct ProjectPage: WireFrame {
         writer.u32(correlation)
         writer.flag(hasMore)
         writer.list(projects) { (writer, project) in project.encode(into: &writer) }
+    }
+}
+
+extension ProjectSummary {
+    fileprivate init(from reader: inout WireReader) throws(WireError) {
+        self.init(
+            id: try reader.string(), senderID: try reader.u64(),
+            conditionTopicsMax: Int(try reader.u8()), instanceCount: try reader.u64(),
+            topicCount: try reader.u64(), weight: Int(try reader.u32()),
+            overload: try reader.choice("overload policy"))
+    }
+
+    fileprivate func encode(into writer: inout WireWriter) {
+        writer.string(id)
+        writer.u64(senderID)
+        writer.u8(UInt8(clamping: conditionTopicsMax))
+        writer.u64(instanceCount)
+        writer.u64(topicCount)
+        writer.u32(UInt32(clamping: weight))
+        writer.u8(overload.rawValue)
+    }
+}
+
+extension AdministratorInterface {
+    /// Creates a project with a first registration key. New devices must present the key (REG-7).
+    /// - Parameters:
+    ///   - id: 1 to 64 characters of `[a-z0-9-]`.
+    ///   - conditionTopicsMax: CON-3: limit of distinct topics in a condition, 1 to 64.
+    /// - Throws: `ALREADY_EXISTS`, `INVALID_ARGUMENT`.
+    @discardableResult
+    public func createProject(
+        _ id: String, conditionTopicsMax: Int = Limits.conditionTopicsMax
+    ) async throws(Failure) -> NewProject {
+        let result = try await requests.ask(
+            CreateProjectRequest(
+                projectID: id, conditionTopicsMax: UInt8(exactly: conditionTopicsMax) ?? .max))
+        return NewProject(summary: result.project, registrationKey: result.registrationKey)
+    }
+
+    /// Changes the settings of a project, with immediate effect. nil keeps a setting.
+    /// - Parameters:
+    ///   - weight: FAN-2: share of capacity relative to other projects, 1 to 1000.
+    ///   - overload: FAN-1: whether a message is deferred or refused while too many fanouts of the project are
+    ///     in progress.
+    ///   - conditionTopicsMax: CON-3: limit of distinct topics in a condition, 1 to 64.
+    /// - Throws: `NOT_FOUND`, `INVALID_ARGUMENT`.
+    @discardableResult
+    public func changeProject(
+        _ id: String, weight: Int? = nil, overload: OverloadPolicy? = nil,
+        conditionTopicsMax: Int? = nil
+    ) async throws(Failure) -> ProjectSummary {
+        // A value outside of the type becomes the largest value, which the broker refuses.
+        try await requests.ask(
+            ChangeProjectRequest(
+                projectID: id, weight: weight.map { UInt32(exactly: $0) ?? .max },
+                overload: overload,
+                conditionTopicsMax: conditionTopicsMax.map { UInt8(exactly: $0) ?? .max })
+        ).project
+    }
+
+    /// All projects, in the order of their IDs.
+    /// - Parameters:
+    ///   - after: the `next` of the page before.
+    ///   - limit: 1 to 1000 entries.
+    /// - Throws: `INVALID_ARGUMENT` for the limit.
+    public func projects(
+        after: String = "", limit: Int = Limits.pageEntriesMax
+    ) async throws(Failure) -> ListPage<ProjectSummary> {
+        let page = try await requests.ask(
+            ListProjectsRequest(after: after, limit: UInt16(pageLimit: limit)))
+        return ListPage(
+            entries: page.projects, next: page.hasMore ? page.projects.last?.id : nil)
     }
 }

@@ -36,7 +36,7 @@ public struct ReceiptRequest: WireFrame {
 /// LISTEN_RECEIPTS (0x42): the sender takes the project's receipts on this connection. Answered by DONE.
 public struct ListenReceiptsRequest: WireFrame {
     public var correlation: UInt32
-    public init(correlation: UInt32) { self.correlation = correlation }
+    public init(correlation: UInt32 = 0) { self.correlation = correlation }
     package var type: FrameType { .listenReceipts }
     package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()

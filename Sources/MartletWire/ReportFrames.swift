@@ -6,17 +6,19 @@
 public import MartletBase
 
 /// REPORT (0x80): REP-1, asks for the counts of a message. Answered by REPORT_RESULT.
-public struct ReportRequest: WireFrame {
+public struct ReportRequest: WireRequest {
+    package typealias Answer = ReportResult
+
     public var correlation: UInt32
     /// Number in the message ID.
     public var messageNumber: UInt64
 
-    public init(correlation: UInt32, messageNumber: UInt64) {
+    public init(correlation: UInt32 = 0, messageNumber: UInt64) {
         self.correlation = correlation
         self.messageNumber = messageNumber
     }
 
-    package var type: FrameType { .report }
+    package static var type: FrameType { .report }
 
     package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
@@ -30,7 +32,7 @@ public struct ReportRequest: WireFrame {
 }
 
 /// REPORT_RESULT (0x81): the counts of a message.
-public struct ReportResult: WireFrame {
+public struct ReportResult: WireAnswer {
     public var correlation: UInt32
     public var messageNumber: UInt64
     public var accepted: Instant
@@ -39,7 +41,7 @@ public struct ReportResult: WireFrame {
     public var counts: DeliveryCounts
 
     public init(
-        correlation: UInt32, messageNumber: UInt64, accepted: Instant, unsettledCount: UInt64,
+        correlation: UInt32 = 0, messageNumber: UInt64, accepted: Instant, unsettledCount: UInt64,
         counts: DeliveryCounts
     ) {
         self.correlation = correlation
@@ -49,7 +51,7 @@ public struct ReportResult: WireFrame {
         self.counts = counts
     }
 
-    package var type: FrameType { .reportResult }
+    package static var type: FrameType { .reportResult }
 
     package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
@@ -69,7 +71,9 @@ public struct ReportResult: WireFrame {
 }
 
 /// LIST_DAYS (0x82): REP-1, asks for a project's counts by day and app. Answered by DAY_PAGE.
-public struct ListDaysRequest: WireFrame {
+public struct ListDaysRequest: WireRequest {
+    package typealias Answer = DayPage
+
     public var correlation: UInt32
     public var first: Day
     /// Last day of the range, included.
@@ -79,7 +83,7 @@ public struct ListDaysRequest: WireFrame {
     /// Most entries in the page, 1 to 1000.
     public var limit: UInt16
 
-    public init(correlation: UInt32, first: Day, last: Day, cursor: String, limit: UInt16) {
+    public init(correlation: UInt32 = 0, first: Day, last: Day, cursor: String, limit: UInt16) {
         self.correlation = correlation
         self.first = first
         self.last = last
@@ -87,7 +91,7 @@ public struct ListDaysRequest: WireFrame {
         self.limit = limit
     }
 
-    package var type: FrameType { .listDays }
+    package static var type: FrameType { .listDays }
 
     package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
@@ -107,19 +111,19 @@ public struct ListDaysRequest: WireFrame {
 }
 
 /// DAY_PAGE (0x83): counts in order of day, then of app. Entries with only zeros are left out.
-public struct DayPage: WireFrame {
+public struct DayPage: WireAnswer {
     public var correlation: UInt32
     /// Cursor for the request of the next page; empty on the last page.
     public var nextCursor: String
     public var entries: [DailyCounts]
 
-    public init(correlation: UInt32, nextCursor: String, entries: [DailyCounts]) {
+    public init(correlation: UInt32 = 0, nextCursor: String, entries: [DailyCounts]) {
         self.correlation = correlation
         self.nextCursor = nextCursor
         self.entries = entries
     }
 
-    package var type: FrameType { .dayPage }
+    package static var type: FrameType { .dayPage }
 
     package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
@@ -147,7 +151,9 @@ public struct DayPage: WireFrame {
 
 /// LIST_NOT_RECEIVED (0x84): REP-2, asks for the tokens of instances that a message was for and that have not got
 /// the message. Answered by TOKEN_PAGE with a total of 0, because the broker does not count the list.
-public struct ListNotReceivedRequest: WireFrame {
+public struct ListNotReceivedRequest: WireRequest {
+    package typealias Answer = TokenPage
+
     public var correlation: UInt32
     /// Number in the message ID.
     public var messageNumber: UInt64
@@ -156,14 +162,14 @@ public struct ListNotReceivedRequest: WireFrame {
     /// Most entries in the page, 1 to 1000.
     public var limit: UInt16
 
-    public init(correlation: UInt32, messageNumber: UInt64, cursor: String, limit: UInt16) {
+    public init(correlation: UInt32 = 0, messageNumber: UInt64, cursor: String, limit: UInt16) {
         self.correlation = correlation
         self.messageNumber = messageNumber
         self.cursor = cursor
         self.limit = limit
     }
 
-    package var type: FrameType { .listNotReceived }
+    package static var type: FrameType { .listNotReceived }
 
     package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
@@ -177,5 +183,61 @@ public struct ListNotReceivedRequest: WireFrame {
         writer.u64(messageNumber)
         writer.string(cursor)
         writer.u16(limit)
+    }
+}
+
+extension SenderInterface {
+    /// REP-1: exact counts of a message's outcomes so far. `counts.targeted` is the sum of all outcomes and
+    /// `counts.pending`.
+    /// - Parameter messageID: as in `SendReceipt`, or the number alone.
+    /// - Throws: `NOT_FOUND` for an unknown message, for a message that is now or never on each platform, and for a
+    ///   message whose report is no longer kept; `INVALID_ARGUMENT` for text that is no message ID.
+    public func report(of messageID: String) async throws -> DeliveryReport {
+        let number = try MessageID.number(messageID, projectID: projectID)
+        return DeliveryReport(
+            try await requests.ask(ReportRequest(messageNumber: number)), projectID: projectID)
+    }
+
+    /// REP-1: counts of the project's messages by day and app, in pages. Entries with zero counts alone are left out.
+    /// - Parameters:
+    ///   - days: UTC, at most 3660 days. Outcomes count for the day on which the message was accepted. Sent,
+    ///     displayed and opened messages count for the day of the event.
+    ///   - after: the `next` of the page before.
+    ///   - limit: 1 to 1000 entries. A page may have fewer entries, because its bytes are bounded too.
+    /// - Throws: `INVALID_ARGUMENT`.
+    public func reports(
+        days: ClosedRange<Day>, after: String = "", limit: Int = Limits.pageEntriesMax
+    ) async throws(Failure) -> ListPage<DailyCounts> {
+        let page = try await requests.ask(
+            ListDaysRequest(
+                first: days.lowerBound, last: days.upperBound, cursor: after,
+                limit: UInt16(pageLimit: limit)))
+        return ListPage(entries: page.entries, nextCursor: page.nextCursor)
+    }
+
+    /// REP-2: tokens of the recipients that have not got a message, for any reason, in pages. Unregistered
+    /// instances are left out. `OutgoingMessage.notReceived` sends to the listed instances.
+    /// - Parameters:
+    ///   - messageID: as in `SendReceipt`, or the number alone.
+    ///   - after: the `next` of the page before.
+    ///   - limit: 1 to 1000 entries.
+    /// - Throws: the errors of `report(of:)`.
+    public func notReceived(
+        _ messageID: String, after: String = "", limit: Int = Limits.pageEntriesMax
+    ) async throws -> ListPage<String> {
+        let number = try MessageID.number(messageID, projectID: projectID)
+        return ListPage(
+            try await requests.ask(
+                ListNotReceivedRequest(
+                    messageNumber: number, cursor: after, limit: UInt16(pageLimit: limit))))
+    }
+}
+
+extension DeliveryReport {
+    package init(_ result: ReportResult, projectID: String) {
+        self.init(
+            messageID: MessageID.text(result.messageNumber, projectID: projectID),
+            accepted: result.accepted, counts: result.counts,
+            unsettledCount: result.unsettledCount)
     }
 }

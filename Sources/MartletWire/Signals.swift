@@ -41,10 +41,10 @@ public struct Draining: WireFrame {
 }
 
 /// DONE (0x07): the request took effect and returns no value.
-public struct Done: WireFrame {
+public struct Done: WireAnswer {
     public var correlation: UInt32
-    public init(correlation: UInt32) { self.correlation = correlation }
-    package var type: FrameType { .done }
+    public init(correlation: UInt32 = 0) { self.correlation = correlation }
+    package static var type: FrameType { .done }
     package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
     }

@@ -36,7 +36,7 @@ public struct DeviceTopicsRequest: WireFrame {
 /// UNREGISTER (0x14): the device's token becomes invalid. Answered by DONE; then the connection closes.
 public struct UnregisterRequest: WireFrame {
     public var correlation: UInt32
-    public init(correlation: UInt32) { self.correlation = correlation }
+    public init(correlation: UInt32 = 0) { self.correlation = correlation }
     package var type: FrameType { .unregister }
     package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
@@ -45,16 +45,18 @@ public struct UnregisterRequest: WireFrame {
 }
 
 /// UNREGISTER_TOKEN (0x45): REG-3, a sender unregisters an instance by token. Answered by DONE.
-public struct UnregisterTokenRequest: WireFrame {
+public struct UnregisterTokenRequest: WireRequest {
+    package typealias Answer = Done
+
     public var correlation: UInt32
     public var token: String
 
-    public init(correlation: UInt32, token: String) {
+    public init(correlation: UInt32 = 0, token: String) {
         self.correlation = correlation
         self.token = token
     }
 
-    package var type: FrameType { .unregisterToken }
+    package static var type: FrameType { .unregisterToken }
 
     package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
@@ -69,14 +71,16 @@ public struct UnregisterTokenRequest: WireFrame {
 
 /// CHANGE_TOPIC (0x22): TOP-4, a sender changes the subscriptions of many devices to a topic. Answered by
 /// TOPIC_RESULT.
-public struct ChangeTopicRequest: WireFrame {
+public struct ChangeTopicRequest: WireRequest {
+    package typealias Answer = TopicResult
+
     public var correlation: UInt32
     public var operation: TopicOperation
     public var topic: String
     public var tokens: [String]
 
     public init(
-        correlation: UInt32, operation: TopicOperation, topic: String, tokens: [String]
+        correlation: UInt32 = 0, operation: TopicOperation, topic: String, tokens: [String]
     ) {
         self.correlation = correlation
         self.operation = operation
@@ -84,7 +88,7 @@ public struct ChangeTopicRequest: WireFrame {
         self.tokens = tokens
     }
 
-    package var type: FrameType { .changeTopic }
+    package static var type: FrameType { .changeTopic }
 
     package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
@@ -102,7 +106,7 @@ public struct ChangeTopicRequest: WireFrame {
 }
 
 /// TOPIC_RESULT (0x23): the count of successful entries of a request, and the reason for each refused entry.
-public struct TopicResult: WireFrame {
+public struct TopicResult: WireAnswer {
     /// A refused entry of the request's list.
     public struct Failure: Sendable, Hashable {
         /// Index of the entry in the request's list.
@@ -119,13 +123,13 @@ public struct TopicResult: WireFrame {
     public var successes: UInt16
     public var failures: [Failure]
 
-    public init(correlation: UInt32, successes: UInt16, failures: [Failure] = []) {
+    public init(correlation: UInt32 = 0, successes: UInt16, failures: [Failure] = []) {
         self.correlation = correlation
         self.successes = successes
         self.failures = failures
     }
 
-    package var type: FrameType { .topicResult }
+    package static var type: FrameType { .topicResult }
 
     package init(from reader: inout WireReader) throws(WireError) {
         correlation = try reader.correlation()
@@ -142,5 +146,64 @@ public struct TopicResult: WireFrame {
             writer.u16(failure.index)
             writer.u16(failure.word.rawValue)
         }
+    }
+}
+
+/// Result of a change of subscriptions (TOP-4).
+public struct TopicChangeSummary: Sendable, Hashable {
+    /// A failed token of the request. The other tokens are not affected.
+    public struct Failure: Sendable, Hashable {
+        /// Position in the request's list of tokens, from 0.
+        public var index: Int
+        /// Reason for the failure, such as `NOT_FOUND` or `TOO_MANY_TOPICS`.
+        public var word: ErrorWord
+
+        package init(index: Int, word: ErrorWord) {
+            self.index = index
+            self.word = word
+        }
+    }
+
+    /// Tokens whose subscription is now as requested.
+    public var successCount: Int
+    /// Failed tokens; empty if every token succeeded.
+    public var failures: [Failure]
+
+    package init(_ result: TopicResult) {
+        successCount = Int(result.successes)
+        failures = result.failures.map { Failure(index: Int($0.index), word: $0.word) }
+    }
+}
+
+extension SenderInterface {
+    /// Subscribes up to 1000 tokens to a topic (TOP-4). The first subscription creates the topic.
+    /// - Returns: the number of successes, and the error of each failed token.
+    /// - Throws: `INVALID_ARGUMENT` for a bad name or count; `RESOURCE_EXHAUSTED` with a retry delay if the project's
+    ///   subscriptions change too often (TOP-6). A refused request changes no subscription.
+    public func subscribe(
+        _ tokens: [String], to topic: String
+    ) async throws(Failure) -> TopicChangeSummary {
+        TopicChangeSummary(
+            try await requests.ask(
+                ChangeTopicRequest(operation: .subscribe, topic: topic, tokens: tokens)))
+    }
+
+    /// Unsubscribes up to 1000 tokens from a topic. A token without the subscription counts as a success
+    /// (TOP-7).
+    /// - Returns: the number of successes, and the error of each failed token.
+    /// - Throws: the errors of `subscribe(_:to:)`.
+    public func unsubscribe(
+        _ tokens: [String], from topic: String
+    ) async throws(Failure) -> TopicChangeSummary {
+        TopicChangeSummary(
+            try await requests.ask(
+                ChangeTopicRequest(operation: .unsubscribe, topic: topic, tokens: tokens)))
+    }
+
+    /// Deletes an instance with its subscriptions, mailbox and token, and ends the instance's connection (REG-3).
+    /// - Throws: `NOT_FOUND` for a token that is not registered in the project, `INVALID_ARGUMENT` for text
+    ///   that is no token.
+    public func unregister(_ token: String) async throws(Failure) {
+        _ = try await requests.ask(UnregisterTokenRequest(token: token))
     }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Requirements of all typed frames: a type, and a body that can be written. Each frame type reads its body in an
-// initialiser of its own, and `ClientFrame` and `BrokerFrame` choose the frame type. So no code holds a `WireFrame`
-// as an existential. Rests on `WireWriter`.
+// Requirements of the typed frames: a type, and a body that can be written. A request names the type of its answer,
+// so a client that asks gets a value of this type, and the broker cannot answer with another frame. Rests on
+// `WireReader` and `WireWriter`.
 
 /// A frame that can be appended to a `WireWriter`.
 package protocol WireFrame: Sendable, Hashable {
@@ -16,4 +16,60 @@ extension WireFrame {
     package func encode(into writer: inout WireWriter) {
         writer.frame(type) { writer in encodeBody(into: &writer) }
     }
+}
+
+/// A frame with a correlation: a request, or its answer.
+package protocol CorrelatedFrame: WireFrame {
+    static var type: FrameType { get }
+    /// Number that ties the answer to the request. 0 in a frame without a connection: the connection sets the number
+    /// when the frame is sent.
+    var correlation: UInt32 { get set }
+    /// Reads all bytes after the type byte.
+    init(from reader: inout WireReader) throws(WireError)
+}
+
+extension CorrelatedFrame {
+    package var type: FrameType { Self.type }
+}
+
+/// The answer to a request.
+package protocol WireAnswer: CorrelatedFrame {}
+
+/// A request of a sender or an administrator that has one answer, of one type. `FrameType.requests` lists all of them.
+package protocol WireRequest: CorrelatedFrame {
+    associatedtype Answer: WireAnswer
+}
+
+/// A request, as a frame of a connection. Requests are rare beside messages, so the frame may be an existential.
+public struct RequestFrame: Sendable, Hashable {
+    package var value: any WireRequest
+
+    package init(_ value: some WireRequest) { self.value = value }
+
+    package init(_ type: any WireRequest.Type, from reader: inout WireReader) throws(WireError) {
+        value = try type.init(from: &reader)
+    }
+
+    public static func == (one: Self, other: Self) -> Bool {
+        AnyHashable(one.value) == AnyHashable(other.value)
+    }
+
+    public func hash(into hasher: inout Hasher) { value.hash(into: &hasher) }
+}
+
+/// An answer, as a frame of a connection.
+public struct AnswerFrame: Sendable, Hashable {
+    package var value: any WireAnswer
+
+    package init(_ value: some WireAnswer) { self.value = value }
+
+    package init(_ type: any WireAnswer.Type, from reader: inout WireReader) throws(WireError) {
+        value = try type.init(from: &reader)
+    }
+
+    public static func == (one: Self, other: Self) -> Bool {
+        AnyHashable(one.value) == AnyHashable(other.value)
+    }
+
+    public func hash(into hasher: inout Hasher) { value.hash(into: &hasher) }
 }

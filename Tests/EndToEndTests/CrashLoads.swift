@@ -357,7 +357,7 @@ final class MailboxLoad: Load, @unchecked Sendable {
             correlation: next.request.correlation, messageNumber: acceptance.messageNumber)
         guard client.send(cancel), let answer = try client.receive() else { return false }
         switch answer {
-        case .cancelled:
+        case .answer where answer.answer(as: Cancelled.self) != nil:
             gone.insert(sent.id)
             loose.remove(sent.id)
         // Who it was for may have acknowledged what the last process accepted.

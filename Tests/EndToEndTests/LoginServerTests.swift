@@ -26,7 +26,8 @@ struct LoginServerTests {
                 folder: desk.folder.appending(path: "data").path, address: .init(port: 0))
             configuration.loopCount = 1
             broker = try await Broker.open(configuration)
-            _ = try await broker.createProject("tides", registration: .ticket)
+            try await broker.createProject("tides")
+            try await broker.setPolicies(registration: .ticket, in: "tides")
             try await broker.addTicketSecret(Array(secret.utf8), id: "login", in: "tides")
             let root = URL(filePath: #filePath).deletingLastPathComponent()
                 .deletingLastPathComponent().deletingLastPathComponent()

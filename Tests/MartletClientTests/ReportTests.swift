@@ -328,17 +328,19 @@ private func receipt(_ connection: FakeConnection) async -> ReceiptRequest? {
                         correlation: request.correlation, messageNumber: 7, recipients: 5,
                         rateLimited: 2, inactive: 1, deferredPlace: 3)))
             let result = try await sent
-            #expect(result.rateLimited == 2 && result.inactive == 1)
+            #expect(result.rateLimitedCount == 2 && result.inactiveCount == 1)
             #expect(result.deferredPlace == 3)
 
             async let cancelled = sender.cancel(result.messageID ?? "")
-            guard case .cancel(let cancel) = await frame(connection) else { return }
+            guard let cancel = await frame(connection)?.request(as: CancelRequest.self) else {
+                return
+            }
             #expect(cancel.messageNumber == 7)
             connection.send(
-                .cancelled(
+                .answer(
                     Cancelled(correlation: cancel.correlation, wasScheduled: true, delivered: 0)))
             let answer = try await cancelled
-            #expect(answer.wasScheduled && answer.delivered == 0)
+            #expect(answer.wasScheduled && answer.deliveredCount == 0)
             for text in ["", "projects/other/messages/7", "x", "0", "-1", "9223372036854775808"] {
                 #expect(await refusal { try await sender.cancel(text) }?.field == "message_id")
             }
@@ -358,7 +360,7 @@ private func receipt(_ connection: FakeConnection) async -> ReceiptRequest? {
             let sender = sender(broker)
             async let taken = {
                 var receipts = sender.receipts.makeAsyncIterator()
-                var all: [Receipt] = []
+                var all: [DeliveryReceipt] = []
                 for _ in 1...3 { if let next = try await receipts.next() { all.append(next) } }
                 return all
             }()

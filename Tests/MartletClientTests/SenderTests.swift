@@ -264,12 +264,14 @@ private func accept(_ request: SendRequest?, number: UInt64, on connection: Fake
         try await FakeBroker.run { broker in
             let sender = sender(broker)
             let tokens = Array(repeating: String(repeating: "x", count: 600), count: 1000)
-            async let error = refusal { _ = try await sender.subscribe(tokens, toTopic: "t") }
+            async let error = refusal { _ = try await sender.subscribe(tokens, to: "t") }
             let connection = await broker.connection()
             await connection.welcome()
             #expect(await error?.word == .invalidArgument)
-            async let result = sender.unsubscribe(["a", "b"], fromTopic: "t")
-            guard case .frame(.changeTopic(let request)) = await connection.next() else { return }
+            async let result = sender.unsubscribe(["a", "b"], from: "t")
+            guard case .frame(let frame) = await connection.next(),
+                let request = frame.request(as: ChangeTopicRequest.self)
+            else { return }
             #expect(request.operation == .unsubscribe && request.tokens == ["a", "b"])
             connection.send(
                 .topicResult(
@@ -304,23 +306,28 @@ private func accept(_ request: SendRequest?, number: UInt64, on connection: Fake
             #expect(
                 await connection.welcome()
                     == .administrator(administratorKey: "adm", projectID: "tides"))
-            guard case .frame(.createProject(let request)) = await connection.next() else { return }
-            let record = ProjectRecord(
-                projectID: request.projectID, senderID: 9,
-                conditionTopicsMax: request.conditionTopicsMax, instances: 0, topics: 0)
+            guard case .frame(let first) = await connection.next(),
+                let request = first.request(as: CreateProjectRequest.self)
+            else { return }
+            let record = ProjectSummary(
+                id: request.projectID, senderID: 9,
+                conditionTopicsMax: Int(request.conditionTopicsMax), instanceCount: 0,
+                topicCount: 0)
             connection.send(
-                .project(
+                .answer(
                     ProjectResult(
                         correlation: request.correlation, project: record, registrationKey: "r")))
             let awaitedProject = try await project
-            #expect(awaitedProject == (record, "r"))
+            #expect(awaitedProject.summary == record && awaitedProject.registrationKey == "r")
 
-            async let key = administrator.createKey(name: "n", inProject: "tides")
-            guard case .frame(.createKey(let wish)) = await connection.next() else { return }
+            async let key = administrator.createServerKey(named: "n", in: "tides")
+            guard case .frame(let second) = await connection.next(),
+                let wish = second.request(as: CreateKeyRequest.self)
+            else { return }
             connection.send(
-                .key(KeyResult(correlation: wish.correlation, keyID: "k1", serverKey: "s")))
+                .answer(KeyResult(correlation: wish.correlation, keyID: "k1", serverKey: "s")))
             let awaitedKey = try await key
-            #expect(awaitedKey == ("k1", "s"))
+            #expect(awaitedKey.id == "k1" && awaitedKey.text == "s")
 
             async let sent = administrator.sender.send(Message(), to: .topic("t"))
             accept(await nextSend(connection), number: 3, on: connection)

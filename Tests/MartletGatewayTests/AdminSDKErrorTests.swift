@@ -90,7 +90,7 @@ struct AdminSDKErrorTests {
     @Test("GW-5 GW-6 a service account that was revoked")
     func revoked() async throws {
         try await SDKWorld.run { sdk in
-            let accounts = try sdk.broker.serviceAccounts(in: GatewayWorld.project)
+            let accounts = try await sdk.broker.serviceAccounts(in: GatewayWorld.project)
             try await sdk.broker.revokeServiceAccount(
                 try #require(accounts.first).keyID, in: GatewayWorld.project)
             let token = try await sdk.world.newToken()

@@ -49,7 +49,7 @@ final class GatewayWorld: Sendable {
         configuration.limits = .none
         change(&configuration)
         let broker = try await Broker.open(configuration)
-        let project = try await broker.createProject(project)
+        let project = try await broker.createProject(project).summary
         let key = try await broker.createServerKey(named: "test", in: project.id)
         return GatewayWorld(folder, broker, key.text, project.senderID, faults)
     }

@@ -234,7 +234,8 @@ extension OverHTTP {
                 #expect(try status(served, "Bearer \(token)") == 401)
                 let again = try exchange(served, try await account.sign(account.claims()))
                 #expect(again.json["error"] == .string("invalid_grant"))
-                #expect(try served.broker.serviceAccounts(in: "tides").map(\.isRevoked) == [true])
+                #expect(
+                    try await served.broker.serviceAccounts(in: "tides").map(\.isRevoked) == [true])
             }
         }
 

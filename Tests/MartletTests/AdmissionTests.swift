@@ -59,7 +59,8 @@ struct AdmissionTests {
     func ticketElsewhere() async throws {
         let test = try await TestBroker.open()
         #expect(try refusal(test, .ticket("no ticket"), in: TestBroker.project) == nil)
-        _ = try await test.broker.createProject("keyed", registration: .ticket)
+        try await test.broker.createProject("keyed")
+        try await test.broker.setPolicies(registration: .ticket, in: "keyed")
         try await test.broker.addTicketSecret(
             [UInt8](repeating: 7, count: 32), id: "k1", in: "keyed")
         for text in ["", "a.b.c", "e30.e30.AAAA", String(repeating: "A", count: 9000)] {

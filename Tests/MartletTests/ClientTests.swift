@@ -139,7 +139,7 @@ struct ClientTests {
         let second = try await open(test, file)
         try await second.connect()
         // What is done is forgotten: only what is to last is ensured.
-        while try await second.topics().topics.count < 2 { await Task.yield() }
+        while try await second.topics().entries.count < 2 { await Task.yield() }
         await second.close()
         try file.remove()
         try await test.broker.close()

@@ -121,7 +121,9 @@ struct CredentialTests {
         let sender = try test.sender()
         try sender.roundTrip()
         #expect(
-            try test.broker.serverKeys(in: TestBroker.project).map(\.isRevoked).sorted { !$0 && $1 }
+            try await test.broker.serverKeys(in: TestBroker.project).map(\.isRevoked).sorted {
+                !$0 && $1
+            }
                 == [false, true])
         try await test.broker.close()
     }
@@ -194,17 +196,15 @@ struct CredentialTests {
         let (device, credentials) = try test.newDevice()
         let requests: [ClientFrame] = [
             .send(SendRequest(correlation: 1, target: .token(credentials.token), message: [])),
-            .changeTopic(
+            .request(
                 ChangeTopicRequest(
                     correlation: 2, operation: .subscribe, topic: "t", tokens: [credentials.token])),
-            .question(
-                .condition(
-                    ConditionQuestion(kind: .audience, correlation: 3, condition: "'a' in topics"))),
-            .question(.listTopics(ListTopicsRequest(correlation: 4, after: "", limit: 10))),
-            .createProject(CreateProjectRequest(correlation: 5, projectID: "mine")),
-            .createKey(
+            .request(AudienceRequest(correlation: 3, condition: "'a' in topics")),
+            .request(ListTopicsRequest(correlation: 4, after: "", limit: 10)),
+            .request(CreateProjectRequest(correlation: 5, projectID: "mine")),
+            .request(
                 CreateKeyRequest(correlation: 6, projectID: TestBroker.project, name: "mine")),
-            .question(.listKeys(ListKeysRequest(correlation: 7, projectID: TestBroker.project))),
+            .request(ListKeysRequest(correlation: 7, projectID: TestBroker.project)),
         ]
         for request in requests {
             try device.send(request)
@@ -218,7 +218,7 @@ struct CredentialTests {
         }
         let sender = try test.sender()
         try sender.send(
-            .createKey(
+            .request(
                 CreateKeyRequest(correlation: 6, projectID: TestBroker.project, name: "mine")))
         #expect(try sender.error().word == .permissionDenied)
         try sender.send(.acknowledge(Acknowledge(through: 1)))
@@ -242,15 +242,15 @@ struct CredentialTests {
                     administratorKey: test.broker.administratorKey, projectID: "")))
         #expect(try administrator.welcome().senderID == 0)
         try administrator.send(
-            .createProject(CreateProjectRequest(correlation: 1, projectID: "second")))
-        guard case .project(let created) = try administrator.next() else {
+            .request(CreateProjectRequest(correlation: 1, projectID: "second")))
+        guard let created = try administrator.next().answer(as: ProjectResult.self) else {
             Issue.record("no project")
             return
         }
-        #expect(created.project.projectID == "second")
+        #expect(created.project.id == "second")
         try administrator.send(
-            .createKey(CreateKeyRequest(correlation: 2, projectID: "second", name: "n")))
-        guard case .key(let key) = try administrator.next() else {
+            .request(CreateKeyRequest(correlation: 2, projectID: "second", name: "n")))
+        guard let key = try administrator.next().answer(as: KeyResult.self) else {
             Issue.record("no key")
             return
         }

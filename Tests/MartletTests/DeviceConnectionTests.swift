@@ -69,7 +69,7 @@ struct DeviceConnectionTests {
             #expect(try await tides.next()?["n"] == "tides \(number)")
             #expect(try await weather.next()?["n"] == "weather \(number)")
         }
-        #expect(try await world.weather.topics().topics.map(\.name) == ["rain"])
+        #expect(try await world.weather.topics().entries.map(\.name) == ["rain"])
         // One leaves, and the other goes on.
         try await world.tides.unregister()
         #expect(try await tides.next() == nil)
@@ -157,7 +157,7 @@ struct DeviceConnectionTests {
                     platform: .android, store: DeviceStateFile(path: "\(folder.path)-\(project)"),
                     options: options())
                 if run == 1 { try await device.subscribe(toTopic: "kept") }
-                #expect(try await device.topics().topics.map(\.name) == ["kept"])
+                #expect(try await device.topics().entries.map(\.name) == ["kept"])
                 await device.close()
             }
         }

@@ -52,8 +52,10 @@ struct EarlyFramesTests {
         case .welcome: "WELCOME"
         case .pong(let pong): "PONG \(pong.value)"
         case .topicResult(let result): "TOPIC_RESULT \(result.correlation)"
-        case .quotaList(let list): "QUOTA_LIST \(list.correlation)"
-        case .projectPage(let page): "PROJECT_PAGE \(page.correlation)"
+        case .answer where frame.answer(as: QuotaList.self) != nil:
+            "QUOTA_LIST \(frame.correlation ?? 0)"
+        case .answer where frame.answer(as: ProjectPage.self) != nil:
+            "PROJECT_PAGE \(frame.correlation ?? 0)"
         case .channel(let channel): "CHANNEL \(channel.number)"
         case .error(let error): "ERROR \(error.error.word.name)"
         default: "\(frame)"
@@ -70,10 +72,9 @@ struct EarlyFramesTests {
             .device(
                 projectID: "tides", token: credentials.token, deviceKey: credentials.deviceKey,
                 state: .active, unconfirmed: []))
-        let quotas = ClientFrame.quotas(QuotasRequest(correlation: 3))
-        let projects = ClientFrame.question(
-            .listProjects(
-                ListProjectsRequest(correlation: 3, after: "", limit: 10)))
+        let quotas = ClientFrame.request(QuotasRequest(correlation: 3))
+        let projects = ClientFrame.request(
+            ListProjectsRequest(correlation: 3, after: "", limit: 10))
         let roles: [(role: String, frames: [ClientFrame], answers: [String])] = [
             ("1", [device, ping, Self.subscribing(3)], ["WELCOME", "PONG 8", "TOPIC_RESULT 3"]),
             (

@@ -6,6 +6,7 @@
 import Foundation
 import Martlet
 import MartletClient
+import MartletWire
 import Testing
 
 @Suite("Embedding")
@@ -17,7 +18,7 @@ struct EmbeddingTests {
         let folder = TemporaryFolder()
         let broker = try await Broker.open(BrokerConfiguration(folder: folder.path))
         #expect(broker.port == nil)
-        let project = try await broker.createProject("tides", conditionTopicsMax: 6)
+        let project = try await broker.createProject("tides", conditionTopicsMax: 6).summary
         #expect(String(project.senderID).count == 12)
         await #expect(throws: MartletError.self) { try await broker.createProject("tides") }
         await #expect(throws: MartletError.self) { try await broker.createProject("Tides") }
@@ -135,7 +136,7 @@ struct EmbeddingTests {
         for number in 0..<50 {
             let result = try await sender.send(
                 Message(data: ["n": "\(number)"]), to: .condition("'tides' in topics"))
-            #expect(result.recipients == 1)
+            #expect(result.recipientCount == 1)
         }
         var received: [String] = []
         for try await message in device.messages {
@@ -170,6 +171,107 @@ struct EmbeddingTests {
             decoding: try output.fileHandleForReading.readToEnd() ?? Data(), as: UTF8.self)
         process.waitUntilExit()
         #expect(process.terminationStatus == 0, "\(said)")
+        try await test.broker.close()
+    }
+
+    @Test("EMB-1 the broker serves every request that the wire has")
+    func servesAll() { #expect(FrameType.servesAllRequests) }
+
+    /// Requests of a sender, with their answers as text.
+    private func answers(_ sender: some SenderInterface, _ tokens: [String]) async throws
+        -> [String]
+    {
+        let group = try await sender.createGroup(named: "phones", tokens: [tokens[0]])
+        let sent = try await sender.send(Message(data: ["n": "1"]), to: .topic("even"))
+        let condition = "'even' in topics || !('odd' in topics && 'even' in topics)"
+        let report = try await sender.report(of: sent.messageID ?? "")
+        var answers = [
+            "\(try await sender.subscribe(tokens + ["?"], to: "even"))",
+            "\(try await sender.unsubscribe([tokens[1]], from: "even"))",
+            "\(try await sender.topics())", "\(try await sender.topics(of: tokens[0]))",
+            "\(try await sender.subscribers(of: "even", limit: 1))",
+            "\(try await sender.tokens(matching: condition, after: "1"))",
+            "\(try await sender.explain(condition))", "\(sent.recipientCount)",
+            "\(report.counts.targeted)", "\(try await sender.fanouts().entries)",
+            "\(try await sender.notReceived(sent.messageID ?? "").entries)",
+            "\(try await sender.quotas())",
+            "\(try await sender.groups().entries.map(\.memberCount))",
+            "\(try await sender.group(named: "phones") == group)",
+        ]
+        let audience = try await sender.audience(of: condition)
+        answers += ["\(audience.total)", "\(audience.perPlatform)", "\(audience.perApp)"]
+        for change in [
+            { _ = try await sender.cancel("77") }, { try await sender.unregister("?") },
+            { _ = try await sender.topics(limit: 0) }, { _ = try await sender.topics(limit: 1001) },
+            { _ = try await sender.tokens(matching: "'a' in", limit: -1) },
+        ] as [() async throws -> Void] {
+            do {
+                try await change()
+                answers.append("no refusal")
+            } catch { answers.append("\(error)") }
+        }
+        try await sender.removeFromGroup(named: "phones", key: group.key, tokens: [tokens[0]])
+        _ = try await sender.unsubscribe(tokens, from: "even")
+        return answers
+    }
+
+    @Test("EMB-1 a sender in the process and a sender on a connection get the same answers")
+    func sameSenders() async throws {
+        let test = try await TestBroker.open { $0.limits.topicChangesPerSecond = 0 }
+        var tokens: [String] = []
+        for _ in 0..<3 { tokens.append(try test.newDevice().credentials.token) }
+        let remote = MartletSender(
+            host: "127.0.0.1", port: Int(test.broker.port!), projectID: TestBroker.project,
+            serverKey: test.serverKey)
+        let here = try await answers(test.broker.sender(in: TestBroker.project), tokens)
+        #expect(try await answers(remote, tokens) == here)
+        await remote.close()
+        try await test.broker.close()
+    }
+
+    /// Requests of an administrator, with their answers as text.
+    private func answers(
+        _ administrator: some AdministratorInterface, project id: String
+    ) async throws -> [String] {
+        let project = try await administrator.createProject(id, conditionTopicsMax: 7).summary
+        let key = try await administrator.createServerKey(named: "büro", in: id)
+        let keys = try await administrator.serverKeys(in: id)
+        #expect(keys.map(\.id) == [key.id] && key.text.hasPrefix(key.id + "."))
+        try await administrator.revokeServerKey(key.id, in: id)
+        let changed = try await administrator.changeProject(id, weight: 3, overload: .refuse)
+        var answers = [
+            "\(project.conditionTopicsMax)", "\(changed.weight) \(changed.overload)",
+            "\(keys.map(\.name))", "\(try await administrator.serverKeys(in: id)[0].isRevoked)",
+            "\(try await administrator.serviceAccounts(in: id))",
+            "\(try await administrator.fanouts().entries)",
+            "\(try await administrator.status().connectionCount > 0)",
+            "\(try await administrator.projects(after: "tid", limit: 1).entries.map(\.id))",
+        ]
+        for change in [
+            { try await administrator.createProject(id) },
+            { try await administrator.createProject("new", conditionTopicsMax: -1) },
+            { try await administrator.changeProject(id, weight: 1001) },
+            { try await administrator.changeProject("nowhere") },
+        ] as [() async throws -> ProjectSummary] {
+            do { answers.append("\(try await change().weight)") } catch {
+                answers.append("\(error)")
+            }
+        }
+        return answers
+    }
+
+    @Test("EMB-1 an administrator in the process and one on a connection get the same answers")
+    func sameAdministrators() async throws {
+        let test = try await TestBroker.open()
+        let (device, _) = try test.newDevice()
+        let remote = MartletAdministrator(
+            host: "127.0.0.1", port: Int(test.broker.port!),
+            administratorKey: test.broker.administratorKey)
+        try await remote.connect()
+        let here = try await answers(test.broker, project: "here")
+        #expect(try await answers(remote, project: "there") == here)
+        device.close()
+        await remote.close()
         try await test.broker.close()
     }
 }

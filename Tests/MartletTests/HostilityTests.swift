@@ -25,10 +25,9 @@ struct HostilityTests {
             isAnd.toggle()
         }
         try sender.send(
-            .question(
-                .condition(ConditionQuestion(kind: .explain, correlation: 1, condition: condition)))
+            .request(ExplainRequest(correlation: 1, condition: condition))
         )
-        guard case .explanation(let explanation) = try sender.next() else {
+        guard let explanation = try sender.next().answer(as: Explanation.self) else {
             Issue.record("not explained")
             return
         }

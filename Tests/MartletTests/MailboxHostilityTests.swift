@@ -269,11 +269,11 @@ struct MailboxHostilityTests {
         let number = try MessageID.number(try #require(receipt.messageID), projectID: "other")
         let sender = try test.sender()
         for number in [number, 0, 7, 1 << 63, 1 << 63 | 1, .max, .max >> 1] as [UInt64] {
-            try sender.send(.cancel(CancelRequest(correlation: 3, messageNumber: number)))
+            try sender.send(.request(CancelRequest(correlation: 3, messageNumber: number)))
             #expect(try sender.error().word == .notFound)
         }
         let (device, _) = try test.newDevice()
-        try device.send(.cancel(CancelRequest(correlation: 4, messageNumber: 1)))
+        try device.send(.request(CancelRequest(correlation: 4, messageNumber: 1)))
         #expect(try device.error().word == .permissionDenied)
         try device.roundTrip()
         let peer = try test.peer()

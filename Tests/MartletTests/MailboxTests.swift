@@ -6,6 +6,7 @@
 import Glibc
 import Martlet
 import MartletClient
+import MartletWire
 import Testing
 
 @Suite("Mailboxes", .timeLimit(.minutes(2)))
@@ -262,9 +263,9 @@ struct MailboxTests {
         for (number, wasScheduled) in [
             (accepted.messageNumber, false), (later.messageNumber, true),
         ] {
-            try sender.send(.cancel(CancelRequest(correlation: 99, messageNumber: number)))
+            try sender.send(.request(CancelRequest(correlation: 99, messageNumber: number)))
             let frame = try sender.next()
-            guard case .cancelled(let cancelled) = frame else {
+            guard let cancelled = frame.answer(as: Cancelled.self) else {
                 throw Peer.Failure.unexpected(frame)
             }
             #expect(cancelled.wasScheduled == wasScheduled)

@@ -63,7 +63,7 @@ struct PeerBehaviourTests {
         let sender = try test.sender()
         let tokens = Array(repeating: credentials.token, count: 1000)
         try sender.send(
-            .changeTopic(
+            .request(
                 ChangeTopicRequest(
                     correlation: 1, operation: .subscribe,
                     topic: String(repeating: "t", count: 900), tokens: tokens)))

@@ -29,7 +29,7 @@ struct ProjectQuotaTests {
     }
 
     private func left(_ test: TestBroker, _ name: String) throws -> UInt64? {
-        try test.broker.quotas(project: TestBroker.project).first { $0.name == name }?.remaining
+        try test.broker.quotas(in: TestBroker.project).first { $0.name == name }?.remaining
     }
 
     @Test(
@@ -121,7 +121,7 @@ struct ProjectQuotaTests {
         #expect(try device.subscribe("a", "b", "c").successes == 3)
         func change() throws -> BrokerFrame {
             try sender.send(
-                .changeTopic(
+                .request(
                     ChangeTopicRequest(
                         correlation: sender.nextCorrelation(), operation: .subscribe, topic: "d",
                         tokens: [credentials.token, credentials.token])))
@@ -172,11 +172,13 @@ struct ProjectQuotaTests {
         let sender = try test.sender()
         let second = try test.sender()
         #expect(try device.subscribe("a", "b", "c").successes == 3)
-        func ask(_ peer: Peer) throws -> [QuotaList.Entry] {
-            try peer.send(.quotas(QuotasRequest(correlation: peer.nextCorrelation())))
+        func ask(_ peer: Peer) throws -> [QuotaSummary] {
+            try peer.send(.request(QuotasRequest(correlation: peer.nextCorrelation())))
             let frame = try peer.next()
             if case .error(let error) = frame { throw error.error }
-            guard case .quotaList(let list) = frame else { throw Peer.Failure.unexpected(frame) }
+            guard let list = frame.answer(as: QuotaList.self) else {
+                throw Peer.Failure.unexpected(frame)
+            }
             return list.quotas
         }
         let quotas = try ask(sender)
@@ -202,9 +204,9 @@ struct ProjectQuotaTests {
         _ = try administrator.welcome()
         #expect(try ask(administrator) == quotas)
         #expect(
-            try test.broker.quotas(project: TestBroker.project).map(\.remaining) == [997, 58, 8, 7])
+            try test.broker.quotas(in: TestBroker.project).map(\.remaining) == [997, 58, 8, 7])
         #expect(throws: MartletError.self) { try ask(device) }
-        #expect(throws: MartletError.self) { try test.broker.quotas(project: "nowhere") }
+        #expect(throws: MartletError.self) { try test.broker.quotas(in: "nowhere") }
         clock.advance(seconds: 60)
         #expect(try ask(second).map(\.remaining) == [1000, 60, 8, 7])
         sender.close()
@@ -215,7 +217,7 @@ struct ProjectQuotaTests {
     func off() async throws {
         let test = try await open(TestClock()) { $0.senderConnectionsMax = 5 }
         #expect(
-            try test.broker.quotas(project: TestBroker.project).map(\.name)
+            try test.broker.quotas(in: TestBroker.project).map(\.name)
                 == ["sender-connections-max"])
         for _ in 0..<5 { _ = try test.sender().roundTrip() }
         try await test.broker.close()

@@ -5,25 +5,23 @@
 
 import Martlet
 import MartletClient
+import MartletWire
 import Testing
 
 @Suite("Reports over sockets", .timeLimit(.minutes(2)))
 struct ReportSocketTests {
     private static func questions(_ peer: Peer) -> [ClientFrame] {
         [
-            .question(
-                .report(ReportRequest(correlation: peer.nextCorrelation(), messageNumber: 1))),
-            .question(
-                .listDays(
-                    ListDaysRequest(
-                        correlation: peer.nextCorrelation(), first: Day(0), last: Day(1),
-                        cursor: "",
-                        limit: 10))),
-            .question(
-                .listNotReceived(
-                    ListNotReceivedRequest(
-                        correlation: peer.nextCorrelation(), messageNumber: 1, cursor: "", limit: 10
-                    ))),
+            .request(ReportRequest(correlation: peer.nextCorrelation(), messageNumber: 1)),
+            .request(
+                ListDaysRequest(
+                    correlation: peer.nextCorrelation(), first: Day(0), last: Day(1),
+                    cursor: "",
+                    limit: 10)),
+            .request(
+                ListNotReceivedRequest(
+                    correlation: peer.nextCorrelation(), messageNumber: 1, cursor: "", limit: 10
+                )),
         ]
     }
 
@@ -129,12 +127,11 @@ struct ReportSocketTests {
             first: UInt32 = 1, last: UInt32 = 2, cursor: String = "", limit: UInt16 = 10
         ) throws -> String {
             try sender.send(
-                .question(
-                    .listDays(
-                        ListDaysRequest(
-                            correlation: sender.nextCorrelation(), first: Day(first),
-                            last: Day(last),
-                            cursor: cursor, limit: limit))))
+                .request(
+                    ListDaysRequest(
+                        correlation: sender.nextCorrelation(), first: Day(first),
+                        last: Day(last),
+                        cursor: cursor, limit: limit)))
             let error = try sender.error()
             #expect(error.word == .invalidArgument)
             return error.field
@@ -149,21 +146,19 @@ struct ReportSocketTests {
         #expect(try refusal(limit: 1001) == "limit")
         for (cursor, limit) in [("x", 10), ("", 0), ("", 1001)] as [(String, UInt16)] {
             try sender.send(
-                .question(
-                    .listNotReceived(
-                        ListNotReceivedRequest(
-                            correlation: sender.nextCorrelation(), messageNumber: 1, cursor: cursor,
-                            limit: limit))))
+                .request(
+                    ListNotReceivedRequest(
+                        correlation: sender.nextCorrelation(), messageNumber: 1, cursor: cursor,
+                        limit: limit)))
             #expect(try sender.error().word == .invalidArgument)
         }
         // The widest there is; nothing was sent in these years.
         try sender.send(
-            .question(
-                .listDays(
-                    ListDaysRequest(
-                        correlation: sender.nextCorrelation(), first: Day(.max - 3659),
-                        last: Day(.max), cursor: "", limit: 1000))))
-        guard case .dayPage(let page) = try sender.next() else {
+            .request(
+                ListDaysRequest(
+                    correlation: sender.nextCorrelation(), first: Day(.max - 3659),
+                    last: Day(.max), cursor: "", limit: 1000)))
+        guard let page = try sender.next().answer(as: DayPage.self) else {
             Issue.record("no page of days")
             return
         }

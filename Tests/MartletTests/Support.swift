@@ -104,7 +104,8 @@ struct TestBroker {
 extension Broker {
     /// A project in which anybody may register a device of these apps: tests of who may register make their own.
     func createOpenProject(_ id: String) async throws {
-        _ = try await createProject(id, registration: .open)
+        try await createProject(id)
+        try await setPolicies(registration: .open, in: id)
         let names = [
             "a", "a.b", "app", "com.example", "com.example.tides", "com.example.gauge",
             "com.example.kept", "com.example.more", "com.example.moors", "com.example.other",

@@ -292,7 +292,7 @@ struct UpstreamTests {
         } catch let error as MartletError {
             #expect(error.word == .resourceExhausted && error.retryDelayMilliseconds == 20_000)
         }
-        let left = try test.broker.quotas(project: TestBroker.project)
+        let left = try test.broker.quotas(in: TestBroker.project)
         #expect(
             left.map(\.name) == ["upstream-per-minute"] && left[0].limit == 3
                 && left[0].remaining == 0 && left[0].untilFullMilliseconds == 60_000)

@@ -32,22 +32,36 @@ private struct RandomFrames {
         (0..<Int.random(in: 0...5, using: &random)).map { _ in make(&self) }
     }
     mutating func bytes() -> [UInt8] { list { $0.u8() } }
-    mutating func project() -> ProjectRecord {
-        ProjectRecord(
-            projectID: text(), senderID: u64(), conditionTopicsMax: u8(), instances: u64(),
-            topics: u64(), weight: u32(), overload: one())
+    mutating func size() -> Int { Int(u32()) }
+    /// A part of 1 that the wire can tell.
+    mutating func part() -> Double { Double(u32() % 1_000_001) / 1_000_000 }
+    mutating func project() -> ProjectSummary {
+        ProjectSummary(
+            id: text(), senderID: u64(), conditionTopicsMax: Int(u8()), instanceCount: u64(),
+            topicCount: u64(), weight: size(), overload: one())
     }
-    mutating func fanout() -> FanoutRecord {
-        FanoutRecord(
-            projectID: text(), messageNumber: u64(), kind: one(), target: text(), since: instant(),
-            deferredPlace: u64(), recipients: u64(), delivered: u64(), progress: u32(),
-            rate: u32(), share: u32(), secondsLeft: flag() ? nil : u32() >> 1)
+    mutating func fanout() -> FanoutSummary {
+        FanoutSummary(
+            project: text(), messageNumber: u64(), kind: one(), target: text(), since: instant(),
+            deferredPlace: flag() ? nil : size() | 1, recipientCount: u64(),
+            deliveredCount: u64(), progress: part(), deliveriesPerSecond: Double(u32() >> 1),
+            share: part(), secondsLeft: flag() ? nil : Double(u32() >> 1))
     }
-    mutating func projectStatus() -> StatusResult.ProjectStatus {
-        StatusResult.ProjectStatus(
-            projectID: text(), weight: u32(), connections: u64(), delivered: u64(),
-            fanoutsInProgress: u32(), fanoutsDeferred: u32(), fanoutBytes: u64(),
-            frameBytes: u64(), requestBytes: u64(), share: u32())
+    mutating func status() -> BrokerStatus {
+        var status = BrokerStatus(now: instant())
+        (status.connectionCount, status.commandsWaiting) = (size(), size())
+        (status.deliveredCount, status.acknowledgedCount) = (u64(), u64())
+        (status.fellBehindCount, status.frameBytes) = (u64(), size())
+        (status.requestBytes, status.storeBytesUsed) = (size(), size())
+        status.allocatedBytes = flag() ? nil : size() | 1
+        status.projects = list { $0.projectStatus() }
+        return status
+    }
+    mutating func projectStatus() -> ProjectStatus {
+        ProjectStatus(
+            project: text(), weight: size(), connectionCount: size(), deliveredCount: u64(),
+            fanoutsInProgress: size(), fanoutsDeferred: size(), fanoutBytes: size(),
+            frameBytes: size(), requestBytes: size(), share: part())
     }
 
     /// Of any kind but several.
@@ -66,34 +80,34 @@ private struct RandomFrames {
     mutating func group() -> ClientFrame {
         switch Int.random(in: 0..<4, using: &random) {
         case 0:
-            .createGroup(
+            .request(
                 CreateGroupRequest(
                     correlation: correlation(), name: text(), tokens: list { $0.text() }))
         case 1:
-            .changeGroup(
+            .request(
                 ChangeGroupRequest(
                     correlation: correlation(), operation: one(), name: text(), key: text(),
                     tokens: list { $0.text() }))
-        case 2: .question(.findGroup(FindGroupRequest(correlation: correlation(), name: text())))
+        case 2: .request(FindGroupRequest(correlation: correlation(), name: text()))
         default:
-            .question(
-                .listGroups(
-                    ListGroupsRequest(correlation: correlation(), after: text(), limit: u16())))
+            .request(ListGroupsRequest(correlation: correlation(), after: text(), limit: u16()))
         }
     }
 
     mutating func groupAnswer() -> BrokerFrame {
         switch Int.random(in: 0..<4, using: &random) {
         case 0:
-            .group(
+            .answer(
                 GroupResult(
                     correlation: correlation(), name: text(), key: text(),
                     tokens: list { $0.text() }))
         case 1:
-            .groupPage(
+            .answer(
                 GroupPage(
                     correlation: correlation(), hasMore: flag(),
-                    groups: list { .init(name: $0.text(), key: $0.text(), members: $0.u16()) }))
+                    groups: list {
+                        .init(name: $0.text(), key: $0.text(), memberCount: Int($0.u16()))
+                    }))
         case 2:
             .groupAccepted(
                 GroupAccepted(
@@ -119,29 +133,27 @@ private struct RandomFrames {
 
     mutating func reportQuestion() -> ClientFrame {
         switch Int.random(in: 0..<3, using: &random) {
-        case 0: .question(.report(ReportRequest(correlation: correlation(), messageNumber: u64())))
+        case 0: .request(ReportRequest(correlation: correlation(), messageNumber: u64()))
         case 1:
-            .question(
-                .listDays(
-                    ListDaysRequest(
-                        correlation: correlation(), first: Day(u32()), last: Day(u32()),
-                        cursor: text(), limit: u16())))
+            .request(
+                ListDaysRequest(
+                    correlation: correlation(), first: Day(u32()), last: Day(u32()),
+                    cursor: text(), limit: u16()))
         default:
-            .question(
-                .listNotReceived(
-                    ListNotReceivedRequest(
-                        correlation: correlation(), messageNumber: u64(), cursor: text(),
-                        limit: u16())))
+            .request(
+                ListNotReceivedRequest(
+                    correlation: correlation(), messageNumber: u64(), cursor: text(),
+                    limit: u16()))
         }
     }
 
     mutating func reportAnswer() -> BrokerFrame {
         flag()
-            ? .reportResult(
+            ? .answer(
                 ReportResult(
                     correlation: correlation(), messageNumber: u64(), accepted: instant(),
                     unsettledCount: u64(), counts: counts()))
-            : .dayPage(
+            : .answer(
                 DayPage(
                     correlation: correlation(), nextCursor: text(),
                     entries: list {
@@ -175,78 +187,66 @@ private struct RandomFrames {
                     operation: one(), correlation: correlation(), topics: list { $0.text() }))
         case 8: .unregister(UnregisterRequest(correlation: correlation()))
         case 9:
-            .changeTopic(
+            .request(
                 ChangeTopicRequest(
                     correlation: correlation(), operation: one(), topic: text(),
                     tokens: list { $0.text() }))
         case 10:
-            .question(
-                .condition(
-                    ConditionQuestion(
-                        kind: flag() ? .audience : .explain, correlation: correlation(),
-                        condition: text())))
+            flag()
+                ? .request(AudienceRequest(correlation: correlation(), condition: text()))
+                : .request(ExplainRequest(correlation: correlation(), condition: text()))
         case 11:
-            .question(
-                .listTopics(
-                    ListTopicsRequest(correlation: correlation(), after: text(), limit: u16())))
+            .request(ListTopicsRequest(correlation: correlation(), after: text(), limit: u16()))
         case 12:
             flag()
-                ? .question(
-                    .listSubscribers(
-                        ListSubscribersRequest(
-                            correlation: correlation(), topic: text(), cursor: text(), limit: u16())
-                    ))
-                : .question(
-                    .listAudience(
-                        ListAudienceRequest(
-                            correlation: correlation(), condition: text(), cursor: text(),
-                            limit: u16())))
+                ? .request(
+                    ListSubscribersRequest(
+                        correlation: correlation(), topic: text(), cursor: text(), limit: u16()))
+                : .request(
+                    ListAudienceRequest(
+                        correlation: correlation(), condition: text(), cursor: text(),
+                        limit: u16()))
         case 13:
-            .question(
-                .listInstanceTopics(
-                    ListInstanceTopicsRequest(
-                        correlation: correlation(), token: text(), after: text(), limit: u16())))
+            .request(
+                ListInstanceTopicsRequest(
+                    correlation: correlation(), token: text(), after: text(), limit: u16()))
         case 14:
-            .createProject(
+            .request(
                 CreateProjectRequest(
                     correlation: correlation(), projectID: text(), conditionTopicsMax: u8()))
         case 15:
-            .question(
-                .listProjects(
-                    ListProjectsRequest(correlation: correlation(), after: text(), limit: u16())))
+            .request(ListProjectsRequest(correlation: correlation(), after: text(), limit: u16()))
         case 16:
-            .createKey(
+            .request(
                 CreateKeyRequest(correlation: correlation(), projectID: text(), name: text()))
         case 17:
-            .revokeKey(
+            .request(
                 RevokeKeyRequest(correlation: correlation(), projectID: text(), keyID: text()))
         case 18:
-            .question(.listKeys(ListKeysRequest(correlation: correlation(), projectID: text())))
+            .request(ListKeysRequest(correlation: correlation(), projectID: text()))
         case 19: .deviceState(DeviceStateReport(state: one()))
         case 20:
             .receipt(ReceiptRequest(correlation: correlation(), kind: one(), streamID: u64()))
         case 21: .rotate(RotateRequest(correlation: correlation()))
         case 22:
             flag()
-                ? .cancel(CancelRequest(correlation: correlation(), messageNumber: u64()))
-                : .unregisterToken(
+                ? .request(CancelRequest(correlation: correlation(), messageNumber: u64()))
+                : .request(
                     UnregisterTokenRequest(correlation: correlation(), token: text()))
         case 23: .listenReceipts(ListenReceiptsRequest(correlation: correlation()))
         case 24: .receiptAcknowledge(ReceiptAcknowledge(through: u64()))
         case 25:
-            .changeProject(
+            .request(
                 ChangeProjectRequest(
                     correlation: correlation(), projectID: text(),
                     weight: flag() ? nil : u32() | 1, overload: flag() ? nil : one(),
                     conditionTopicsMax: flag() ? nil : u8() | 1))
         case 26:
-            .question(
-                .listFanouts(
-                    ListFanoutsRequest(
-                        correlation: correlation(), projectID: text(), cursor: text(), limit: u16())
-                ))
-        case 27: .question(.status(StatusRequest(correlation: correlation())))
-        case 28: .quotas(QuotasRequest(correlation: correlation()))
+            .request(
+                ListFanoutsRequest(
+                    correlation: correlation(), projectID: text(), cursor: text(), limit: u16()))
+        case 27: .request(StatusRequest(correlation: correlation()))
+        case 28: .request(QuotasRequest(correlation: correlation()))
         case 29:
             .upstream(
                 UpstreamRequest(
@@ -259,18 +259,16 @@ private struct RandomFrames {
         case 37: flag() ? .channel(ChannelSelection(number: u8() & 63)) : .detach(Detach())
         case 38: .hello(.shared)
         case 39:
-            .createServiceAccount(
+            .request(
                 CreateServiceAccountRequest(
                     correlation: correlation(), projectID: text(), keyID: text(), name: text(),
                     clientEmail: text(), publicKey: bytes()))
         case 40:
-            .revokeServiceAccount(
+            .request(
                 RevokeServiceAccountRequest(
                     correlation: correlation(), projectID: text(), keyID: text()))
         case 41:
-            .question(
-                .listServiceAccounts(
-                    ListServiceAccountsRequest(correlation: correlation(), projectID: text())))
+            .request(ListServiceAccountsRequest(correlation: correlation(), projectID: text()))
         default:
             .send(
                 SendRequest(
@@ -317,50 +315,45 @@ private struct RandomFrames {
         case 8:
             .accepted(accepted())
         case 9:
-            .audienceResult(
+            .answer(
                 AudienceResult(
                     correlation: correlation(), total: u64(), android: u64(), apple: u64(),
                     web: u64(),
-                    apps: list { .init(appName: $0.text(), platform: $0.one(), count: $0.u64()) }))
+                    apps: list { .init(app: $0.text(), platform: $0.one(), count: $0.u64()) }))
         case 10:
-            .explanation(
+            .answer(
                 Explanation(
                     correlation: correlation(), tree: text(), bytecode: text(),
                     parts: list { .init(start: $0.u32(), end: $0.u32(), count: $0.u64()) },
                     advice: list { .init(byteOffset: $0.u32(), text: $0.text()) }))
         case 11:
-            .topicPage(
+            .answer(
                 TopicPage(
                     correlation: correlation(), hasMore: flag(),
-                    topics: list { .init(name: $0.text(), subscribers: $0.u64()) }))
+                    topics: list { .init(name: $0.text(), subscriberCount: $0.u64()) }))
         case 12:
-            .tokenPage(
+            .answer(
                 TokenPage(
                     correlation: correlation(), total: u64(), nextCursor: text(),
                     tokens: list { $0.text() }))
-        case 13: .project(ProjectResult(correlation: correlation(), project: project()))
+        case 13: .answer(ProjectResult(correlation: correlation(), project: project()))
         case 14:
-            .projectPage(
+            .answer(
                 ProjectPage(
                     correlation: correlation(), hasMore: flag(), projects: list { $0.project() }))
-        case 15: .key(KeyResult(correlation: correlation(), keyID: text(), serverKey: text()))
+        case 15: .answer(KeyResult(correlation: correlation(), keyID: text(), serverKey: text()))
         case 16: .confirmed(Confirmed(through: u64()))
         case 17: .deleted(Deleted(streamID: u64(), count: u64()))
         case 18: .rotated(Rotated(correlation: correlation(), token: text()))
         case 21:
-            .fanoutPage(
+            .answer(
                 FanoutPage(
                     correlation: correlation(), nextCursor: text(), fanouts: list { $0.fanout() }))
         case 22:
-            .statusResult(
-                StatusResult(
-                    correlation: correlation(), now: instant(), connections: u64(),
-                    delivered: u64(), acknowledged: u64(), fellBehind: u64(),
-                    commandsWaiting: u64(), frameBytes: u64(),
-                    requestBytes: u64(), storeBytes: u64(),
-                    allocatedBytes: u64(), projects: list { $0.projectStatus() }))
+            .answer(
+                StatusResult(correlation: correlation(), status: status()))
         case 19:
-            .cancelled(
+            .answer(
                 Cancelled(correlation: correlation(), wasScheduled: flag(), delivered: u64()))
         case 20:
             .receiptEvent(
@@ -371,16 +364,16 @@ private struct RandomFrames {
         case 29..<31: reportAnswer()
         case 31: flag() ? .channel(ChannelSelection(number: u8() & 63)) : .detached(Detached())
         case 23:
-            .quotaList(
+            .answer(
                 QuotaList(
                     correlation: correlation(),
                     quotas: list {
                         .init(
                             name: $0.text(), limit: $0.u64(), remaining: $0.u64(),
-                            untilFullMilliseconds: $0.flag() ? nil : $0.u32())
+                            untilFullMilliseconds: $0.flag() ? nil : UInt64($0.u32() >> 1))
                     }))
         case 32:
-            .serviceAccountPage(
+            .answer(
                 ServiceAccountPage(
                     correlation: correlation(),
                     accounts: list {
@@ -395,12 +388,12 @@ private struct RandomFrames {
                     number: u64(), accepted: instant(), expires: instant(), token: text(),
                     appName: text(), messageID: text(), message: bytes()))
         default:
-            .keyPage(
+            .answer(
                 KeyPage(
                     correlation: correlation(),
                     keys: list {
                         .init(
-                            keyID: $0.text(), name: $0.text(), created: $0.instant(),
+                            id: $0.text(), name: $0.text(), created: $0.instant(),
                             isRevoked: $0.flag())
                     }))
         }

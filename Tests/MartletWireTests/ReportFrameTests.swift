@@ -39,21 +39,20 @@ let reportVectors: [String: AnyFrame] = [
                 message: try! Message(data: ["cm": "412"]).encoded(), priority: .high,
                 notReceived: 42,
                 wantsReceipts: true))),
-    "report": .client(.question(.report(ReportRequest(correlation: 40, messageNumber: 42)))),
+    "report": .client(.request(ReportRequest(correlation: 40, messageNumber: 42))),
     "report-result": .broker(
-        .reportResult(
+        .answer(
             ReportResult(
                 correlation: 40, messageNumber: 42,
                 accepted: Instant(millisecondsSince1970: 1_760_000_000_000), unsettledCount: 3,
                 counts: millions))),
     "list-days": .client(
-        .question(
-            .listDays(
-                ListDaysRequest(
-                    correlation: 41, first: Day(20_369), last: Day(20_370), cursor: "20370.1",
-                    limit: 2)))),
+        .request(
+            ListDaysRequest(
+                correlation: 41, first: Day(20_369), last: Day(20_370), cursor: "20370.1",
+                limit: 2))),
     "day-page": .broker(
-        .dayPage(
+        .answer(
             DayPage(
                 correlation: 41, nextCursor: "20370.3",
                 entries: [
@@ -65,10 +64,8 @@ let reportVectors: [String: AnyFrame] = [
                         counts: counts(2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2)),
                 ]))),
     "list-not-received": .client(
-        .question(
-            .listNotReceived(
-                ListNotReceivedRequest(correlation: 42, messageNumber: 42, cursor: "", limit: 1000))
-        )),
+        .request(
+            ListNotReceivedRequest(correlation: 42, messageNumber: 42, cursor: "", limit: 1000))),
 ]
 
 @Suite struct ReportFrameTests {

@@ -27,8 +27,27 @@ private func welcome(
                 deviceKey: deviceKey)))
 }
 
-private let project = ProjectRecord(
-    projectID: "tides", senderID: 100_200_300, conditionTopicsMax: 10, instances: 0, topics: 0)
+private let project = ProjectSummary(
+    id: "tides", senderID: 100_200_300, conditionTopicsMax: 10, instanceCount: 0, topicCount: 0)
+
+private let status: BrokerStatus = {
+    var status = BrokerStatus(now: now)
+    status.connectionCount = 100_000
+    status.deliveredCount = 3_000_000_000
+    status.acknowledgedCount = 2_900_000_000
+    status.fellBehindCount = 12
+    status.commandsWaiting = 5
+    status.frameBytes = 65_536
+    status.requestBytes = 8192
+    status.storeBytesUsed = 1_048_576
+    status.projects = [
+        .init(
+            project: "tides", weight: 3, connectionCount: 99_000, deliveredCount: 2_500_000,
+            fanoutsInProgress: 2, fanoutsDeferred: 1, fanoutBytes: 1_300_000,
+            frameBytes: 524_288, requestBytes: 4096, share: 0.75)
+    ]
+    return status
+}()
 
 /// A message with a block for each platform.
 private let storm = Message(
@@ -218,13 +237,13 @@ private let senders: [String: AnyFrame] = [
     "send-blocks": .client(
         .send(
             SendRequest(correlation: 23, target: .topic("storm"), message: message(storm)))),
-    "cancel": .client(.cancel(CancelRequest(correlation: 24, messageNumber: 42))),
+    "cancel": .client(.request(CancelRequest(correlation: 24, messageNumber: 42))),
     "cancelled": .broker(
-        .cancelled(Cancelled(correlation: 24, wasScheduled: false, delivered: 17))),
+        .answer(Cancelled(correlation: 24, wasScheduled: false, delivered: 17))),
     "cancelled-scheduled": .broker(
-        .cancelled(Cancelled(correlation: 25, wasScheduled: true, delivered: 0))),
+        .answer(Cancelled(correlation: 25, wasScheduled: true, delivered: 0))),
     "unregister-token": .client(
-        .unregisterToken(UnregisterTokenRequest(correlation: 27, token: "tok-7"))),
+        .request(UnregisterTokenRequest(correlation: 27, token: "tok-7"))),
     "listen-receipts": .client(.listenReceipts(ListenReceiptsRequest(correlation: 26))),
     "receipt-event": .broker(
         .receiptEvent(
@@ -247,30 +266,30 @@ private let senders: [String: AnyFrame] = [
     "accepted-deferred": .broker(
         .accepted(Accepted(correlation: 8, messageNumber: 43, recipients: 0, deferredPlace: 17))),
     "list-fanouts": .client(
-        .question(
-            .listFanouts(
-                ListFanoutsRequest(
-                    correlation: 29, projectID: "tides", cursor: "0.12.0.0", limit: 2)))),
+        .request(
+            ListFanoutsRequest(
+                correlation: 29, projectID: "tides", cursor: "0.12.0.0", limit: 2))),
     "fanout-page": .broker(
-        .fanoutPage(
+        .answer(
             FanoutPage(
                 correlation: 29, nextCursor: "0.13.43.1",
                 fanouts: [
-                    FanoutRecord(
-                        projectID: "tides", messageNumber: 42, kind: .topic, target: "storm",
-                        since: now, recipients: 10_000_000, delivered: 2_500_000,
-                        progress: 250_000, rate: 800_000, share: 500_000, secondsLeft: 10),
-                    FanoutRecord(
-                        projectID: "tides", messageNumber: 43, kind: .condition,
+                    FanoutSummary(
+                        project: "tides", messageNumber: 42, kind: .topic, target: "storm",
+                        since: now, recipientCount: 10_000_000, deliveredCount: 2_500_000,
+                        progress: 0.25, deliveriesPerSecond: 800_000, share: 0.5,
+                        secondsLeft: 10),
+                    FanoutSummary(
+                        project: "tides", messageNumber: 43, kind: .condition,
                         target: "'a' in topics", since: now, deferredPlace: 1),
                 ]))),
     "change-topic": .client(
-        .changeTopic(
+        .request(
             ChangeTopicRequest(
                 correlation: 10, operation: .subscribe, topic: "storm", tokens: ["tok-7", "tok-8"]))
     ),
     "change-topic-unsubscribe": .client(
-        .changeTopic(
+        .request(
             ChangeTopicRequest(
                 correlation: 11, operation: .unsubscribe, topic: "storm", tokens: ["tok-7"]))),
     "topic-result": .broker(
@@ -281,40 +300,36 @@ private let senders: [String: AnyFrame] = [
         )
     ),
     "audience": .client(
-        .question(
-            .condition(
-                ConditionQuestion(kind: .audience, correlation: 12, condition: "'a' in topics")))),
+        .request(AudienceRequest(correlation: 12, condition: "'a' in topics"))),
     "audience-result": .broker(
-        .audienceResult(
+        .answer(
             AudienceResult(
                 correlation: 12, total: 3, android: 2, apple: 1, web: 0,
                 apps: [
-                    .init(appName: "com.example.tides", platform: .android, count: 2),
-                    .init(appName: "com.example.tides", platform: .apple, count: 1),
+                    .init(app: "com.example.tides", platform: .android, count: 2),
+                    .init(app: "com.example.tides", platform: .apple, count: 1),
                 ]))),
     "explain": .client(
-        .question(
-            .condition(
-                ConditionQuestion(kind: .explain, correlation: 13, condition: "'a' in topics")))),
+        .request(ExplainRequest(correlation: 13, condition: "'a' in topics"))),
     "explanation": .broker(
-        .explanation(
+        .answer(
             Explanation(
                 correlation: 13, tree: "topic a", bytecode: "load 0",
                 parts: [.init(start: 0, end: 13, count: 3)],
                 advice: [.init(byteOffset: 1, text: "Nobody subscribes to a.")]))),
     "list-topics": .client(
-        .question(.listTopics(ListTopicsRequest(correlation: 14, after: "", limit: 100)))),
+        .request(ListTopicsRequest(correlation: 14, after: "", limit: 100))),
     "topic-page": .broker(
-        .topicPage(
+        .answer(
             TopicPage(
                 correlation: 14, hasMore: true,
                 topics: [
-                    .init(name: "high-water", subscribers: 12),
-                    .init(name: "storm", subscribers: 3_000_000_000_000),
+                    .init(name: "high-water", subscriberCount: 12),
+                    .init(name: "storm", subscriberCount: 3_000_000_000_000),
                 ]))),
-    "quotas": .client(.quotas(QuotasRequest(correlation: 26))),
+    "quotas": .client(.request(QuotasRequest(correlation: 26))),
     "quota-list": .broker(
-        .quotaList(
+        .answer(
             QuotaList(
                 correlation: 26,
                 quotas: [
@@ -326,59 +341,55 @@ private let senders: [String: AnyFrame] = [
                         untilFullMilliseconds: nil),
                 ]))),
     "list-audience": .client(
-        .question(
-            .listAudience(
-                ListAudienceRequest(
-                    correlation: 16, condition: "!('a' in topics)", cursor: "", limit: 1000)))),
+        .request(
+            ListAudienceRequest(
+                correlation: 16, condition: "!('a' in topics)", cursor: "", limit: 1000))),
     "list-subscribers": .client(
-        .question(
-            .listSubscribers(
-                ListSubscribersRequest(correlation: 15, topic: "storm", cursor: "c1", limit: 2)))),
+        .request(ListSubscribersRequest(correlation: 15, topic: "storm", cursor: "c1", limit: 2))),
     "token-page": .broker(
-        .tokenPage(
+        .answer(
             TokenPage(correlation: 15, total: 5, nextCursor: "c2", tokens: ["tok-7", "tok-8"]))),
     "list-instance-topics": .client(
-        .question(
-            .listInstanceTopics(
-                ListInstanceTopicsRequest(
-                    correlation: 16, token: "", after: "high-water", limit: 1000)))
+        .request(
+            ListInstanceTopicsRequest(
+                correlation: 16, token: "", after: "high-water", limit: 1000))
     ),
 ]
 
 private let groups: [String: AnyFrame] = [
     "create-group": .client(
-        .createGroup(
+        .request(
             CreateGroupRequest(
                 correlation: 31, name: "Hanna’s phones", tokens: ["tok-7", "tok-8"]))),
     "change-group": .client(
-        .changeGroup(
+        .request(
             ChangeGroupRequest(
                 correlation: 32, operation: .add, name: "Hanna’s phones", key: "grp-1",
                 tokens: ["tok-9"]))),
     "change-group-remove": .client(
-        .changeGroup(
+        .request(
             ChangeGroupRequest(
                 correlation: 33, operation: .remove, name: "Hanna’s phones", key: "grp-1",
                 tokens: ["tok-8", "tok-9"]))),
     "group": .broker(
-        .group(
+        .answer(
             GroupResult(
                 correlation: 32, name: "Hanna’s phones", key: "grp-1",
                 tokens: ["tok-7", "tok-8", "tok-9"]))),
     "group-deleted": .broker(
-        .group(
+        .answer(
             GroupResult(correlation: 34, name: "Hanna’s phones", key: "grp-1", tokens: []))),
     "find-group": .client(
-        .question(.findGroup(FindGroupRequest(correlation: 35, name: "Hanna’s phones")))),
+        .request(FindGroupRequest(correlation: 35, name: "Hanna’s phones"))),
     "list-groups": .client(
-        .question(.listGroups(ListGroupsRequest(correlation: 36, after: "", limit: 100)))),
+        .request(ListGroupsRequest(correlation: 36, after: "", limit: 100))),
     "group-page": .broker(
-        .groupPage(
+        .answer(
             GroupPage(
                 correlation: 36, hasMore: true,
                 groups: [
-                    .init(name: "Anton", key: "grp-2", members: 20),
-                    .init(name: "Hanna’s phones", key: "grp-1", members: 1),
+                    .init(name: "Anton", key: "grp-2", memberCount: 20),
+                    .init(name: "Hanna’s phones", key: "grp-1", memberCount: 1),
                 ]))),
     "group-accepted": .broker(
         .groupAccepted(
@@ -417,69 +428,58 @@ private let groups: [String: AnyFrame] = [
 
 private let administrators: [String: AnyFrame] = [
     "create-project": .client(
-        .createProject(
+        .request(
             CreateProjectRequest(correlation: 17, projectID: "tides", conditionTopicsMax: 10))),
     "project": .broker(
-        .project(
-            ProjectResult(correlation: 17, project: project, registrationKey: "reg-secret"))),
-    "project-changed": .broker(.project(ProjectResult(correlation: 27, project: project))),
+        .answer(ProjectResult(correlation: 17, project: project, registrationKey: "reg-secret"))),
+    "project-changed": .broker(.answer(ProjectResult(correlation: 27, project: project))),
     "change-project": .client(
-        .changeProject(
+        .request(
             ChangeProjectRequest(
                 correlation: 27, projectID: "tides", weight: 3, overload: .refuse,
                 conditionTopicsMax: 64))),
     "change-project-weight": .client(
-        .changeProject(
+        .request(
             ChangeProjectRequest(correlation: 28, projectID: "tides", weight: 1000))),
-    "status": .client(.question(.status(StatusRequest(correlation: 30)))),
+    "status": .client(.request(StatusRequest(correlation: 30))),
     "status-result": .broker(
-        .statusResult(
-            StatusResult(
-                correlation: 30, now: now, connections: 100_000, delivered: 3_000_000_000,
-                acknowledged: 2_900_000_000, fellBehind: 12, commandsWaiting: 5,
-                frameBytes: 65_536, requestBytes: 8192, storeBytes: 1_048_576, allocatedBytes: 0,
-                projects: [
-                    .init(
-                        projectID: "tides", weight: 3, connections: 99_000, delivered: 2_500_000,
-                        fanoutsInProgress: 2, fanoutsDeferred: 1, fanoutBytes: 1_300_000,
-                        frameBytes: 524_288, requestBytes: 4096, share: 750_000)
-                ]))),
+        .answer(
+            StatusResult(correlation: 30, status: status))),
     "list-projects": .client(
-        .question(.listProjects(ListProjectsRequest(correlation: 18, after: "a", limit: 50)))),
+        .request(ListProjectsRequest(correlation: 18, after: "a", limit: 50))),
     "project-page": .broker(
-        .projectPage(
+        .answer(
             ProjectPage(
                 correlation: 18, hasMore: false,
                 projects: [
-                    ProjectRecord(
-                        projectID: "tides", senderID: 100_200_300, conditionTopicsMax: 10,
-                        instances: 7, topics: 2, weight: 3, overload: .refuse)
+                    ProjectSummary(
+                        id: "tides", senderID: 100_200_300, conditionTopicsMax: 10,
+                        instanceCount: 7, topicCount: 2, weight: 3, overload: .refuse)
                 ]))),
     "create-key": .client(
-        .createKey(CreateKeyRequest(correlation: 19, projectID: "tides", name: "büro"))),
-    "key": .broker(.key(KeyResult(correlation: 19, keyID: "k1", serverKey: "srv-secret"))),
+        .request(CreateKeyRequest(correlation: 19, projectID: "tides", name: "büro"))),
+    "key": .broker(.answer(KeyResult(correlation: 19, keyID: "k1", serverKey: "srv-secret"))),
     "revoke-key": .client(
-        .revokeKey(RevokeKeyRequest(correlation: 20, projectID: "tides", keyID: "k1"))),
+        .request(RevokeKeyRequest(correlation: 20, projectID: "tides", keyID: "k1"))),
     "list-keys": .client(
-        .question(.listKeys(ListKeysRequest(correlation: 21, projectID: "tides")))),
+        .request(ListKeysRequest(correlation: 21, projectID: "tides"))),
     "key-page": .broker(
-        .keyPage(
+        .answer(
             KeyPage(
                 correlation: 21,
-                keys: [.init(keyID: "k1", name: "büro", created: now, isRevoked: true)]))),
+                keys: [.init(id: "k1", name: "büro", created: now, isRevoked: true)]))),
     "create-service-account": .client(
-        .createServiceAccount(
+        .request(
             CreateServiceAccountRequest(
                 correlation: 22, projectID: "tides", keyID: "a1b2", name: "büro",
                 clientEmail: "s@tides", publicKey: [0x30, 0x03, 0x02, 0x01]))),
     "revoke-service-account": .client(
-        .revokeServiceAccount(
+        .request(
             RevokeServiceAccountRequest(correlation: 23, projectID: "tides", keyID: "a1b2"))),
     "list-service-accounts": .client(
-        .question(
-            .listServiceAccounts(ListServiceAccountsRequest(correlation: 24, projectID: "tides")))),
+        .request(ListServiceAccountsRequest(correlation: 24, projectID: "tides"))),
     "service-account-page": .broker(
-        .serviceAccountPage(
+        .answer(
             ServiceAccountPage(
                 correlation: 24,
                 accounts: [

@@ -1,91 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Projects, server keys and instances. Rests on Broker.
+// Administration by an embedder. The requests that an administrator on a connection has too are extensions of
+// `AdministratorInterface`; projects and instances as the broker's process alone sees them are here. Rests on Broker.
 
 import MartletEngine
 import MartletRows
 import MartletStore
+public import MartletWire
 
-extension Broker {
+extension Broker: AdministratorInterface {
+    /// `MartletError`: the refusal of a request, or the reason why the broker cannot serve it.
+    public typealias Failure = MartletError
+
+    /// The way of an administrator's requests to this broker.
+    public var requests: RequestPort<MartletError> {
+        RequestPort(EmbeddedRequests(broker: self, projectID: nil))
+    }
+
     // MARK: Projects
-
-    /// Creates a project.
-    /// - Parameters:
-    ///   - id: 1 to 64 characters of `[a-z0-9-]`.
-    ///   - conditionTopicsMax: CON-3: limit of distinct topics in a condition, 1 to 64.
-    ///   - registration: REG-7: what a new device must present. With `key`, make a registration key next.
-    /// - Throws: `ALREADY_EXISTS`, `INVALID_ARGUMENT`.
-    public func createProject(
-        _ id: String, conditionTopicsMax: Int = Limits.conditionTopicsMax,
-        registration: RegistrationPolicy = .key
-    ) async throws(MartletError) -> ProjectSummary {
-        let outcome = try await perform(
-            .createProject(
-                id: id, senderID: Credentials.senderID(), conditionTopicsMax: conditionTopicsMax,
-                registration: registration))
-        guard case .project(let project) = outcome else { throw .unexpected }
-        return ProjectSummary(project)
-    }
-
-    /// Changes the settings of a project, with immediate effect. nil keeps a setting.
-    /// - Parameters:
-    ///   - weight: FAN-2: share of capacity relative to other projects, 1 to 1000.
-    ///   - overload: FAN-1: whether a message is deferred or refused while too many fanouts of the project are
-    ///     in progress.
-    ///   - conditionTopicsMax: CON-3: limit of distinct topics in a condition, 1 to 64.
-    /// - Throws: `NOT_FOUND`, `INVALID_ARGUMENT`.
-    @discardableResult
-    public func changeProject(
-        _ id: String, weight: Int? = nil, overload: OverloadPolicy? = nil,
-        conditionTopicsMax: Int? = nil
-    ) async throws(MartletError) -> ProjectSummary {
-        let outcome = try await perform(
-            .changeProject(
-                id: id, weight: weight, overload: overload,
-                conditionTopicsMax: conditionTopicsMax))
-        guard case .project(let project) = outcome else { throw .unexpected }
-        return ProjectSummary(project)
-    }
 
     /// FAN-8: the load of each project, the project with most fanouts in progress first, at most 1000 projects.
     /// - Throws: `UNAVAILABLE` if the store cannot be read.
     public func projectStatuses() throws(MartletError) -> [ProjectStatus] {
         do { return try gauges.projects() } catch { throw .unreadable(error) }
-    }
-
-    /// FAN-8: fanouts in progress and deferred messages, project by project. The deferred messages of a project
-    /// follow its fanouts.
-    /// - Parameters:
-    ///   - project: ID of a project; nil: all projects.
-    ///   - after: the `next` of the page before.
-    ///   - limit: 1 to 1000 entries. A page may have fewer entries, because its bytes are bounded too.
-    /// - Throws: `NOT_FOUND`, `INVALID_ARGUMENT`.
-    public func fanouts(
-        in project: String? = nil, after: String = "", limit: Int = 100
-    ) throws(MartletError) -> ListPage<FanoutSummary> {
-        var only: ProjectNumber?
-        if let project { only = try number(of: project) }
-        do {
-            return try gauges.fanouts(of: only, after: after, limit: limit)
-        } catch let error as MartletError {
-            throw error
-        } catch {
-            throw .unreadable(error)
-        }
-    }
-
-    /// All projects, in the order of their IDs.
-    /// - Parameters:
-    ///   - after: the `next` of the page before.
-    ///   - limit: 1 to 1000 entries.
-    /// - Throws: `INVALID_ARGUMENT` for the limit.
-    public func projects(
-        after: String = "", limit: Int = 100
-    ) throws(MartletError) -> ListPage<ProjectSummary> {
-        let page = try ask { try Listing.projects(after: after, limit: limit, $0) }
-        return ListPage(
-            entries: page.entries.map { ProjectSummary($0) },
-            next: page.hasMore ? page.entries.last?.id : nil)
     }
 
     /// Finds a project by its ID.
@@ -96,40 +33,6 @@ extension Broker {
 
     func number(of id: String) throws(MartletError) -> ProjectNumber {
         try ask { try Authentication.project(id: id, in: $0) }.number
-    }
-
-    // MARK: Server keys (REG-5)
-
-    /// Creates a server key for a project. The text of the key is returned here and never again.
-    /// - Throws: `NOT_FOUND`, `INVALID_ARGUMENT`, `RESOURCE_EXHAUSTED` for more than 256 keys.
-    public func createServerKey(
-        named name: String, in project: String
-    ) async throws(MartletError) -> NewServerKey {
-        let key = Credentials.serverKey()
-        _ = try await perform(
-            .createKey(
-                project: project,
-                key: NewKey(id: key.id, name: name, digest: Credentials.digest(key.text))))
-        return NewServerKey(id: key.id, text: key.text)
-    }
-
-    /// Revokes a server key. New connections with the key are refused, and the loops end the connections that
-    /// were opened with the key (REG-9).
-    /// - Throws: `NOT_FOUND`.
-    public func revokeServerKey(_ id: String, in project: String) async throws(MartletError) {
-        _ = try await perform(.revokeKey(project: project, keyID: id))
-    }
-
-    /// All server keys of a project, including revoked keys.
-    /// - Throws: `NOT_FOUND`.
-    public func serverKeys(in project: String) throws(MartletError) -> [ServerKeySummary] {
-        let keys = try ask {
-            try $0.projects.serverKeys(of: try Authentication.project(id: project, in: $0).number)
-        }
-        return keys.map {
-            ServerKeySummary(
-                id: $0.id, name: $0.name, created: $0.created, isRevoked: $0.isRevoked)
-        }
     }
 
     // MARK: Instances (REG-1, REG-3)
@@ -189,7 +92,7 @@ extension Broker {
     /// - Throws: `NOT_FOUND` for a token that is not registered in the project, `INVALID_ARGUMENT` for text
     ///   that is no token.
     public func unregister(_ token: String, in project: String) async throws(MartletError) {
-        _ = try await perform(.unregisterToken(project: try number(of: project), token: token))
+        _ = try await perform(UnregisterTokenRequest(token: token), in: project)
     }
 }
 

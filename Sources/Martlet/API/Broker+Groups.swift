@@ -4,6 +4,7 @@
 // on Broker.
 
 import MartletEngine
+public import MartletWire
 
 extension Broker {
     /// Creates a group.
@@ -16,12 +17,8 @@ extension Broker {
     public func createGroup(
         named name: String, tokens: [String], in project: String
     ) async throws(MartletError) -> GroupDetails {
-        let number = try number(of: project)
-        let outcome = try await perform(
-            .createGroup(
-                project: number, name: name, key: Credentials.groupKey(of: number),
-                tokens: tokens))
-        return try GroupDetails(outcome)
+        GroupDetails(
+            try await perform(CreateGroupRequest(name: name, tokens: tokens), in: project))
     }
 
     /// GRP-2: adds instances to a group. Adding a member again has no effect.
@@ -53,10 +50,10 @@ extension Broker {
         _ operation: GroupOperation, _ name: String, _ key: String, _ tokens: [String],
         _ project: String
     ) async throws(MartletError) -> GroupDetails {
-        let number = try number(of: project)
-        let outcome = try await perform(
-            .changeGroup(project: number, name: name, key: key, change: operation, tokens: tokens))
-        return try GroupDetails(outcome)
+        GroupDetails(
+            try await perform(
+                ChangeGroupRequest(operation: operation, name: name, key: key, tokens: tokens),
+                in: project))
     }
 
     /// GRP-3: finds a group by its name.
@@ -64,8 +61,7 @@ extension Broker {
     public func group(
         named name: String, in project: String
     ) throws(MartletError) -> GroupDetails {
-        let number = try number(of: project)
-        return GroupDetails(try ask { try Listing.group(named: name, in: number, $0) })
+        GroupDetails(try answer(FindGroupRequest(name: name), in: project))
     }
 
     /// Finds a group by its notification key.
@@ -74,7 +70,9 @@ extension Broker {
     public func group(key: String, in project: String) throws(MartletError) -> GroupDetails? {
         let number = try number(of: project)
         guard let key = try? GroupKey(validating: key) else { return nil }
-        return try ask { try Listing.group(key, in: number, $0) }.map { GroupDetails($0) }
+        return try ask { try Listing.group(key, in: number, $0) }.map {
+            GroupDetails(GroupResult($0))
+        }
     }
 
     /// Whether a text is a notification key that was made for the project. The key of an ended group counts too
@@ -91,27 +89,10 @@ extension Broker {
     ///   - limit: 1 to 1000 entries.
     /// - Throws: `NOT_FOUND` for the project, `INVALID_ARGUMENT` for the limit.
     public func groups(
-        in project: String, after: String = "", limit: Int = 100
+        in project: String, after: String = "", limit: Int = Limits.pageEntriesMax
     ) throws(MartletError) -> ListPage<GroupSummary> {
-        let number = try number(of: project)
-        let page = try ask { try Listing.groups(in: number, after: after, limit: limit, $0) }
-        return ListPage(
-            entries: page.entries.map {
-                GroupSummary(
-                    name: $0.name.text, key: $0.key.text, memberCount: $0.members.count)
-            },
-            next: page.hasMore ? page.entries.last?.name.text : nil)
-    }
-}
-
-extension GroupDetails {
-    fileprivate init(_ outcome: Outcome) throws(MartletError) {
-        guard case .group(let group) = outcome else { throw .unexpected }
-        self.init(group)
-    }
-
-    fileprivate init(_ group: GroupMembers) {
-        self.init(
-            name: group.name.text, key: group.key.text, tokens: group.tokens.map(\.text))
+        ListPage(
+            try answer(
+                ListGroupsRequest(after: after, limit: UInt16(clamping: limit)), in: project))
     }
 }

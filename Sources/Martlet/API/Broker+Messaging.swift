@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Subscriptions, sends, and questions about subscriptions and messages. Rests on Broker.
+// Subscriptions, sends, and questions about subscriptions and messages. A question is answered on the caller's thread.
+// Rests on Broker and ServedRequest.
 
 import MartletEngine
-import MartletRows
+public import MartletWire
 
 extension Broker {
     // MARK: Topics
@@ -32,13 +33,10 @@ extension Broker {
     private func change(
         _ operation: TopicOperation, _ tokens: [String], _ topic: String, _ project: String
     ) async throws(MartletError) -> TopicChangeSummary {
-        let number = try number(of: project)
-        let outcome = try await perform(
-            .changeTopic(project: number, topic: topic, change: operation, tokens: tokens))
-        guard case .topicsChanged(let result) = outcome else { throw .unexpected }
-        return TopicChangeSummary(
-            successCount: result.successCount,
-            failures: result.failures.map { .init(index: $0.index, word: $0.word) })
+        TopicChangeSummary(
+            try await perform(
+                ChangeTopicRequest(operation: operation, topic: topic, tokens: tokens),
+                in: project))
     }
 
     /// Topics of a project with the number of subscribers, in the order of the names (TOP-9).
@@ -47,26 +45,23 @@ extension Broker {
     ///   - limit: 1 to 1000 entries.
     /// - Throws: `NOT_FOUND` for the project, `INVALID_ARGUMENT` for the limit.
     public func topics(
-        in project: String, after: String = "", limit: Int = 100
+        in project: String, after: String = "", limit: Int = Limits.pageEntriesMax
     ) throws(MartletError) -> ListPage<TopicSummary> {
-        let number = try number(of: project)
-        return ListPage(
-            try ask { try Listing.topics(in: number, after: after, limit: limit, $0) })
+        ListPage(
+            try answer(
+                ListTopicsRequest(after: after, limit: UInt16(clamping: limit)), in: project))
     }
 
     /// Topics to which an instance is subscribed, in the order of the names (TOP-9).
     /// - Throws: `NOT_FOUND` for the project, and for a token that is not registered in the project;
     ///   `INVALID_ARGUMENT` for text that is no token, and for a limit outside 1 to 1000.
     public func topics(
-        of token: String, in project: String, after: String = "", limit: Int = 100
+        of token: String, in project: String, after: String = "", limit: Int = Limits.pageEntriesMax
     ) throws(MartletError) -> ListPage<TopicSummary> {
-        let number = try number(of: project)
-        return ListPage(
-            try ask {
-                try Listing.topics(
-                    of: try Listing.locate(token, in: number, $0), in: number, after: after,
-                    limit: limit, $0)
-            })
+        ListPage(
+            try answer(
+                ListInstanceTopicsRequest(
+                    token: token, after: after, limit: UInt16(clamping: limit)), in: project))
     }
 
     /// Tokens of a topic's subscribers, in pages (TOP-9). `topics(in:after:limit:)` has the number of
@@ -75,15 +70,12 @@ extension Broker {
     /// - Throws: `NOT_FOUND` for the project; `INVALID_ARGUMENT` for the name, the cursor, and a limit outside 1 to
     ///   1000.
     public func subscribers(
-        of topic: String, in project: String, after: String = "", limit: Int = 100
+        of topic: String, in project: String, after: String = "", limit: Int = Limits.pageEntriesMax
     ) throws(MartletError) -> ListPage<String> {
-        let number = try number(of: project)
-        let name = try TopicName(validating: topic)
-        let start = try Ordinal(cursor: after)
-        return ListPage(
-            try ask {
-                try Listing.subscribers(of: name, in: number, from: start, limit: limit, $0)
-            })
+        ListPage(
+            try answer(
+                ListSubscribersRequest(
+                    topic: topic, cursor: after, limit: UInt16(clamping: limit)), in: project))
     }
 
     // MARK: Sending
@@ -111,9 +103,7 @@ extension Broker {
         _ message: OutgoingMessage, as attempt: SendAttempt?, in project: String
     ) async throws(MartletError) -> SendReceipt {
         let number = try number(of: project)
-        let request = try message.request(
-            correlation: 1, message: try message.message.encoded(), projectID: project)
-        var command = try SendCommand(request)
+        var command = try SendCommand(message, projectID: project)
         command.attempt = attempt
         let now = clock()
         let outcome =
@@ -122,14 +112,8 @@ extension Broker {
             : try await perform(.send(project: number, message: command))
         guard case .accepted(let acceptance, _) = outcome else { throw .unexpected }
         return SendReceipt(
-            messageID: message.validateOnly
-                ? nil : MessageID.text(acceptance.messageNumber, projectID: project),
-            recipientCount: acceptance.recipientCount,
-            rateLimitedCount: acceptance.rateLimitedCount,
-            inactiveCount: acceptance.inactiveCount,
-            deferredPlace: acceptance.deferredPlace == 0
-                ? nil : Int(clamping: acceptance.deferredPlace),
-            tokens: TokenResults(acceptance.named, of: message.target))
+            acceptance.accepted(), tokens: TokenResults(acceptance.named, of: message.target),
+            projectID: project)
     }
 
     /// Sends a message to several targets. An instance in more than one target gets the message once. A bad
@@ -149,15 +133,11 @@ extension Broker {
     public func cancel(
         _ messageID: String, in project: String
     ) async throws(MartletError) -> CancelSummary {
-        let number = try number(of: project)
-        let messageNumber = try MessageID.number(messageID, projectID: project)
-        let outcome = try await perform(.cancel(project: number, number: messageNumber))
-        guard case .cancelled(_, _, let sequence) = outcome else { throw .unexpected }
-        guard sequence != nil else { return CancelSummary(wasScheduled: true, deliveredCount: 0) }
-        let delivered = try ask { (transaction) throws in
-            try Delivered.count(of: messageNumber, in: number, transaction)
-        }
-        return CancelSummary(wasScheduled: false, deliveredCount: delivered)
+        CancelSummary(
+            try await perform(
+                CancelRequest(
+                    messageNumber: try MessageID.number(messageID, projectID: project)),
+                in: project))
     }
 
     /// RCP-1: receipts for messages sent with `wantsReceipts`, in the order of their arrival, from the oldest
@@ -173,9 +153,8 @@ extension Broker {
     /// The remaining part of each quota of a project (QUO-3, QUO-4, QUO-5). Quotas without a limit are left
     /// out.
     /// - Throws: `NOT_FOUND` for the project.
-    public func quotas(project: String) throws(MartletError) -> [QuotaSummary] {
-        quotas.amounts(of: try number(of: project), at: clock(), book: committer.book)
-            .map { QuotaSummary($0) }
+    public func quotas(in project: String) throws(MartletError) -> [QuotaSummary] {
+        try answer(QuotasRequest(), in: project).quotas
     }
 
     // MARK: Conditions
@@ -185,9 +164,7 @@ extension Broker {
     public func audience(
         of condition: String, in project: String
     ) throws(MartletError) -> AudienceSummary {
-        let number = try number(of: project)
-        return AudienceSummary(
-            try ask { try Audience(of: condition, in: number, committer.programs, $0) })
+        AudienceSummary(try answer(AudienceRequest(condition: condition), in: project))
     }
 
     /// CON-8: tokens of the instances selected by a condition, in pages.
@@ -195,15 +172,14 @@ extension Broker {
     /// - Throws: `NOT_FOUND` for the project; `INVALID_ARGUMENT` for the condition, the cursor, and a limit outside
     ///   1 to 1000.
     public func tokens(
-        matching condition: String, in project: String, after: String = "", limit: Int = 100
+        matching condition: String, in project: String, after: String = "",
+        limit: Int = Limits.pageEntriesMax
     ) throws(MartletError) -> ListPage<String> {
-        let number = try number(of: project)
-        let start = try Ordinal(cursor: after)
-        return ListPage(
-            try ask {
-                try Listing.audience(
-                    of: condition, in: number, from: start, limit: limit, committer.programs, $0)
-            })
+        ListPage(
+            try answer(
+                ListAudienceRequest(
+                    condition: condition, cursor: after, limit: UInt16(clamping: limit)),
+                in: project))
     }
 
     /// CON-9: explains how the broker reads a condition, and how many instances each part selects.
@@ -211,35 +187,6 @@ extension Broker {
     public func explain(
         _ condition: String, in project: String
     ) throws(MartletError) -> ConditionExplanation {
-        let number = try number(of: project)
-        return ConditionExplanation(
-            try ask { try Audience.explain(condition, in: number, committer.programs, $0) })
-    }
-}
-
-extension ListPage where Element == TopicSummary {
-    init(_ page: Listing.Page<Topic>) {
-        self.init(
-            entries: page.entries.map {
-                TopicSummary(name: $0.name.text, subscriberCount: $0.subscriberCount)
-            },
-            next: page.hasMore ? page.entries.last?.name.text : nil)
-    }
-}
-
-extension ListPage where Element == String {
-    init(_ page: Listing.Tokens) {
-        self.init(entries: page.tokens.map(\.text), next: page.next.map { String($0.rawValue) })
-    }
-}
-
-extension Ordinal {
-    /// The ordinal with which a page of tokens begins. An empty cursor stands for the first page.
-    init(cursor: String) throws(MartletError) {
-        guard let value = cursor.isEmpty ? 0 : UInt32(cursor) else {
-            throw MartletError(
-                .invalidArgument, "The cursor is not one that a page ended with.", field: "cursor")
-        }
-        self.init(value)
+        ConditionExplanation(try answer(ExplainRequest(condition: condition), in: project))
     }
 }

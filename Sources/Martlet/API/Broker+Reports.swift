@@ -4,6 +4,7 @@
 
 import MartletEngine
 import MartletStore
+import MartletWire
 
 extension Broker {
     /// REP-1: exact counts of a message's outcomes so far. `counts.targeted` is the sum of all outcomes and
@@ -15,17 +16,9 @@ extension Broker {
     public func report(
         of messageID: String, in project: String
     ) throws(MartletError) -> DeliveryReport {
-        let number = try number(of: project)
-        let messageNumber = try MessageID.number(messageID, projectID: project)
-        let (limits, now) = (configuration.limits, clock())
-        let report = try ask { (transaction) throws in
-            try Reports.message(messageNumber, in: number, limits: limits, now: now, transaction)
-        }
-        guard let report else { throw .noReport(limits) }
+        let number = try MessageID.number(messageID, projectID: project)
         return DeliveryReport(
-            messageID: MessageID.text(messageNumber, projectID: project),
-            accepted: report.accepted, counts: DeliveryCounts(report.counts),
-            unsettledCount: report.unsettledCount)
+            try answer(ReportRequest(messageNumber: number), in: project), projectID: project)
     }
 
     /// REP-1: counts of a project's messages by day and app, in pages. Entries with zero counts alone are left
@@ -37,15 +30,14 @@ extension Broker {
     ///   - limit: 1 to 1000 entries. A page may have fewer entries, because its bytes are bounded too.
     /// - Throws: `NOT_FOUND` for the project, `INVALID_ARGUMENT`.
     public func reports(
-        days: ClosedRange<Day>, in project: String, after: String = "", limit: Int = 1000
+        days: ClosedRange<Day>, in project: String, after: String = "",
+        limit: Int = Limits.pageEntriesMax
     ) throws(MartletError) -> ListPage<DailyCounts> {
-        let number = try number(of: project)
-        let page = try ask {
-            try Reports.page(
-                from: days.lowerBound.rawValue, through: days.upperBound.rawValue, in: number,
-                after: after, limit: limit, limits: configuration.limits, now: clock(), $0)
-        }
-        return ListPage(entries: page.entries.map { DailyCounts($0) }, next: page.next)
+        let page = try answer(
+            ListDaysRequest(
+                first: days.lowerBound, last: days.upperBound, cursor: after,
+                limit: UInt16(clamping: limit)), in: project)
+        return ListPage(entries: page.entries, nextCursor: page.nextCursor)
     }
 
     /// REP-1: counts of a single app by day, the oldest day first. Days without counts are left out.
@@ -89,16 +81,14 @@ extension Broker {
     ///   - limit: 1 to 1000 entries.
     /// - Throws: the errors of `report(of:in:)`.
     public func notReceived(
-        _ messageID: String, in project: String, after: String = "", limit: Int = 100
+        _ messageID: String, in project: String, after: String = "",
+        limit: Int = Limits.pageEntriesMax
     ) throws(MartletError) -> ListPage<String> {
-        let number = try number(of: project)
-        let messageNumber = try MessageID.number(messageID, projectID: project)
-        let start = try Ordinal(cursor: after)
-        let page = try ask { (transaction) throws in
-            try Reports.notReceived(
-                messageNumber, in: number, from: start, limit: limit, transaction)
-        }
-        guard let page else { throw .noReport(configuration.limits) }
-        return ListPage(page)
+        let number = try MessageID.number(messageID, projectID: project)
+        return ListPage(
+            try answer(
+                ListNotReceivedRequest(
+                    messageNumber: number, cursor: after, limit: UInt16(clamping: limit)),
+                in: project))
     }
 }

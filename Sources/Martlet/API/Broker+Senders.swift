@@ -18,7 +18,7 @@ public struct SenderIdentity: Sendable, Hashable {
 }
 
 /// A service-account key: the public key with which a sender's assertions are checked.
-public struct ServiceAccountSummary: Sendable, Hashable {
+public struct ServiceAccountDetails: Sendable, Hashable {
     /// ID of the key, 1 to 64 characters of `[a-z0-9]`; unique in the broker.
     public var keyID: String
     /// Name of the key for people, at most 200 bytes.
@@ -60,52 +60,25 @@ extension Broker {
         }
     }
 
-    /// Registers the public half of a key pair. The app server keeps the private half.
-    /// - Parameters:
-    ///   - keyID: unique in the broker; 1 to 64 characters of `[a-z0-9]`.
-    ///   - name: a name for people, at most 200 bytes.
-    ///   - clientEmail: issuer of the key's assertions, 1 to 255 bytes.
-    ///   - publicKey: an RSA SubjectPublicKeyInfo in DER, at most 2048 bytes. The broker checks the form of the
-    ///     key; the key is used where assertions are checked.
-    /// - Throws: `NOT_FOUND`, `ALREADY_EXISTS`, `INVALID_ARGUMENT`, `RESOURCE_EXHAUSTED`.
-    public func createServiceAccount(
-        keyID: String, named name: String, clientEmail: String, publicKey: [UInt8],
-        in project: String
-    ) async throws(MartletError) {
-        _ = try await perform(
-            .createServiceAccount(
-                project: project,
-                key: NewServiceAccountKey(
-                    id: keyID, name: name, clientEmail: clientEmail, publicKey: publicKey)))
-    }
-
-    /// Revokes a service-account key, and at once each access token minted from the key.
-    /// - Throws: `NOT_FOUND`.
-    public func revokeServiceAccount(
-        _ keyID: String, in project: String
-    ) async throws(MartletError) {
-        _ = try await perform(.revokeServiceAccount(project: project, keyID: keyID))
-    }
-
-    /// All service-account keys of a project, including revoked keys.
+    /// All service-account keys of a project with their public keys, including revoked keys.
     /// - Throws: `NOT_FOUND` for the project.
-    public func serviceAccounts(
+    public func serviceAccountDetails(
         in project: String
-    ) throws(MartletError) -> [ServiceAccountSummary] {
+    ) throws(MartletError) -> [ServiceAccountDetails] {
         let keys = try ask {
             try $0.projects.serviceAccountKeys(
                 of: try Authentication.project(id: project, in: $0).number)
         }
-        return keys.map { ServiceAccountSummary($0) }
+        return keys.map { ServiceAccountDetails($0) }
     }
 
     /// Finds a service-account key of any project, to check an assertion.
     /// - Throws: `UNAUTHENTICATED` for an unknown or revoked key.
     public func serviceAccount(
         _ keyID: String
-    ) throws(MartletError) -> (project: ProjectSummary, account: ServiceAccountSummary) {
+    ) throws(MartletError) -> (project: ProjectSummary, account: ServiceAccountDetails) {
         let found = try ask { try Authentication.serviceAccount(keyID: keyID, in: $0) }
-        return (ProjectSummary(found.project), ServiceAccountSummary(found.key))
+        return (ProjectSummary(found.project), ServiceAccountDetails(found.key))
     }
 
     /// Mints an access token. Its bearer may send for the key's project until the token expires or the key is

@@ -29,6 +29,7 @@ public final class Broker: Sendable {
     let committer: Committer
     let gauges: Gauges
     private let inquiry: Inquiry
+    var answerer: Answerer { inquiry.answerer }
     let clock: @Sendable () -> Instant
     let quotas: ProjectQuotas
     let senderCredentials: SenderCredentials
@@ -108,7 +109,8 @@ public final class Broker: Sendable {
         inquiry = Inquiry(
             Answerer(
                 store: store, programs: committer.programs, gauges: gauges,
-                limits: configuration.limits), peers: peers, logger: configuration.logger)
+                limits: configuration.limits, quotas: quotas), peers: peers,
+            logger: configuration.logger)
         var started: [RunningLoop] = []
         do {
             try committer.start()

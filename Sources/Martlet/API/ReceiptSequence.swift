@@ -5,6 +5,7 @@
 // Broker.
 
 import MartletEngine
+import MartletWire
 
 /// The receipts of a project: see `Broker.receipts(in:)`.
 public struct ReceiptSequence: AsyncSequence, Sendable {
@@ -71,7 +72,8 @@ public struct ReceiptSequence: AsyncSequence, Sendable {
             handed = receipt.event
             return DeliveryReceipt(
                 messageID: MessageID.text(receipt.messageNumber, projectID: project),
-                token: receipt.token.text, kind: receipt.kind, instant: receipt.at)
+                token: receipt.token.text, kind: receipt.kind, instant: receipt.at,
+                eventID: receipt.event)
         }
     }
 }

@@ -5,6 +5,7 @@
 // listener. Rests on Broker.
 
 import MartletEngine
+public import MartletWire
 import Synchronization
 
 /// The messages of a project's devices: see `Broker.upstreamMessages(in:)`.
@@ -195,6 +196,20 @@ private final class UpstreamFeed: Sendable {
                 return state.waiter
             }
             waiter?.resume(returning: nil)
+        }
+    }
+}
+
+extension DeviceMessage {
+    fileprivate init(_ message: UpstreamMessage) throws(MartletError) {
+        do throws(WireError) {
+            try self.init(
+                UpstreamDelivery(
+                    number: message.number, accepted: message.accepted, expires: message.expires,
+                    token: message.token.text, appName: message.appName,
+                    messageID: message.messageID, message: message.body))
+        } catch {
+            throw error.martletError
         }
     }
 }

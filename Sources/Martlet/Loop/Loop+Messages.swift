@@ -98,7 +98,8 @@ extension Loop where Kernel: ~Copyable {
         case .upstreamTaken(let numbers):
             if case .refused = outcome { notTaken(numbers, connection) }
             return
-        case .request, .registration, .keyCreation, .projectCreation: break
+        case .served(let then): return reply(connection, context.correlation, outcome, then)
+        case .request, .registration: break
         }
         let correlation = context.correlation
         switch outcome {
@@ -113,18 +114,6 @@ extension Loop where Kernel: ~Copyable {
                 connection.pointee.phase == .registering
             else { return undo(Newcomer(instance)) }
             registered(connection, instance, project, deviceKey)
-        case .project(let project):
-            var result = ProjectResult(correlation: correlation, project: ProjectRecord(project))
-            if case .projectCreation(let key) = context.purpose { result.registrationKey = key }
-            send(.project(result), to: connection)
-        case .key(let key):
-            if case .keyCreation(let serverKey) = context.purpose {
-                send(
-                    .key(KeyResult(correlation: correlation, keyID: key.id, serverKey: serverKey)),
-                    to: connection)
-            } else {
-                send(.done(Done(correlation: correlation)), to: connection)
-            }
         case .upstreamAccepted(let acceptance, _):
             send(
                 .upstreamAccepted(
@@ -135,46 +124,41 @@ extension Loop where Kernel: ~Copyable {
         case .done, .unregistered, .receiptKept, .upstreamTaken:
             send(.done(Done(correlation: correlation)), to: connection)
         case .topicsChanged(let result):
-            let failures = result.failures.map {
-                TopicResult.Failure(index: UInt16($0.index), word: $0.word)
-            }
-            send(
-                .topicResult(
-                    TopicResult(
-                        correlation: correlation, successes: UInt16(result.successCount),
-                        failures: failures)), to: connection)
-        case .group(let group):
-            send(.group(GroupResult(correlation: correlation, group)), to: connection)
+            var answer = TopicResult(result)
+            answer.correlation = correlation
+            send(.topicResult(answer), to: connection)
         case .accepted(let acceptance, _):
             send(acceptance.frame(correlation: correlation), to: connection)
         case .rotated(let token):
             send(.rotated(Rotated(correlation: correlation, token: token.text)), to: connection)
-        case .cancelled(_, let number, let sequence):
-            cancelled(connection, correlation, number, wasScheduled: sequence == nil)
+        // A served request reads these outcomes by itself.
+        case .project, .key, .group, .cancelled: break
         }
     }
 
-    /// MSG-10: answers a cancellation. The inquiry counts the recipients with the message.
-    private mutating func cancelled(
-        _ connection: UnsafeMutablePointer<Connection>, _ correlation: UInt32, _ number: UInt64,
-        wasScheduled: Bool
+    /// Answers a served request whose command is done.
+    private mutating func reply(
+        _ connection: UnsafeMutablePointer<Connection>, _ correlation: UInt32, _ outcome: Outcome,
+        _ then: @Sendable (Outcome) throws(MartletError) -> Reply<BrokerFrame>
     ) {
-        guard !wasScheduled else {
-            send(
-                .cancelled(
-                    Cancelled(correlation: correlation, wasScheduled: true, delivered: 0)),
-                to: connection)
-            return
-        }
-        do {
-            let request = CancelRequest(correlation: correlation, messageNumber: number)
-            try context.inquiry.ask(
-                Question(
-                    loop: context.number, connection: connection.pointee.id,
-                    content: .cancellation(request), principal: connection.pointee.principal,
-                    charge: .nothing),
-                mustFit: true)
-            connection.pointee.outstanding += 1
+        do throws(MartletError) {
+            switch outcome {
+            case .refused(let error): throw error
+            // The peer is answered when the whole command is done.
+            case .unfinished: return
+            default: break
+            }
+            switch try then(outcome) {
+            case .answer(let answer): send(answer, to: connection)
+            case .question(let question):
+                try context.inquiry.ask(
+                    Question(
+                        loop: context.number, connection: connection.pointee.id,
+                        correlation: correlation,
+                        charge: .nothing, answer: question),
+                    mustFit: true)
+                connection.pointee.outstanding += 1
+            }
         } catch {
             send(.error(ErrorFrame(correlation: correlation, error: error)), to: connection)
         }

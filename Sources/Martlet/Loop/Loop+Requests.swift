@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Frames of clients, one after another, in a flat switch. A change becomes a command for the committer, and a
-// question goes to the inquiry. Rests on the engine's commands and queries.
+// Frames of clients, one after another, in a flat switch: messages, acknowledgements and the requests of devices. A
+// request of a sender or an administrator says by itself what the broker does. A change becomes a command for the
+// committer, and a question goes to the inquiry. Rests on the engine's commands and ServedRequest.
 
 import Logging
 import MartletBase
@@ -121,30 +122,9 @@ extension Loop where Kernel: ~Copyable {
             } else {
                 try ask(.send(project: project, message: message), frame.correlation, connection)
             }
-        case .cancel(let frame):
-            let project = try connection.pointee.principal.senderProject()
-            // Deliveries are counted by acknowledgements, so the loop's acknowledgements go before the
-            // cancellation.
-            handOverWaiting()
-            try ask(
-                .cancel(project: project, number: frame.messageNumber), frame.correlation,
-                connection)
-        case .unregisterToken(let frame):
-            let project = try connection.pointee.principal.senderProject()
-            // Messages acknowledged before the unregistration count as delivered.
-            handOverWaiting()
-            try ask(
-                .unregisterToken(project: project, token: frame.token), frame.correlation,
-                connection)
         case .listenReceipts(let frame):
             listen(connection, try connection.pointee.principal.senderProject())
             send(.done(Done(correlation: frame.correlation)), to: connection)
-        case .quotas(let frame):
-            let project = try connection.pointee.principal.senderProject()
-            let amounts = context.quotas.amounts(
-                of: project, at: context.clock(), book: context.committer.book)
-            send(
-                .quotaList(QuotaList(correlation: frame.correlation, amounts)), to: connection)
         case .upstream(let frame):
             guard case .device(let project, let ordinal, let holder) = connection.pointee.principal
             else { throw Self.onlyDevices() }
@@ -165,85 +145,33 @@ extension Loop where Kernel: ~Copyable {
             try ask(
                 .takeReceipts(project: project, through: frame.through), 0, connection,
                 .receiptsTaken)
-        case .changeTopic(let frame):
-            let project = try connection.pointee.principal.senderProject()
-            try ask(
-                .changeTopic(
-                    project: project, topic: frame.topic, change: frame.operation,
-                    tokens: frame.tokens), frame.correlation, connection)
+        case .request(let frame): try begin(frame.served, connection)
+        }
+    }
 
-        case .createGroup(let frame):
-            let project = try connection.pointee.principal.senderProject()
-            try ask(
-                .createGroup(
-                    project: project, name: frame.name, key: Credentials.groupKey(of: project),
-                    tokens: frame.tokens), frame.correlation, connection)
-        case .changeGroup(let frame):
-            let project = try connection.pointee.principal.senderProject()
-            try ask(
-                .changeGroup(
-                    project: project, name: frame.name, key: frame.key, change: frame.operation,
-                    tokens: frame.tokens), frame.correlation, connection)
-
-        case .createProject(let frame):
-            try connection.pointee.principal.checkAdministrator()
-            let key = Credentials.serverKey()
-            try ask(
-                .createProject(
-                    id: frame.projectID, senderID: Credentials.senderID(),
-                    conditionTopicsMax: Int(frame.conditionTopicsMax),
-                    key: NewKey(
-                        id: key.id, name: "first", digest: Credentials.digest(key.text))),
-                frame.correlation, connection, .projectCreation(registrationKey: key.text))
-        case .changeProject(let frame):
-            try connection.pointee.principal.checkAdministrator()
-            try ask(
-                .changeProject(
-                    id: frame.projectID, weight: frame.weight.map { Int($0) },
-                    overload: frame.overload,
-                    conditionTopicsMax: frame.conditionTopicsMax.map { Int($0) }),
-                frame.correlation, connection)
-        case .createKey(let frame):
-            try connection.pointee.principal.checkAdministrator()
-            let key = Credentials.serverKey()
-            try ask(
-                .createKey(
-                    project: frame.projectID,
-                    key: NewKey(
-                        id: key.id, name: frame.name, digest: Credentials.digest(key.text))),
-                frame.correlation, connection, .keyCreation(serverKey: key.text))
-        case .revokeKey(let frame):
-            try connection.pointee.principal.checkAdministrator()
-            try ask(
-                .revokeKey(project: frame.projectID, keyID: frame.keyID), frame.correlation,
-                connection)
-
-        case .createServiceAccount(let frame):
-            try connection.pointee.principal.checkAdministrator()
-            try ask(
-                .createServiceAccount(
-                    project: frame.projectID,
-                    key: NewServiceAccountKey(
-                        id: frame.keyID, name: frame.name, clientEmail: frame.clientEmail,
-                        publicKey: frame.publicKey)), frame.correlation, connection)
-        case .revokeServiceAccount(let frame):
-            try connection.pointee.principal.checkAdministrator()
-            try ask(
-                .revokeServiceAccount(project: frame.projectID, keyID: frame.keyID),
-                frame.correlation, connection)
-
-        case .question(let frame):
+    /// Carries out the plan for a request, or begins to.
+    private mutating func begin<Served: ServedRequest>(
+        _ request: Served, _ connection: UnsafeMutablePointer<Connection>
+    ) throws(MartletError) {
+        let correlation = request.correlation
+        let plan = try request.plan(
+            for: connection.pointee.principal, context.inquiry.answerer)
+        switch plan.framed(correlation) {
+        case .reply(.answer(let answer)): send(answer, to: connection)
+        case .reply(.question(let question)):
             let charge = try charge(connection)
             do throws(MartletError) {
                 try context.inquiry.ask(
                     Question(
                         loop: context.number, connection: connection.pointee.id,
-                        content: .frame(frame),
-                        principal: connection.pointee.principal, charge: charge))
+                        correlation: correlation, charge: charge, answer: question))
             } catch {
                 _ = settled(connection.pointee.id, charge)
                 throw error
             }
+        case .command(let command, let then):
+            if Served.comesAfterAcknowledgements { handOverWaiting() }
+            try ask(command, correlation, connection, .served(then))
         }
     }
 

@@ -8,10 +8,15 @@ import MartletEngine
 import MartletWire
 
 extension Acceptance {
-    func frame(correlation: UInt32) -> BrokerFrame {
-        let accepted = Accepted(
+    /// The counts, without the results for single instances.
+    func accepted(correlation: UInt32 = 0) -> Accepted {
+        Accepted(
             correlation: correlation, messageNumber: messageNumber, recipients: recipientCount,
             rateLimited: rateLimitedCount, inactive: inactiveCount, deferredPlace: deferredPlace)
+    }
+
+    func frame(correlation: UInt32) -> BrokerFrame {
+        let accepted = accepted(correlation: correlation)
         switch named {
         case .none: return .accepted(accepted)
         case .group(let successCount, let failures):
@@ -50,13 +55,5 @@ extension TokenResults {
                     Failure(token: target.text(at: $0.index), index: $0.index, word: $0.word)
                 })
         }
-    }
-}
-
-extension GroupResult {
-    init(correlation: UInt32, _ group: GroupMembers) {
-        self.init(
-            correlation: correlation, name: group.name.text, key: group.key.text,
-            tokens: group.tokens.map(\.text))
     }
 }

@@ -78,7 +78,7 @@ struct FanoutList {
                 )
             }
             func add(_ summary: FanoutSummary, _ before: Cursor) -> Bool {
-                bytesLeft -= 64 + id.utf8.count + summary.target.text.utf8.count
+                bytesLeft -= 64 + id.utf8.count + summary.target.utf8.count
                 guard page.entries.count < limit, bytesLeft >= 0 else {
                     page.next = before.text
                     return false
@@ -104,10 +104,11 @@ struct FanoutList {
     ) -> FanoutSummary {
         let seconds = Double(max(now.rawValue - progress.began.rawValue, 0)) / 1000
         let (delivered, fraction) = (progress.deliveredCount, progress.fraction)
+        let target = Self.target(progress.target)
         return FanoutSummary(
-            project: id, messageID: MessageID.text(progress.number, projectID: id),
-            target: Self.target(progress.target), since: progress.began, deferredPlace: nil,
-            recipientCount: progress.recipientCount, deliveredCount: delivered,
+            project: id, messageNumber: progress.number, kind: target.kind, target: target.text,
+            since: progress.began, recipientCount: progress.recipientCount,
+            deliveredCount: delivered,
             progress: fraction,
             deliveriesPerSecond: seconds > 0 ? Double(delivered) / seconds : 0,
             share: standing.share / Double(max(standing.running.count, 1)),
@@ -117,11 +118,10 @@ struct FanoutList {
     private func summary(
         _ message: DeferredMessage, _ place: UInt64, _ id: String
     ) -> FanoutSummary {
-        FanoutSummary(
-            project: id, messageID: MessageID.text(message.number, projectID: id),
-            target: Self.target(message.target), since: message.since,
-            deferredPlace: Int(clamping: place), recipientCount: 0, deliveredCount: 0,
-            progress: 0, deliveriesPerSecond: 0, share: 0, secondsLeft: nil)
+        let target = Self.target(message.target)
+        return FanoutSummary(
+            project: id, messageNumber: message.number, kind: target.kind, target: target.text,
+            since: message.since, deferredPlace: Int(clamping: place))
     }
 
     private static func target(_ target: SendCommand.Target) -> MessageTarget {

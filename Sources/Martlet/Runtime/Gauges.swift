@@ -7,6 +7,7 @@ import MartletDelivery
 import MartletEngine
 import MartletRows
 import MartletStore
+import MartletWire
 import Synchronization
 
 /// The counters and gauges of a running broker, readable from any thread.

@@ -16,23 +16,10 @@ import Synchronization
 struct Question: Sendable {
     let loop: Int
     let connection: ConnectionID
-    let content: Content
-    let principal: Principal
+    let correlation: UInt32
     /// Returned to the request memory with the answer.
     let charge: RequestCharge
-
-    enum Content: Sendable {
-        case frame(QuestionFrame)
-        /// The rest of a cancellation that was committed.
-        case cancellation(CancelRequest)
-
-        var correlation: UInt32 {
-            switch self {
-            case .frame(let frame): frame.correlation
-            case .cancellation(let request): request.correlation
-            }
-        }
-    }
+    let answer: @Sendable (Answerer) throws -> BrokerFrame
 }
 
 /// Answers the questions of all loops, one after another.
@@ -41,7 +28,7 @@ final class Inquiry: @unchecked Sendable {
     static let waitingQuestionsMax = 4096
 
     private let inbox = Inbox<Question>(capacity: Inquiry.waitingQuestionsMax)
-    private let answerer: Answerer
+    let answerer: Answerer
     private let peers: Peers
     private let logger: Logger
     private let waiting = UnsafeMutablePointer<sem_t>.allocate(capacity: 1)
@@ -107,13 +94,9 @@ final class Inquiry: @unchecked Sendable {
     }
 
     private func answer(_ question: Question) -> BrokerFrame {
-        let correlation = question.content.correlation
+        let correlation = question.correlation
         do {
-            switch question.content {
-            case .frame(let frame): return try answerer.answer(frame, question.principal)
-            case .cancellation(let request):
-                return try answerer.answer(request, question.principal)
-            }
+            return try question.answer(answerer)
         } catch let error as MartletError {
             return .error(ErrorFrame(correlation: correlation, error: error))
         } catch {

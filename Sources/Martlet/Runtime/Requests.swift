@@ -43,9 +43,8 @@ struct RequestContext: Sendable {
     enum Purpose: Sendable {
         case request
         case registration(deviceKey: String)
-        case keyCreation(serverKey: String)
-        /// REG-7: a new project with its first registration key.
-        case projectCreation(registrationKey: String)
+        /// A request of a sender or an administrator, with the way from the outcome to the answer.
+        case served(@Sendable (Outcome) throws(MartletError) -> Reply<BrokerFrame>)
         /// RCP-1: the peer gets no answer. The request counts as outstanding until its end, like any request of
         /// a connection.
         case receiptsTaken

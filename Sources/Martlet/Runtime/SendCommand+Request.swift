@@ -22,6 +22,22 @@ extension SendCommand {
             idempotencyKey: request.idempotencyKey.isEmpty ? nil : request.idempotencyKey,
             sendAt: request.sendAt, notReceived: request.notReceived)
     }
+
+    /// The command for a message of an embedder.
+    /// - Throws: INVALID_ARGUMENT naming the field.
+    init(_ outgoing: OutgoingMessage, projectID: String) throws(MartletError) {
+        let notReceived = try outgoing.notReceivedNumber(projectID: projectID)
+        self.init(
+            target: Target(outgoing.target),
+            variants: try Message.variants(
+                of: try outgoing.message.encoded(), target: outgoing.target.kind,
+                lifespan: outgoing.timeToLiveSeconds.map { .seconds($0) } ?? .longest,
+                priority: outgoing.priority ?? .normal, collapseKey: outgoing.collapseKey ?? "",
+                restrictedPackageName: outgoing.restrictedPackageName ?? ""),
+            validateOnly: outgoing.validateOnly, wantsReceipts: outgoing.wantsReceipts,
+            idempotencyKey: outgoing.idempotencyKey.flatMap { $0.isEmpty ? nil : $0 },
+            sendAt: outgoing.sendAt, notReceived: notReceived)
+    }
 }
 
 extension UpstreamCommand {

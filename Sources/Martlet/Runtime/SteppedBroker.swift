@@ -56,7 +56,8 @@ package final class SteppedBroker<Kernel: Transport & ~Copyable> {
         inquiry = Inquiry(
             Answerer(
                 store: store, programs: committer.programs, gauges: gauges,
-                limits: configuration.limits), peers: peers, logger: configuration.logger)
+                limits: configuration.limits, quotas: quotas), peers: peers,
+            logger: configuration.logger)
         engine = committer.makeEngine()
         let ceiling =
             configuration.deliveriesPerSecond > 0

@@ -358,9 +358,8 @@ extension Command {
             Self.commonWeight + tokens.count
         case .createProject, .changeProject, .createKey, .revokeKey, .createServiceAccount,
             .revokeServiceAccount, .changeRegistry, .register, .unregister, .unregisterToken,
-            .acknowledge,
-            .connected, .rotate, .cancel, .receipt, .takeReceipts, .upstream, .takeUpstream, .touch,
-            .count:
+            .acknowledge, .connected, .rotate, .cancel, .receipt, .takeReceipts, .upstream,
+            .takeUpstream, .touch, .count:
             Self.commonWeight
         }
     }
@@ -378,20 +377,10 @@ extension Command {
 
     /// The command's line; nil: the command goes before all lines.
     fileprivate var line: LineName? {
-        switch self {
-        case .register(let instance): .registrations(instance.project)
-        case .send(let project, _), .changeTopic(let project, _, _, _, _),
-            .changeTopics(let project, _, _, _, _), .unregister(let project, _, _),
-            .unregisterToken(let project, _),
-            .rotate(let project, _, _, _), .cancel(let project, _),
-            .receipt(let project, _, _, _, _), .takeReceipts(let project, _),
-            .takeUpstream(let project, _),
-            .createGroup(let project, _, _, _), .changeGroup(let project, _, _, _, _):
-            .project(project)
-        case .upstream(let message): .project(message.project)
-        case .createProject, .changeProject, .createKey, .revokeKey, .createServiceAccount,
-            .revokeServiceAccount, .changeRegistry, .acknowledge, .connected, .touch, .count:
-            nil
+        switch scope {
+        case .broker: nil
+        case .registrations(let project): .registrations(project)
+        case .project(let project): .project(project)
         }
     }
 }

@@ -40,11 +40,16 @@ struct DataFolderAccess {
         case running(ServedAddress, key: String)
     }
 
-    func administrator(creating: Bool = false) async throws -> any AdministratorAccess {
+    /// Asks as administrator: the broker that serves the folder, else the folder itself.
+    func administrator<Answer>(
+        creating: Bool = false, _ ask: (any AdministratorInterface) async throws -> Answer
+    ) async throws -> Answer {
         switch try await find(creating: creating) {
-        case .embedded(let broker): return EmbeddedAdministrator(broker: broker)
+        case .embedded(let broker):
+            return try await closing(broker.close) { try await ask(broker) }
         case .running(let address, let key):
-            return WireAdministrator(administrator: administrator(at: address, key: key))
+            let administrator = administrator(at: address, key: key)
+            return try await closing(administrator.close) { try await ask(administrator) }
         }
     }
 
@@ -62,12 +67,16 @@ struct DataFolderAccess {
         }
     }
 
-    func sender(project: String) async throws -> any SenderAccess {
+    /// Asks as the project's sender: the broker that serves the folder, else the folder itself.
+    func sender<Answer>(
+        project: String, _ ask: (any SenderInterface) async throws -> Answer
+    ) async throws -> Answer {
         switch try await find(creating: false) {
-        case .embedded(let broker): return EmbeddedSender(broker: broker, project: project)
+        case .embedded(let broker):
+            return try await closing(broker.close) { try await ask(broker.sender(in: project)) }
         case .running(let address, let key):
-            return WireSender(
-                sender: administrator(at: address, key: key, project: project).sender)
+            let administrator = administrator(at: address, key: key, project: project)
+            return try await closing(administrator.close) { try await ask(administrator.sender) }
         }
     }
 
@@ -181,8 +190,11 @@ struct SenderOptions: ParsableArguments {
 
     @OptionGroup var connection: ConnectionOptions
 
-    func access(folder: String?) async throws -> any SenderAccess {
-        try await connection.access(project: project, folder: folder)
+    /// Asks as the project's sender.
+    func ask<Answer>(
+        folder: FolderOptions, _ ask: (any SenderInterface) async throws -> Answer
+    ) async throws -> Answer {
+        try await connection.ask(project: project, folder: folder.folder, ask)
     }
 }
 
@@ -200,19 +212,22 @@ struct ConnectionOptions: ParsableArguments {
     @Option(help: "The broker's port, with a key.")
     var port = Limits.defaultPort
 
-    /// Access by a given key, else by a given folder, else by the environment.
-    func access(project: String, folder: String?) async throws -> any SenderAccess {
-        if let sender = sender(project: project, folder: folder) { return sender }
-        return try await DataFolderAccess(option: folder).sender(project: project)
+    /// Asks with a given key, else by a given folder, else by the environment.
+    func ask<Answer>(
+        project: String, folder: String?, _ ask: (any SenderInterface) async throws -> Answer
+    ) async throws -> Answer {
+        guard let sender = sender(project: project, folder: folder) else {
+            return try await DataFolderAccess(option: folder).sender(project: project, ask)
+        }
+        return try await closing(sender.close) { try await ask(sender) }
     }
 
     /// A sender with a server key. nil: the command works as administrator of the folder.
-    func sender(project: String, folder: String?) -> WireSender? {
+    func sender(project: String, folder: String?) -> MartletSender? {
         let environment = ProcessInfo.processInfo.environment["MARTLET_KEY"]
         guard let key = key ?? (folder == nil ? environment : nil) else { return nil }
-        return WireSender(
-            sender: MartletSender(
-                host: host, port: port, projectID: project, serverKey: key, options: .once))
+        return MartletSender(
+            host: host, port: port, projectID: project, serverKey: key, options: .once)
     }
 
     mutating func validate() throws {
@@ -220,4 +235,17 @@ struct ConnectionOptions: ParsableArguments {
             throw ValidationError("--port takes a number from 1 to 65535.")
         }
     }
+}
+
+/// Asks, and then closes what was asked.
+private func closing<Answer>(
+    _ close: () async throws -> Void, _ ask: () async throws -> Answer
+) async throws -> Answer {
+    let answer: Answer
+    do { answer = try await ask() } catch {
+        try? await close()
+        throw error
+    }
+    try await close()
+    return answer
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // `martlet fanouts`: lists messages on their way to many instances, and deferred messages (FAN-8). Rests on
-// AdministratorAccess and SenderAccess.
+// DataFolderAccess.
 
 import ArgumentParser
 import Martlet
+import MartletClient
 
 struct FanoutsCommand: ReportingCommand {
     static let configuration = CommandConfiguration(
@@ -53,17 +54,18 @@ struct FanoutsCommand: ReportingCommand {
     }
 
     private func list() async throws -> [FanoutAnswer] {
-        if let project, let access = connection.sender(project: project, folder: folder.folder) {
-            let fanouts = try await allPages("fanouts") { try await access.fanouts(after: $0) }
-            try await access.close()
-            return fanouts
+        let fanouts: [FanoutSummary]
+        if let project, let sender = connection.sender(project: project, folder: folder.folder) {
+            fanouts = try await allPages("fanouts") { try await sender.fanouts(after: $0) }
+            await sender.close()
+        } else {
+            fanouts = try await folder.access.administrator { administrator in
+                try await allPages("fanouts") {
+                    try await administrator.fanouts(in: project, after: $0)
+                }
+            }
         }
-        let access = try await folder.access.administrator()
-        let fanouts = try await allPages("fanouts") {
-            try await access.fanouts(of: project, after: $0)
-        }
-        try await access.close()
-        return fanouts
+        return fanouts.map { FanoutAnswer($0) }
     }
 
     private static let targetCharactersMax = 40
@@ -74,5 +76,54 @@ struct FanoutsCommand: ReportingCommand {
             text.count > targetCharactersMax
             ? text.prefix(targetCharactersMax - 1) + "…" : text
         return cut.withoutControls
+    }
+}
+
+/// A message on its way to many instances, or a deferred message.
+private struct FanoutAnswer: Encodable, Sendable {
+    var project: String
+    var messageID: String
+    /// `topic`, `condition`, `group` or `several`.
+    var kind: String
+    var target: String
+    /// Start of the fanout, in milliseconds since 1970; for a deferred message, the instant from which the message
+    /// waits.
+    var since: Int64
+    /// Place among the project's deferred messages; nil: in progress.
+    var deferredPlace: Int?
+    var recipients: UInt64
+    var delivered: UInt64
+    /// Finished part of the fanout, 0 to 1.
+    var progress: Double
+    var deliveriesPerSecond: Double
+    /// Part of the whole delivery capacity, 0 to 1.
+    var share: Double
+    var secondsLeft: Double?
+
+    init(_ fanout: FanoutSummary) {
+        project = fanout.project
+        messageID = fanout.messageID
+        kind = fanout.kind.name
+        target = fanout.target
+        since = fanout.since.millisecondsSince1970
+        deferredPlace = fanout.deferredPlace
+        recipients = fanout.recipientCount
+        delivered = fanout.deliveredCount
+        progress = fanout.progress
+        deliveriesPerSecond = fanout.deliveriesPerSecond
+        share = fanout.share
+        secondsLeft = fanout.secondsLeft
+    }
+}
+
+extension TargetKind {
+    fileprivate var name: String {
+        switch self {
+        case .token: "token"
+        case .topic: "topic"
+        case .condition: "condition"
+        case .group: "group"
+        case .several: "several"
+        }
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `martlet group`: groups of instances, each addressed by a key (GRP-1 to GRP-4). Rests on SenderAccess.
+// `martlet group`: groups of instances, each addressed by a key (GRP-1 to GRP-4). Rests on SenderOptions.
 
 import ArgumentParser
 import Martlet
@@ -25,10 +25,10 @@ struct GroupCommand: AsyncParsableCommand {
         @OptionGroup var output: OutputOptions
 
         func perform() async throws {
-            let access = try await sender.access(folder: folder.folder)
-            let group = try await access.createGroup(named: name, tokens: members.token)
-            try await access.close()
-            if output.json { return JSON.print(group) }
+            let group = try await sender.ask(folder: folder) {
+                try await $0.createGroup(named: name, tokens: members.token)
+            }
+            if output.json { return JSON.print(GroupAnswer(group)) }
             Terminal.print(group.key)
         }
     }
@@ -44,11 +44,11 @@ struct GroupCommand: AsyncParsableCommand {
         @OptionGroup var output: OutputOptions
 
         func perform() async throws {
-            let access = try await sender.access(folder: folder.folder)
-            let answer = try await access.changeGroup(
-                named: group.name, key: group.groupKey, .add, tokens: members.token)
-            try await access.close()
-            answer.print(json: output.json)
+            let changed = try await sender.ask(folder: folder) {
+                try await $0.addToGroup(
+                    named: group.name, key: group.groupKey, tokens: members.token)
+            }
+            GroupAnswer(changed).print(json: output.json)
         }
     }
 
@@ -63,11 +63,11 @@ struct GroupCommand: AsyncParsableCommand {
         @OptionGroup var output: OutputOptions
 
         func perform() async throws {
-            let access = try await sender.access(folder: folder.folder)
-            let answer = try await access.changeGroup(
-                named: group.name, key: group.groupKey, .remove, tokens: members.token)
-            try await access.close()
-            answer.print(json: output.json)
+            let changed = try await sender.ask(folder: folder) {
+                try await $0.removeFromGroup(
+                    named: group.name, key: group.groupKey, tokens: members.token)
+            }
+            GroupAnswer(changed).print(json: output.json)
         }
     }
 
@@ -83,10 +83,10 @@ struct GroupCommand: AsyncParsableCommand {
         @OptionGroup var output: OutputOptions
 
         func perform() async throws {
-            let access = try await sender.access(folder: folder.folder)
-            let group = try await access.group(named: name)
-            try await access.close()
-            if output.json { return JSON.print(group) }
+            let group = try await sender.ask(folder: folder) {
+                try await $0.group(named: name)
+            }
+            if output.json { return JSON.print(GroupAnswer(group)) }
             Terminal.print(([group.key] + group.tokens).joined(separator: "\n"))
         }
     }
@@ -99,14 +99,12 @@ struct GroupCommand: AsyncParsableCommand {
         @OptionGroup var output: OutputOptions
 
         func perform() async throws {
-            let access = try await sender.access(folder: folder.folder)
-            let groups = try await allPages("groups") { after in
-                try await access.groups(after: after)
+            let groups = try await sender.ask(folder: folder) { sender in
+                try await allPages("groups") { after in try await sender.groups(after: after) }
             }
-            try await access.close()
-            if output.json { return JSON.print(groups) }
+            if output.json { return JSON.print(groups.map { GroupEntryAnswer($0) }) }
             var table = Table(("GROUP", .left), ("KEY", .left), ("MEMBERS", .right))
-            for group in groups { table.add(group.name, group.key, "\(group.members)") }
+            for group in groups { table.add(group.name, group.key, "\(group.memberCount)") }
             Terminal.print(table.text)
         }
     }
@@ -129,11 +127,34 @@ struct GroupOptions: ParsableArguments {
     var groupKey: String
 }
 
-extension GroupAnswer {
-    fileprivate func print(json: Bool) {
+private struct GroupAnswer: Encodable {
+    var name: String
+    var key: String
+    /// Tokens of the members. Empty: the group has ended.
+    var tokens: [String]
+
+    init(_ group: GroupDetails) {
+        name = group.name
+        key = group.key
+        tokens = group.tokens
+    }
+
+    func print(json: Bool) {
         if json { return JSON.print(self) }
         let members = tokens.count == 1 ? "1 member" : "\(tokens.count) members"
         Terminal.print(
             tokens.isEmpty ? "\(name)  deleted: no member is left" : "\(name)  \(members)")
+    }
+}
+
+private struct GroupEntryAnswer: Encodable {
+    var name: String
+    var key: String
+    var members: Int
+
+    init(_ group: GroupSummary) {
+        name = group.name
+        key = group.key
+        members = group.memberCount
     }
 }

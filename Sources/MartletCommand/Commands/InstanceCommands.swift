@@ -2,7 +2,7 @@
 //
 // Changes of instances by app servers and administrators: `martlet subscribe`, `martlet unsubscribe` (TOP-4) and
 // `martlet unregister` (REG-3). Each command takes tokens, and prints the reason for each refused token. A refused
-// token makes the exit code 1, because a script must not take the change for done. Rests on SenderAccess.
+// token makes the exit code 1, because a script must not take the change for done. Rests on SenderOptions.
 
 import ArgumentParser
 import Martlet
@@ -19,11 +19,11 @@ struct SubscribeCommand: ReportingCommand {
     @OptionGroup var output: OutputOptions
 
     func perform() async throws {
-        let access = try await sender.access(folder: folder.folder)
-        let answer = try await access.changeTopic(
-            change.topic, .subscribe, tokens: change.token)
-        try await access.close()
-        try answer.print("subscribed to \(change.topic)", json: output.json)
+        let summary = try await sender.ask(folder: folder) {
+            try await $0.subscribe(change.token, to: change.topic)
+        }
+        try TokensAnswer(summary, tokens: change.token).print(
+            "subscribed to \(change.topic)", json: output.json)
     }
 }
 
@@ -39,11 +39,11 @@ struct UnsubscribeCommand: ReportingCommand {
     @OptionGroup var output: OutputOptions
 
     func perform() async throws {
-        let access = try await sender.access(folder: folder.folder)
-        let answer = try await access.changeTopic(
-            change.topic, .unsubscribe, tokens: change.token)
-        try await access.close()
-        try answer.print("unsubscribed from \(change.topic)", json: output.json)
+        let summary = try await sender.ask(folder: folder) {
+            try await $0.unsubscribe(change.token, from: change.topic)
+        }
+        try TokensAnswer(summary, tokens: change.token).print(
+            "unsubscribed from \(change.topic)", json: output.json)
     }
 }
 
@@ -65,17 +65,18 @@ struct UnregisterCommand: ReportingCommand {
     @OptionGroup var output: OutputOptions
 
     func perform() async throws {
-        let access = try await sender.access(folder: folder.folder)
-        var answer = TokensAnswer(successes: 0, failures: [])
-        for token in token {
-            do {
-                try await access.unregister(token)
-                answer.successes += 1
-            } catch let error as MartletError where error.field == "token" {
-                answer.failures.append(.init(token: token, error: error.word.name))
+        let answer = try await sender.ask(folder: folder) { sender in
+            var answer = TokensAnswer()
+            for token in token {
+                do {
+                    try await sender.unregister(token)
+                    answer.successes += 1
+                } catch let error as MartletError where error.field == "token" {
+                    answer.failures.append(TokenFailure(token: token, error: error.word.name))
+                }
             }
+            return answer
         }
-        try await access.close()
         try answer.print("unregistered", json: output.json)
     }
 }
@@ -93,11 +94,26 @@ struct TopicChangeOptions: ParsableArguments {
     var token: [String]
 }
 
-extension TokensAnswer {
+/// The results for the tokens of a request (TOP-4, REG-3).
+private struct TokensAnswer: Encodable {
+    var successes = 0
+    var failures: [TokenFailure] = []
+
+    init() {}
+
+    init(_ summary: TopicChangeSummary, tokens: [String]) {
+        successes = summary.successCount
+        failures = summary.failures.map {
+            TokenFailure(
+                token: tokens.indices.contains($0.index) ? tokens[$0.index] : "",
+                error: $0.word.name)
+        }
+    }
+
     /// Prints the results.
     /// - Parameter what: the new state of the instances without failure, such as `unregistered`.
     /// - Throws: exit code 1 if a token was refused.
-    fileprivate func print(_ what: String, json: Bool) throws {
+    func print(_ what: String, json: Bool) throws {
         if json {
             JSON.print(self)
         } else {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // `martlet key`: create, list and revoke server keys. A key's text is printed once, on standard
-// output, and is kept nowhere. Rests on AdministratorAccess.
+// output, and is kept nowhere. Rests on DataFolderAccess.
 
 import ArgumentParser
 import Martlet
@@ -25,13 +25,15 @@ struct KeyCommand: AsyncParsableCommand {
         @OptionGroup var output: OutputOptions
 
         func perform() async throws {
-            let access = try await folder.access.administrator()
-            let key = try await access.createKey(name: name, in: project)
-            try await access.close()
-            if output.json { return JSON.print(key) }
-            Terminal.print(key.key)
+            let key = try await folder.access.administrator {
+                try await $0.createServerKey(named: name, in: project)
+            }
+            if output.json {
+                return JSON.print(NewKeyAnswer(project: project, keyID: key.id, key: key.text))
+            }
+            Terminal.print(key.text)
             Terminal.printError(
-                "Key \(key.keyID) of project \(project). It is not shown again; keep it secret.")
+                "Key \(key.id) of project \(project). It is not shown again; keep it secret.")
         }
     }
 
@@ -46,14 +48,15 @@ struct KeyCommand: AsyncParsableCommand {
         @OptionGroup var output: OutputOptions
 
         func perform() async throws {
-            let access = try await folder.access.administrator()
-            let keys = try await access.keys(in: project)
-            try await access.close()
-            if output.json { return JSON.print(keys) }
+            let keys = try await folder.access.administrator {
+                try await $0.serverKeys(in: project)
+            }
+            if output.json { return JSON.print(keys.map { KeyAnswer($0) }) }
             var table = Table(
                 ("KEY ID", .left), ("NAME", .left), ("CREATED", .left), ("STATE", .left))
             for key in keys {
-                table.add(key.keyID, key.name, key.created, key.revoked ? "revoked" : "valid")
+                table.add(
+                    key.id, key.name, key.created.iso8601, key.isRevoked ? "revoked" : "valid")
             }
             Terminal.print(table.text)
         }
@@ -78,11 +81,33 @@ struct KeyCommand: AsyncParsableCommand {
         }
 
         func perform() async throws {
-            let access = try await folder.access.administrator()
-            try await access.revokeKey(id, in: project)
-            try await access.close()
+            try await folder.access.administrator {
+                try await $0.revokeServerKey(id, in: project)
+            }
             if output.json { return JSON.print(Revoked(keyID: id)) }
             Terminal.print("Revoked key \(id) of project \(project).")
         }
+    }
+}
+
+private struct NewKeyAnswer: Encodable {
+    var project: String
+    var keyID: String
+    /// The secret text of the key. No later answer has it.
+    var key: String
+}
+
+private struct KeyAnswer: Encodable {
+    var keyID: String
+    var name: String
+    /// Instant of creation, in ISO 8601.
+    var created: String
+    var revoked: Bool
+
+    init(_ key: ServerKeySummary) {
+        keyID = key.id
+        name = key.name
+        created = key.created.iso8601
+        revoked = key.isRevoked
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A sender's commands for accepted messages, `martlet cancel` (MSG-10) and `martlet receipts` (RCP-1), and a device's
-// command for a new token, `martlet rotate` (REG-4). Rests on SenderAccess and MartletDevice.
+// command for a new token, `martlet rotate` (REG-4). Rests on SenderOptions and MartletDevice.
 
 import ArgumentParser
 import Martlet
@@ -22,9 +22,10 @@ struct CancelCommand: ReportingCommand {
     @OptionGroup var output: OutputOptions
 
     func perform() async throws {
-        let access = try await sender.access(folder: folder.folder)
-        let answer = try await access.cancel(messageID)
-        try await access.close()
+        let summary = try await sender.ask(folder: folder) { try await $0.cancel(messageID) }
+        let answer = CancelAnswer(
+            messageID: messageID, wasScheduled: summary.wasScheduled,
+            delivered: summary.deliveredCount)
         if output.json { return JSON.print(answer) }
         let instances =
             answer.delivered == 1 ? "1 instance has" : "\(answer.delivered) instances have"
@@ -56,21 +57,22 @@ struct ReceiptsCommand: ReportingCommand {
 
     func perform() async throws {
         let interrupt = Interrupt.prepare()
-        let access = try await sender.access(folder: folder.folder)
         let left = Countdown(from: count ?? .max)
         let isJSON = output.json
-        try await withThrowingTaskGroup(of: Void.self) { group in
-            group.addTask {
-                try await access.receipts { receipt in
-                    Terminal.print(isJSON ? JSON.line(receipt) : Self.text(receipt))
-                    return left.step()
+        try await sender.ask(folder: folder) { sender in
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask {
+                    try await sender.takeReceipts {
+                        let answer = ReceiptAnswer($0)
+                        Terminal.print(isJSON ? JSON.line(answer) : Self.text(answer))
+                        return left.step()
+                    }
                 }
+                group.addTask { await interrupt.wait() }
+                try await group.next()
+                group.cancelAll()
             }
-            group.addTask { await interrupt.wait() }
-            try await group.next()
-            group.cancelAll()
         }
-        try await access.close()
     }
 
     private static func text(_ receipt: ReceiptAnswer) -> String {
@@ -147,5 +149,26 @@ struct RotateCommand: ReportingCommand {
             await device.close()
             throw error
         }
+    }
+}
+
+private struct CancelAnswer: Encodable {
+    var messageID: String
+    var wasScheduled: Bool
+    var delivered: UInt64
+}
+
+private struct ReceiptAnswer: Encodable {
+    var messageID: String
+    var token: String
+    var kind: String
+    /// Milliseconds since 1970.
+    var instant: Int64
+
+    init(_ receipt: DeliveryReceipt) {
+        messageID = receipt.messageID
+        token = receipt.token
+        kind = receipt.kind.name
+        instant = receipt.instant.millisecondsSince1970
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `martlet project`: creates, changes and lists projects. Rests on AdministratorAccess.
+// `martlet project`: creates, changes and lists projects. Rests on DataFolderAccess.
 
 import ArgumentParser
 import Martlet
@@ -32,12 +32,12 @@ struct ProjectCommand: AsyncParsableCommand {
         }
 
         func perform() async throws {
-            let access = try await folder.access.administrator(creating: true)
-            let project = try await access.createProject(
-                id, conditionTopicsMax: conditionTopicsMax)
-            try await access.close()
+            let new = try await folder.access.administrator(creating: true) {
+                try await $0.createProject(id, conditionTopicsMax: conditionTopicsMax)
+            }
             // The key is shown below, so a folder that takes no file is no reason to fail.
-            try? folder.access.keepRegistrationKey(project.registrationKey, of: id)
+            try? folder.access.keepRegistrationKey(new.registrationKey, of: id)
+            let project = NewProjectAnswer(new)
             if output.json { return JSON.print(project) }
             Terminal.print(
                 """
@@ -94,11 +94,12 @@ struct ProjectCommand: AsyncParsableCommand {
         }
 
         func perform() async throws {
-            let access = try await folder.access.administrator()
-            let project = try await access.changeProject(
-                id, weight: weight, overload: onOverload?.policy,
-                conditionTopicsMax: conditionTopicsMax)
-            try await access.close()
+            let project = ProjectAnswer(
+                try await folder.access.administrator {
+                    try await $0.changeProject(
+                        id, weight: weight, overload: onOverload?.policy,
+                        conditionTopicsMax: conditionTopicsMax)
+                })
             if output.json { return JSON.print(project) }
             Terminal.print(
                 "Project \(project.project): weight \(project.weight), on overload "
@@ -114,9 +115,9 @@ struct ProjectCommand: AsyncParsableCommand {
         @OptionGroup var output: OutputOptions
 
         func perform() async throws {
-            let access = try await folder.access.administrator()
-            let projects = try await allPages("projects") { try await access.projects(after: $0) }
-            try await access.close()
+            let projects = try await folder.access.administrator { administrator in
+                try await allPages("projects") { try await administrator.projects(after: $0) }
+            }.map { ProjectAnswer($0) }
             if output.json { return JSON.print(projects) }
             var table = Table(
                 ("PROJECT", .left), ("SENDER ID", .right), ("INSTANCES", .right),
@@ -130,5 +131,55 @@ struct ProjectCommand: AsyncParsableCommand {
             }
             Terminal.print(table.text)
         }
+    }
+}
+
+private struct ProjectAnswer: Encodable {
+    var project: String
+    var senderID: UInt64
+    var conditionTopicsMax: Int
+    var instances: UInt64
+    var topics: UInt64
+    var weight: Int
+    /// `defer` or `refuse`.
+    var onOverload: String
+
+    init(_ project: ProjectSummary) {
+        self.project = project.id
+        senderID = project.senderID
+        conditionTopicsMax = project.conditionTopicsMax
+        instances = project.instanceCount
+        topics = project.topicCount
+        weight = project.weight
+        onOverload =
+            switch project.overload {
+            case .defer: "defer"
+            case .refuse: "refuse"
+            }
+    }
+}
+
+private struct NewProjectAnswer: Encodable {
+    var project: String
+    var senderID: UInt64
+    var conditionTopicsMax: Int
+    var instances: UInt64
+    var topics: UInt64
+    var weight: Int
+    /// `defer` or `refuse`.
+    var onOverload: String
+    /// REG-7: lets devices register. No later answer has it.
+    var registrationKey: String
+
+    init(_ new: NewProject) {
+        let answer = ProjectAnswer(new.summary)
+        project = answer.project
+        senderID = answer.senderID
+        conditionTopicsMax = answer.conditionTopicsMax
+        instances = answer.instances
+        topics = answer.topics
+        weight = answer.weight
+        onOverload = answer.onOverload
+        registrationKey = new.registrationKey
     }
 }

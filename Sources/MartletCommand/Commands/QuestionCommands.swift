@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Questions about a project: topics, a topic's subscribers, and the instances that a condition selects, with an
-// explanation of the condition (TOP-9, CON-8, CON-9). Rests on SenderAccess.
+// explanation of the condition (TOP-9, CON-8, CON-9). Rests on SenderOptions.
 
 import ArgumentParser
 import Martlet
@@ -20,15 +20,15 @@ struct TopicsCommand: ReportingCommand {
     @OptionGroup var output: OutputOptions
 
     func perform() async throws {
-        let access = try await sender.access(folder: folder.folder)
-        let topics = try await allPages("topics") { after in
-            if let token { return try await access.topics(ofToken: token, after: after) }
-            return try await access.topics(after: after)
+        let topics = try await sender.ask(folder: folder) { sender in
+            try await allPages("topics") { after in
+                if let token { return try await sender.topics(of: token, after: after) }
+                return try await sender.topics(after: after)
+            }
         }
-        try await access.close()
-        if output.json { return JSON.print(topics) }
+        if output.json { return JSON.print(topics.map { TopicAnswer($0) }) }
         var table = Table(("TOPIC", .left), ("SUBSCRIBERS", .right))
-        for topic in topics { table.add(topic.topic, "\(topic.subscribers)") }
+        for topic in topics { table.add(topic.name, "\(topic.subscriberCount)") }
         Terminal.print(table.text)
     }
 }
@@ -55,12 +55,13 @@ struct SubscribersCommand: ReportingCommand {
     }
 
     func perform() async throws {
-        let access = try await sender.access(folder: folder.folder)
-        var list = TokenList(topic: topic)
-        try await list.read("subscribers", after: after, limit: limit) { after, limit in
-            try await access.subscribers(of: topic, after: after, limit: limit)
+        let list = try await sender.ask(folder: folder) { sender in
+            var list = TokenList(topic: topic)
+            try await list.read("subscribers", after: after, limit: limit) { after, limit in
+                try await sender.subscribers(of: topic, after: after, limit: limit)
+            }
+            return list
         }
-        try await access.close()
         list.print(json: output.json)
     }
 }
@@ -91,21 +92,24 @@ struct AudienceCommand: ReportingCommand {
     }
 
     func perform() async throws {
-        let access = try await sender.access(folder: folder.folder)
         if tokens {
-            var list = TokenList(condition: condition)
-            try await pointing(at: condition) {
-                try await list.read("tokens", after: after, limit: limit) { after, limit in
-                    try await access.tokens(matching: condition, after: after, limit: limit)
+            let list = try await sender.ask(folder: folder) { sender in
+                var list = TokenList(condition: condition)
+                try await pointing(at: condition) {
+                    try await list.read("tokens", after: after, limit: limit) { after, limit in
+                        try await sender.tokens(matching: condition, after: after, limit: limit)
+                    }
                 }
+                return list
             }
-            try await access.close()
             return list.print(json: output.json)
         }
-        let audience = try await pointing(at: condition) {
-            try await showing("Counting") { try await access.audience(of: condition) }
-        }
-        try await access.close()
+        let audience = AudienceAnswer(
+            try await sender.ask(folder: folder) { sender in
+                try await pointing(at: condition) {
+                    try await showing("Counting") { try await sender.audience(of: condition) }
+                }
+            }, of: condition)
         if output.json { return JSON.print(audience) }
         var table = Table(("APP", .left), ("PLATFORM", .left), ("INSTANCES", .right))
         for app in audience.apps.sorted(by: { ($0.app, $0.platform) < ($1.app, $1.platform) }) {
@@ -132,11 +136,12 @@ struct ExplainCommand: ReportingCommand {
     @OptionGroup var output: OutputOptions
 
     func perform() async throws {
-        let access = try await sender.access(folder: folder.folder)
-        let explanation = try await pointing(at: condition) {
-            try await showing("Counting") { try await access.explain(condition) }
-        }
-        try await access.close()
+        let explanation = ExplanationAnswer(
+            try await sender.ask(folder: folder) { sender in
+                try await pointing(at: condition) {
+                    try await showing("Counting") { try await sender.explain(condition) }
+                }
+            }, of: condition)
         if output.json { return JSON.print(explanation) }
         Terminal.print(Self.text(explanation))
     }
@@ -160,5 +165,85 @@ struct ExplainCommand: ReportingCommand {
                     + Caret.pointing(at: advice.byteOffset, of: explanation.condition))
         }
         return sections.joined(separator: "\n\n")
+    }
+}
+
+private struct TopicAnswer: Encodable {
+    var topic: String
+    var subscribers: UInt64
+
+    init(_ topic: TopicSummary) {
+        self.topic = topic.name
+        subscribers = topic.subscriberCount
+    }
+}
+
+private struct AudienceAnswer: Encodable {
+    struct App: Encodable {
+        var app: String
+        var platform: String
+        var count: UInt64
+    }
+
+    var condition: String
+    var total: UInt64
+    var android: UInt64
+    var apple: UInt64
+    var web: UInt64
+    var apps: [App]
+
+    init(_ audience: AudienceSummary, of condition: String) {
+        self.condition = condition
+        total = audience.total
+        android = audience.perPlatform[.android] ?? 0
+        apple = audience.perPlatform[.apple] ?? 0
+        web = audience.perPlatform[.web] ?? 0
+        apps = audience.perApp.map {
+            App(app: $0.app, platform: $0.platform.name, count: $0.count)
+        }
+    }
+}
+
+private struct ExplanationAnswer: Encodable {
+    struct Part: Encodable {
+        var depth: Int
+        var start: Int
+        var end: Int
+        var text: String
+        var count: UInt64
+    }
+
+    struct Advice: Encodable {
+        var byteOffset: Int
+        var message: String
+    }
+
+    var condition: String
+    /// The condition with all parentheses that show how it is read.
+    var readAs: String
+    var parts: [Part]
+    var bytecode: [String]
+    var advice: [Advice]
+
+    init(_ explanation: ConditionExplanation, of condition: String) {
+        self.condition = condition
+        readAs = explanation.normalForm
+        parts = explanation.parts.map {
+            Part(
+                depth: $0.depth, start: $0.byteRange.lowerBound, end: $0.byteRange.upperBound,
+                text: condition.slice($0.byteRange), count: $0.count)
+        }
+        bytecode = explanation.bytecode
+        advice = explanation.advice.map {
+            Advice(byteOffset: Int($0.byteOffset), message: $0.message)
+        }
+    }
+}
+
+extension String {
+    /// The bytes of a range of a condition, as text.
+    fileprivate func slice(_ range: Range<Int>) -> String {
+        let bytes = Array(utf8)
+        return String(decoding: bytes[range.clamped(to: bytes.indices)], as: UTF8.self)
     }
 }

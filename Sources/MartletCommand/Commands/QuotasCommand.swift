@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `martlet quotas`: shows the remaining part of a project's quotas (QUO-2, QUO-3, QUO-4). Rests on SenderAccess.
+// `martlet quotas`: shows the remaining part of a project's quotas (QUO-2, QUO-3, QUO-4). Rests on SenderOptions.
 
 import ArgumentParser
 import Martlet
@@ -20,15 +20,13 @@ struct QuotasCommand: ReportingCommand {
     @OptionGroup var output: OutputOptions
 
     func perform() async throws {
-        let access = try await sender.access(folder: folder.folder)
-        let quotas = try await access.quotas()
-        try await access.close()
-        if output.json { return JSON.print(quotas) }
+        let quotas = try await sender.ask(folder: folder) { try await $0.quotas() }
+        if output.json { return JSON.print(quotas.map { QuotaAnswer($0) }) }
         var table = Table(
             ("QUOTA", .left), ("LIMIT", .right), ("REMAINING", .right), ("FULL AGAIN", .right))
         for quota in quotas {
             table.add(
-                quota.quota, "\(quota.limit)", "\(quota.remaining)",
+                quota.name, "\(quota.limit)", "\(quota.remaining)",
                 Self.text(quota.untilFullMilliseconds))
         }
         Terminal.print(table.text)
@@ -37,5 +35,20 @@ struct QuotasCommand: ReportingCommand {
     private static func text(_ milliseconds: UInt64?) -> String {
         guard let milliseconds else { return "when they end" }
         return milliseconds == 0 ? "now" : "in \(milliseconds) ms"
+    }
+}
+
+private struct QuotaAnswer: Encodable {
+    var quota: String
+    var limit: UInt64
+    var remaining: UInt64
+    /// Milliseconds until the quota is full again; nil if the time cannot be known.
+    var untilFullMilliseconds: UInt64?
+
+    init(_ quota: QuotaSummary) {
+        self.quota = quota.name
+        limit = quota.limit
+        remaining = quota.remaining
+        untilFullMilliseconds = quota.untilFullMilliseconds
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // `martlet report`: counts the outcomes of a message or of a project's messages (REP-1), and lists the instances
-// without a message (REP-2). Rests on SenderAccess and ReportText.
+// without a message (REP-2). Rests on SenderOptions and ReportText.
 
 import ArgumentParser
 import FoundationEssentials
@@ -102,39 +102,41 @@ struct ReportCommand: ReportingCommand {
     func perform() async throws {
         switch try named() {
         case .message(let id, let project):
-            let access = try await connection.access(project: project, folder: folder.folder)
-            if missing { return try await printMissing(id, access) }
-            let report = try await showing("Counting") { try await access.report(of: id) }
-            try await access.close()
+            if missing { return try await printMissing(id, project) }
+            let report = try await connection.ask(project: project, folder: folder.folder) {
+                sender in try await showing("Counting") { try await sender.report(of: id) }
+            }
             if output.json { return JSON.print(MessageReportAnswer(report)) }
             Terminal.print(ReportText(hasBars: Terminal.hasScreen).text(report))
         case .project(let project):
-            let access = try await connection.access(project: project, folder: folder.folder)
-            let report = try await report(of: project, access)
-            try await access.close()
+            let report = try await connection.ask(project: project, folder: folder.folder) {
+                try await self.report(of: project, $0)
+            }
             if output.json { return JSON.print(ProjectReportAnswer(report)) }
             Terminal.print(
                 ReportText(hasBars: Terminal.hasScreen).text(report, by: by ?? .day))
         }
     }
 
-    private func printMissing(_ id: String, _ access: any SenderAccess) async throws {
-        var list = TokenList(messageID: id)
-        try await list.read("tokens", after: after ?? "", limit: limit ?? 1000) { after, limit in
-            try await access.notReceived(id, after: after, limit: limit)
+    private func printMissing(_ id: String, _ project: String) async throws {
+        let list = try await connection.ask(project: project, folder: folder.folder) { sender in
+            var list = TokenList(messageID: id)
+            try await list.read("tokens", after: after ?? "", limit: limit ?? 1000) {
+                after, limit in try await sender.notReceived(id, after: after, limit: limit)
+            }
+            return list
         }
-        try await access.close()
         list.print(json: output.json)
     }
 
     private func report(
-        of project: String, _ access: any SenderAccess
+        of project: String, _ sender: any SenderInterface
     ) async throws -> ProjectReport {
         let now = Instant(millisecondsSince1970: Int64(Date.now.timeIntervalSince1970 * 1000))
         let last = Day(of: now)
         let days = last.before(UInt32((days ?? 30) - 1))...last
         var entries = try await allPages("days") { after in
-            try await access.reports(days: days, after: after)
+            try await sender.reports(days: days, after: after)
         }
         if let app { entries.removeAll { $0.app != app } }
         return ProjectReport(project: project, days: days, entries: entries)

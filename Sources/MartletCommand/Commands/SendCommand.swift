@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `martlet send`: sends a message from options or from a JSON file. Rests on SenderAccess.
+// `martlet send`: sends a message from options or from a JSON file. Rests on SenderOptions.
 
 import ArgumentParser
 import FoundationEssentials
@@ -138,10 +138,9 @@ struct SendCommand: ReportingCommand {
         let message = try outgoing()
         let condition = message.target.kind == .condition ? message.target.text : nil
         let answer = try await pointing(at: condition) {
-            let access = try await sender.access(folder: dataFolder)
-            let answer = try await showing("Sending") { try await access.send(message) }
-            try await access.close()
-            return answer
+            try await sender.connection.ask(project: sender.project, folder: dataFolder) { sender in
+                SendAnswer(try await showing("Sending") { try await sender.send(message) })
+            }
         }
         if output.json { return JSON.print(answer) }
         let instances = answer.recipients == 1 ? "1 instance" : "\(answer.recipients) instances"
@@ -241,6 +240,32 @@ struct SendCommand: ReportingCommand {
             throw MartletError(
                 .notFound, "'\(path)' cannot be read; check the path and who may read it.",
                 field: "file")
+        }
+    }
+}
+
+private struct SendAnswer: Encodable {
+    /// nil after a mere validation.
+    var messageID: String?
+    var recipients: UInt64
+    var rateLimited: UInt64
+    var inactive: UInt64
+    /// FAN-1: place among the deferred messages; nil: not deferred.
+    var deferredPlace: Int?
+    /// GRP-5: members of the group, or tokens among several targets, for which the message was accepted. nil for any
+    /// other target, as `failures` is.
+    var successes: Int?
+    var failures: [TokenFailure]?
+
+    init(_ receipt: SendReceipt) {
+        messageID = receipt.messageID
+        recipients = receipt.recipientCount
+        rateLimited = receipt.rateLimitedCount
+        inactive = receipt.inactiveCount
+        deferredPlace = receipt.deferredPlace
+        successes = receipt.tokens?.successCount
+        failures = receipt.tokens?.failures.map {
+            TokenFailure(token: $0.token, error: $0.word.name)
         }
     }
 }

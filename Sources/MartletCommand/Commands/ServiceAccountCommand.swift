@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // `martlet service-account`: creates, lists and revokes service-account keys. The command makes the pair of keys: the
-// printed file has the private key, and the broker gets the public key. Rests on AdministratorAccess.
+// printed file has the private key, and the broker gets the public key. Rests on DataFolderAccess.
 
 import ArgumentParser
 import Martlet
@@ -53,10 +53,8 @@ struct ServiceAccountCommand: AsyncParsableCommand {
             let destination = try path.map {
                 try SecretFile(creating: $0, holding: file.json + "\n")
             }
-            let access: any AdministratorAccess
             do {
-                access = try await folder.access.administrator()
-                try await register(file, access)
+                try await folder.access.administrator { try await register(file, $0) }
             } catch {
                 // Otherwise the next attempt would find the file of a key that is not registered.
                 destination?.remove()
@@ -65,20 +63,20 @@ struct ServiceAccountCommand: AsyncParsableCommand {
             if destination == nil { Terminal.print(file.json) }
             Terminal.printError(
                 "Key \(file.keyID) of project \(project). It is not shown again; keep it secret.")
-            try await access.close()
         }
 
         private func register(
-            _ file: ServiceAccountFile, _ access: any AdministratorAccess
+            _ file: ServiceAccountFile, _ administrator: any AdministratorInterface
         ) async throws {
             do {
-                try await access.createServiceAccount(file, named: name)
+                try await administrator.createServiceAccount(
+                    keyID: file.keyID, named: name, clientEmail: file.clientEmail,
+                    publicKey: file.publicKey, in: file.projectID)
             } catch {
                 // The key may be registered if the answer was lost.
                 if (error as? MartletError)?.word == .unavailable {
-                    try? await access.revokeServiceAccount(file.keyID, in: project)
+                    try? await administrator.revokeServiceAccount(file.keyID, in: project)
                 }
-                try? await access.close()
                 throw error
             }
         }
@@ -95,17 +93,17 @@ struct ServiceAccountCommand: AsyncParsableCommand {
         @OptionGroup var output: OutputOptions
 
         func perform() async throws {
-            let access = try await folder.access.administrator()
-            let keys = try await access.serviceAccounts(in: project)
-            try await access.close()
-            if output.json { return JSON.print(keys) }
+            let keys = try await folder.access.administrator {
+                try await $0.serviceAccounts(in: project)
+            }
+            if output.json { return JSON.print(keys.map { ServiceAccountAnswer($0) }) }
             var table = Table(
                 ("KEY ID", .left), ("NAME", .left), ("E-MAIL", .left), ("CREATED", .left),
                 ("STATE", .left))
             for key in keys {
                 table.add(
-                    key.keyID, key.name, key.clientEmail, key.created,
-                    key.revoked ? "revoked" : "valid")
+                    key.keyID, key.name, key.clientEmail, key.created.iso8601,
+                    key.isRevoked ? "revoked" : "valid")
             }
             Terminal.print(table.text)
         }
@@ -130,11 +128,28 @@ struct ServiceAccountCommand: AsyncParsableCommand {
         }
 
         func perform() async throws {
-            let access = try await folder.access.administrator()
-            try await access.revokeServiceAccount(id, in: project)
-            try await access.close()
+            try await folder.access.administrator {
+                try await $0.revokeServiceAccount(id, in: project)
+            }
             if output.json { return JSON.print(Revoked(keyID: id)) }
             Terminal.print("Revoked key \(id) of project \(project).")
         }
+    }
+}
+
+private struct ServiceAccountAnswer: Encodable {
+    var keyID: String
+    var name: String
+    var clientEmail: String
+    /// Instant of creation, in ISO 8601.
+    var created: String
+    var revoked: Bool
+
+    init(_ key: ServiceAccountSummary) {
+        keyID = key.keyID
+        name = key.name
+        clientEmail = key.clientEmail
+        created = key.created.iso8601
+        revoked = key.isRevoked
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Tokens read page by page, for `martlet subscribers`, `audience --tokens` and `report --missing`. Property names are
-// the names in the JSON output. Rests on AnswerPage.
+// the names in the JSON output. Rests on Lists.
 
 import Martlet
 
@@ -22,7 +22,7 @@ struct TokenList: Encodable {
 
     mutating func read(
         _ what: String, after: String, limit: Int,
-        _ page: (String, Int) async throws -> AnswerPage<String>
+        _ page: (String, Int) async throws -> ListPage<String>
     ) async throws {
         let progress = Progress(what)
         defer { progress.end() }

@@ -91,3 +91,77 @@ struct TopCommand: ReportingCommand {
         ] + table.text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
     }
 }
+
+private struct StatusAnswer: Encodable, Sendable {
+    struct Project: Encodable, Sendable {
+        var project: String
+        var weight: Int
+        var connections: UInt64
+        var delivered: UInt64
+        var deliveriesPerSecond: Double
+        var fanoutsInProgress: Int
+        var fanoutsDeferred: Int
+        var fanoutBytes: UInt64
+        var frameBytes: UInt64
+        var requestBytes: UInt64
+        var share: Double
+    }
+
+    /// Milliseconds since 1970, by the broker's clock.
+    var now: Int64
+    var connections: UInt64
+    var delivered: UInt64
+    var deliveriesPerSecond: Double
+    var acknowledged: UInt64
+    var fellBehind: UInt64
+    var commandsWaiting: UInt64
+    var frameBytes: UInt64
+    var requestBytes: UInt64
+    var storeBytes: UInt64
+    /// nil: the figure is not known.
+    var allocatedBytes: UInt64?
+    var projects: [Project]
+
+    /// The answer with rates of delivery since an earlier answer, by the broker's clock.
+    func after(_ earlier: StatusAnswer) -> StatusAnswer {
+        let seconds = Double(max(now - earlier.now, 1)) / 1000
+        func rate(_ value: UInt64, _ before: UInt64) -> Double {
+            value > before ? Double(value - before) / seconds : 0
+        }
+        var result = self
+        result.deliveriesPerSecond = rate(delivered, earlier.delivered)
+        let before = Dictionary(
+            earlier.projects.map { ($0.project, $0.delivered) }, uniquingKeysWith: { $1 })
+        for index in projects.indices {
+            let project = projects[index]
+            result.projects[index].deliveriesPerSecond = rate(
+                project.delivered, before[project.project] ?? project.delivered)
+        }
+        return result
+    }
+
+    /// The answer without rates of delivery: all are 0.
+    init(_ status: BrokerStatus) {
+        now = status.now.millisecondsSince1970
+        connections = UInt64(clamping: status.connectionCount)
+        delivered = status.deliveredCount
+        deliveriesPerSecond = 0
+        acknowledged = status.acknowledgedCount
+        fellBehind = status.fellBehindCount
+        commandsWaiting = UInt64(clamping: status.commandsWaiting)
+        frameBytes = UInt64(clamping: status.frameBytes)
+        requestBytes = UInt64(clamping: status.requestBytes)
+        storeBytes = UInt64(clamping: status.storeBytesUsed)
+        allocatedBytes = status.allocatedBytes.map { UInt64(clamping: $0) }
+        projects = status.projects.map {
+            Project(
+                project: $0.project, weight: $0.weight,
+                connections: UInt64(clamping: $0.connectionCount), delivered: $0.deliveredCount,
+                deliveriesPerSecond: 0, fanoutsInProgress: $0.fanoutsInProgress,
+                fanoutsDeferred: $0.fanoutsDeferred,
+                fanoutBytes: UInt64(clamping: $0.fanoutBytes),
+                frameBytes: UInt64(clamping: $0.frameBytes),
+                requestBytes: UInt64(clamping: $0.requestBytes), share: $0.share)
+        }
+    }
+}

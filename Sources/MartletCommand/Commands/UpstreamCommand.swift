@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `martlet upstream`: prints the messages of devices to their project (UPS-1). Rests on SenderAccess.
+// `martlet upstream`: prints the messages of devices to their project (UPS-1). Rests on SenderOptions.
 
 import ArgumentParser
 import Martlet
@@ -27,21 +27,22 @@ struct UpstreamCommand: ReportingCommand {
 
     func perform() async throws {
         let interrupt = Interrupt.prepare()
-        let access = try await sender.access(folder: folder.folder)
         let left = Countdown(from: count ?? .max)
         let isJSON = output.json
-        try await withThrowingTaskGroup(of: Void.self) { group in
-            group.addTask {
-                try await access.upstream { message in
-                    Terminal.print(isJSON ? JSON.line(message) : Self.text(message))
-                    return left.step()
+        try await sender.ask(folder: folder) { sender in
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask {
+                    try await sender.takeUpstreamMessages {
+                        let answer = UpstreamAnswer($0)
+                        Terminal.print(isJSON ? JSON.line(answer) : Self.text(answer))
+                        return left.step()
+                    }
                 }
+                group.addTask { await interrupt.wait() }
+                try await group.next()
+                group.cancelAll()
             }
-            group.addTask { await interrupt.wait() }
-            try await group.next()
-            group.cancelAll()
         }
-        try await access.close()
     }
 
     private static func text(_ message: UpstreamAnswer) -> String {
@@ -52,5 +53,26 @@ struct UpstreamCommand: ReportingCommand {
             "  \($0.key.withoutControls) = \($0.value.withoutControls)"
         }
         return ([head] + data).joined(separator: "\n")
+    }
+}
+
+private struct UpstreamAnswer: Encodable {
+    var number: UInt64
+    var token: String
+    var app: String
+    var messageID: String
+    /// Instant of acceptance, like `expires` in milliseconds since 1970.
+    var accepted: Int64
+    var expires: Int64
+    var data: [String: String]
+
+    init(_ message: DeviceMessage) {
+        number = message.number
+        token = message.token
+        app = message.app
+        messageID = message.messageID
+        accepted = message.accepted.millisecondsSince1970
+        expires = message.expires.millisecondsSince1970
+        data = Dictionary(message.data.map { ($0.key, $0.value) }, uniquingKeysWith: { $1 })
     }
 }

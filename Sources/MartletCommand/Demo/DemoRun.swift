@@ -80,7 +80,7 @@ struct DemoRun {
         for start in stride(from: 0, to: members.count, by: Limits.tokensPerTopicRequestMax) {
             let end = min(start + Limits.tokensPerTopicRequestMax, members.count)
             let result = try await sender.subscribe(
-                members[start..<end].map { tokens[$0] }, toTopic: topic)
+                members[start..<end].map { tokens[$0] }, to: topic)
             if let failure = result.failures.first {
                 throw MartletError(
                     failure.word, "\(result.failures.count) devices were not subscribed.",
@@ -158,7 +158,7 @@ struct DemoRun {
         }
         let arrivals = fleet.inbox.arrivals(step: index)
         return DemoReport.Line(
-            target: step.label, expected: expected.count, accepted: result.recipients,
+            target: step.label, expected: expected.count, accepted: result.recipientCount,
             delivered: arrivals.count,
             acknowledged: broker.statistics.acknowledgedCount - acknowledgedBefore,
             firstMilliseconds: arrivals.first.map { ($0 - began).milliseconds },

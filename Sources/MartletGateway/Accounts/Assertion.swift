@@ -38,7 +38,7 @@ struct Assertion: JWTPayload {
     /// - Parameter now: seconds since 1970, by the broker's clock.
     /// - Returns: the reason for a refusal; nil for a valid assertion.
     func fault(
-        of account: ServiceAccountSummary, audiences: Set<String>, now: Double
+        of account: ServiceAccountDetails, audiences: Set<String>, now: Double
     ) -> OAuthError? {
         guard iss.value == account.clientEmail else {
             return .invalidGrant("Invalid JWT: iss must be the service account's client_email.")

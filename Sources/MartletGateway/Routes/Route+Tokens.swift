@@ -66,7 +66,7 @@ extension Gateway {
         guard header.fields["crit"] == nil else {
             throw OAuthError.invalidGrant("Invalid JWT: no extension of its header is understood.")
         }
-        var verified: (assertion: Assertion, account: ServiceAccountSummary)?
+        var verified: (assertion: Assertion, account: ServiceAccountDetails)?
         for account in try accounts(of: header.kid, issuer: said.iss.value) where verified == nil {
             if let assertion = await verify(text, by: account, header.kid) {
                 verified = (assertion, account)
@@ -95,13 +95,13 @@ extension Gateway {
     /// issuer's address contains the project.
     private func accounts(
         of keyID: String?, issuer: String
-    ) throws(MartletError) -> [ServiceAccountSummary] {
+    ) throws(MartletError) -> [ServiceAccountDetails] {
         do throws(MartletError) {
             if let keyID { return [try broker.serviceAccount(keyID).account] }
             let domain = issuer.split(separator: "@", omittingEmptySubsequences: false).last ?? ""
             guard domain.hasSuffix(ServiceAccountFile.emailDomain) else { return [] }
             let project = String(domain.dropLast(ServiceAccountFile.emailDomain.count))
-            let known = try broker.serviceAccounts(in: project).filter {
+            let known = try broker.serviceAccountDetails(in: project).filter {
                 !$0.isRevoked && $0.clientEmail == issuer
             }
             return Array(known.prefix(Self.triedMax))
@@ -112,7 +112,7 @@ extension Gateway {
     }
 
     private func verify(
-        _ text: String, by account: ServiceAccountSummary, _ keyID: String?
+        _ text: String, by account: ServiceAccountDetails, _ keyID: String?
     ) async -> Assertion? {
         do {
             let key = try Insecure.RSA.PublicKey(

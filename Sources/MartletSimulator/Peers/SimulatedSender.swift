@@ -45,7 +45,7 @@ final class SimulatedSender: SimulatedServer {
     func cancel(_ message: MessageModel) {
         guard isOpen, let number = message.number else { return }
         lastCorrelation += 1
-        send(.cancel(CancelRequest(correlation: lastCorrelation, messageNumber: number)))
+        send(.request(CancelRequest(correlation: lastCorrelation, messageNumber: number)))
     }
 
     /// TOP-4: changes subscriptions on behalf of devices.
@@ -53,7 +53,7 @@ final class SimulatedSender: SimulatedServer {
         guard isOpen else { return }
         lastCorrelation += 1
         send(
-            .changeTopic(
+            .request(
                 ChangeTopicRequest(
                     correlation: lastCorrelation, operation: operation, topic: topic,
                     tokens: tokens)))
@@ -64,7 +64,7 @@ final class SimulatedSender: SimulatedServer {
         guard isOpen else { return }
         lastCorrelation += 1
         send(
-            .createGroup(
+            .request(
                 CreateGroupRequest(correlation: lastCorrelation, name: name, tokens: tokens)))
     }
 
@@ -74,7 +74,7 @@ final class SimulatedSender: SimulatedServer {
         guard isOpen else { return }
         lastCorrelation += 1
         send(
-            .changeGroup(
+            .request(
                 ChangeGroupRequest(
                     correlation: lastCorrelation, operation: change, name: group.name, key: key,
                     tokens: tokens)))

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The requests of an embedder: carried out as the requests of a connection are, without a frame and without a thread
+// for questions. Rests on ServedRequest.
+
+import MartletBase
+import MartletEngine
+import MartletWire
+
+/// The way of requests in the broker's process.
+struct EmbeddedRequests: RequestPerformer {
+    typealias Failure = MartletError
+
+    let broker: Broker
+    /// The project whose sender asks; nil: an administrator asks.
+    let projectID: String?
+
+    func ask<Request: WireRequest>(
+        _ request: Request
+    ) async throws(MartletError) -> Request.Answer {
+        let served = try RequestFrame(request).served
+        guard let answer = try await perform(served) as? Request.Answer else { throw .unexpected }
+        return answer
+    }
+
+    private func perform<Served: ServedRequest>(
+        _ request: Served
+    ) async throws(MartletError) -> Served.Answer {
+        guard let projectID else {
+            return try await broker.perform(request, as: .administrator(nil))
+        }
+        return try await broker.perform(request, in: projectID)
+    }
+}
+
+extension Broker {
+    /// Carries out a request of a project's sender.
+    /// - Throws: the refusal of the request; `NOT_FOUND` for the project.
+    func perform<Served: ServedRequest>(
+        _ request: Served, in project: String
+    ) async throws(MartletError) -> Served.Answer {
+        try await perform(request, as: .sender(try number(of: project)))
+    }
+
+    func perform<Served: ServedRequest>(
+        _ request: Served, as principal: Principal
+    ) async throws(MartletError) -> Served.Answer {
+        switch try request.plan(for: principal, answerer) {
+        case .reply(let reply): return try answer(reply)
+        case .command(let command, let then): return try answer(then(try await perform(command)))
+        }
+    }
+
+    /// Answers a question of a project's sender from a snapshot, on the caller's thread.
+    /// - Throws: the error of the question; `NOT_FOUND` for the project.
+    func answer<Served: ServedQuestion>(
+        _ question: Served, in project: String
+    ) throws(MartletError) -> Served.Answer {
+        let principal = Principal.sender(try number(of: project))
+        return try answer(.question { answerer in try question.answer(to: principal, answerer) })
+    }
+
+    private func answer<Answer>(_ reply: Reply<Answer>) throws(MartletError) -> Answer {
+        switch reply {
+        case .answer(let answer): return answer
+        case .question(let question):
+            do { return try question(answerer) } catch let error as MartletError {
+                throw error
+            } catch {
+                throw .unreadable(error)
+            }
+        }
+    }
+}

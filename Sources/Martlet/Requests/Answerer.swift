@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The parts of a broker that requests are answered from: snapshots of the store, the gauges and the quotas. Rests on
+// Gauges.
+
+import MartletBase
+import MartletEngine
+import MartletRows
+import MartletStore
+
+/// Answers requests, on any thread.
+struct Answerer: Sendable {
+    let store: Store
+    let programs: SharedPrograms
+    let gauges: Gauges
+    let limits: MailboxLimits
+    let quotas: ProjectQuotas
+
+    /// Reads a snapshot of the store.
+    /// - Throws: the error of `body`, `StorageError`.
+    func read<Answer>(_ body: (borrowing Transaction) throws -> Answer) throws -> Answer {
+        try store.read { (transaction) throws in try body(transaction) }
+    }
+}

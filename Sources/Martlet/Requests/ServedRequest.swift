@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The way of a request through the broker: one way for the requests of connections and for the calls of an embedder. A
+// request says what the broker does for it: a command that is committed, or a question to a snapshot. The loops and
+// `Broker` carry out the plan. Each request of `FrameType.requests` is a `ServedRequest`, in a file of this folder; a
+// test holds the list to this. Rests on Answerer and the engine's commands.
+
+import MartletBase
+import MartletEngine
+import MartletWire
+
+/// The answer to a request, or the way to the answer.
+enum Reply<Answer: Sendable>: Sendable {
+    case answer(Answer)
+    /// The inquiry answers a question of a connection. Reading a snapshot may take longer than a loop may be away from
+    /// its devices.
+    case question(@Sendable (Answerer) throws -> Answer)
+}
+
+/// What the broker does for a request.
+enum Plan<Answer: Sendable>: Sendable {
+    case reply(Reply<Answer>)
+    /// The command is committed first. A refusal is the answer; any other outcome leads to the reply.
+    case command(Command, then: @Sendable (Outcome) throws(MartletError) -> Reply<Answer>)
+}
+
+/// A request that the broker serves.
+protocol ServedRequest: WireRequest {
+    /// Whether the acknowledgements of a loop's devices go to the committer before the request's command, because the
+    /// outcome depends on them.
+    static var comesAfterAcknowledgements: Bool { get }
+    /// Decides what the broker does.
+    /// - Throws: `MartletError` for a principal that may not ask.
+    func plan(for principal: Principal, _ answerer: Answerer) throws(MartletError) -> Plan<Answer>
+}
+
+extension ServedRequest {
+    static var comesAfterAcknowledgements: Bool { false }
+}
+
+/// A request that changes nothing. Any snapshot of the store answers the request.
+protocol ServedQuestion: ServedRequest {
+    /// - Throws: `MartletError` for the peer, `StorageError`.
+    func answer(to principal: Principal, _ answerer: Answerer) throws -> Answer
+}
+
+extension ServedQuestion {
+    func plan(for principal: Principal, _ answerer: Answerer) -> Plan<Answer> {
+        .reply(.question { answerer in try answer(to: principal, answerer) })
+    }
+}
+
+extension Plan where Answer == Done {
+    /// A command whose answer tells only that the command is done.
+    static func command(_ command: Command) -> Self {
+        .command(command) { _ in .answer(Done()) }
+    }
+}
+
+extension Reply where Answer: WireAnswer {
+    /// The reply on a connection.
+    func framed(_ correlation: UInt32) -> Reply<BrokerFrame> {
+        switch self {
+        case .answer(let answer): .answer(answer.frame(correlation))
+        case .question(let question):
+            .question { answerer in try question(answerer).frame(correlation) }
+        }
+    }
+}
+
+extension Plan where Answer: WireAnswer {
+    /// The plan for a request of a connection.
+    func framed(_ correlation: UInt32) -> Plan<BrokerFrame> {
+        switch self {
+        case .reply(let reply): .reply(reply.framed(correlation))
+        case .command(let command, let then):
+            .command(command) { outcome throws(MartletError) in
+                try then(outcome).framed(correlation)
+            }
+        }
+    }
+}
+
+extension WireAnswer {
+    fileprivate func frame(_ correlation: UInt32) -> BrokerFrame {
+        var answer = self
+        answer.correlation = correlation
+        return .answer(answer)
+    }
+}
+
+extension RequestFrame {
+    /// The request, as the broker serves it.
+    var served: any ServedRequest {
+        get throws(MartletError) {
+            guard let served = value as? any ServedRequest else {
+                throw MartletError(.protocolViolation, "The broker does not serve \(value.type).")
+            }
+            return served
+        }
+    }
+}
+
+extension FrameType {
+    /// Whether the broker serves each request.
+    package static var servesAllRequests: Bool {
+        requests.allSatisfy { $0 is any ServedRequest.Type }
+    }
+}

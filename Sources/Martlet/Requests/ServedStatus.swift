@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Requests about the broker's present work: fanouts, the status, and quotas (FAN-8, QUO-3, QUO-4). Rests on
+// ServedRequest and Gauges.
+
+import MartletBase
+import MartletEngine
+import MartletRows
+import MartletWire
+
+extension ListFanoutsRequest: ServedQuestion {
+    /// Answers with a page of fanouts. A sender sees only its own project. An administrator sees any project,
+    /// or all projects.
+    func answer(to principal: Principal, _ answerer: Answerer) throws -> FanoutPage {
+        var project: ProjectNumber?
+        switch principal {
+        case .administrator(let own):
+            project = own
+            if !projectID.isEmpty {
+                project = try answerer.read {
+                    try Authentication.project(id: projectID, in: $0).number
+                }
+            }
+        case .sender, .device, .nobody:
+            let own = try principal.senderProject()
+            project = own
+            let isNamed =
+                try projectID.isEmpty
+                || answerer.read { try $0.projects.project(own)?.id == projectID }
+            guard isNamed else {
+                throw MartletError(
+                    .permissionDenied, "A sender asks for the fanouts of its own project.",
+                    field: "project")
+            }
+        }
+        let page = try answerer.gauges.fanouts(of: project, after: cursor, limit: Int(limit))
+        return FanoutPage(nextCursor: page.next ?? "", fanouts: page.entries)
+    }
+}
+
+extension StatusRequest: ServedQuestion {
+    func answer(to principal: Principal, _ answerer: Answerer) throws -> StatusResult {
+        try principal.checkAdministrator()
+        let statistics = answerer.gauges.statistics
+        var status = BrokerStatus(now: answerer.gauges.clock())
+        status.connectionCount = statistics.connectionCount
+        status.deliveredCount = statistics.deliveredCount
+        status.acknowledgedCount = statistics.acknowledgedCount
+        status.fellBehindCount = statistics.fellBehindCount
+        status.commandsWaiting = statistics.commandsWaiting
+        status.frameBytes = statistics.frameBytes
+        status.requestBytes = statistics.requestBytes
+        status.storeBytesUsed = statistics.storeBytesUsed
+        status.allocatedBytes = statistics.allocatedBytes
+        status.projects = try answerer.gauges.projects()
+        return StatusResult(status: status)
+    }
+}
+
+extension QuotasRequest: ServedQuestion {
+    /// The quotas are in memory, so the answer is ready at once.
+    func plan(
+        for principal: Principal, _ answerer: Answerer
+    ) throws(MartletError) -> Plan<QuotaList> {
+        .reply(.answer(try answer(to: principal, answerer)))
+    }
+
+    func answer(
+        to principal: Principal, _ answerer: Answerer
+    ) throws(MartletError) -> QuotaList {
+        let amounts = answerer.quotas.amounts(
+            of: try principal.senderProject(), at: answerer.gauges.clock(),
+            book: answerer.gauges.committer.book)
+        return QuotaList(
+            quotas: amounts.map {
+                QuotaSummary(
+                    name: $0.name, limit: $0.limit, remaining: $0.remaining,
+                    untilFullMilliseconds: $0.untilFullMilliseconds)
+            })
+    }
+}
