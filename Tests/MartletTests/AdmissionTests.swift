@@ -51,7 +51,9 @@ struct AdmissionTests {
         try await test.broker.revokeRegistrationKey(key.id, in: "keyed")
         #expect(try refusal(test, .key(key.text)) == .permissionDenied)
         #expect(
-            try test.broker.registrationKeys(in: "keyed").filter { $0.id == key.id }.map(\.isRevoked) == [true])
+            try test.broker.registrationKeys(in: "keyed").filter { $0.id == key.id }.map(
+                \.isRevoked)
+                == [true])
         #expect(try test.broker.apps(in: "keyed").map(\.name) == [Self.app])
         try await test.broker.close()
     }
