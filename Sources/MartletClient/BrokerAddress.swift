@@ -11,6 +11,7 @@ public struct BrokerAddress: Sendable, Hashable, CustomStringConvertible {
     /// TCP port, 1 to 65,535.
     public var port: Int
 
+    /// Names an address. The default port is 5228.
     public init(host: String, port: Int = Limits.defaultPort) {
         self.host = host
         self.port = port
@@ -22,5 +23,6 @@ public struct BrokerAddress: Sendable, Hashable, CustomStringConvertible {
         Limits.fallbackPorts.map { BrokerAddress(host: host, port: $0) }
     }
 
+    /// The address as `host:port`.
     public var description: String { "\(host):\(port)" }
 }

@@ -7,8 +7,9 @@ internal import Glibc
 
 /// An IPv4 or IPv6 address of a peer.
 public struct PeerAddress: Hashable, Sendable, CustomStringConvertible {
-    /// The first and the last eight bytes, as numbers.
+    /// The first eight bytes, as a number.
     public let high: UInt64
+    /// The last eight bytes, as a number.
     public let low: UInt64
 
     private static let mapped: UInt64 = 0xFFFF << 32
@@ -41,8 +42,10 @@ public struct PeerAddress: Hashable, Sendable, CustomStringConvertible {
         }
     }
 
+    /// 127.0.0.1.
     public static let loopback = PeerAddress(v4: 0x7F00_0001)
 
+    /// Whether the address is an IPv4 address.
     public var isIPv4: Bool { high == 0 && low >> 32 == Self.mapped >> 32 }
 
     /// Whether the peer is on this machine.
@@ -63,6 +66,7 @@ public struct PeerAddress: Hashable, Sendable, CustomStringConvertible {
         return isEqual(high, prefix.high, bits) && isEqual(low, prefix.low, bits - 64)
     }
 
+    /// The address in numbers, as `192.0.2.7` or `2001:db8::1`.
     public var description: String {
         var text = [CChar](repeating: 0, count: Int(INET6_ADDRSTRLEN))
         if isIPv4 {
@@ -79,6 +83,7 @@ public struct PeerAddress: Hashable, Sendable, CustomStringConvertible {
 
 /// The beginning of a connection.
 public struct ConnectionOrigin: Hashable, Sendable {
+    /// Address of the peer.
     public let address: PeerAddress
     /// Number of the listening socket, in the order of `listen`.
     public let listener: Int

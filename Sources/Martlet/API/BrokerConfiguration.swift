@@ -32,16 +32,22 @@ public struct BrokerConfiguration: Sendable {
     public struct Listener: Sendable, Hashable {
         /// The protection of the bytes.
         public enum Security: String, Sendable, Hashable {
+            /// Plain text, which every machine on the way can read.
             case plain
+            /// TLS. The broker refuses to open without a certificate for the device port.
             case tls
         }
 
+        /// An address of this machine.
         public var address: Address
+        /// The protection of the bytes; plain text on an address that other machines reach must be allowed
+        /// (`BrokerConfiguration.allowsPlainElsewhere`).
         public var security: Security
         /// Whether proxies connect here, and name their clients by the PROXY protocol, version 2. Other peers are
         /// refused (see `BrokerConfiguration.proxies`).
         public var isProxied: Bool
 
+        /// Makes a listener; the default is plain text on the loopback address.
         public init(
             _ address: Address = Address(), security: Security = .plain, isProxied: Bool = false
         ) {
