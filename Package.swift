@@ -58,6 +58,9 @@ let package = Package(
         .systemLibrary(
             name: "CJemalloc", path: "CModules/CJemalloc", pkgConfig: "jemalloc",
             providers: [.apt(["libjemalloc-dev"])]),
+        .systemLibrary(
+            name: "COpenSSL", path: "CModules/COpenSSL", pkgConfig: "openssl",
+            providers: [.apt(["libssl-dev"])]),
         .target(name: "CBitKernels", path: "CModules/CBitKernels"),
 
         .target(name: "MartletBase", swiftSettings: memorySafe),
@@ -95,6 +98,7 @@ let package = Package(
         .target(
             name: "MartletRing", dependencies: ["MartletTransport", "CLiburing"],
             swiftSettings: common),
+        .target(name: "MartletTLS", dependencies: ["COpenSSL"], swiftSettings: common),
         .target(
             name: "Martlet",
             dependencies: [
@@ -207,6 +211,9 @@ let package = Package(
             swiftSettings: common),
         .testTarget(
             name: "MartletRingTests", dependencies: ["MartletRing", "MartletTransport"],
+            swiftSettings: common),
+        .testTarget(
+            name: "MartletTLSTests", dependencies: ["MartletTLS", "COpenSSL"],
             swiftSettings: common),
         .testTarget(
             name: "MartletEngineTests",
