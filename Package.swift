@@ -23,6 +23,7 @@ let package = Package(
     products: [
         .library(name: "Martlet", targets: ["Martlet"]),
         .library(name: "MartletClient", targets: ["MartletClient"]),
+        .library(name: "MartletClientTLS", targets: ["MartletClientTLS"]),
         .library(name: "MartletGateway", targets: ["MartletGateway"]),
         .executable(name: "martlet", targets: ["martlet"]),
         .executable(name: "martlet-sim", targets: ["martlet-sim"]),
@@ -104,7 +105,7 @@ let package = Package(
             dependencies: [
                 "MartletBase", "MartletBits", "MartletCondition", "MartletWire", "MartletRows",
                 "MartletEngine", "MartletDelivery", "MartletStore", "MartletTransport",
-                "MartletRing", "MartletTicket",
+                "MartletRing", "MartletTicket", "MartletTLS",
                 .target(name: "CJemalloc", condition: .when(traits: ["Jemalloc"])),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
@@ -116,6 +117,15 @@ let package = Package(
                 "MartletBase", "MartletWire",
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
+            ],
+            swiftSettings: memorySafe),
+        .target(
+            name: "MartletClientTLS",
+            dependencies: [
+                "MartletBase", "MartletClient",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOSSL", package: "swift-nio-ssl"),
             ],
             swiftSettings: memorySafe),
         .target(
@@ -141,8 +151,8 @@ let package = Package(
         .executableTarget(
             name: "martlet",
             dependencies: [
-                "Martlet", "MartletClient", "MartletEngine", "MartletGateway", "MartletStore",
-                "MartletTransport",
+                "Martlet", "MartletClient", "MartletClientTLS", "MartletEngine", "MartletGateway",
+                "MartletStore", "MartletTLS", "MartletTransport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
@@ -196,6 +206,9 @@ let package = Package(
             name: "EngineBench", dependencies: ["MartletEngine", "MartletRows", "MartletBase"],
             path: "Tests/EngineBench",
             swiftSettings: common),
+        .target(
+            name: "TLSPeers", dependencies: ["COpenSSL"], path: "Tests/TLSPeers",
+            swiftSettings: common),
         .testTarget(
             name: "MartletBitsTests", dependencies: ["MartletBits", "MartletBase"],
             swiftSettings: common),
@@ -213,7 +226,7 @@ let package = Package(
             name: "MartletRingTests", dependencies: ["MartletRing", "MartletTransport"],
             swiftSettings: common),
         .testTarget(
-            name: "MartletTLSTests", dependencies: ["MartletTLS", "COpenSSL"],
+            name: "MartletTLSTests", dependencies: ["MartletTLS", "TLSPeers", "COpenSSL"],
             swiftSettings: common),
         .testTarget(
             name: "MartletEngineTests",
@@ -246,8 +259,8 @@ let package = Package(
         .testTarget(
             name: "MartletTests",
             dependencies: [
-                "Martlet", "MartletClient", "MartletStore", "MartletEngine", "MartletRows",
-                "MartletTransport", "MartletWire",
+                "Martlet", "MartletClient", "MartletClientTLS", "MartletStore", "MartletTLS",
+                "TLSPeers", "MartletEngine", "MartletRows", "MartletTransport", "MartletWire",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: common),

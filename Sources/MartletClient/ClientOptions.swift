@@ -23,6 +23,8 @@ public struct ClientOptions: Sendable {
     public var eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton
     /// Called on each new connection, on the event loop, before the credential leaves. An error ends the connection.
     package var beforeHello: (@Sendable () throws(MartletError) -> Void)?
+    /// Encrypts the connections; nil: the connections are plain.
+    package var encryption: Encryption?
 
     /// The default options.
     public init() {}
@@ -30,6 +32,7 @@ public struct ClientOptions: Sendable {
     func client(host: String, port: Int, hello: Hello) -> RequestClient {
         var settings = ConnectionSettings(heartbeat: heartbeat)
         settings.beforeHello = beforeHello
+        settings.encryption = encryption
         return RequestClient(
             dialer: Dialer(
                 [BrokerAddress(host: host, port: port)] + fallbacks,

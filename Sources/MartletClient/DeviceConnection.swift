@@ -52,13 +52,22 @@ public actor DeviceConnection {
         heartbeat: HeartbeatOptions = HeartbeatOptions(),
         eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton
     ) {
+        self.init(
+            host: host, port: port, fallbacks: fallbacks, heartbeat: heartbeat,
+            eventLoopGroup: eventLoopGroup, encryption: nil)
+    }
+
+    package init(
+        host: String, port: Int, fallbacks: [BrokerAddress], heartbeat: HeartbeatOptions,
+        eventLoopGroup: any EventLoopGroup, encryption: Encryption?
+    ) {
         self.host = host
         self.port = port
         eventLoop = eventLoopGroup.next()
         executor = eventLoop.executor
         dialer = Dialer(
             [BrokerAddress(host: host, port: port)] + fallbacks, eventLoop: eventLoop,
-            settings: ConnectionSettings(heartbeat))
+            settings: ConnectionSettings(heartbeat, encryption))
     }
 
     deinit {

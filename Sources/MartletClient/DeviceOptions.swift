@@ -33,6 +33,8 @@ public struct DeviceOptions: Sendable {
     public var registration = DeviceRegistration.open
     /// Event loops of the devices. The default is the group shared by the whole process.
     public var eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton
+    /// Encrypts the connections; nil: the connections are plain.
+    package var encryption: Encryption?
 
     /// The default options.
     public init() {}

@@ -16,7 +16,7 @@ enum DeviceWay: Sendable {
             Dialer(
                 [BrokerAddress(host: host, port: port)] + options.fallbacks,
                 eventLoop: options.eventLoopGroup.next(),
-                settings: ConnectionSettings(options.heartbeat)))
+                settings: ConnectionSettings(options.heartbeat, options.encryption)))
     }
 
     var eventLoop: any EventLoop {

@@ -5,7 +5,7 @@
 
 import MartletBase
 import MartletWire
-import NIOCore
+package import NIOCore
 import NIOPosix
 
 /// Settings for every connection of a client.
@@ -18,6 +18,8 @@ struct ConnectionSettings: Sendable {
     var answerTimeout: Duration
     /// Called on a new connection before the credential leaves. An error ends the connection.
     var beforeHello: (@Sendable () throws(MartletError) -> Void)?
+    /// Makes the handler that encrypts a connection to a host; nil: the connection is plain.
+    var encryption: Encryption?
 
     /// Pings a silent connection after `heartbeat` and gives the connection up after another `heartbeat`.
     init(heartbeat: Duration) {
@@ -25,9 +27,20 @@ struct ConnectionSettings: Sendable {
         answerTimeout = heartbeat
     }
 
-    init(_ heartbeat: HeartbeatOptions) {
+    init(_ heartbeat: HeartbeatOptions, _ encryption: Encryption?) {
         pace = HeartbeatPace(heartbeat)
         answerTimeout = heartbeat.answerTimeout
+        self.encryption = encryption
+    }
+}
+
+/// Adds a handler that encrypts a channel to a host. The handler is in a module of its own, so that this module needs
+/// no TLS library.
+package struct Encryption: Sendable {
+    package let add: @Sendable (any Channel, _ host: String) throws -> Void
+
+    package init(_ add: @escaping @Sendable (any Channel, _ host: String) throws -> Void) {
+        self.add = add
     }
 }
 
@@ -62,6 +75,9 @@ struct Dialer: Sendable {
             .channelOption(.socketOption(.tcp_nodelay), value: 1)
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
+                    if let encryption = settings.encryption {
+                        try encryption.add(channel, target.host)
+                    }
                     try channel.pipeline.syncOperations.addHandler(
                         ConnectionHandler(
                             connection: connection, hello: hello, settings: settings, owner: owner))

@@ -20,7 +20,7 @@ extension MartletDevice {
         let registration = Registration(eventLoop: eventLoop)
         let dialer = Dialer(
             [BrokerAddress(host: host, port: port)] + options.fallbacks, eventLoop: eventLoop,
-            settings: ConnectionSettings(options.heartbeat))
+            settings: ConnectionSettings(options.heartbeat, options.encryption))
         // A connection does not keep its owner alive, so the pending promise does.
         registration.promise.futureResult.whenComplete { _ in withExtendedLifetime(registration) {}
         }

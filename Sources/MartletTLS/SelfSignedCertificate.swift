@@ -11,6 +11,8 @@ public struct SelfSignedCertificate: Sendable {
     public let certificate: String
     /// The private key in PEM form.
     public let key: String
+    /// SHA-256 of the certificate in DER form.
+    public let fingerprint: [UInt8]
 
     /// - Parameters:
     ///   - names: names of the server, such as `DNS:localhost` and `IP:127.0.0.1`.
@@ -57,6 +59,9 @@ public struct SelfSignedCertificate: Sendable {
         else { throw refused() }
         self.certificate = text
         key = keyText
+        var digest = [UInt8](repeating: 0, count: 32)
+        X509_digest(certificate, EVP_sha256(), &digest, nil)
+        fingerprint = digest
     }
 
     private static func text(_ write: (OpaquePointer) -> Int32) -> String? {

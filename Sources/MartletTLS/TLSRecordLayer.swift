@@ -57,7 +57,7 @@ public struct TLSRecordLayer: ~Copyable {
     }
 
     /// Ends a session: frees an unfinished record, and overwrites the keys.
-    public mutating func end(_ session: UnsafeMutablePointer<TLSSession>) {
+    public func end(_ session: UnsafeMutablePointer<TLSSession>) {
         cipher.forget(session.pointee.receiving)
         cipher.forget(session.pointee.sending)
         UnsafeMutableRawPointer(session.pointee.partial)?.deallocate()

@@ -31,7 +31,10 @@ public struct TLSSession {
     public internal(set) var hasClosed = false
 
     /// Bytes of an unfinished record that the session keeps in its own memory.
-    public var keptBytes: Int { Int(partial?.pointee.count ?? 0) }
+    public var keptBytes: Int {
+        guard let partial, !partial.pointee.isHandedOut else { return 0 }
+        return Int(partial.pointee.count)
+    }
 }
 
 /// A record that began in an earlier chunk. The bytes lie in memory directly behind this value.

@@ -31,7 +31,8 @@ public enum TransportEvent {
     /// Accepting pauses, for example because every connection index is taken. The transport retries by itself. The
     /// event comes once per period of trouble, and the period ends when there is room again.
     case acceptFailed(errno: Int32)
-    /// Bytes arrived. The buffer is never empty and is valid only until the next call of `nextEvent()`.
+    /// Bytes arrived. The buffer is valid only until the next call of `nextEvent()`. An empty buffer means that
+    /// `keptBytes` has changed.
     case received(ConnectionID, UnsafeRawBufferPointer)
     /// The last event of receiving: errno 0 means that the peer closed its sending side. Queued bytes can still be
     /// sent. A failed send is followed by this event, unless the event came before.
@@ -103,6 +104,15 @@ public protocol Transport: ~Copyable {
     /// Wakes another transport with a value, together with the next submission.
     mutating func wake(_ other: TransportAddress, value: UInt64)
 
+    /// Bytes of sends in flight that the transport holds in memory of its own.
+    var heldBytes: Int { get }
+
+    /// Received bytes of a connection that the transport keeps until more bytes arrive.
+    func keptBytes(of connection: ConnectionID) -> Int
+
+    /// The peer's name, if the peer has proved the name to the transport by a certificate.
+    func verifiedName(of connection: ConnectionID) -> String?
+
     /// Listens on an address and begins to accept connections.
     /// - Returns: the bound port, which differs from `port` if `port` is 0.
     mutating func listen(address: String, port: UInt16) throws(TransportError) -> UInt16
@@ -119,4 +129,13 @@ extension Transport where Self: ~Copyable {
 
     /// No effect, for transports that keep no memory of a burst.
     public mutating func releaseMemory() {}
+
+    /// None, for transports that send from the memory of the caller.
+    public var heldBytes: Int { 0 }
+
+    /// None, for transports that report bytes as they arrive.
+    public func keptBytes(of connection: ConnectionID) -> Int { 0 }
+
+    /// No name, for transports without certificates.
+    public func verifiedName(of connection: ConnectionID) -> String? { nil }
 }

@@ -4,6 +4,7 @@
 
 import COpenSSL
 import MartletTLS
+import TLSPeers
 import Synchronization
 import Testing
 
@@ -148,7 +149,7 @@ struct HandshakeTests {
         credentials.clientAuthorities = .text(client.certificate)
         let context = try TLSServerContext(credentials, ticketKeys: TLSTicketKeys())
         let settings = TLSClientContext()
-        settings.present(client)
+        settings.present(certificate: client.certificate, key: client.key)
         for count in 0..<2 {
             let made = try shakeHands(context, settings)
             #expect(made.clientName == "CN=till-7\\, north")
@@ -158,7 +159,8 @@ struct HandshakeTests {
         }
         #expect(throws: HandshakeFailure.self) { try shakeHands(context, TLSClientContext()) }
         let stranger = TLSClientContext()
-        stranger.present(try SelfSignedCertificate(names: [], commonName: "till-7, north"))
+        let forged = try SelfSignedCertificate(names: [], commonName: "till-7, north")
+        stranger.present(certificate: forged.certificate, key: forged.key)
         #expect(throws: HandshakeFailure.self) { try shakeHands(context, stranger) }
     }
 
@@ -169,7 +171,7 @@ struct HandshakeTests {
         var credentials = try makeCredentials()
         credentials.clientAuthorities = .text(client.certificate)
         let settings = TLSClientContext()
-        settings.present(client)
+        settings.present(certificate: client.certificate, key: client.key)
         let first = try shakeHands(
             try TLSServerContext(credentials, ticketKeys: keys), settings)
         try talk(first)

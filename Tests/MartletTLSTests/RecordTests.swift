@@ -5,6 +5,7 @@
 import COpenSSL
 import Glibc
 import MartletTLS
+import TLSPeers
 import Testing
 
 @Suite("TLS: records")

@@ -1,125 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Peers of the record layer without sockets: OpenSSL's whole client, which shares only the primitives with what is
-// tested, and a pair of sessions with secrets of the test's choice. Rests on OpenSSL.
+// Sessions of the record layer without sockets: with secrets of the test's choice, and after a handshake with OpenSSL's
+// client. Rests on TLSPeers.
 
 import COpenSSL
 import Glibc
 import MartletTLS
+import TLSPeers
 import Testing
 
-/// The folder-less credentials of a test's server.
+/// The credentials of a test's server.
 func makeCredentials(names: [String] = ["DNS:localhost"]) throws -> TLSCredentials {
     let made = try SelfSignedCertificate(names: names)
     return TLSCredentials(certificate: .text(made.certificate), key: .text(made.key))
-}
-
-/// Settings of the client, kept between connections for resumption.
-final class TLSClientContext {
-    let context: OpaquePointer
-    private var session: OpaquePointer?
-    var protocols: [UInt8] = []
-
-    init(ciphers: String? = nil, groups: String? = nil) {
-        context = SSL_CTX_new(TLS_client_method())
-        if let ciphers { SSL_CTX_set_ciphersuites(context, ciphers) }
-        if let groups { _ = martlet_ssl_ctx_set_groups(context, groups) }
-    }
-
-    deinit {
-        SSL_SESSION_free(session)
-        SSL_CTX_free(context)
-    }
-
-    func present(_ certificate: SelfSignedCertificate) {
-        certificate.certificate.withCString { text in
-            let input = BIO_new_mem_buf(text, -1)
-            let parsed = PEM_read_bio_X509(input, nil, nil, nil)
-            SSL_CTX_use_certificate(context, parsed)
-            X509_free(parsed)
-            BIO_free(input)
-        }
-        certificate.key.withCString { text in
-            let input = BIO_new_mem_buf(text, -1)
-            let parsed = PEM_read_bio_PrivateKey(input, nil, nil, nil)
-            SSL_CTX_use_PrivateKey(context, parsed)
-            EVP_PKEY_free(parsed)
-            BIO_free(input)
-        }
-    }
-
-    fileprivate func begin(_ ssl: OpaquePointer) {
-        if let session { SSL_set_session(ssl, session) }
-        if !protocols.isEmpty { SSL_set_alpn_protos(ssl, protocols, UInt32(protocols.count)) }
-    }
-
-    fileprivate func keep(_ ssl: OpaquePointer) {
-        SSL_SESSION_free(session)
-        session = SSL_get1_session(ssl)
-    }
-}
-
-/// A connection of OpenSSL's client over memory.
-final class TLSClient {
-    let ssl: OpaquePointer
-    private let input: OpaquePointer
-    private let output: OpaquePointer
-    private let settings: TLSClientContext
-
-    init(_ settings: TLSClientContext) {
-        self.settings = settings
-        ssl = SSL_new(settings.context)
-        input = BIO_new(BIO_s_mem())
-        output = BIO_new(BIO_s_mem())
-        SSL_set_bio(ssl, input, output)
-        SSL_set_connect_state(ssl)
-        settings.begin(ssl)
-    }
-
-    deinit {
-        // OpenSSL resumes no session of a connection that ended without close_notify.
-        SSL_set_shutdown(ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN)
-        SSL_free(ssl)
-    }
-
-    func give(_ bytes: some Sequence<UInt8>) {
-        let bytes = Array(bytes)
-        guard !bytes.isEmpty else { return }
-        BIO_write(input, bytes, Int32(bytes.count))
-    }
-
-    func take() -> [UInt8] {
-        let count = martlet_bio_pending(output)
-        guard count > 0 else { return [] }
-        var bytes = [UInt8](repeating: 0, count: count)
-        BIO_read(output, &bytes, Int32(count))
-        return bytes
-    }
-
-    /// Goes on with the handshake.
-    /// - Returns: whether the handshake is over.
-    func shake() -> Bool { SSL_do_handshake(ssl) == 1 }
-
-    func write(_ bytes: [UInt8]) {
-        guard !bytes.isEmpty else { return }
-        #expect(SSL_write(ssl, bytes, Int32(bytes.count)) == Int32(bytes.count))
-    }
-
-    /// Reads what can be read.
-    func read() -> [UInt8] {
-        var all: [UInt8] = []
-        var buffer = [UInt8](repeating: 0, count: 20_000)
-        while case let count = SSL_read(ssl, &buffer, 20_000), count > 0 {
-            all += buffer[..<Int(count)]
-        }
-        return all
-    }
-
-    /// Whether the server has sent close_notify.
-    var hasServerClosed: Bool { SSL_get_shutdown(ssl) & SSL_RECEIVED_SHUTDOWN != 0 }
-    func close() { SSL_shutdown(ssl) }
-    func updateKey(asking: Bool) { SSL_key_update(ssl, asking ? 1 : 0) }
-    func keepSession() { settings.keep(ssl) }
 }
 
 /// A session of the record layer in memory of its own.

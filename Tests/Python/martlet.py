@@ -32,11 +32,17 @@ def _number(names, name):
     return {text: number for number, text in names.items()}[name]
 
 
+# An ssl.SSLContext with which all connections speak TLS; None: plain text.
+tls_context = None
+
+
 class Connection:
     """One connection after HELLO and WELCOME; answers PING by itself."""
 
     def __init__(self, host, port, timeout=10.0, **hello):
         self.socket = socket.create_connection((host, port), timeout=timeout)
+        if tls_context:
+            self.socket = tls_context.wrap_socket(self.socket, server_hostname=host)
         self.timeout, self.buffer, self.correlation = timeout, b"", 0
         # What came while something else was waited for.
         self.delivered, self.deleted, self.receipts, self.confirmed = [], [], [], 0

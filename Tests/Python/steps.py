@@ -2,6 +2,7 @@
 """What the rounds through a broker have in common: their options, and the step that went wrong."""
 
 import argparse
+import ssl
 import sys
 
 import martlet
@@ -34,8 +35,12 @@ def run(round_trip, description):
     parser.add_argument("--project", required=True)
     parser.add_argument("--server-key", required=True)
     parser.add_argument("--app", default="com.example.python")
+    parser.add_argument("--ca", help="speak TLS, and trust the certificates in this file")
     parser.add_argument("--quiet", action="store_true")
     options = parser.parse_args()
+    if options.ca:
+        martlet.tls_context = ssl.create_default_context(cafile=options.ca)
+        martlet.tls_context.set_alpn_protocols(["martlet"])
     step = ["connecting"]
 
     def say(sentence):

@@ -10,6 +10,7 @@ import MartletDelivery
 import MartletEngine
 import MartletRing
 import MartletStore
+import MartletTLS
 package import MartletTransport
 import Synchronization
 
@@ -35,6 +36,8 @@ public final class Broker: Sendable {
     let senderCredentials: SenderCredentials
     let configuration: BrokerConfiguration
     private let loops: [RunningLoop]
+    /// nil: the port speaks plain text.
+    private let tls: TLSServer?
     /// nil without an address, and for an address that could not be written.
     private let addressFile: AddressFile?
     /// NET-6, REG-10: the bounds on peers without a credential.
@@ -71,8 +74,9 @@ public final class Broker: Sendable {
 
     /// Opens the data folder and, if the configuration has an address, listens on the address.
     ///
-    /// - Throws: `MartletError` INVALID_ARGUMENT for a listener that the broker must not serve (OPS-6); `StoreOpenError` for a folder that is in use, has an unknown format, is damaged, or has keys
-    ///   and no data; `TransportError` if io_uring or the address is not available (the committer sleeps on a ring,
+    /// - Throws: `MartletError` INVALID_ARGUMENT for a listener that the broker must not serve (OPS-6);
+    ///   `TLSSetupError` for a certificate or key that cannot be used; `StoreOpenError` for a folder that
+    ///   is in use, has an unknown format, is damaged, or has keys and no data; `TransportError` if io_uring or the address is not available (the committer sleeps on a ring,
     ///   so a broker without an address needs io_uring too); `StorageError` for a damaged store; `MartletError`
     ///   if the system has no thread left. Each error says what to change.
     public static func open(_ configuration: BrokerConfiguration) async throws -> Broker {
@@ -82,6 +86,7 @@ public final class Broker: Sendable {
     private init(_ configuration: BrokerConfiguration) throws {
         try configuration.check()
         self.configuration = configuration
+        tls = try configuration.tls.map { (credentials) throws in try TLSServer(credentials) }
         let clock = configuration.clock ?? { SystemClock.now() }
         self.clock = clock
         let storing = StoreConfiguration(
@@ -117,8 +122,8 @@ public final class Broker: Sendable {
             try inquiry.start()
             ports = try Self.startLoops(
                 configuration, gauges, inquiry, peers, quotas, senderCredentials,
-                administratorKey, &started)
-            addressFile = Self.writeAddress(ports, configuration)
+                administratorKey, tls, &started)
+            addressFile = Self.writeAddress(ports, configuration, tls)
         } catch {
             Self.stop(started)
             inquiry.stop()
@@ -131,17 +136,18 @@ public final class Broker: Sendable {
     /// Writes the address file, by which commands on this machine find the broker. A failure is logged only,
     /// because a command can be given the address.
     private static func writeAddress(
-        _ ports: [UInt16], _ configuration: BrokerConfiguration
+        _ ports: [UInt16], _ configuration: BrokerConfiguration, _ tls: TLSServer?
     ) -> AddressFile? {
-        // Commands on this machine speak plain text, and name no client.
-        guard
-            let (listener, port) = zip(configuration.listeners, ports).first(where: {
-                $0.0.security == .plain && !$0.0.isProxied
-            })
-        else { return nil }
+        // Commands on this machine send no header of a proxy. Plain text costs them less.
+        let listening = zip(configuration.listeners, ports).filter { !$0.0.isProxied }
+        let plain = listening.first { configuration.security(of: $0.0) == .plain }
+        guard let (listener, port) = plain ?? listening.first else { return nil }
         let host = listener.address.host
         do {
-            return try AddressFile(host: host, port: port, in: configuration.folder)
+            return try AddressFile(
+                host: host, port: port,
+                fingerprint: plain == nil ? tls?.current.fingerprint : nil,
+                in: configuration.folder)
         } catch {
             configuration.logger.warning(
                 "commands on this machine do not find the broker by its folder",
@@ -153,7 +159,7 @@ public final class Broker: Sendable {
     private static func startLoops(
         _ configuration: BrokerConfiguration, _ gauges: Gauges, _ inquiry: Inquiry,
         _ peers: Peers, _ quotas: ProjectQuotas, _ senderCredentials: SenderCredentials,
-        _ administratorKey: String,
+        _ administratorKey: String, _ tls: TLSServer?,
         _ started: inout [RunningLoop]
     ) throws -> [UInt16] {
         let (store, committer, clock) = (gauges.store, gauges.committer, gauges.clock)
@@ -194,15 +200,20 @@ public final class Broker: Sendable {
                 ring.connectionsMax = configuration.connectionsPerLoopMax
                 ThreadScheduling.runSoon()
                 do {
-                    var transport = try UringTransport(configuration: ring)
+                    let uring = try UringTransport(configuration: ring)
+                    let connectionsMax = uring.connectionsMax
+                    let waker = uring.waker
+                    var transport = SecureTransport(
+                        uring, tls,
+                        securities: configuration.listeners.map { configuration.security(of: $0) },
+                        connectionsMax: connectionsMax, counters: context.metrics.secure)
                     var ports: [UInt16] = []
                     for address in listening {
                         ports.append(
                             try transport.listen(address: address.host, port: address.port))
                     }
                     let handle = LoopHandle(
-                        inbox: context.inbox, address: transport.address, waker: transport.waker)
-                    let connectionsMax = transport.connectionsMax
+                        inbox: context.inbox, address: transport.address, waker: waker)
                     var loop = Loop(
                         context: context, transport: transport, connectionsMax: connectionsMax)
                     // The loop is added before its first connection: the committer and the inquiry answer the
@@ -265,6 +276,15 @@ public final class Broker: Sendable {
                 continuation.resume()
             }
         }
+    }
+
+    /// OPS-6, OPS-11: reads certificate, key and client authorities again. Later handshakes use the new ones; open
+    /// connections stay. Without TLS the call has no effect.
+    /// - Throws: the reason why a file cannot be used. The certificates then stay as they were.
+    public func reloadCertificates() throws(TLSSetupError) {
+        guard let tls else { return }
+        try tls.reload()
+        addressFile?.change(fingerprint: tls.current.fingerprint)
     }
 
     /// Applies a command, and returns when the command is durable.

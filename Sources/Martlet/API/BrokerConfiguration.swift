@@ -4,6 +4,7 @@
 
 public import Logging
 public import MartletBase
+public import MartletTLS
 package import MartletTransport
 
 /// The settings of a broker.
@@ -40,16 +41,17 @@ public struct BrokerConfiguration: Sendable {
 
         /// An address of this machine.
         public var address: Address
-        /// The protection of the bytes; plain text on an address that other machines reach must be allowed
+        /// The protection of the bytes; nil: TLS if the broker has a certificate (`BrokerConfiguration.tls`), else
+        /// plain text. Plain text on an address that other machines reach must be allowed
         /// (`BrokerConfiguration.allowsPlainElsewhere`).
-        public var security: Security
+        public var security: Security?
         /// Whether proxies connect here, and name their clients by the PROXY protocol, version 2. Other peers are
         /// refused (see `BrokerConfiguration.proxies`).
         public var isProxied: Bool
 
-        /// Makes a listener; the default is plain text on the loopback address.
+        /// Makes a listener; the default is the loopback address.
         public init(
-            _ address: Address = Address(), security: Security = .plain, isProxied: Bool = false
+            _ address: Address = Address(), security: Security? = nil, isProxied: Bool = false
         ) {
             self.address = address
             self.security = security
@@ -75,6 +77,8 @@ public struct BrokerConfiguration: Sendable {
     public var allowsPlainElsewhere = false
     /// The proxies whose word counts on a client's address: addresses, or prefixes such as `10.0.0.0/8`.
     public var proxies: [AddressPrefix] = []
+    /// OPS-6: certificate and key of the listeners that speak TLS 1.3.
+    public var tls: TLSCredentials?
     /// Loops, each with a thread of its own. 0: a loop per core.
     public var loopCount = 0
     /// Connections per loop. The limit of open descriptors may lower the number.
@@ -114,21 +118,34 @@ public struct BrokerConfiguration: Sendable {
         proxies.contains { $0.contains(address) }
     }
 
+    /// The protection of a listener's bytes.
+    package func security(of listener: Listener) -> Listener.Security {
+        listener.security ?? (tls == nil ? .plain : .tls)
+    }
+
     /// - Throws: `INVALID_ARGUMENT` for a listener that the broker cannot serve, or must not.
     func check() throws(MartletError) {
         for listener in listeners {
             let host = listener.address.host
-            guard listener.security == .plain else {
+            let security = security(of: listener)
+            guard security == .plain || tls != nil else {
                 throw MartletError(
                     .invalidArgument,
-                    "\(host) cannot speak TLS, because there is no certificate for the device port.",
+                    "\(host) cannot speak TLS without a certificate; give one with --tls-certificate.",
                     field: "listen")
             }
-            guard listener.address.isLoopback || allowsPlainElsewhere else {
+            guard security == .plain || !listener.isProxied else {
+                throw MartletError(
+                    .invalidArgument,
+                    "\(host) cannot speak TLS behind proxies that name their clients; let the proxy do "
+                        + "TLS, and listen there with plain,proxy.", field: "listen")
+            }
+            guard security == .tls || listener.address.isLoopback || allowsPlainElsewhere else {
                 throw MartletError(
                     .invalidArgument,
                     "\(host) is reached from other machines, and without TLS messages and credentials "
-                        + "go there in plain text. Listen on 127.0.0.1, or allow it with "
+                        + "go there in plain text. Give a certificate with "
+                        + "--tls-certificate, listen on 127.0.0.1, or allow plain text with "
                         + "--plain-elsewhere, in a trusted network or behind a proxy that does TLS.",
                     field: "listen")
             }

@@ -46,6 +46,13 @@ public struct BrokerStatistics: Sendable, Hashable {
     public var protocolViolationCount: UInt64 = 0
     /// How often accepting connections had to pause.
     public var acceptFailureCount: UInt64 = 0
+    /// TLS handshakes that succeeded, and how many of these resumed an earlier session.
+    public var handshakeCount: UInt64 = 0
+    public var resumptionCount: UInt64 = 0
+    /// TLS handshakes that failed, and TLS connections ended for an error in a record.
+    public var secureFailureCount: UInt64 = 0
+    /// TLS connections whose stream of bytes ended without `close_notify`.
+    public var truncationCount: UInt64 = 0
     /// Commands that wait in the committer's inbox.
     public var commandsWaiting = 0
     /// Bytes held for frames that wait to be sent.

@@ -70,7 +70,9 @@ extension Loop where Kernel: ~Copyable {
     /// Bytes of unfinished and waiting frames. For an unfinished frame the state beside the connection counts too,
     /// so a frame of a single byte is not free.
     private func keptBytes(_ connection: UnsafeMutablePointer<Connection>) -> Int {
-        let bytes = connection.pointee.splitter.keptBytes + connection.pointee.backlogBytes
+        let bytes =
+            connection.pointee.splitter.keptBytes + connection.pointee.backlogBytes
+            + transport.keptBytes(of: connection.pointee.id)
         let isKept = bytes > 0 || connection.pointee.splitter.isInsideFrame
         return isKept ? bytes + Connection.requestOverheadBytes : 0
     }
@@ -139,7 +141,9 @@ extension Loop where Kernel: ~Copyable {
     // MARK: Unread frames
 
     /// Whether the memory for unsent frames may grow.
-    var hasRoomForFrames: Bool { delivery.frameBytes < context.frameBounds.totalMax }
+    var hasRoomForFrames: Bool {
+        delivery.frameBytes + transport.heldBytes < context.frameBounds.totalMax
+    }
 
     var needsMeasuring: Bool {
         let bytes = delivery.frameBytes

@@ -18,11 +18,28 @@ struct AddressFile: Sendable {
     /// Open, and so locked, until `remove`.
     private let descriptor: Int32
 
+    private let words: String
+
     /// Writes the file.
+    /// - Parameter fingerprint: SHA-256 of the port's certificate; nil: the port speaks plain text.
     /// - Throws: `StoreOpenError.folder`.
-    init(host: String, port: UInt16, in folder: String) throws {
+    init(host: String, port: UInt16, fingerprint: [UInt8]?, in folder: String) throws {
         path = Self.path(in: folder)
-        descriptor = try DataFolder.write("\(host) \(port)", to: path, isLocked: true).leaveOpen()
+        words = "\(host) \(port)"
+        descriptor = try DataFolder.write(
+            Self.text(words, fingerprint), to: path, isLocked: true
+        ).leaveOpen()
+    }
+
+    /// Writes the fingerprint of another certificate over the old, in one call of the same length.
+    func change(fingerprint: [UInt8]) {
+        let text = Array(Self.text(words, fingerprint).utf8)
+        _ = text.withUnsafeBytes { pwrite(descriptor, $0.baseAddress, $0.count, 0) }
+    }
+
+    private static func text(_ words: String, _ fingerprint: [UInt8]?) -> String {
+        guard let fingerprint else { return words }
+        return words + " " + Hexadecimal.encode(fingerprint)
     }
 
     /// Removes the file and the lock. The broker calls this once, before the port is free again.
@@ -39,6 +56,29 @@ struct AddressFile: Sendable {
     static func path(in folder: String) -> String { folder + "/serve.address" }
 }
 
+/// Bytes as hexadecimal digits.
+enum Hexadecimal {
+    static func encode(_ bytes: [UInt8]) -> String {
+        let digits = Array("0123456789abcdef".utf8)
+        return String(
+            decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] },
+            as: UTF8.self)
+    }
+
+    /// nil: the text is no SHA-256.
+    static func decode(_ text: some StringProtocol) -> [UInt8]? {
+        let digits = Array(text.utf8)
+        guard digits.count == 64 else { return nil }
+        var bytes: [UInt8] = []
+        for at in stride(from: 0, to: digits.count, by: 2) {
+            let pair = String(decoding: digits[at...at + 1], as: UTF8.self)
+            guard let byte = UInt8(pair, radix: 16) else { return nil }
+            bytes.append(byte)
+        }
+        return bytes
+    }
+}
+
 /// The address of a broker, as another process finds it.
 package final class ServedAddress: Sendable {
     private let folder: String
@@ -46,12 +86,14 @@ package final class ServedAddress: Sendable {
     /// The address of the broker's listening sockets, which may stand for all addresses of the machine.
     package let host: String
     package let port: Int
+    /// SHA-256 of the port's certificate; nil: the port speaks plain text.
+    package let fingerprint: [UInt8]?
 
     /// Reads the address of the folder's broker. nil: no broker listens.
     package init?(in folder: String) {
         guard let found = FoundFile(in: folder) else { return nil }
         self.folder = folder
-        (host, port) = (found.host, found.port)
+        (host, port, fingerprint) = (found.host, found.port, found.fingerprint)
         file = Mutex(found)
     }
 
@@ -72,6 +114,7 @@ package final class ServedAddress: Sendable {
 private struct FoundFile: ~Copyable, Sendable {
     let host: String
     let port: Int
+    let fingerprint: [UInt8]?
     private let descriptor: Int32
 
     /// Opens and reads the file. nil: no broker listens.
@@ -79,8 +122,11 @@ private struct FoundFile: ~Copyable, Sendable {
         descriptor = open(AddressFile.path(in: folder), O_RDONLY | O_CLOEXEC)
         let words = (descriptor < 0 ? nil : DataFolder.read(descriptor))?.split(separator: " ")
         host = words?.first.map(String.init) ?? ""
-        port = words?.last.flatMap { Int($0) } ?? 0
-        guard words?.count == 2, (1...65_535).contains(port), isLocked else { return nil }
+        port = words?.dropFirst().first.flatMap { Int($0) } ?? 0
+        fingerprint = words?.dropFirst(2).first.flatMap { Hexadecimal.decode($0) }
+        guard let words, words.count == (fingerprint == nil ? 2 : 3),
+            (1...65_535).contains(port), isLocked
+        else { return nil }
     }
 
     deinit { close(descriptor) }

@@ -45,6 +45,10 @@ final class Gauges: Sendable {
             result.sendCallCount += metrics.sends.load(ordering: .relaxed)
             result.protocolViolationCount += metrics.protocolViolations.load(ordering: .relaxed)
             result.acceptFailureCount += metrics.acceptFailures.load(ordering: .relaxed)
+            result.handshakeCount += metrics.secure.handshakes.load(ordering: .relaxed)
+            result.resumptionCount += metrics.secure.resumptions.load(ordering: .relaxed)
+            result.secureFailureCount += metrics.secure.failures.load(ordering: .relaxed)
+            result.truncationCount += metrics.secure.truncations.load(ordering: .relaxed)
             result.frameBytes += metrics.frameBytes.load(ordering: .relaxed)
         }
         result.acceptedCount = committer.acceptedCount.load(ordering: .relaxed)

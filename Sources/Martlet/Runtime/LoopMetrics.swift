@@ -18,6 +18,7 @@ final class LoopMetrics: Sendable {
     let protocolViolations = Atomic<UInt64>(0)
     let acceptFailures = Atomic<UInt64>(0)
     let frameBytes = Atomic<Int>(0)
+    let secure = SecureCounters()
     /// The load of each project, written once a second.
     let projects = Mutex<[ProjectLoad]>([])
 

@@ -116,7 +116,7 @@ private struct Serving {
                     data: folder, http: http))
         } else {
             for (listener, place) in zip(listeners, places)
-            where listener.security == .plain && !listener.address.isLoopback {
+            where configuration.security(of: listener) == .plain && !listener.address.isLoopback {
                 Terminal.printError(
                     "\(place) is plain text: every machine on the way reads messages and credentials. "
                         + "Administrators are refused there.")

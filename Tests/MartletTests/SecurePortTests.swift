@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// OPS-6: TLS on the device port, with clients of others: OpenSSL's, BoringSSL's by swift-nio-ssl, Python's. Rests on
+// Support and SecurePeer.
+
+import Foundation
+import Martlet
+import MartletClient
+import MartletClientTLS
+import MartletTLS
+import MartletWire
+import TLSPeers
+import Testing
+
+@Suite("TLS on the device port", .timeLimit(.minutes(3)))
+struct SecurePortTests {
+    /// Certificate and key in files of a folder.
+    private struct Files {
+        let folder = TemporaryFolder()
+        var chain: String { folder.path + ".pem" }
+        var key: String { folder.path + ".key" }
+
+        init() throws { _ = try write() }
+
+        /// Writes a new certificate.
+        /// - Returns: its fingerprint.
+        func write() throws -> [UInt8] {
+            let made = try SelfSignedCertificate(names: ["DNS:localhost", "IP:127.0.0.1"])
+            try made.certificate.write(toFile: chain, atomically: true, encoding: .utf8)
+            try made.key.write(toFile: key, atomically: true, encoding: .utf8)
+            return made.fingerprint
+        }
+
+        var credentials: TLSCredentials {
+            TLSCredentials(certificate: .file(chain), key: .file(key))
+        }
+
+        func remove() {
+            try? FileManager.default.removeItem(atPath: chain)
+            try? FileManager.default.removeItem(atPath: key)
+        }
+    }
+
+    private func waitUntil(_ condition: () throws -> Bool) rethrows {
+        for _ in 0..<20_000 {
+            if try condition() { return }
+            usleep(1000)
+        }
+        #expect(try condition())
+    }
+
+    private func open(
+        _ files: Files, loops: Int = 2, _ change: (inout BrokerConfiguration) -> Void = { _ in }
+    ) async throws -> TestBroker {
+        try await TestBroker.open(loops: loops) {
+            $0.tls = files.credentials
+            change(&$0)
+        }
+    }
+
+    // MARK: Clients of others
+
+    @Test(
+        "OPS-6 the Swift clients send and receive over TLS, with an authority or a known certificate"
+    )
+    func swiftClients() async throws {
+        let files = try Files()
+        defer { files.remove() }
+        let test = try await open(files)
+        let port = Int(test.broker.port!)
+        let trusts: [ClientTLS.Trust] = [
+            .authorities(file: files.chain),
+            .certificate(sha256: try TLSServer(files.credentials).current.fingerprint),
+        ]
+        for (round, trust) in trusts.enumerated() {
+            var deviceOptions = DeviceOptions()
+            try deviceOptions.use(ClientTLS(trust: trust))
+            var senderOptions = ClientOptions()
+            try senderOptions.use(ClientTLS(trust: trust))
+            let credentials = try await MartletDevice.register(
+                host: "127.0.0.1", port: port, projectID: TestBroker.project, appName: "a.b",
+                platform: .android, options: deviceOptions)
+            let device = MartletDevice(
+                host: "127.0.0.1", port: port, credentials: credentials, options: deviceOptions)
+            try await device.connect()
+            try await device.subscribe(toTopic: "tides\(round)")
+            let sender = try await MartletSender.connect(
+                host: "127.0.0.1", port: port, projectID: TestBroker.project,
+                serverKey: test.serverKey, options: senderOptions)
+            // Frames of several records, both ways.
+            let text = String(repeating: "x", count: 3800)
+            for number in 0..<50 {
+                let message = Message(data: ["n": "\(number)", "text": text])
+                _ = try await sender.send(
+                    OutgoingMessage(to: .topic("tides\(round)"), message))
+            }
+            var received = 0
+            for try await message in device.messages {
+                #expect(message["n"] == "\(received)" && message["text"] == text)
+                received += 1
+                if received == 50 { break }
+            }
+            await device.close()
+            await sender.close()
+        }
+        #expect(test.broker.statistics.handshakeCount >= 6)
+        try await test.broker.close()
+    }
+
+    @Test("OPS-6 a client refuses a certificate that it does not know, and sends no credential")
+    func unknownCertificate() async throws {
+        let files = try Files()
+        defer { files.remove() }
+        let test = try await open(files)
+        for trust in [
+            ClientTLS.Trust.system, .certificate(sha256: [UInt8](repeating: 1, count: 32)),
+        ] {
+            var options = ClientOptions()
+            options.attemptsMax = 1
+            try options.use(ClientTLS(trust: trust))
+            await #expect(throws: MartletError.self) {
+                try await MartletSender.connect(
+                    host: "127.0.0.1", port: Int(test.broker.port!),
+                    projectID: TestBroker.project, serverKey: test.serverKey, options: options)
+            }
+        }
+        #expect(test.broker.statistics.handshakeCount == 0)
+        try await test.broker.close()
+    }
+
+    @Test(
+        "NET-1 OPS-6 devices and senders written in Python from the document alone, over TLS",
+        arguments: ["device_and_sender.py", "groups_upstream_receipts.py"])
+    func speaksPython(round: String) async throws {
+        let files = try Files()
+        defer { files.remove() }
+        let test = try await open(files)
+        let tests = URL(filePath: #filePath).deletingLastPathComponent()
+            .deletingLastPathComponent()
+        let process = Process()
+        process.executableURL = URL(filePath: "/usr/bin/env")
+        process.arguments = [
+            "python3", "-B", tests.appending(path: "Python/\(round)").path,
+            "--host", "127.0.0.1", "--port", "\(test.broker.port!)", "--project",
+            TestBroker.project, "--server-key", test.serverKey, "--ca", files.chain,
+        ]
+        let output = Pipe()
+        process.standardOutput = output
+        process.standardError = output
+        try process.run()
+        let said = String(
+            decoding: try output.fileHandleForReading.readToEnd() ?? Data(), as: UTF8.self)
+        process.waitUntilExit()
+        #expect(process.terminationStatus == 0, "\(said)")
+        try await test.broker.close()
+    }
+
+    // MARK: Records
+
+    @Test("OPS-6 a device whose bytes come one by one is served; keys change both ways in between")
+    func fragments() async throws {
+        let files = try Files()
+        defer { files.remove() }
+        let test = try await open(files)
+        let peer = try SecurePeer(test)
+        peer.chunkBytes = 1
+        _ = try peer.newDevice()
+        for number in 0..<40 {
+            if number % 4 == 0 { peer.tls.updateKey(asking: number % 8 == 0) }
+            try peer.roundTrip(UInt64(number))
+        }
+        try await test.broker.close()
+    }
+
+    @Test("OPS-6 long frames and many frames at once arrive whole in both directions")
+    func bulk() async throws {
+        let files = try Files()
+        defer { files.remove() }
+        let test = try await open(files, loops: 1)
+        let (receiver, sender) = (try SecurePeer(test), try SecurePeer(test))
+        let token = try receiver.newDevice().token
+        try sender.send(.hello(.sender(projectID: TestBroker.project, serverKey: test.serverKey)))
+        _ = try sender.welcome()
+        let body = try Message(data: ["n": String(repeating: "y", count: 3900)]).encoded()
+        let count = 200
+        for number in 0..<count {
+            try sender.send(
+                .send(
+                    SendRequest(
+                        correlation: UInt32(number + 1), target: .token(token), message: body)))
+        }
+        for _ in 0..<count {
+            guard case .accepted = try sender.next() else { throw Peer.Failure.silent }
+        }
+        for _ in 0..<count {
+            guard case .deliver(let deliver) = try receiver.next() else {
+                throw Peer.Failure.silent
+            }
+            #expect(deliver.message == body)
+        }
+        try await test.broker.close()
+    }
+
+    @Test(
+        "NET-3 OPS-6 a record that was changed on its way ends its connection alone, with an alert")
+    func forged() async throws {
+        let files = try Files()
+        defer { files.remove() }
+        let test = try await open(files, loops: 1)
+        let (victim, other) = (try SecurePeer(test), try SecurePeer(test))
+        _ = try victim.newDevice()
+        _ = try other.newDevice()
+        victim.tls.write([1, 2, 3, 4, 5])
+        var record = victim.tls.take()
+        record[8] ^= 1
+        try victim.socket.send(raw: record)
+        try victim.waitForEnd()
+        try other.roundTrip()
+        #expect(test.broker.statistics.secureFailureCount == 1)
+        try await test.broker.close()
+    }
+
+    @Test(
+        "NET-6 OPS-6 an unfinished record is counted like an unfinished frame, and the count returns"
+    )
+    func unfinished() async throws {
+        let files = try Files()
+        defer { files.remove() }
+        let test = try await open(files, loops: 1)
+        let peer = try SecurePeer(test)
+        _ = try peer.newDevice()
+        peer.tls.write([UInt8](repeating: 0, count: 3000))
+        let record = peer.tls.take()
+        try peer.socket.send(raw: Array(record[..<2000]))
+        waitUntil { test.broker.statistics.requestBytes == 2000 }
+        peer.socket.close()
+        waitUntil { test.broker.statistics.requestBytes == 0 }
+        try await test.broker.close()
+    }
+
+    // MARK: Ends
+
+    @Test("RFC 8446 §6.1 OPS-6 close_notify of a peer is answered after the last answer")
+    func closes() async throws {
+        let files = try Files()
+        defer { files.remove() }
+        let test = try await open(files)
+        let peer = try SecurePeer(test)
+        _ = try peer.newDevice()
+        try peer.send(.ping(Ping(value: 1)))
+        peer.tls.close()
+        try peer.flush()
+        guard case .pong = try peer.next() else { throw Peer.Failure.silent }
+        try peer.waitForEnd()
+        #expect(test.broker.statistics.truncationCount == 0)
+        try await test.broker.close()
+    }
+
+    @Test(
+        "NET-5 OPS-6 a broker that stops tells peers of TLS to drain, and closes with close_notify")
+    func drains() async throws {
+        let files = try Files()
+        defer { files.remove() }
+        let test = try await open(files)
+        let peer = try SecurePeer(test)
+        _ = try peer.newDevice()
+        async let closing: Void = test.broker.close()
+        guard case .draining = try peer.next() else { throw Peer.Failure.silent }
+        try peer.waitForEnd()
+        try await closing
+    }
+
+    @Test("OPS-6 a stream that ends without close_notify is counted as cut off")
+    func truncated() async throws {
+        let files = try Files()
+        defer { files.remove() }
+        let test = try await open(files)
+        let peer = try SecurePeer(test)
+        _ = try peer.newDevice()
+        peer.socket.finish()
+        waitUntil { test.broker.statistics.truncationCount == 1 }
+        waitUntil { test.broker.statistics.connectionCount == 0 }
+        try await test.broker.close()
+    }
+
+    @Test(
+        "NET-3 OPS-6 plain text on a TLS port, and a handshake without an end, close their connections"
+    )
+    func noHandshake() async throws {
+        let files = try Files()
+        defer { files.remove() }
+        let test = try await open(files) { $0.handshakeSeconds = 1 }
+        let plain = try test.peer()
+        try plain.send(.ping(Ping(value: 1)))
+        #expect(throws: Peer.Failure.self) { while true { _ = try plain.next() } }
+        let silent = try test.peer()
+        #expect(throws: Peer.Failure.self) { _ = try silent.next() }
+        let half = try test.peer()
+        let tls = TLSClient(TLSClientContext())
+        _ = tls.shake()
+        try half.send(raw: Array(tls.take().prefix(100)))
+        #expect(throws: Peer.Failure.self) { while true { _ = try half.next() } }
+        waitUntil { test.broker.statistics.connectionCount == 0 }
+        try await test.broker.close()
+    }
+
+    // MARK: Certificates
+
+    @Test("OPS-6 a later connection of a client resumes, over all loops")
+    func resumes() async throws {
+        let files = try Files()
+        defer { files.remove() }
+        let test = try await open(files)
+        let settings = TLSClientContext()
+        for round in 0..<6 {
+            let peer = try SecurePeer(test, settings)
+            _ = try peer.newDevice()
+            try peer.roundTrip()
+            #expect(peer.tls.isResumed == (round > 0))
+            peer.tls.keepSession()
+        }
+        let statistics = test.broker.statistics
+        #expect(statistics.handshakeCount == 6 && statistics.resumptionCount == 5)
+        try await test.broker.close()
+    }
+
+    @Test("OPS-11 certificates are read again: new connections get the new one, open ones stay")
+    func reloads() async throws {
+        let files = try Files()
+        defer { files.remove() }
+        let test = try await open(files)
+        let old = try SecurePeer(test)
+        _ = try old.newDevice()
+        let fingerprint = try files.write()
+        try test.broker.reloadCertificates()
+        let new = try SecurePeer(test)
+        #expect(new.tls.serverFingerprint == fingerprint)
+        #expect(old.tls.serverFingerprint != fingerprint)
+        try old.roundTrip()
+        // Commands on this machine recognise the broker by the new certificate.
+        #expect(ServedAddress(in: test.folder.path)?.fingerprint == fingerprint)
+        try "nonsense".write(toFile: files.key, atomically: true, encoding: .utf8)
+        #expect(throws: TLSSetupError.self) { try test.broker.reloadCertificates() }
+        #expect(try SecurePeer(test).tls.serverFingerprint == fingerprint)
+        try old.roundTrip()
+        try await test.broker.close()
+    }
+
+    @Test("OPS-6 where clients need certificates, one without is refused before HELLO")
+    func clientCertificates() async throws {
+        let files = try Files()
+        defer { files.remove() }
+        let authority = try SelfSignedCertificate(names: [], commonName: "till-7")
+        let test = try await open(files) {
+            $0.tls?.clientAuthorities = .text(authority.certificate)
+        }
+        let settings = TLSClientContext()
+        settings.present(certificate: authority.certificate, key: authority.key)
+        let peer = try SecurePeer(test, settings)
+        _ = try peer.newDevice()
+        try peer.roundTrip()
+        // In TLS 1.3 a client learns of the refusal after its own handshake.
+        #expect(throws: (any Error).self) {
+            let stranger = try SecurePeer(test)
+            _ = try stranger.newDevice()
+        }
+        #expect(test.broker.statistics.handshakeCount == 1)
+        try await test.broker.close()
+    }
+
+    @Test("OPS-2 a broker does not open with a certificate that cannot be used")
+    func badCertificate() async throws {
+        let files = try Files()
+        files.remove()
+        await #expect(throws: TLSSetupError.self) { try await open(files) }
+    }
+}
