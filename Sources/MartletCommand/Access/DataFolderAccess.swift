@@ -11,6 +11,7 @@ import Glibc
 import Logging
 import Martlet
 import MartletClient
+import MartletClientTLS
 import MartletStore
 
 /// A data folder on this machine.
@@ -48,7 +49,7 @@ struct DataFolderAccess {
         case .embedded(let broker):
             return try await closing(broker.close) { try await ask(broker) }
         case .running(let address, let key):
-            let administrator = administrator(at: address, key: key)
+            let administrator = try administrator(at: address, key: key)
             return try await closing(administrator.close) { try await ask(administrator) }
         }
     }
@@ -63,7 +64,7 @@ struct DataFolderAccess {
                 .unavailable, "No broker serves '\(folder)'; `martlet serve` starts one.",
                 field: "data")
         case .running(let address, let key):
-            return administrator(at: address, key: key)
+            return try administrator(at: address, key: key)
         }
     }
 
@@ -75,7 +76,7 @@ struct DataFolderAccess {
         case .embedded(let broker):
             return try await closing(broker.close) { try await ask(broker.sender(in: project)) }
         case .running(let address, let key):
-            let administrator = administrator(at: address, key: key, project: project)
+            let administrator = try administrator(at: address, key: key, project: project)
             return try await closing(administrator.close) { try await ask(administrator.sender) }
         }
     }
@@ -128,7 +129,7 @@ struct DataFolderAccess {
     /// An administrator that sends the key to the folder's broker and to nobody else.
     private func administrator(
         at address: ServedAddress, key: String, project: String = ""
-    ) -> MartletAdministrator {
+    ) throws -> MartletAdministrator {
         let host =
             switch address.host {
             case "0.0.0.0": "127.0.0.1"
@@ -136,6 +137,9 @@ struct DataFolderAccess {
             default: address.host
             }
         var options = ClientOptions.once
+        if let fingerprint = address.fingerprint {
+            try options.use(ClientTLS(trust: .certificate(sha256: fingerprint)))
+        }
         options.beforeHello = { () throws(MartletError) in
             guard address.isServed() else {
                 throw MartletError(.unavailable, "The broker has ended; try again.")
@@ -147,7 +151,7 @@ struct DataFolderAccess {
     }
 
     private func canConnect(at address: ServedAddress, key: String) async -> Bool {
-        let administrator = administrator(at: address, key: key)
+        guard let administrator = try? administrator(at: address, key: key) else { return false }
         let isThere = (try? await administrator.connect()) != nil
         await administrator.close()
         return isThere
@@ -212,22 +216,25 @@ struct ConnectionOptions: ParsableArguments {
     @Option(help: "The broker's port, with a key.")
     var port = Limits.defaultPort
 
+    @OptionGroup var tls: ClientTLSOptions
+
     /// Asks with a given key, else by a given folder, else by the environment.
     func ask<Answer>(
         project: String, folder: String?, _ ask: (any SenderInterface) async throws -> Answer
     ) async throws -> Answer {
-        guard let sender = sender(project: project, folder: folder) else {
+        guard let sender = try sender(project: project, folder: folder) else {
             return try await DataFolderAccess(option: folder).sender(project: project, ask)
         }
         return try await closing(sender.close) { try await ask(sender) }
     }
 
     /// A sender with a server key. nil: the command works as administrator of the folder.
-    func sender(project: String, folder: String?) -> MartletSender? {
+    func sender(project: String, folder: String?) throws -> MartletSender? {
         let environment = ProcessInfo.processInfo.environment["MARTLET_KEY"]
         guard let key = key ?? (folder == nil ? environment : nil) else { return nil }
         return MartletSender(
-            host: host, port: port, projectID: project, serverKey: key, options: .once)
+            host: host, port: port, projectID: project, serverKey: key,
+            options: try tls.applied(to: .once))
     }
 
     mutating func validate() throws {

@@ -8,6 +8,8 @@ import FoundationEssentials
 import Glibc
 import Logging
 import Martlet
+import MartletClientTLS
+import MartletTLS
 import MartletTransport
 
 struct DemoCommand: ReportingCommand {
@@ -28,6 +30,9 @@ struct DemoCommand: ReportingCommand {
 
     @Flag(help: "End after the demo, in a terminal too.")
     var exit = false
+
+    @Flag(help: "Connect the devices over TLS, with a certificate made for the demo.")
+    var tls = false
 
     @OptionGroup var output: OutputOptions
 
@@ -59,6 +64,14 @@ struct DemoCommand: ReportingCommand {
         // All devices have one address, and register at once.
         configuration.limits.registrationsPerSecondPerAddress = 0
         configuration.limits.registrationsPerSecond = 0
+        var client: ClientTLS?
+        if tls {
+            let made = try SelfSignedCertificate(
+                names: ["DNS:localhost", "IP:127.0.0.1"], commonName: "Martlet demo", days: 1)
+            configuration.tls = TLSCredentials(
+                certificate: .text(made.certificate), key: .text(made.key))
+            client = ClientTLS(trust: .certificate(sha256: made.fingerprint))
+        }
         let broker = try await Broker.open(configuration)
         if !output.json {
             Terminal.print(
@@ -67,7 +80,7 @@ struct DemoCommand: ReportingCommand {
         let isRight: Bool
         do {
             let run = DemoRun(
-                plan: DemoPlan(deviceCount: devices, seed: seed), broker: broker,
+                plan: DemoPlan(deviceCount: devices, seed: seed), broker: broker, tls: client,
                 isJSON: output.json, interrupt: interrupt)
             isRight = try await run.perform()
         } catch {

@@ -55,7 +55,9 @@ struct FanoutsCommand: ReportingCommand {
 
     private func list() async throws -> [FanoutAnswer] {
         let fanouts: [FanoutSummary]
-        if let project, let sender = connection.sender(project: project, folder: folder.folder) {
+        if let project,
+            let sender = try connection.sender(project: project, folder: folder.folder)
+        {
             fanouts = try await allPages("fanouts") { try await sender.fanouts(after: $0) }
             await sender.close()
         } else {

@@ -60,6 +60,8 @@ struct ListenCommand: ReportingCommand {
     @Option(help: "The broker's port.")
     var port = Limits.defaultPort
 
+    @OptionGroup var tls: ClientTLSOptions
+
     @Option(help: "How awake the device is: active, background or doze.")
     var deviceState: StateName = .active
 
@@ -239,7 +241,7 @@ struct ListenCommand: ReportingCommand {
     private func opened() async throws -> MartletDevice {
         let file = DeviceStateFile(path: statePath)
         let isNew = try file.load() == nil
-        var options = DeviceOptions()
+        var options = try tls.applied(to: DeviceOptions())
         if let key = registrationKey ?? folder.access.registrationKey(of: project) {
             options.registration = .key(key)
         }

@@ -115,6 +115,8 @@ struct RotateCommand: ReportingCommand {
     @Option(help: "The broker's port.")
     var port = Limits.defaultPort
 
+    @OptionGroup var tls: ClientTLSOptions
+
     @OptionGroup var output: OutputOptions
 
     private struct Answer: Encodable {
@@ -140,7 +142,9 @@ struct RotateCommand: ReportingCommand {
             throw MartletError(
                 .notFound, "There is no '\(state)'; `martlet listen` makes one.", field: "state")
         }
-        let device = MartletDevice(host: host, port: port, stored: stored, store: file)
+        let device = MartletDevice(
+            host: host, port: port, stored: stored, store: file,
+            options: try tls.applied(to: DeviceOptions()))
         do {
             let token = try await device.rotateToken()
             await device.close()

@@ -4,6 +4,7 @@
 // `martlet serve` with a gateway. Rests on the embedding API and MartletGateway.
 
 import ArgumentParser
+import Logging
 import Martlet
 import MartletGateway
 import ServiceLifecycle
@@ -14,7 +15,8 @@ struct ServeCommand: ReportingCommand {
         abstract: "Run a broker.",
         discussion: """
             Prints one line when it listens. SIGINT (Ctrl-C), SIGTERM or SIGHUP tells clients to go, finishes \
-            what was accepted, and ends with 0; a second signal ends at once. Logs go to standard \
+            what was accepted, and ends with 0; a second signal ends at once. With --tls-certificate, \
+            SIGHUP reads certificate and key again instead. Logs go to standard \
             error. With --http, SDKs of the original system are served too.
             """)
 
@@ -73,6 +75,17 @@ private struct Serving {
         DescriptorLimit.raise()
         let broker = try await options.open()
         let logger = options.configuration.logger
+        if options.tlsCertificate != nil {
+            interrupt.reload {
+                do throws(TLSSetupError) {
+                    try broker.reloadCertificates()
+                    logger.notice("certificate and key were read again")
+                } catch {
+                    logger.error(
+                        "certificate and key stay as they were", metadata: ["error": "\(error)"])
+                }
+            }
+        }
         guard let configuration = http.configuration(otherwise: httpOtherwise, logger: logger)
         else {
             tellReady(broker, http: nil)
@@ -116,7 +129,7 @@ private struct Serving {
                     data: folder, http: http))
         } else {
             for (listener, place) in zip(listeners, places)
-            where configuration.security(of: listener) == .plain && !listener.address.isLoopback {
+            where options.configuration.security(of: listener) == .plain && !listener.address.isLoopback {
                 Terminal.printError(
                     "\(place) is plain text: every machine on the way reads messages and credentials. "
                         + "Administrators are refused there.")

@@ -42,6 +42,24 @@ struct ServeOptions: ParsableArguments {
             valueName: "address[/bits]"))
     var proxy: [String] = []
 
+    @Option(
+        help: ArgumentHelp(
+            "A PEM file with the port's certificate and those that vouch for it: the port speaks "
+                + "TLS 1.3. SIGHUP reads it again.", valueName: "file"))
+    var tlsCertificate: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "A PEM file with the certificate's key (default: the certificate's file).",
+            valueName: "file"))
+    var tlsKey: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "A PEM file with authorities: each client must present a certificate of theirs.",
+            valueName: "file"))
+    var tlsClientCa: String?
+
     @Option(help: "Threads that serve connections; 0: one for each core.")
     var loops = 0
 
@@ -73,6 +91,9 @@ struct ServeOptions: ParsableArguments {
     var logLevel = "notice"
 
     mutating func validate() throws {
+        guard tlsCertificate != nil || (tlsKey == nil && tlsClientCa == nil) else {
+            throw ValidationError("--tls-key and --tls-client-ca go with --tls-certificate.")
+        }
         guard (0...256).contains(loops) else {
             throw ValidationError("--loops takes a number from 0 to 256.")
         }
@@ -119,6 +140,11 @@ struct ServeOptions: ParsableArguments {
         configuration.allowsPlainElsewhere = plainElsewhere
         configuration.proxies = proxy.compactMap { AddressPrefix($0) }
         configuration.frameSeconds = frameSeconds
+        configuration.tls = tlsCertificate.map {
+            TLSCredentials(
+                certificate: .file($0), key: .file(tlsKey ?? $0),
+                clientAuthorities: tlsClientCa.map { .file($0) })
+        }
         configuration.loopCount = loops
         configuration.connectionsPerLoopMax = connectionsPerLoop
         configuration.idleSeconds = idleSeconds

@@ -12,8 +12,8 @@ enum Settings {
     /// Names of settings. A name is a flag without the leading hyphens, and a name in the file. In the environment
     /// the name is in capitals, with `_` for `-` and `MARTLET_` in front.
     static let names: [String] = [
-        "data", "host", "port", "listen", "plain-elsewhere", "proxy", "loops",
-        "connections-per-loop", "idle-seconds",
+        "data", "host", "port", "listen", "plain-elsewhere", "proxy", "tls-certificate", "tls-key",
+        "tls-client-ca", "loops", "connections-per-loop", "idle-seconds",
         "handshake-seconds", "frame-seconds", "limit", "deliveries-per-second", "log-level", "http",
         "http-certificate", "http-key", "http-plain-elsewhere", "http-token-url",
         "access-token-seconds", "http-body-bytes", "http-requests", "http-connections",
@@ -24,7 +24,9 @@ enum Settings {
     /// of an earlier source.
     private static let flags: Set<String> = ["plain-elsewhere", "http-plain-elsewhere"]
     /// Settings that are valid only together, and so are not judged singly.
-    private static let pairs: Set<String> = ["http-certificate", "http-key"]
+    private static let pairs: Set<String> = [
+        "tls-certificate", "tls-key", "tls-client-ca", "http-certificate", "http-key",
+    ]
     private static let commands: Set<String> = ["serve", "gateway"]
 
     /// A setting and the place of its value.

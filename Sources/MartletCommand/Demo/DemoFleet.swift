@@ -15,17 +15,15 @@ final class DemoFleet: Sendable {
     let port: Int
     let inbox: DemoInbox
     private let project: String
-    private let registrationKey: String
+    private let options: DeviceOptions
     private let credentials: Mutex<[DeviceCredentials?]>
     private let connected: Mutex<[MartletDevice?]>
     private let unconfirmed: Mutex<[[UInt64]]>
 
-    init(
-        plan: DemoPlan, project: String, registrationKey: String, port: Int, inbox: DemoInbox
-    ) {
+    init(plan: DemoPlan, project: String, port: Int, inbox: DemoInbox, options: DeviceOptions) {
         self.plan = plan
         self.project = project
-        self.registrationKey = registrationKey
+        self.options = options
         self.port = port
         self.inbox = inbox
         let count = plan.devices.count
@@ -39,11 +37,9 @@ final class DemoFleet: Sendable {
     func register(_ progress: Progress) async throws {
         try await inWaves(Array(plan.devices.indices), progress) { index in
             let device = self.plan.devices[index]
-            var options = DeviceOptions()
-            options.registration = .key(self.registrationKey)
             let credentials = try await MartletDevice.register(
                 host: "127.0.0.1", port: self.port, projectID: self.project, appName: device.app,
-                platform: device.platform, options: options)
+                platform: device.platform, options: self.options)
             self.credentials.withLock { $0[index] = credentials }
         }
     }
@@ -53,7 +49,7 @@ final class DemoFleet: Sendable {
             guard let credentials = self.credentials.withLock({ $0[index] }) else { return }
             let device = MartletDevice(
                 host: "127.0.0.1", port: self.port, credentials: credentials,
-                unconfirmed: self.unconfirmed.withLock { $0[index] })
+                unconfirmed: self.unconfirmed.withLock { $0[index] }, options: self.options)
             self.connected.withLock { $0[index] = device }
             let inbox = self.inbox
             Task {

@@ -6,6 +6,7 @@
 import FoundationEssentials
 import Martlet
 import MartletClient
+import MartletClientTLS
 
 struct DemoRun {
     static let project = "demo"
@@ -20,6 +21,8 @@ struct DemoRun {
 
     let plan: DemoPlan
     let broker: Broker
+    /// nil: the devices connect without TLS.
+    let tls: ClientTLS?
     let isJSON: Bool
     let interrupt: Interrupt.Waiter
 
@@ -31,16 +34,23 @@ struct DemoRun {
     /// - Returns: whether every number was right.
     func perform() async throws -> Bool {
         guard let port = broker.port else { return false }
-        _ = try await broker.createProject(Self.project)
+        let project = try await broker.createProject(Self.project)
         let key = try await broker.createServerKey(named: "demo", in: Self.project)
+        var senderOptions = ClientOptions()
+        var deviceOptions = DeviceOptions()
+        deviceOptions.registration = .key(project.registrationKey)
+        if let tls {
+            try senderOptions.use(tls)
+            try deviceOptions.use(tls)
+        }
         let sender = try await MartletSender.connect(
-            host: "127.0.0.1", port: Int(port), projectID: Self.project, serverKey: key.text)
-        let registration = try await broker.createRegistrationKey(named: "demo", in: Self.project)
+            host: "127.0.0.1", port: Int(port), projectID: Self.project, serverKey: key.text,
+            options: senderOptions)
         let stepCount = plan.steps(tokens: plan.devices.map { _ in "" }).count
         let inbox = DemoInbox(stepCount: stepCount)
         let fleet = DemoFleet(
-            plan: plan, project: Self.project, registrationKey: registration.text, port: Int(port),
-            inbox: inbox)
+            plan: plan, project: Self.project, port: Int(port), inbox: inbox,
+            options: deviceOptions)
         let all = Array(plan.devices.indices)
         let count = plan.devices.count
         try await timed("\(count) devices registered") { try await fleet.register($0) }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // SIGINT, SIGTERM and SIGHUP: the first signal asks for an orderly end, the second ends the process at once. The
-// signal handler only counts and writes a byte; a thread reads the byte and resumes the waiting tasks. Rests on POSIX
-// signals.
+// signal handler only counts and writes a byte; a thread reads the byte and resumes the waiting tasks. A command may
+// take SIGHUP as the wish to read its files again (OPS-11). Rests on POSIX signals.
 
 import Glibc
 import Synchronization
@@ -10,6 +10,10 @@ import Synchronization
 enum Interrupt {
     private static let count = Atomic<Int32>(0)
     private static let writingEnd = Atomic<Int32>(-1)
+
+    /// Bytes that the signal handlers write.
+    private static let endByte: UInt8 = 0
+    private static let reloadByte: UInt8 = 1
 
     /// Takes over the three signals, and ignores SIGPIPE, because the reader of the log may go away. Every wait on
     /// the returned waiter, begun or to come, ends with the first signal.
@@ -26,8 +30,12 @@ enum Interrupt {
             &thread, nil,
             { argument in
                 let start = Unmanaged<Start>.fromOpaque(argument!).takeRetainedValue()
-                var byte: UInt8 = 0
-                while read(start.descriptor, &byte, 1) < 0 && errno == EINTR {}
+                while true {
+                    var byte = Interrupt.endByte
+                    while read(start.descriptor, &byte, 1) < 0 && errno == EINTR {}
+                    guard byte == Interrupt.reloadByte else { break }
+                    start.waiter.reload()
+                }
                 start.waiter.fire()
                 return nil
             }, start.toOpaque())
@@ -36,19 +44,23 @@ enum Interrupt {
         action.__sigaction_handler.sa_handler = { _ in
             let before = Interrupt.count.add(1, ordering: .acquiringAndReleasing).oldValue
             if before > 0 { _exit(130) }
-            var byte: UInt8 = 0
+            var byte = Interrupt.endByte
             _ = write(Interrupt.writingEnd.load(ordering: .acquiring), &byte, 1)
         }
         action.sa_flags = SA_RESTART
         sigaction(SIGINT, &action, nil)
         sigaction(SIGTERM, &action, nil)
         // A process started with SIGHUP ignored (nohup) is meant to outlive the terminal.
-        var before = sigaction()
-        sigaction(SIGHUP, nil, &before)
-        let isIgnored = unsafeBitCast(before.__sigaction_handler.sa_handler, to: Int.self) == 1
-        if !isIgnored { sigaction(SIGHUP, &action, nil) }
+        if !isHangupIgnored() { sigaction(SIGHUP, &action, nil) }
         signal(SIGPIPE, SIG_IGN)
         return waiter
+    }
+
+    /// Whether SIGHUP was ignored when the process began (nohup).
+    private static func isHangupIgnored() -> Bool {
+        var before = sigaction()
+        sigaction(SIGHUP, nil, &before)
+        return unsafeBitCast(before.__sigaction_handler.sa_handler, to: Int.self) == 1
     }
 
     private final class Start: Sendable {
@@ -70,6 +82,21 @@ enum Interrupt {
         }
 
         private let state = Mutex(State())
+        private let reloading = Mutex<(@Sendable () -> Void)?>(nil)
+
+        /// From now on, SIGHUP calls the function instead of ending the command; under nohup too.
+        func reload(by body: @escaping @Sendable () -> Void) {
+            reloading.withLock { $0 = body }
+            var action = sigaction()
+            action.__sigaction_handler.sa_handler = { _ in
+                var byte = Interrupt.reloadByte
+                _ = write(Interrupt.writingEnd.load(ordering: .acquiring), &byte, 1)
+            }
+            action.sa_flags = SA_RESTART
+            sigaction(SIGHUP, &action, nil)
+        }
+
+        fileprivate func reload() { reloading.withLock { $0 }?() }
 
         var hasFired: Bool { state.withLock { $0.hasFired } }
 

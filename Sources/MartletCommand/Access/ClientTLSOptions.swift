@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The options of commands that connect to a TLS port. Rests on MartletClientTLS.
+
+import ArgumentParser
+import MartletClient
+import MartletClientTLS
+
+/// TLS of a client, on a command line.
+struct ClientTLSOptions: ParsableArguments {
+    @Flag(help: "Connect over TLS, and trust the system's authorities.")
+    var tls = false
+
+    @Option(
+        help: ArgumentHelp(
+            "Connect over TLS, and trust the certificates in this PEM file.", valueName: "file"))
+    var ca: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "A PEM file with this client's certificate and key, if the broker asks for one.",
+            valueName: "file"))
+    var clientCertificate: String?
+
+    func validate() throws {
+        guard clientCertificate == nil || tls || ca != nil else {
+            throw ValidationError("--client-certificate goes with --tls or --ca.")
+        }
+    }
+
+    private var settings: ClientTLS? {
+        guard tls || ca != nil else { return nil }
+        var settings = ClientTLS(trust: ca.map { .authorities(file: $0) } ?? .system)
+        settings.certificate = clientCertificate.map { ($0, $0) }
+        return settings
+    }
+
+    func applied(to options: ClientOptions) throws -> ClientOptions {
+        var options = options
+        if let settings { try options.use(settings) }
+        return options
+    }
+
+    func applied(to options: DeviceOptions) throws -> DeviceOptions {
+        var options = options
+        if let settings { try options.use(settings) }
+        return options
+    }
+}

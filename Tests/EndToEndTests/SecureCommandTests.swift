@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// OPS-6, OPS-11: TLS as an operator and a user of the commands see it, and with openssl's own client. Rests on Desk.
+
+import Foundation
+import Testing
+
+@Suite("Commands over TLS", .timeLimit(.minutes(3)))
+struct SecureCommandTests {
+    private static let openssl = "/usr/bin/openssl"
+    private static let hasOpenSSL = FileManager.default.isExecutableFile(atPath: openssl)
+
+    /// What openssl prints.
+    private static func openssl(
+        _ desk: Desk, _ arguments: [String], input: String = ""
+    ) throws -> String {
+        let process = Process()
+        process.executableURL = URL(filePath: openssl)
+        process.arguments = arguments
+        process.currentDirectoryURL = desk.folder
+        let (output, typed) = (Pipe(), Pipe())
+        process.standardInput = typed
+        process.standardOutput = output
+        process.standardError = output
+        try process.run()
+        // An answer of the server is waited for before the next line.
+        for line in input.split(separator: "\n", omittingEmptySubsequences: false) {
+            usleep(200_000)
+            typed.fileHandleForWriting.write(Data((line + "\n").utf8))
+        }
+        try typed.fileHandleForWriting.close()
+        let said = output.fileHandleForReading.readDataToEndOfFile()
+        process.waitUntilExit()
+        return String(decoding: said, as: UTF8.self)
+    }
+
+    private static func certificate(_ desk: Desk, _ kind: [String]) throws {
+        _ = try openssl(
+            desk,
+            ["req", "-x509", "-nodes", "-keyout", "key.pem", "-out", "chain.pem", "-days", "2"]
+                + ["-subj", "/CN=localhost"]
+                + ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"] + kind)
+    }
+
+    private static let kinds = [
+        ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"], ["-newkey", "rsa:2048"],
+    ]
+
+    @Test(
+        "OPS-6 a device listens and a sender sends with --ca; commands of the folder need nothing",
+        .enabled(if: hasOpenSSL, "needs openssl"), arguments: kinds)
+    func commands(kind: [String]) throws {
+        let desk = try Desk()
+        defer { desk.remove() }
+        try Self.certificate(desk, kind)
+        let (broker, port) = try desk.serve([
+            "--tls-certificate", "chain.pem", "--tls-key", "key.pem",
+        ])
+        #expect(try desk.run("project", "create", "tides").status == 0)
+        let made = try desk.run("key", "create", "--project", "tides", "--name", "k", "--json")
+        struct Key: Decodable { var key: String }
+        let key = try JSONDecoder().decode(Key.self, from: Data(made.out.utf8)).key
+        let device = try desk.start([
+            "listen", "--project", "tides", "--app", "com.example.tides", "--port", port, "--ca",
+            "chain.pem", "--topic", "storms", "--count", "1", "--timeout", "60", "--json",
+        ])
+        #expect(desk.firstLine(device).contains("ready"))
+        let sent = try desk.run(
+            "send", "--project", "tides", "--key", key, "--port", port, "--ca", "chain.pem",
+            "--topic", "storms", "--title", "Gale")
+        #expect(sent.status == 0, "\(sent)")
+        let heard = desk.finish(device)
+        #expect(heard.status == 0 && heard.out.contains("Gale"), "\(heard)")
+        let plain = try desk.run(
+            "send", "--project", "tides", "--key", key, "--port", port, "--topic", "storms",
+            "--title", "Gale")
+        #expect(plain.status == 1)
+        broker.terminate()
+        #expect(desk.finish(broker).status == 0)
+    }
+
+    @Test(
+        "OPS-11 SIGHUP reads the certificate again; a bad file is logged and changes nothing",
+        .enabled(if: hasOpenSSL, "needs openssl"))
+    func reloads() throws {
+        let desk = try Desk()
+        defer { desk.remove() }
+        try Self.certificate(desk, Self.kinds[0])
+        let (broker, port) = try desk.serve([
+            "--tls-certificate", "chain.pem", "--tls-key", "key.pem",
+        ])
+        func served() throws -> Bool {
+            let said = try Self.openssl(
+                desk,
+                ["s_client", "-connect", "127.0.0.1:\(port)", "-CAfile", "chain.pem"]
+                    + ["-alpn", "martlet", "-verify_return_error"])
+            return said.contains("Verification: OK") && said.contains("TLSv1.3")
+        }
+        #expect(try served())
+        try Self.certificate(desk, Self.kinds[1])
+        #expect(try !served())
+        kill(broker.processIdentifier, SIGHUP)
+        var isNew = false
+        for _ in 0..<100 where !isNew { isNew = try served() }
+        #expect(isNew)
+        try "no key".write(
+            to: desk.folder.appending(path: "key.pem"), atomically: true, encoding: .utf8)
+        kill(broker.processIdentifier, SIGHUP)
+        #expect(try served())
+        broker.terminate()
+        let end = desk.finish(broker)
+        #expect(end.status == 0 && end.err.contains("no private key"), "\(end.err)")
+    }
+
+    @Test(
+        "RFC 8446 §4.6.3 OPS-6 openssl's client changes keys and goes on; short records and resumption too",
+        .enabled(if: hasOpenSSL, "needs openssl"))
+    func client() throws {
+        let desk = try Desk()
+        defer { desk.remove() }
+        try Self.certificate(desk, Self.kinds[0])
+        let (broker, port) = try desk.serve([
+            "--tls-certificate", "chain.pem", "--tls-key", "key.pem", "--log-level", "critical",
+        ])
+        let connect = ["s_client", "-connect", "127.0.0.1:\(port)", "-CAfile", "chain.pem"]
+        // K: KEY UPDATE with an answer, k: without. The text that follows is no frame: its first four bytes are the
+        // length of a frame past every bound, and the broker answers with ERROR under the changed keys.
+        let said = try Self.openssl(desk, connect, input: "K\nk\nK\nnonsense")
+        #expect(said.contains("KEYUPDATE"), "\(said)")
+        #expect(said.contains("A frame") || said.contains("frame"), "\(said)")
+        let short = try Self.openssl(desk, connect + ["-maxfraglen", "512"], input: "nonsense")
+        #expect(short.contains("frame"), "\(short)")
+        _ = try Self.openssl(desk, connect + ["-sess_out", "session.pem"], input: "nonsense")
+        let again = try Self.openssl(
+            desk, connect + ["-sess_in", "session.pem"], input: "nonsense")
+        #expect(again.contains("Reused, TLSv1.3"), "\(again)")
+        broker.terminate()
+        #expect(desk.finish(broker).status == 0)
+    }
+
+    @Test("OPS-6 the demo's numbers are right over TLS")
+    func demo() throws {
+        let desk = try Desk()
+        defer { desk.remove() }
+        let demo = try desk.run("demo", "--devices", "100", "--exit", "--tls")
+        #expect(demo.status == 0, "\(demo.out)")
+    }
+
+    @Test("OPS-2 a certificate that is not there is refused at start with its file")
+    func missing() throws {
+        let desk = try Desk()
+        defer { desk.remove() }
+        let output = try desk.run("serve", "--port", "0", "--tls-certificate", "nowhere.pem")
+        #expect(output.status == 1 && output.err.contains("nowhere.pem cannot be read"))
+        let alone = try desk.run("serve", "--port", "0", "--tls-key", "nowhere.pem")
+        #expect(alone.status != 0 && alone.err.contains("--tls-certificate"))
+    }
+}
