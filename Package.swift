@@ -180,7 +180,7 @@ let package = Package(
         // The benchmarks are no products: who embeds Martlet does not build them, and the tests' build
         // does. The load generator and the floors are C that shares nothing with what is measured.
         .executableTarget(
-            name: "bench-broker", dependencies: ["Martlet"],
+            name: "bench-broker", dependencies: ["Martlet", "MartletTLS"],
             path: "Benchmarks/Sources/BenchBroker", swiftSettings: common),
         .executableTarget(
             name: "bench-store",
@@ -190,7 +190,9 @@ let package = Package(
                 "MartletWire",
             ],
             path: "Benchmarks/Sources/BenchStore", swiftSettings: common),
-        .executableTarget(name: "bench-load", path: "Benchmarks/Sources/MartletLoad"),
+        .executableTarget(
+            name: "bench-load", path: "Benchmarks/Sources/MartletLoad",
+            linkerSettings: [.linkedLibrary("ssl"), .linkedLibrary("crypto")]),
         .executableTarget(
             name: "bench-rows", path: "Benchmarks/Sources/BenchRows",
             linkerSettings: [.linkedLibrary("lmdb")]),

@@ -105,7 +105,7 @@ def floor_note(figure, other):
 
 def judge_deliveries(report, results, cell):
     """A run in which a subscriber lacked a message, or got one twice, has no other figures."""
-    for server in ["Martlet", "Martlet durable"]:
+    for server in ["Martlet", "Martlet TLS", "Martlet durable"]:
         figures = results.get((server, cell), {})
         faults = [figures["fault"]] if "fault" in figures else figures.get("faults", [])
         if faults:

@@ -12,17 +12,19 @@ import subprocess
 import time
 
 from guard_cells import APPS, SHARED_CONNECTIONS, shared_memory
-from servers import Floor, Martlet, Mosquitto0, Nats, Redis, Unavailable
+from servers import Floor, Martlet, MartletTLS, Mosquitto0, Nats, Redis, Unavailable
 from tools import (
     Folder, anonymous, generator, kernel_memory, lines, medians, table)
 
-IDLE_KINDS = [Floor, Martlet, Redis, Nats, Mosquitto0]
+IDLE_KINDS = [Floor, Martlet, MartletTLS, Redis, Nats, Mosquitto0]
 IDLE_CONNECTIONS = 10_000
 RETURNING = 10_000
+HANDSHAKES = 3000
 
 
 def run(binaries, quick, repeats, progress, report):
     memory(binaries, repeats, progress, report)
+    handshakes(binaries, repeats, progress, report)
     rows, told = [], []
     for processes, each, loops in [(1, 10_000, 1)] + ([] if quick else [(6, 17_000, 8)]):
         idle(binaries, processes, each, loops, progress, report, rows, told)
@@ -58,7 +60,11 @@ def memory(binaries, repeats, progress, report):
     found = {name: medians(figures) for name, figures in runs.items()}
     mine = found.get(Martlet.name)
     for name, figures in found.items():
-        if mine and name not in (Martlet.name, Floor.name):
+        if mine and name == MartletTLS.name:
+            report.at_most(
+                "user-space memory of an idle TLS connection, bytes", figures["idleBytes"], 1024,
+                "{:,.0f}", "")
+        elif mine and name not in (Martlet.name, Floor.name):
             report.compare(
                 "memory per idle connection, bytes", name, mine["idleBytes"],
                 figures["idleBytes"], True)
@@ -70,7 +76,7 @@ def memory(binaries, repeats, progress, report):
 
 
 def connected(kind, binaries):
-    if kind is not Martlet:
+    if not issubclass(kind, Martlet):
         with kind(binaries) as server:
             return generator(server, kind.protocol, IDLE_CONNECTIONS, "--idle")
     with Folder() as folder:
@@ -80,6 +86,27 @@ def connected(kind, binaries):
                 figures = generator(
                     server, kind.protocol, IDLE_CONNECTIONS, option, devices, "--idle")
     return figures
+
+
+# TLS.
+
+def handshakes(binaries, repeats, progress, report):
+    """What a connection with a handshake costs the server, accepting and closing included."""
+    rows = []
+    for name, options in [("full", []), ("resumed", ["--resume"])]:
+        runs = []
+        for repeat in range(repeats):
+            progress(repeat + 1, repeats, f"{HANDSHAKES:,} handshakes, {name}")
+            with MartletTLS(binaries) as server:
+                figures = generator(
+                    server, "martlet", 1, "--handshakes", HANDSHAKES, *options)
+            report.figures("scale", f"handshakes, {name}", MartletTLS.name, repeat, figures)
+            runs.append(figures)
+        found = medians(runs)
+        rows.append([
+            name, f"{found['serverMicroseconds']:.0f}", f"{found['perSecondAndCore']:,.0f}"])
+    report.section("TLS handshakes", "\n".join(
+        table(["handshake", "CPU µs of the server", "per second and core"], rows)))
 
 
 # Many connections, and one message to all.

@@ -139,6 +139,18 @@ class Martlet(Server):
         return ["--admin-key", str(pathlib.Path(self.data) / "admin.key")]
 
 
+class MartletTLS(Martlet):
+    """The same over TLS 1.3; the generator is OpenSSL's client."""
+
+    name = "Martlet TLS"
+
+    def command(self):
+        return super().command() + ["tls"]
+
+    def options(self):
+        return super().options() + ["--tls"]
+
+
 class MartletDurable(Martlet):
     name = "Martlet durable"
     protocol = "martlet-durable"
@@ -254,4 +266,4 @@ class MosquittoLasting(Mosquitto0):
         return command
 
 
-ALL = [Floor, Martlet, MartletDurable, Redis, Nats, Mosquitto0, Mosquitto1]
+ALL = [Floor, Martlet, MartletTLS, MartletDurable, Redis, Nats, Mosquitto0, Mosquitto1]

@@ -3,12 +3,15 @@
 // A broker and nothing else: opens a data folder, listens, and runs until it is told to stop. It is
 // `martlet serve` without argument parsing, for measuring the library by itself.
 //
-//     bench-broker FOLDER PORT LOOPS
+//     bench-broker FOLDER PORT LOOPS [tls]
+//
+// With `tls` the port speaks TLS, with a certificate made at start.
 //
 // Rests on the embedding API.
 
 import Glibc
 import Martlet
+import MartletTLS
 
 /// Told of SIGTERM and SIGINT; a semaphore may be posted in a signal handler.
 nonisolated(unsafe) let stopping = UnsafeMutablePointer<sem_t>.allocate(capacity: 1)
@@ -17,14 +20,20 @@ nonisolated(unsafe) let stopping = UnsafeMutablePointer<sem_t>.allocate(capacity
 enum Main {
     static func main() async throws {
         let arguments = CommandLine.arguments
-        guard arguments.count == 4, let port = UInt16(arguments[2]), let loops = Int(arguments[3])
+        guard (4...5).contains(arguments.count), let port = UInt16(arguments[2]),
+            let loops = Int(arguments[3])
         else {
-            print("usage: bench-broker FOLDER PORT LOOPS")
+            print("usage: bench-broker FOLDER PORT LOOPS [tls]")
             exit(2)
         }
         var configuration = BrokerConfiguration(
             folder: arguments[1], address: .init(port: port))
         configuration.loopCount = loops
+        if arguments.last == "tls" {
+            let made = try SelfSignedCertificate(names: ["IP:127.0.0.1"])
+            configuration.tls = TLSCredentials(
+                certificate: .text(made.certificate), key: .text(made.key))
+        }
         sem_init(stopping, 0, 0)
         signal(SIGTERM) { _ in sem_post(stopping) }
         signal(SIGINT) { _ in sem_post(stopping) }

@@ -43,6 +43,11 @@ struct options {
     uint32_t waitingMessages;
     // Durable changes: so many requests of `batch` subscriptions each, `outstanding` at once.
     uint32_t subscribeRequests, batch;
+    // Connections speak TLS.
+    bool isTLS;
+    // Only make so many connections with a handshake each, full or resumed.
+    uint32_t handshakes;
+    bool isResuming;
     // Each message goes to one subscriber, in turn, instead of to all.
     bool isDirect;
     // Messages that a device acknowledges together; 0: as many as the protocol's clients do.
@@ -187,6 +192,15 @@ struct memory processMemory(pid_t);
 // What the process has caused to be written to a disk.
 uint64_t processBytesWritten(pid_t);
 __attribute__((noreturn, format(printf, 1, 2))) void fail(const char *, ...);
+
+// secure.c
+void beginSecure(void);
+// Makes a handshake on a connected socket; nothing without `beginSecure`.
+void secure(int descriptor);
+bool isSecure(int descriptor);
+ssize_t receiveSome(int, void *, size_t);
+ssize_t sendSome(int, const void *, size_t);
+void measureHandshakes(const struct options *);
 
 // Ordinary calls for what happens once.
 int connectBlocking(const struct options *);

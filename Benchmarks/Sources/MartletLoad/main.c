@@ -104,6 +104,7 @@ static void connected(struct connection *connection) {
     socklen_t bytes = sizeof error;
     getsockopt(connection->descriptor, SOL_SOCKET, SO_ERROR, &error, &bytes);
     if (error) fail("connect: %s", strerror(error));
+    secure(connection->descriptor);
     connection->phase = phaseGreeting;
     uint8_t greeting[greetingBytesMax];
     size_t count = protocol->greet(&options, connection, greeting);
@@ -247,7 +248,8 @@ static size_t parseAll(
 
 static void received(struct connection *connection) {
     for (;;) {
-        ssize_t got = recv(connection->descriptor, reading + carryBytesMax, readBytes, 0);
+        ssize_t got = receiveSome(
+            connection->descriptor, reading + carryBytesMax, readBytes);
         if (got < 0 && errno == EAGAIN) return;
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) fail("the server closed a connection: %s", got ? strerror(errno) : "end");
@@ -262,7 +264,7 @@ static void received(struct connection *connection) {
             memcpy(connection->carry, start + used, connection->carried);
         }
         // A short read of an edge-triggered socket has emptied it.
-        if (got < readBytes) return;
+        if (got < readBytes && !isSecure(connection->descriptor)) return;
     }
 }
 
@@ -499,6 +501,11 @@ int main(int argc, char **argv) {
     ringMask--;
     poller = epoll_create1(EPOLL_CLOEXEC);
 
+    if (options.isTLS) beginSecure();
+    if (options.handshakes) {
+        measureHandshakes(&options);
+        return 0;
+    }
     if (protocol->begin) protocol->begin(&options);
     if (options.subscribeRequests) {
         measureSubscriptions(&options, protocol);

@@ -7,7 +7,6 @@
 
 #include "martlet.h"
 
-#include <sys/socket.h>
 #include <unistd.h>
 
 bool isFirstDialect;
@@ -24,6 +23,6 @@ void findDialect(const struct options *options) {
     memset(payload, 'x', options->payloadBytes);
     writeAll(descriptor, frame, bytes);
     // ERROR or the end of the connection: an older broker.
-    isFirstDialect = recv(descriptor, frame, 5, MSG_WAITALL) != 5 || frame[4] != frameAccepted;
+    isFirstDialect = receiveSome(descriptor, frame, 5) != 5 || frame[4] != frameAccepted;
     close(descriptor);
 }

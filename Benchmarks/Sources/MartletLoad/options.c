@@ -34,7 +34,8 @@ void parseOptions(struct options *options, int argc, char **argv) {
         {"load", 1, 0, 'l'}, {"offline", 1, 0, 'o'}, {"drain", 1, 0, 'd'},
         {"direct", 0, 0, 'D'}, {"subscribe", 1, 0, 'B'}, {"batch", 1, 0, 'c'},
         {"from-others", 0, 0, 'O'}, {"acknowledge", 1, 0, 'a'}, {"apps", 1, 0, 'A'},
-        {"beside", 1, 0, 'e'}, {"project", 1, 0, 'j'}, {0, 0, 0, 0}};
+        {"beside", 1, 0, 'e'}, {"project", 1, 0, 'j'}, {"tls", 0, 0, 'T'},
+        {"handshakes", 1, 0, 'H'}, {"resume", 0, 0, 'R'}, {0, 0, 0, 0}};
     int name;
     while ((name = getopt_long(argc, argv, "", names, NULL)) != -1) {
         switch (name) {
@@ -64,6 +65,9 @@ void parseOptions(struct options *options, int argc, char **argv) {
             case 'A': options->appsEach = (uint32_t)atoi(optarg); break;
             case 'e': options->besideDevices = optarg; break;
             case 'j': options->project = optarg; break;
+            case 'T': options->isTLS = true; break;
+            case 'H': options->handshakes = (uint32_t)atoi(optarg); break;
+            case 'R': options->isResuming = true; break;
             default: exit(2);
         }
     }

@@ -79,13 +79,14 @@ int connectBlocking(const struct options *options) {
         fail("connect to %s:%u: %s", options->host, options->port, strerror(errno));
     int one = 1;
     setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    if (!options->handshakes) secure(descriptor);
     return descriptor;
 }
 
 void writeAll(int descriptor, const void *bytes, size_t count) {
     const uint8_t *at = bytes;
     while (count > 0) {
-        ssize_t written = write(descriptor, at, count);
+        ssize_t written = sendSome(descriptor, at, count);
         if (written < 0 && (errno == EINTR || errno == EAGAIN)) continue;
         if (written <= 0) fail("write: %s", strerror(errno));
         at += written;
@@ -96,7 +97,7 @@ void writeAll(int descriptor, const void *bytes, size_t count) {
 void readAll(int descriptor, void *bytes, size_t count) {
     uint8_t *at = bytes;
     while (count > 0) {
-        ssize_t got = read(descriptor, at, count);
+        ssize_t got = receiveSome(descriptor, at, count);
         if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
         if (got <= 0) fail("the server closed a connection: %s", got ? strerror(errno) : "end");
         at += got;
