@@ -40,7 +40,7 @@ struct DeviceTopicRates {
 
     /// Milliseconds until a device may change `count` subscriptions; nil: now. More changes than the burst need a full
     /// bucket.
-    func delay(
+    mutating func delay(
         _ count: Int, _ ordinal: Ordinal, in project: ProjectNumber, at now: Instant
     ) -> UInt64? {
         guard burst > 0 else { return nil }
@@ -48,6 +48,9 @@ struct DeviceTopicRates {
         let after =
             full.millisecondsSince1970 - now.millisecondsSince1970
             + Int64(min(count, burst)) * refillMilliseconds
+        // Kept, so that the bucket fills from here on also after the clock was set back.
+        let device = Device(project: project, ordinal: ordinal)
+        if fullAt[device] != nil { fullAt[device] = full }
         return after > span ? UInt64(after - span) : nil
     }
 
