@@ -183,6 +183,22 @@ struct StrangerTests {
         try await test.broker.close()
     }
 
+    @Test("NET-6 connections that say nothing give up their places when places are scarce")
+    func scarcePlaces() async throws {
+        let test = try await TestBroker.open(loops: 1) {
+            $0.connectionsPerLoopMax = 64
+            $0.handshakeSeconds = 100
+        }
+        let silent = try (0..<60).map { _ in try test.peer(from: 2) }
+        waitUntil { test.broker.statistics.connectionCount == 60 }
+        try await Task.sleep(for: .seconds(4))
+        var known: [Peer] = []
+        for _ in 0..<40 { known.append(try test.newDevice(from: 3).peer) }
+        for peer in known { try peer.roundTrip() }
+        try silent[0].waitForEnd()
+        try await test.broker.close()
+    }
+
     @Test("REG-10 after some wrong credentials of an address further ones wait, and others do not")
     func wrongCredentials() async throws {
         let lines = CountingLog.Lines()

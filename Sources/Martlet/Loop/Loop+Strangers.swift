@@ -52,7 +52,29 @@ extension Loop where Kernel: ~Copyable {
         } else if !context.strangers.arrive(origin.address) {
             return close(connection)
         }
+        makeRoom()
         strangers[connection.pointee.id.index] = stranger
+        arrivals.append(connection.pointee.id)
+    }
+
+    /// Seconds for which a connection keeps its place without HELLO while places are scarce.
+    static var silentSecondsMax: UInt32 { 2 }
+
+    /// Ends the connection that has been without HELLO for longest, if places are scarce. Honest peers say HELLO at once.
+    private mutating func makeRoom() {
+        let isScarce = transport.connectionCount > connectionsMax - connectionsMax / 8
+        while let first = arrivals.first {
+            if let connection = connection(first), connection.pointee.phase == .hello,
+                strangers[first.index] != nil
+            {
+                guard isScarce, lastTick &- connection.pointee.since > Self.silentSecondsMax else {
+                    return
+                }
+                arrivals.removeFirst()
+                return close(connection)
+            }
+            arrivals.removeFirst()
+        }
     }
 
     /// Ends the life of a connection as a stranger: at WELCOME, or with the connection.

@@ -154,6 +154,8 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     var senders: [UInt32: SenderCredential] = [:]
     /// NET-6: connections without a credential, by place.
     var strangers: [UInt32: Stranger] = [:]
+    /// The strangers in the order of their arrival. Some are gone.
+    var arrivals: ArraySlice<ConnectionID> = []
     /// REG-10: refusals that wait, in the order of their ends.
     var heldRefusals: [HeldRefusal] = []
     /// `newcomers`: instances registered by this loop, with unsent tokens, by the connection's place.
