@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TLS for the clients of a broker: which certificates of a broker are trusted, and the client's own certificate. A
-// module of its own, so that `MartletClient` alone needs no TLS library. Rests on MartletClient and swift-nio-ssl.
+// TLS for the clients of a broker: trusted certificates, and the client's own certificate. The module is separate, so
+// `MartletClient` alone needs no TLS library. Rests on MartletClient and swift-nio-ssl.
 
 import Crypto
 public import MartletClient
@@ -9,32 +9,32 @@ public import MartletBase
 import NIOCore
 import NIOSSL
 
-/// OPS-6: how a client recognises its broker, and shows its own certificate.
+/// OPS-6: how a client recognises the broker, and shows a certificate of the client's own.
 public struct ClientTLS: Sendable {
-    /// The certificates of brokers that are trusted.
+    /// Trusted certificates of brokers.
     public enum Trust: Sendable {
         /// Certificates of the system's authorities, for the broker's host name.
         case system
         /// Certificates of the authorities in a PEM file, for the broker's host name.
         case authorities(file: String)
-        /// The certificate with this SHA-256 over its DER form, whatever its name and its authority.
+        /// The certificate with the SHA-256, over the DER form. Name and authority have no meaning.
         case certificate(sha256: [UInt8])
     }
 
-    /// The certificates of brokers that are trusted.
+    /// Trusted certificates of brokers.
     public var trust: Trust
-    /// The name that the broker's certificate must have; nil: the host to which the client connects.
+    /// Name in the broker's certificate; nil: the host of the connection.
     public var serverName: String?
-    /// PEM files with the client's certificate and key, for brokers that ask for a certificate.
+    /// PEM files with the client's certificate and key, for a broker with `tls-client-ca`.
     public var certificate: (chain: String, key: String)?
 
-    /// - Parameter trust: the certificates of brokers that are trusted.
+    /// - Parameter trust: trusted certificates of brokers.
     public init(trust: Trust = .system) { self.trust = trust }
 
     /// The name of the protocol (RFC 7301).
     private static let protocolName = "martlet"
 
-    /// - Throws: `INVALID_ARGUMENT` for a file that cannot be used.
+    /// - Throws: `INVALID_ARGUMENT` for an unusable file.
     func encryption() throws(MartletError) -> Encryption {
         let context: NIOSSLContext
         do { context = try NIOSSLContext(configuration: try configuration()) } catch {
@@ -84,7 +84,7 @@ public struct ClientTLS: Sendable {
 
 extension ClientOptions {
     /// OPS-6: connects over TLS.
-    /// - Throws: `INVALID_ARGUMENT` for a file that cannot be used.
+    /// - Throws: `INVALID_ARGUMENT` for an unusable file.
     public mutating func use(_ tls: ClientTLS) throws(MartletError) {
         encryption = try tls.encryption()
     }
@@ -92,7 +92,7 @@ extension ClientOptions {
 
 extension DeviceOptions {
     /// OPS-6: connects over TLS.
-    /// - Throws: `INVALID_ARGUMENT` for a file that cannot be used.
+    /// - Throws: `INVALID_ARGUMENT` for an unusable file.
     public mutating func use(_ tls: ClientTLS) throws(MartletError) {
         encryption = try tls.encryption()
     }
@@ -100,7 +100,7 @@ extension DeviceOptions {
 
 extension DeviceConnection {
     /// OPS-6: a shared connection over TLS.
-    /// - Throws: `INVALID_ARGUMENT` for a file that cannot be used.
+    /// - Throws: `INVALID_ARGUMENT` for an unusable file.
     public init(
         host: String, port: Int = Limits.defaultPort, tls: ClientTLS,
         heartbeat: HeartbeatOptions = HeartbeatOptions()

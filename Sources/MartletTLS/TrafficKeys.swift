@@ -7,11 +7,14 @@ internal import COpenSSL
 
 /// The keys of one direction of a connection.
 struct TrafficKeys {
+    /// 32 bytes. A vector would align the value to as many, and a broker has two values for each connection.
+    private typealias Words = (UInt64, UInt64, UInt64, UInt64)
+
     /// The key, `keyBytes` long, and zeros.
-    private var key = SIMD4<UInt64>()
+    private var key: Words = (0, 0, 0, 0)
     /// The traffic secret, `hashBytes` long, and zeros. The next secret is derived from the secret (RFC 8446 §7.2).
-    private var secretHead = SIMD4<UInt64>()
-    private var secretTail = SIMD2<UInt64>()
+    private var secretHead: Words = (0, 0, 0, 0)
+    private var secretTail: (UInt64, UInt64) = (0, 0)
     /// The initialisation vector's first 4 and last 8 bytes, as they lie in memory.
     private var vectorHead: UInt32 = 0
     private var vectorTail: UInt64 = 0

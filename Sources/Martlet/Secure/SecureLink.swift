@@ -6,19 +6,32 @@
 import MartletTLS
 import MartletTransport
 
-/// Sealed bytes in memory of the loop, until the kernel has taken them.
+/// Sealed bytes in a block of the loop's memory, until the kernel has taken the bytes. The value lies at the beginning
+/// of its block, and the bytes directly behind, so that an idle connection has no room for either.
 struct Stage {
-    /// The block of the pool.
-    var block: UnsafeMutableRawBufferPointer
-    /// Sealed bytes, from the beginning of the block.
-    var count: Int
+    /// Bytes of the block behind this value.
+    let room: UInt32
+    /// Sealed bytes.
+    var count: UInt32 = 0
     /// Bytes that the kernel has taken.
-    var sentBytes = 0
+    var sentBytes: UInt32 = 0
     /// Bytes of the loop's send in the stage; 0: the stage has bytes of TLS alone.
-    var plainBytes = 0
+    var plainBytes: UInt32 = 0
 
+    static let headBytes = 16
+}
+
+extension UnsafeMutablePointer<Stage> {
+    /// The room for sealed bytes.
+    var bytes: UnsafeMutableRawBufferPointer {
+        UnsafeMutableRawBufferPointer(
+            start: UnsafeMutableRawPointer(self) + Stage.headBytes, count: Int(pointee.room))
+    }
+
+    /// The bytes that the kernel has not taken.
     var rest: UnsafeRawBufferPointer {
-        UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(block)[sentBytes..<count])
+        UnsafeRawBufferPointer(
+            rebasing: UnsafeRawBufferPointer(bytes)[Int(pointee.sentBytes)..<Int(pointee.count)])
     }
 }
 
@@ -57,8 +70,8 @@ struct SecureLink {
     var toldKeptBytes: UInt32 = 0
     var handshake: TLSHandshake?
     /// The send with the kernel, and sealed bytes that follow.
-    var inFlight: Stage?
-    var next: Stage?
+    var inFlight: UnsafeMutablePointer<Stage>?
+    var next: UnsafeMutablePointer<Stage>?
 }
 
 /// Memory for sealed bytes: blocks of powers of two. Freed blocks are kept for the next sends, up to a bound.
@@ -83,28 +96,33 @@ struct StagingPool: ~Copyable {
         return max(bits - smallestBits, 0)
     }
 
-    /// A block with room for `count` bytes.
-    mutating func take(_ count: Int) -> UnsafeMutableRawBufferPointer {
-        let number = Self.number(count)
+    /// A stage with room for `count` bytes.
+    mutating func take(_ count: Int) -> UnsafeMutablePointer<Stage> {
+        let number = Self.number(count + Stage.headBytes)
         let byteCount = 1 << (number + Self.smallestBits)
         usedBytes += byteCount
-        if number < Self.classCount, let block = free[number].popLast() {
+        let block: UnsafeMutableRawPointer
+        if number < Self.classCount, let kept = free[number].popLast() {
             keptBytes -= byteCount
-            return UnsafeMutableRawBufferPointer(start: block, count: byteCount)
+            block = kept
+        } else {
+            block = .allocate(byteCount: byteCount, alignment: Stage.headBytes)
         }
-        return .allocate(byteCount: byteCount, alignment: 16)
+        let stage = block.bindMemory(to: Stage.self, capacity: 1)
+        stage.initialize(to: Stage(room: UInt32(byteCount - Stage.headBytes)))
+        return stage
     }
 
-    /// Gives back a block.
-    mutating func giveBack(_ block: UnsafeMutableRawBufferPointer) {
-        let number = Self.number(block.count)
-        usedBytes -= block.count
-        guard number < Self.classCount, keptBytes + block.count <= Self.keptBytesMax else {
-            block.deallocate()
+    mutating func giveBack(_ stage: UnsafeMutablePointer<Stage>) {
+        let byteCount = Int(stage.pointee.room) + Stage.headBytes
+        let number = Self.number(byteCount)
+        usedBytes -= byteCount
+        guard number < Self.classCount, keptBytes + byteCount <= Self.keptBytesMax else {
+            UnsafeMutableRawPointer(stage).deallocate()
             return
         }
-        keptBytes += block.count
-        free[number].append(block.baseAddress!)
+        keptBytes += byteCount
+        free[number].append(UnsafeMutableRawPointer(stage))
     }
 
     mutating func releaseMemory() {

@@ -105,6 +105,11 @@ extension SecureTransport where Kernel: ~Copyable {
         if link.pointee.handshake == nil {
             // A connection without bytes costs no handshake.
             link.pointee.handshake = TLSHandshake(server.current)
+            // Ended handshakes stay in the list until the list is long.
+            if shaking.count >= 4 * SecureBounds.handshakesMax {
+                let ended = shaking
+                shaking = ended.filter { isShaking($0) }
+            }
             shaking.append(id)
             shakingCount += 1
             if shakingCount > SecureBounds.handshakesMax { endOldest() }
@@ -122,28 +127,16 @@ extension SecureTransport where Kernel: ~Copyable {
 
     /// Ends the oldest handshake in progress.
     private mutating func endOldest() {
-        while shakingFrom < shaking.count {
-            let id = shaking[shakingFrom]
-            shakingFrom += 1
-            guard let link = link(id), link.pointee.handshake != nil else { continue }
-            counters.failures.add(1, ordering: .relaxed)
-            told.append(end(id, link, errno: ETIMEDOUT))
-            break
-        }
-        compact()
+        guard let index = shaking.firstIndex(where: { isShaking($0) }) else { return }
+        let id = shaking[index]
+        shaking.removeFirst(index + 1)
+        guard let link = link(id) else { return }
+        counters.failures.add(1, ordering: .relaxed)
+        told.append(end(id, link, errno: ETIMEDOUT))
     }
 
-    /// Removes ended handshakes from the beginning of the list, a part at a time.
-    private mutating func compact() {
-        while shakingFrom < shaking.count {
-            guard link(shaking[shakingFrom])?.pointee.handshake == nil else { break }
-            shakingFrom += 1
-        }
-        guard shakingFrom > SecureBounds.handshakesMax || shakingFrom == shaking.count else {
-            return
-        }
-        shaking.removeFirst(shakingFrom)
-        shakingFrom = 0
+    private func isShaking(_ id: ConnectionID) -> Bool {
+        link(id)?.pointee.handshake != nil
     }
 
     mutating func endHandshake(_ link: UnsafeMutablePointer<SecureLink>) {
@@ -220,7 +213,6 @@ extension SecureTransport where Kernel: ~Copyable {
         if handshake.isResumed { counters.resumptions.add(1, ordering: .relaxed) }
         let rest = handshake.takeRest()
         endHandshake(link)
-        compact()
         guard !rest.isEmpty else { return }
         let owned = UnsafeMutableRawBufferPointer.allocate(byteCount: rest.count, alignment: 16)
         owned.copyBytes(from: rest)

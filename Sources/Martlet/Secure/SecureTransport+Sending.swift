@@ -45,9 +45,10 @@ extension SecureTransport where Kernel: ~Copyable {
         var plainBytes = 0
         for piece in pieces where plainBytes < bound { plainBytes += piece.iov_len }
         plainBytes = min(plainBytes, bound)
-        let block = stages.take(records.sealedBytesMax(plainBytes, session))
-        let count = records.seal(session, pieces, plainBytes: plainBytes, into: block)
-        send(Stage(block: block, count: count, plainBytes: plainBytes), id, link)
+        let stage = stages.take(records.sealedBytesMax(plainBytes, session))
+        let count = records.seal(session, pieces, plainBytes: plainBytes, into: stage.bytes)
+        stage.pointee.plainBytes = UInt32(plainBytes)
+        send(stage, count, id, link)
     }
 
     /// Sends bytes as they are: a flight of the handshake.
@@ -55,30 +56,33 @@ extension SecureTransport where Kernel: ~Copyable {
         _ bytes: [UInt8], _ id: ConnectionID, _ link: UnsafeMutablePointer<SecureLink>
     ) {
         guard !bytes.isEmpty else { return }
-        let block = stages.take(bytes.count)
-        block.copyBytes(from: bytes)
-        send(Stage(block: block, count: bytes.count), id, link)
+        let stage = stages.take(bytes.count)
+        stage.bytes.copyBytes(from: bytes)
+        send(stage, bytes.count, id, link)
     }
 
     /// RFC 8446 §4.6.3: sends the KEY UPDATE that the peer waits for.
     mutating func sendKeyUpdate(_ id: ConnectionID, _ link: UnsafeMutablePointer<SecureLink>) {
         guard !sessions[id.index].pointee.hasClosed else { return }
-        let block = stages.take(TLSRecordLayer.keyUpdateBytes)
-        let count = records.changeKeyIfDue(sessions[id.index], into: block)
-        send(Stage(block: block, count: count), id, link)
+        let stage = stages.take(TLSRecordLayer.keyUpdateBytes)
+        send(stage, records.changeKeyIfDue(sessions[id.index], into: stage.bytes), id, link)
     }
 
     /// Sends the alert with which the connection ends.
     mutating func sealAlert(_ id: ConnectionID, _ link: UnsafeMutablePointer<SecureLink>) {
-        let block = stages.take(TLSRecordLayer.alertBytes)
-        let count = records.sealAlert(link.pointee.alert, sessions[id.index], into: block)
-        send(Stage(block: block, count: count), id, link)
+        let stage = stages.take(TLSRecordLayer.alertBytes)
+        let count = records.sealAlert(
+            link.pointee.alert, sessions[id.index], into: stage.bytes)
+        send(stage, count, id, link)
     }
 
+    /// Sends the first `count` bytes of a stage, behind the send in flight.
     private mutating func send(
-        _ stage: Stage, _ id: ConnectionID, _ link: UnsafeMutablePointer<SecureLink>
+        _ stage: UnsafeMutablePointer<Stage>, _ count: Int, _ id: ConnectionID,
+        _ link: UnsafeMutablePointer<SecureLink>
     ) {
-        guard stage.count > 0 else { return stages.giveBack(stage.block) }
+        guard count > 0 else { return stages.giveBack(stage) }
+        stage.pointee.count = UInt32(count)
         guard link.pointee.inFlight != nil else {
             link.pointee.inFlight = stage
             kernel.send(id, stage.rest)
@@ -89,14 +93,16 @@ extension SecureTransport where Kernel: ~Copyable {
             return
         }
         // Records of TLS alone are short, so joining them to what waits costs little.
-        let count = before.count + stage.count
-        let block = stages.take(count)
-        block.copyMemory(from: before.rest)
-        UnsafeMutableRawBufferPointer(rebasing: block[before.count...]).copyMemory(from: stage.rest)
-        link.pointee.next = Stage(
-            block: block, count: count, plainBytes: before.plainBytes + stage.plainBytes)
-        stages.giveBack(before.block)
-        stages.giveBack(stage.block)
+        let beforeCount = Int(before.pointee.count)
+        let joined = stages.take(beforeCount + count)
+        joined.bytes.copyMemory(from: before.rest)
+        UnsafeMutableRawBufferPointer(rebasing: joined.bytes[beforeCount...])
+            .copyMemory(from: stage.rest)
+        joined.pointee.count = UInt32(beforeCount + count)
+        joined.pointee.plainBytes = before.pointee.plainBytes + stage.pointee.plainBytes
+        link.pointee.next = joined
+        stages.giveBack(before)
+        stages.giveBack(stage)
     }
 
     /// Handles the end of a send of the kernel.
@@ -104,26 +110,23 @@ extension SecureTransport where Kernel: ~Copyable {
         _ id: ConnectionID, _ link: UnsafeMutablePointer<SecureLink>, _ byteCount: Int,
         _ errno: Int32
     ) -> TransportEvent? {
-        guard var stage = link.pointee.inFlight else { return nil }
-        stage.sentBytes += byteCount
+        guard let stage = link.pointee.inFlight else { return nil }
+        stage.pointee.sentBytes += UInt32(byteCount)
+        let plainBytes = Int(stage.pointee.plainBytes)
         guard errno == 0 else {
-            stages.giveBack(stage.block)
+            let taken = taken(of: stage)
+            let isLoops = plainBytes > 0 || link.pointee.next?.pointee.plainBytes ?? 0 > 0
+            stages.giveBack(stage)
+            if let next = link.pointee.next { stages.giveBack(next) }
             link.pointee.inFlight = nil
-            var plainBytes = stage.plainBytes
-            if let next = link.pointee.next {
-                plainBytes += next.plainBytes
-                stages.giveBack(next.block)
-                link.pointee.next = nil
-            }
-            guard plainBytes > 0 else { return nil }
-            return .sent(id, byteCount: taken(of: stage, id), errno: errno)
+            link.pointee.next = nil
+            return isLoops ? .sent(id, byteCount: taken, errno: errno) : nil
         }
-        guard stage.sentBytes == stage.count else {
-            link.pointee.inFlight = stage
+        guard stage.pointee.sentBytes == stage.pointee.count else {
             kernel.send(id, stage.rest)
             return nil
         }
-        stages.giveBack(stage.block)
+        stages.giveBack(stage)
         link.pointee.inFlight = link.pointee.next
         link.pointee.next = nil
         if let next = link.pointee.inFlight {
@@ -131,13 +134,13 @@ extension SecureTransport where Kernel: ~Copyable {
         } else if link.pointee.endsSending {
             kernel.endSending(id)
         }
-        return stage.plainBytes > 0 ? .sent(id, byteCount: stage.plainBytes, errno: 0) : nil
+        return plainBytes > 0 ? .sent(id, byteCount: plainBytes, errno: 0) : nil
     }
 
     /// Plain bytes of a failed send that the peer can have: those of whole records.
-    private func taken(of stage: Stage, _ id: ConnectionID) -> Int {
+    private func taken(of stage: UnsafeMutablePointer<Stage>) -> Int {
         let perRecord = TLSLimits.recordPlainBytesMax
-        let records = stage.sentBytes / (perRecord + TLSLimits.recordOverheadBytes)
-        return min(stage.plainBytes, records * perRecord)
+        let records = Int(stage.pointee.sentBytes) / (perRecord + TLSLimits.recordOverheadBytes)
+        return min(Int(stage.pointee.plainBytes), records * perRecord)
     }
 }

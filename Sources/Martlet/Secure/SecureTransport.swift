@@ -45,7 +45,6 @@ struct SecureTransport<Kernel: Transport & ~Copyable>: ~Copyable, Transport {
     var stepsLeft = SecureBounds.handshakeStepsPerTurn
     /// Handshakes in progress, oldest first, and ended ones among them.
     var shaking: [ConnectionID] = []
-    var shakingFrom = 0
     var shakingCount = 0
     /// Verified subjects of clients' certificates.
     var names: [UInt32: String] = [:]
@@ -69,8 +68,8 @@ struct SecureTransport<Kernel: Transport & ~Copyable>: ~Copyable, Transport {
         chunkOwned?.deallocate()
         for index in 0..<linksMax where links[index].phase != .plain {
             if links[index].hasSession { records.end(sessions[UInt32(index)]) }
-            links[index].inFlight?.block.deallocate()
-            links[index].next?.block.deallocate()
+            UnsafeMutableRawPointer(links[index].inFlight)?.deallocate()
+            UnsafeMutableRawPointer(links[index].next)?.deallocate()
             (links + index).deinitialize(count: 1)
         }
     }
@@ -133,8 +132,8 @@ struct SecureTransport<Kernel: Transport & ~Copyable>: ~Copyable, Transport {
     }
 
     private mutating func vacate(_ id: ConnectionID, _ link: UnsafeMutablePointer<SecureLink>) {
-        if let stage = link.pointee.inFlight { stages.giveBack(stage.block) }
-        if let stage = link.pointee.next { stages.giveBack(stage.block) }
+        if let stage = link.pointee.inFlight { stages.giveBack(stage) }
+        if let stage = link.pointee.next { stages.giveBack(stage) }
         if link.pointee.hasSession { records.end(sessions[id.index]) }
         endHandshake(link)
         if !names.isEmpty { names[id.index] = nil }
