@@ -304,6 +304,32 @@ struct SecurePortTests {
         try await test.broker.close()
     }
 
+    @Test(
+        "NET-6 OPS-6 handshakes that nobody ends are bounded; the oldest end, and an honest client is served"
+    )
+    func unfinishedHandshakes() async throws {
+        let files = try Files()
+        defer { files.remove() }
+        let test = try await open(files, loops: 1) { $0.connectionsPerLoopMax = 2048 }
+        var peers: [Peer] = []
+        // The bound is 1024.
+        for _ in 0..<1030 {
+            let peer = try test.peer()
+            let tls = TLSClient(TLSClientContext())
+            _ = tls.shake()
+            try peer.send(raw: tls.take())
+            peers.append(peer)
+        }
+        waitUntil { test.broker.statistics.secureFailureCount == 6 }
+        waitUntil { test.broker.statistics.connectionCount == 1024 }
+        let honest = try SecurePeer(test)
+        _ = try honest.newDevice()
+        try honest.roundTrip()
+        #expect(throws: Peer.Failure.self) { while true { try peers[0].discard(1) } }
+        #expect(peers[1029].hasMore(milliseconds: 5000))
+        try await test.broker.close()
+    }
+
     // MARK: Certificates
 
     @Test("OPS-6 a later connection of a client resumes, over all loops")
