@@ -102,11 +102,11 @@ extension DeviceConnection {
     /// OPS-6: a shared connection over TLS.
     /// - Throws: `INVALID_ARGUMENT` for an unusable file.
     public init(
-        host: String, port: Int = Limits.defaultPort, tls: ClientTLS,
-        heartbeat: HeartbeatOptions = HeartbeatOptions()
+        host: String, port: Int = Limits.defaultPort, fallbacks: [BrokerAddress] = [],
+        tls: ClientTLS, heartbeat: HeartbeatOptions = HeartbeatOptions()
     ) throws(MartletError) {
         self.init(
-            host: host, port: port, heartbeat: heartbeat,
+            host: host, port: port, fallbacks: fallbacks, heartbeat: heartbeat,
             eventLoopGroup: ClientOptions().eventLoopGroup, encryption: try tls.encryption())
     }
 }

@@ -82,7 +82,7 @@ struct RegistrationTests {
             Issue.record("a number is left")
             return
         }
-        #expect(project.number.rawValue == .max - 1)
+        #expect(project.number.rawValue == UInt32.max - 1)
         guard case .refused(let error) = try create("more") else {
             Issue.record("no number is left")
             return

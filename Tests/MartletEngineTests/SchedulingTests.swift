@@ -267,6 +267,37 @@ struct SchedulingTests {
     }
 
     @Test(
+        "MSG-10 REP-1: a cancellation counts as expired whose time was over, be it by no millisecond")
+    func cancellingAtAnEnd() throws {
+        let bench = try SendBench()
+        let takers = [
+            try bench.register(on: .web), try bench.register(), try bench.register(on: .apple),
+        ]
+        try bench.subscribe(takers, to: "gales")
+        var message = SendCommand(target: .topic("gales"), body: [1])
+        message.variants = [
+            OutgoingVariant(platforms: PlatformSet(.web), lifespan: .seconds(1), body: [1]),
+            OutgoingVariant(platforms: PlatformSet(.android), lifespan: .seconds(10), body: [2]),
+            OutgoingVariant(platforms: PlatformSet(.apple), lifespan: .seconds(2), body: [3]),
+        ]
+        let (acceptance, _) = try bench.accepted(message)
+        bench.wait(seconds: 1)
+        guard case .cancelled = try cancel(acceptance.messageNumber, bench) else {
+            throw Surprise("no cancellation")
+        }
+        _ = try bench.advance()
+        let sequence = MessageSequence(acceptance.messageNumber)
+        let (limits, now) = (bench.limits, bench.now)
+        let counts = try bench.store.read { (transaction) throws in
+            try transaction.reporting.report(
+                of: sequence, in: bench.tides, limits: limits, now: now)
+        }?.counts
+        #expect(counts?[.expired] == 1)
+        #expect(counts?[.cancelled] == 2)
+        try bench.expectClean()
+    }
+
+    @Test(
         "MSG-10: a message that is still scheduled is cancelled before it reaches anybody; an unknown number is NOT_FOUND"
     )
     func cancelScheduled() throws {

@@ -248,8 +248,8 @@ struct EmbeddingTests {
             "\(try await administrator.projects(after: "tid", limit: 1).entries.map(\.id))",
         ]
         for change in [
-            { try await administrator.createProject(id) },
-            { try await administrator.createProject("new", conditionTopicsMax: -1) },
+            { try await administrator.createProject(id).summary },
+            { try await administrator.createProject("new", conditionTopicsMax: -1).summary },
             { try await administrator.changeProject(id, weight: 1001) },
             { try await administrator.changeProject("nowhere") },
         ] as [() async throws -> ProjectSummary] {

@@ -291,7 +291,8 @@ package struct MessageRecord {
     }
 
     /// The record without bodies. With `end`, each variant expires at `end` at the latest, and the message leaves the
-    /// expiry line.
+    /// expiry line. A variant whose time was over at `end` expires before `end`, so that `end` marks the variants whose
+    /// time was cut short.
     package func dropped(expiring end: Instant?, _ more: Flags = []) throws(StorageError) -> [UInt8]
     {
         var copy = Array(bytes.prefix(try places().owners + ownerCount * 4 + fromBytes))
@@ -301,7 +302,10 @@ package struct MessageRecord {
         copy[Self.kindOffset] &= ~Self.inLineBit
         var at = Self.variantsOffset
         for variant in try self.variants() {
-            let expires = min(variant.expires, end).millisecondsSince1970
+            let expires =
+                variant.expires > end
+                ? end.millisecondsSince1970
+                : min(variant.expires.millisecondsSince1970, end.millisecondsSince1970 - 1)
             withUnsafeBytes(of: expires.littleEndian) {
                 copy.replaceSubrange(at..<(at + 8), with: $0)
             }
