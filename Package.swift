@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The arrows between Martlet's modules. They point one way: what is pure (Base, Bits, Condition,
-// Wire, Engine, Delivery) never sees what touches the world (Store, Ring, Martlet, MartletClient). The gateway
+// Wire, Engine, Delivery) never sees what touches the world (Store, Ring, Epoll, Martlet, MartletClient). The gateway
 // alone knows of HTTP: who embeds Martlet does not build it.
 
 import PackageDescription
@@ -50,6 +50,7 @@ let package = Package(
         .systemLibrary(
             name: "CLiburing", path: "CModules/CLiburing", pkgConfig: "liburing",
             providers: [.apt(["liburing-dev"])]),
+        .systemLibrary(name: "CEpoll", path: "CModules/CEpoll"),
         .systemLibrary(
             name: "CLMDB", path: "CModules/CLMDB", pkgConfig: "lmdb",
             providers: [.apt(["liblmdb-dev"])]),
@@ -101,11 +102,14 @@ let package = Package(
             swiftSettings: common),
         .target(name: "MartletTLS", dependencies: ["COpenSSL"], swiftSettings: common),
         .target(
+            name: "MartletEpoll", dependencies: ["MartletTransport", "CEpoll"],
+            swiftSettings: common),
+        .target(
             name: "Martlet",
             dependencies: [
                 "MartletBase", "MartletBits", "MartletCondition", "MartletWire", "MartletRows",
                 "MartletEngine", "MartletDelivery", "MartletStore", "MartletTransport",
-                "MartletRing", "MartletTicket", "MartletTLS",
+                "MartletRing", "MartletEpoll", "MartletTicket", "MartletTLS",
                 .target(name: "CJemalloc", condition: .when(traits: ["Jemalloc"])),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
@@ -225,7 +229,8 @@ let package = Package(
             name: "MartletTicketTests", dependencies: ["MartletTicket", "MartletBase"],
             swiftSettings: common),
         .testTarget(
-            name: "MartletRingTests", dependencies: ["MartletRing", "MartletTransport"],
+            name: "MartletTransportTests",
+            dependencies: ["MartletRing", "MartletEpoll", "MartletTransport"],
             swiftSettings: common),
         .testTarget(
             name: "MartletTLSTests", dependencies: ["MartletTLS", "TLSPeers", "COpenSSL"],

@@ -25,6 +25,7 @@ extension TransportError {
         case EEXIST: .wrongThread
         case EBADR: .completionsLost
         case EPERM, EACCES: .denied(errno: errno)
+        case ENOSYS: .kernelTooOld(missing: "io_uring_enter (\(name(errno)))")
         default: .system(operation: "io_uring_enter", errno: errno)
         }
     }

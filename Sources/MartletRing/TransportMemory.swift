@@ -13,17 +13,7 @@ struct AcceptAddress {
     var storage: sockaddr_storage
     var byteCount: socklen_t
 
-    /// The address; an address that is neither IPv4 nor IPv6 counts as `::`.
-    var peer: PeerAddress {
-        withUnsafeBytes(of: storage) { raw in
-            switch Int32(storage.ss_family) {
-            case AF_INET:
-                PeerAddress(v4: UInt32(bigEndian: raw.load(fromByteOffset: 4, as: UInt32.self)))
-            case AF_INET6: PeerAddress(v6: UnsafeRawBufferPointer(rebasing: raw[8..<24]))
-            default: PeerAddress(high: 0, low: 0)
-            }
-        }
-    }
+    var peer: PeerAddress { PeerAddress(storage) }
 }
 
 struct TransportMemory: ~Copyable {

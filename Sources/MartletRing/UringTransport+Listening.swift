@@ -48,12 +48,6 @@ extension UringTransport {
     /// Sockets that one transport may listen on; a loop uses one or two.
     public static var listenersMax: Int { 16 }
 
-    /// Throws if `listen` would share the port with another process. A broker calls this once, before its first
-    /// loop listens.
-    public static func requireFree(address: String, port: UInt16) throws(TransportError) {
-        try ListeningSocket.requireFree(address: address, port: port)
-    }
-
     /// Listens on an address and accepts connections from the next submission on.
     ///
     /// - Parameters:
@@ -153,10 +147,7 @@ extension UringTransport {
     mutating func acceptFailure(_ index: Int, errno: Int32) -> TransportEvent? {
         guard listeners[index].state == .accepting else { return nil }
         switch errno {
-        // The failure concerns a single connection, which is already gone, or no connection at all.
-        case ECONNABORTED, EPROTO, EPERM, EINTR, EAGAIN, ECANCELED, ENETDOWN, ENOPROTOOPT,
-            EHOSTDOWN, ENONET, EHOSTUNREACH, EOPNOTSUPP, ENETUNREACH:
-            return nil
+        case _ where ListeningSocket.isTransient(acceptErrno: errno): return nil
         default:
             listeners[index].state = .resting
             armAcceptRetry()

@@ -15,7 +15,7 @@ internal import Glibc
 public import MartletTransport
 
 /// Connections over one io_uring, used only by the thread that created the transport.
-public struct UringTransport: ~Copyable, Transport {
+public struct UringTransport: ~Copyable, SocketTransport {
     // The order matters for destruction: the ring must end before the memory that the kernel accesses.
     var ring: Ring
     var buffers: ReceiveBuffers
@@ -56,7 +56,7 @@ public struct UringTransport: ~Copyable, Transport {
             completionEntries: configuration.completionEntries)
         let connectionsMax = min(
             configuration.connectionsMax, Kernel.fixedFilesMax,
-            Self.raiseDescriptorLimit(to: configuration.connectionsMax))
+            OpenDescriptors.raiseLimit(to: configuration.connectionsMax))
         let registered = ring.withControl {
             io_uring_register_files_sparse($0, UInt32(connectionsMax))
         }
@@ -79,6 +79,25 @@ public struct UringTransport: ~Copyable, Transport {
         self.configuration = configuration
         self.connectionsMax = connectionsMax
         armWaker()
+    }
+
+    /// Creates the ring with default sizes; without connections, the sizes of a ring that only sleeps and wakes.
+    public init(connectionsMax: Int) throws(TransportError) {
+        var configuration = UringConfiguration()
+        configuration.connectionsMax = max(1, connectionsMax)
+        if connectionsMax == 0 {
+            configuration.submissionEntries = 256
+            configuration.completionEntries = 4096
+            configuration.receiveBufferCount = 1
+        }
+        try self.init(configuration: configuration)
+    }
+
+    /// Tries a ring and a submission.
+    /// - Throws: `TransportError` if the kernel or a filter of system calls refuses a step.
+    public static func requireAvailable() throws(TransportError) {
+        var transport = try UringTransport(connectionsMax: 0)
+        try transport.submitAndWait(timeoutMicroseconds: 0)
     }
 
     deinit {
@@ -142,7 +161,7 @@ public struct UringTransport: ~Copyable, Transport {
 
     /// The target for wakes from other rings.
     public var address: TransportAddress {
-        TransportAddress(ringDescriptor: ring.descriptor, eventDescriptor: event.descriptor)
+        TransportAddress(ringDescriptor: ring.descriptor, event: event)
     }
 
     /// Wakes another transport with a value, together with the next submission.
@@ -157,30 +176,12 @@ public struct UringTransport: ~Copyable, Transport {
             Operation.message.userData(index: UInt32(truncatingIfNeeded: value >> 32)), 0)
         entry.pointee.flags = Kernel.skipSuccess
         entry.pointee.user_data = Operation.messageFailed.userData(
-            generation: UInt32(bitPattern: other.eventDescriptor), index: low)
+            generation: UInt32(bitPattern: other.event?.descriptor ?? -1), index: low)
     }
 
     mutating func armWaker() {
         let entry = ring.nextSubmission()
         io_uring_prep_read(entry, event.descriptor, memory.wakeValue, 8, 0)
         entry.pointee.user_data = Operation.waker.userData()
-    }
-
-    /// Raises the process's limit of open descriptors toward `wanted`, as far as permitted.
-    ///
-    /// - Returns: the resulting limit.
-    private static func raiseDescriptorLimit(to wanted: Int) -> Int {
-        var limit = rlimit()
-        guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else {
-            return 1024
-        }
-        if limit.rlim_cur < UInt(wanted), limit.rlim_cur < limit.rlim_max {
-            var raised = limit
-            raised.rlim_cur = min(UInt(wanted), limit.rlim_max)
-            if setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &raised) == 0 {
-                limit = raised
-            }
-        }
-        return Int(clamping: limit.rlim_cur)
     }
 }

@@ -3,7 +3,7 @@
 // The network address of a peer, as a value of 16 bytes: limits by address are kept for many peers. An IPv4 address
 // is kept as its mapped IPv6 address. Rests on Glibc, for the text of an address.
 
-internal import Glibc
+package import Glibc
 
 /// An IPv4 or IPv6 address of a peer.
 public struct PeerAddress: Hashable, Sendable, CustomStringConvertible {
@@ -21,6 +21,17 @@ public struct PeerAddress: Hashable, Sendable, CustomStringConvertible {
 
     /// - Parameter v4: the four bytes as a number: 127.0.0.1 is 0x7F000001.
     public init(v4: UInt32) { self.init(high: 0, low: Self.mapped | UInt64(v4)) }
+
+    /// The address of a socket's peer; an address that is neither IPv4 nor IPv6 counts as `::`.
+    package init(_ storage: sockaddr_storage) {
+        self = withUnsafeBytes(of: storage) { raw in
+            switch Int32(storage.ss_family) {
+            case AF_INET: Self(v4: UInt32(bigEndian: raw.load(fromByteOffset: 4, as: UInt32.self)))
+            case AF_INET6: Self(v6: UnsafeRawBufferPointer(rebasing: raw[8..<24]))
+            default: Self(high: 0, low: 0)
+            }
+        }
+    }
 
     /// The 16 bytes of an IPv6 address in the order of the network.
     public init(v6 bytes: UnsafeRawBufferPointer) {

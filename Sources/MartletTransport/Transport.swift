@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The only interface between a loop and the kernel: operations go in, completions come out. A loop is generic over
-// `Transport` (never an existential), so the production loop is specialised for io_uring and the code also runs on
-// any other implementation. The interface is based on completions because a few lines turn readiness into
-// completions, while the reverse would give up the batch: all operations that a loop queues between two waits reach
-// the kernel in one call. Rests on nothing but the C type `iovec`.
+// `Transport` (never an existential), so the production loops are specialised for io_uring and for epoll, and the code
+// also runs on any other implementation. The interface is based on completions because readiness is easily turned into
+// completions (`MartletEpoll`), while the reverse would give up the batch: with io_uring all operations that a loop
+// queues between two waits reach the kernel in one call. Rests on nothing but the C type `iovec`.
 
 public import Glibc
 
@@ -43,8 +43,8 @@ public enum TransportEvent {
     /// The connection that `close` ended: no operation of the connection is in flight, and a later `.accepted` may
     /// reuse its index.
     case closed(ConnectionID)
-    /// A wake arrived. Values of a `TransportWaker` are added together until the transport reads them; a message from a
-    /// ring carries its own value.
+    /// A wake arrived. Values are added together until the transport reads them; a message from ring to ring carries
+    /// its own value.
     case woken(UInt64)
 }
 
@@ -54,10 +54,11 @@ public enum TransportEvent {
 /// (`send`, …); call `submitAndWait`. An operation on an unknown connection, an older generation, or a closing
 /// connection is ignored and causes no event.
 public protocol Transport: ~Copyable {
-    /// The next available completion, without a system call; nil if none is available.
+    /// The next available completion, without waiting; nil if none is left of the last `submitAndWait`. The events of
+    /// one `submitAndWait` are bounded, however fast peers send.
     mutating func nextEvent() -> TransportEvent?
 
-    /// Hands all queued operations to the kernel and waits for a completion, in one system call.
+    /// Hands all queued operations to the kernel and waits for a completion.
     ///
     /// - Parameter timeoutMicroseconds: longest wait; 0 does not wait, nil waits without a limit. The call may
     ///   return earlier without an event (a signal).
@@ -116,6 +117,28 @@ public protocol Transport: ~Copyable {
     /// Listens on an address and begins to accept connections.
     /// - Returns: the bound port, which differs from `port` if `port` is 0.
     mutating func listen(address: String, port: UInt16) throws(TransportError) -> UInt16
+}
+
+/// A transport over the sockets of the operating system.
+public protocol SocketTransport: Transport, SendableMetatype, ~Copyable {
+    /// Opens a transport. Must be called on the thread that will use the transport.
+    ///
+    /// - Parameter connectionsMax: largest number of connections; 0 for a thread that only sleeps and wakes.
+    init(connectionsMax: Int) throws(TransportError)
+
+    /// The largest number of connections, after clamping to the limits of the process and of the kernel.
+    var connectionsMax: Int { get }
+
+    /// Wakes the transport from any thread.
+    var waker: TransportWaker { get }
+
+    /// The connections for each of several transports of a process, within the limits of the process.
+    static func connectionsMax(wanted: Int, transportCount: Int) -> Int
+}
+
+extension SocketTransport where Self: ~Copyable {
+    /// The wanted number, for transports with a limit of their own.
+    public static func connectionsMax(wanted: Int, transportCount: Int) -> Int { wanted }
 }
 
 extension Transport where Self: ~Copyable {

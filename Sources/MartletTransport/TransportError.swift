@@ -36,15 +36,19 @@ public enum TransportError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The failure as a sentence for the operator, with a remedy where the cause is known.
     public var description: String {
         switch self {
-        case .kernelTooOld(let missing):
-            "The kernel lacks \(missing). Martlet needs Linux 6.1 or newer with CONFIG_IO_URING."
-        case .denied(let errno):
+        case .kernelTooOld:
             """
-            The kernel denies io_uring (\(Self.name(errno))). Either the sysctl \
+            \(cause). io_uring needs Linux 6.1 or newer with CONFIG_IO_URING. Martlet runs on epoll \
+            unless io_uring is required (--require-io-uring, --transport io_uring).
+            """
+        case .denied:
+            """
+            \(cause). Either the sysctl \
             kernel.io_uring_disabled is not 0: set it to 0. Or a container's seccomp profile filters \
             it, as Docker's default does: run the container with --security-opt \
             seccomp=unconfined, or with a profile that allows io_uring_setup, io_uring_enter and \
-            io_uring_register.
+            io_uring_register. Martlet runs on epoll unless io_uring is required \
+            (--require-io-uring, --transport io_uring).
             """
         case .outOfMemory(let operation):
             """
@@ -80,6 +84,15 @@ public enum TransportError: Error, Hashable, Sendable, CustomStringConvertible {
             "The kernel ran out of memory and lost completions. The ring cannot go on; restart it."
         case .system(let operation, let errno):
             "\(operation) failed: \(Self.name(errno))."
+        }
+    }
+
+    /// The failure without a remedy, for a log line about a fallback.
+    package var cause: String {
+        switch self {
+        case .kernelTooOld(let missing): "The kernel lacks \(missing)"
+        case .denied(let errno): "The kernel denies io_uring (\(Self.name(errno)))"
+        default: description
         }
     }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The ways to wake a waiting transport. A `TransportWaker` works from any thread, with or without a ring, through an
-// eventfd that the target's ring reads. A `TransportAddress` is for threads with a ring: the message is an additional
-// operation in the sender's batch and costs no system call. Waking a thread on another core costs some 35 µs in
-// both cases, so callers wake once per batch, never per message. Rests on Glibc.
+// The ways to wake a waiting transport. A `TransportWaker` works from any thread, with or without a transport, through
+// an eventfd that the target reads. A `TransportAddress` is for threads with a transport. Between rings the message is
+// an additional operation in the sender's batch and costs no system call; over epoll the sender writes the target's
+// eventfd. Waking a thread on another core costs some 35 µs in all cases, so callers wake once per batch, never per
+// message. Rests on Glibc.
 
 internal import Glibc
 
@@ -25,18 +26,20 @@ public struct TransportWaker: Sendable {
     }
 }
 
-/// The target of another ring's messages; valid while the transport lives.
-public struct TransportAddress: Hashable, Sendable {
+/// The target of another transport's wakes. An address may outlive the transport; a wake then has no effect.
+public struct TransportAddress: Sendable {
+    /// The ring of the target; -1 for a target without a ring.
     package let ringDescriptor: Int32
-    package let eventDescriptor: Int32
+    /// The eventfd of the target. The reference keeps the eventfd open, so a late wake writes into no other file.
+    package let event: EventDescriptor?
 
-    package init(ringDescriptor: Int32, eventDescriptor: Int32) {
+    package init(ringDescriptor: Int32 = -1, event: EventDescriptor?) {
         self.ringDescriptor = ringDescriptor
-        self.eventDescriptor = eventDescriptor
+        self.event = event
     }
 
-    /// The address of a transport without a ring.
-    package init(number: Int32) { self.init(ringDescriptor: number, eventDescriptor: -1) }
+    /// The address of a transport without the kernel.
+    package init(number: Int32) { self.init(ringDescriptor: number, event: nil) }
 
     package var number: Int32 { ringDescriptor }
 }
@@ -46,8 +49,8 @@ public struct TransportAddress: Hashable, Sendable {
 package final class EventDescriptor: Sendable {
     package let descriptor: Int32
 
-    /// - Parameter descriptor: an eventfd, which the new value owns. It is blocking, because a ring's read of a
-    ///   non-blocking eventfd would fail instead of waiting.
+    /// - Parameter descriptor: an eventfd, which the new value owns. The eventfd is blocking, because a ring's read
+    ///   of a non-blocking eventfd would fail instead of waiting.
     package init(owning descriptor: Int32) { self.descriptor = descriptor }
 
     package func add(_ value: UInt64) {

@@ -8,6 +8,7 @@ import Glibc
 import Logging
 import MartletDelivery
 import MartletEngine
+import MartletEpoll
 import MartletRing
 import MartletStore
 import MartletTLS
@@ -50,6 +51,8 @@ public final class Broker: Sendable {
     public let ports: [UInt16]
     /// TCP port of the first listener; nil if the configuration has none.
     public var port: UInt16? { ports.first }
+    /// OPS-8: the interface of the kernel in use.
+    public let transport: BrokerConfiguration.TransportKind
     /// The data folder, for files beside the store.
     package var folder: String { configuration.folder }
     /// REG-5: writes the gateway's token URL into the data folder. Commands on this machine read there where
@@ -76,8 +79,9 @@ public final class Broker: Sendable {
     ///
     /// - Throws: `MartletError` INVALID_ARGUMENT for a listener that the broker must not serve (OPS-6);
     ///   `TLSSetupError` for a certificate or key that cannot be used; `StoreOpenError` for a folder that
-    ///   is in use, has an unknown format, is damaged, or has keys and no data; `TransportError` if io_uring or the address is not available (the committer sleeps on a ring,
-    ///   so a broker without an address needs io_uring too); `StorageError` for a damaged store; `MartletError`
+    ///   is in use, has an unknown format, is damaged, or has keys and no data; `TransportError` if the address is
+    ///   not available, or if the configuration asks for io_uring and the kernel refuses; `StorageError` for a
+    ///   damaged store; `MartletError`
     ///   if the system has no thread left. Each error says what to change.
     public static func open(_ configuration: BrokerConfiguration) async throws -> Broker {
         try Broker(configuration)
@@ -89,6 +93,7 @@ public final class Broker: Sendable {
         tls = try configuration.tls.map { (credentials) throws in try TLSServer(credentials) }
         let clock = configuration.clock ?? { SystemClock.now() }
         self.clock = clock
+        transport = try configuration.chosenTransport()
         let storing = StoreConfiguration(
             folder: configuration.folder, mapBytes: configuration.mapBytes)
         try DataFolder.requireData(in: configuration.folder)
@@ -118,11 +123,21 @@ public final class Broker: Sendable {
             logger: configuration.logger)
         var started: [RunningLoop] = []
         do {
-            try committer.start()
+            switch transport {
+            case .ioUring: try committer.start(on: UringTransport.self)
+            case .epoll: try committer.start(on: EpollTransport.self)
+            }
             try inquiry.start()
-            ports = try Self.startLoops(
-                configuration, gauges, inquiry, peers, quotas, senderCredentials,
-                administratorKey, tls, &started)
+            switch transport {
+            case .ioUring:
+                ports = try Self.startLoops(
+                    on: UringTransport.self, configuration, gauges, inquiry, peers, quotas,
+                    senderCredentials, administratorKey, tls, &started)
+            case .epoll:
+                ports = try Self.startLoops(
+                    on: EpollTransport.self, configuration, gauges, inquiry, peers, quotas,
+                    senderCredentials, administratorKey, tls, &started)
+            }
             addressFile = Self.writeAddress(ports, configuration, tls)
         } catch {
             Self.stop(started)
@@ -156,8 +171,10 @@ public final class Broker: Sendable {
         }
     }
 
-    private static func startLoops(
-        _ configuration: BrokerConfiguration, _ gauges: Gauges, _ inquiry: Inquiry,
+    /// Starts the loops. Called with each kind of transport by name, so the compiler specialises a loop for each.
+    private static func startLoops<Kernel: SocketTransport & ~Copyable>(
+        on kernel: Kernel.Type, _ configuration: BrokerConfiguration, _ gauges: Gauges,
+        _ inquiry: Inquiry,
         _ peers: Peers, _ quotas: ProjectQuotas, _ senderCredentials: SenderCredentials,
         _ administratorKey: String, _ tls: TLSServer?,
         _ started: inout [RunningLoop]
@@ -177,8 +194,10 @@ public final class Broker: Sendable {
             ? DeliveryCeiling(perSecond: configuration.deliveriesPerSecond) : nil
         let digest = Credentials.digest(administratorKey)
         for address in addresses {
-            try UringTransport.requireFree(address: address.host, port: address.port)
+            try ListeningSocket.requireFree(address: address.host, port: address.port)
         }
+        let connectionsMax = Kernel.connectionsMax(
+            wanted: configuration.connectionsPerLoopMax, transportCount: count)
         for number in 0..<count {
             let context = LoopContext(
                 number: number, store: store, inquiry: inquiry, committer: committer,
@@ -196,15 +215,12 @@ public final class Broker: Sendable {
             let startup = Startup<(LoopHandle, [UInt16])>()
             let listening = addresses
             let thread = try SystemThread(name: "martlet-loop-\(number)") {
-                var ring = UringConfiguration()
-                ring.connectionsMax = configuration.connectionsPerLoopMax
                 ThreadScheduling.runSoon()
                 do {
-                    let uring = try UringTransport(configuration: ring)
-                    let connectionsMax = uring.connectionsMax
-                    let waker = uring.waker
+                    let kernel = try Kernel(connectionsMax: connectionsMax)
+                    let waker = kernel.waker
                     var transport = SecureTransport(
-                        uring, tls,
+                        kernel, tls,
                         securities: configuration.listeners.map { configuration.security(of: $0) },
                         connectionsMax: connectionsMax, counters: context.metrics.secure)
                     var ports: [UInt16] = []

@@ -59,6 +59,14 @@ public struct BrokerConfiguration: Sendable {
         }
     }
 
+    /// OPS-8: the interfaces of the kernel that can serve connections, with the same behaviour.
+    public enum TransportKind: String, Sendable, Hashable, CaseIterable {
+        /// The faster interface. Some containers and kernels deny io_uring.
+        case ioUring = "io_uring"
+        /// The interface that every Linux has. Each connection takes a descriptor of the process.
+        case epoll
+    }
+
     /// The data folder, for one broker at a time. The broker creates a missing folder, but no parent folder.
     public var folder: String
     /// NET-7: the addresses for connections. Empty: the broker serves the calls of this process alone.
@@ -79,9 +87,13 @@ public struct BrokerConfiguration: Sendable {
     public var proxies: [AddressPrefix] = []
     /// OPS-6: certificate and key of the listeners that speak TLS 1.3.
     public var tls: TLSCredentials?
+    /// OPS-8: the interface of the kernel that serves connections. nil: io_uring, or epoll where the kernel refuses
+    /// io_uring; the log says so. With a value the broker opens with this interface alone.
+    public var transport: TransportKind?
     /// Loops, each with a thread of its own. 0: a loop per core.
     public var loopCount = 0
-    /// Connections per loop. The limit of open descriptors may lower the number.
+    /// Connections per loop. The limit of open descriptors may lower the number: with io_uring the limit holds for
+    /// each loop, with epoll for all loops together.
     public var connectionsPerLoopMax = 65_536
     /// NET-2: seconds of silence after which an open connection is closed.
     public var idleSeconds = Limits.idleSecondsDefault

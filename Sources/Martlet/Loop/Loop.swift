@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A loop: a thread with its ring, its connections and its part of each fanout. A turn handles the events of the
+// A loop: a thread with its transport, its connections and its part of each fanout. A turn handles the events of the
 // kernel and the messages of other threads, works through some blocks of fanouts, and hands all sends to the
 // kernel in one call. The loop is a ~Copyable value on the stack of its thread, and no other thread sees the
 // value. So no lock, reference count or check for exclusive access lies on the way of a message. Rests on
@@ -382,7 +382,7 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
 
     mutating func submitAndWait(_ timeoutMilliseconds: Int) {
         do { try transport.submitAndWait(timeoutMicroseconds: timeoutMilliseconds * 1000) } catch {
-            context.logger.error("a loop's ring failed", metadata: ["error": "\(error)"])
+            context.logger.error("a loop's transport failed", metadata: ["error": "\(error)"])
             usleep(100_000)
         }
         vectorsUsed = 0

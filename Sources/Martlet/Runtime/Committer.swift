@@ -7,7 +7,7 @@
 // A transaction is bounded in time. While the committer applies commands, it looks into its inbox every 100 µs.
 // If a project without commands in the transaction waits there, the committer leaves the rest of the commands
 // to the next transaction, and the newcomer's first commands join this transaction. Rests on the engine, the
-// store, and a ring to sleep on.
+// store, and a transport to sleep on.
 
 import Glibc
 import Logging
@@ -80,18 +80,13 @@ final class Committer: Sendable {
     }
 
     /// Starts the thread.
-    /// - Throws: `TransportError` if the kernel gives no ring, `MartletError` if the kernel gives no thread.
-    func start() throws {
+    /// - Throws: `TransportError` if the kernel gives no transport, `MartletError` if the kernel gives no thread.
+    func start<Kernel: SocketTransport & ~Copyable>(on kernel: Kernel.Type) throws {
         let startup = Startup<Void>()
         let running = try SystemThread(name: "martlet-commit") { [self] in
-            var configuration = UringConfiguration()
-            configuration.connectionsMax = 1
-            configuration.submissionEntries = 256
-            configuration.completionEntries = 4096
-            configuration.receiveBufferCount = 1
             ThreadScheduling.runLater()
             do {
-                var transport = try UringTransport(configuration: configuration)
+                var transport = try Kernel(connectionsMax: 0)
                 place.withLock { $0 = (transport.address, transport.waker) }
                 startup.tell(.success(()))
                 run(&transport)
@@ -122,10 +117,10 @@ final class Committer: Sendable {
     func add(_ loop: LoopHandle) { loops.withLock { $0.append(loop) } }
     var allLoops: [LoopHandle] { loops.withLock { $0 } }
 
-    /// Address for wakes by the rings of loops.
+    /// Address for wakes by the transports of loops.
     var address: TransportAddress? { place.withLock { $0?.address } }
 
-    /// Wakes the committer from a thread without a ring.
+    /// Wakes the committer from a thread without a transport.
     func wake() { place.withLock { $0?.waker }?.wake() }
 
     /// Makes an engine for the thread that commits. A broker uses a single engine at a time.
@@ -137,7 +132,7 @@ final class Committer: Sendable {
 
     // MARK: The committer's thread
 
-    private func run(_ transport: inout UringTransport) {
+    private func run(_ transport: inout some Transport & ~Copyable) {
         var engine = makeEngine()
         var hasMore = false
         var lastAsked: UInt64 = 0
@@ -184,7 +179,7 @@ final class Committer: Sendable {
     /// over.
     private func gather(
         _ waiting: inout WaitingCommands, _ gathering: inout Gathering,
-        _ transport: inout UringTransport
+        _ transport: inout some Transport & ~Copyable
     ) {
         while true {
             let left = gathering.wait(at: SystemClock.monotonicNanoseconds())
@@ -196,7 +191,7 @@ final class Committer: Sendable {
 
     private func take(
         _ requests: [Request], into waiting: inout WaitingCommands, _ gathering: inout Gathering,
-        _ transport: inout UringTransport
+        _ transport: inout some Transport & ~Copyable
     ) {
         gathering.arrived(requests.count(where: \.isOfConnection))
         take(requests, into: &waiting, &transport)
@@ -209,7 +204,7 @@ final class Committer: Sendable {
     }
 
     private func finish(
-        _ batch: [Request], _ engine: inout Engine, _ transport: inout UringTransport
+        _ batch: [Request], _ engine: inout Engine, _ transport: inout some Transport & ~Copyable
     ) {
         var batch = batch
         let done = commit(&batch, &engine)
@@ -239,15 +234,15 @@ final class Committer: Sendable {
         }
     }
 
-    private func wait(_ timeoutMilliseconds: Int, _ transport: inout UringTransport) {
+    private func wait(_ timeoutMilliseconds: Int, _ transport: inout some Transport & ~Copyable) {
         wait(microseconds: timeoutMilliseconds * 1000, &transport)
     }
 
-    private func wait(microseconds: Int, _ transport: inout UringTransport) {
+    private func wait(microseconds: Int, _ transport: inout some Transport & ~Copyable) {
         do {
             try transport.submitAndWait(timeoutMicroseconds: microseconds)
         } catch {
-            logger.error("the committer's ring failed", metadata: ["error": "\(error)"])
+            logger.error("the committer's transport failed", metadata: ["error": "\(error)"])
             usleep(100_000)
         }
         while transport.nextEvent() != nil {}

@@ -5,11 +5,10 @@
 // inherit the options set here, so no option costs a call per connection. Rests on TransportError.
 
 internal import Glibc
-import MartletTransport
 
-struct ListeningSocket: ~Copyable {
-    let descriptor: Int32
-    let port: UInt16
+package struct ListeningSocket: ~Copyable {
+    package let descriptor: Int32
+    package let port: UInt16
 
     /// Connections that may wait for accept. The kernel clamps the number to net.core.somaxconn (4096).
     static let backlog: Int32 = 4096
@@ -17,8 +16,8 @@ struct ListeningSocket: ~Copyable {
     /// Throws if the port is in use. The check is needed because SO_REUSEPORT, which the loops of one broker need,
     /// would share the port with another broker of the same user, and each broker would get half of the
     /// connections. The kernel closes a ring's sockets some time after the ring, so the check waits up to a second
-    /// for a broker that just ended.
-    static func requireFree(address: String, port: UInt16) throws(TransportError) {
+    /// for a broker that just ended. A broker calls this once, before its first loop listens.
+    package static func requireFree(address: String, port: UInt16) throws(TransportError) {
         var attemptsLeft = 50
         while true {
             attemptsLeft -= 1
@@ -49,7 +48,7 @@ struct ListeningSocket: ~Copyable {
         }
     }
 
-    init(address: String, port: UInt16, sendBytes: Int?) throws(TransportError) {
+    package init(address: String, port: UInt16, sendBytes: Int?) throws(TransportError) {
         func fail(_ operation: String) -> TransportError {
             TransportError.listening(operation, errno: errno, address: address, port: port)
         }
@@ -91,7 +90,7 @@ struct ListeningSocket: ~Copyable {
     }
 
     /// Hands over the descriptor; the caller must close it.
-    consuming func take() -> Int32 {
+    package consuming func take() -> Int32 {
         let descriptor = descriptor
         discard self
         return descriptor
@@ -99,9 +98,20 @@ struct ListeningSocket: ~Copyable {
 
     deinit { Glibc.close(descriptor) }
 
-    /// Closes a descriptor that was taken. An accept still in the ring keeps the socket alive, but `shutdown` ends
+    /// Whether a failed accept concerns a single connection, already gone, or no connection at all. After any other
+    /// failure accepting rests.
+    package static func isTransient(acceptErrno: Int32) -> Bool {
+        switch acceptErrno {
+        case ECONNABORTED, EPROTO, EPERM, EINTR, EAGAIN, ECANCELED, ENETDOWN, ENOPROTOOPT,
+            EHOSTDOWN, ENONET, EHOSTUNREACH, EOPNOTSUPP, ENETUNREACH:
+            true
+        default: false
+        }
+    }
+
+    /// Closes a descriptor that was taken. An accept still in a ring keeps the socket alive, but `shutdown` ends
     /// listening and frees the port at once.
-    static func close(_ descriptor: Int32) {
+    package static func close(_ descriptor: Int32) {
         Glibc.shutdown(descriptor, Int32(SHUT_RDWR))
         Glibc.close(descriptor)
     }

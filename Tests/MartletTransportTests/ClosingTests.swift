@@ -1,25 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The end of connections: `.closed` comes whatever was in flight, nothing of the old occupant of an
-// index reaches the new one, and no descriptor leaks. Both ways of closing are tested on every
-// kernel: with a shutdown first (needed before Linux 6.13) and without.
+// index reaches the new one, and no descriptor leaks. Both ways in which a ring closes are tested on
+// every kernel: with a shutdown first (needed before Linux 6.13) and without.
 
 import Glibc
-import MartletRing
 import MartletTransport
 import Testing
 
-@Suite("Closing over io_uring", .serialized)
+@Suite("Closing", .serialized)
 struct ClosingTests {
     @Test(
-        "closing with a receive armed tells the peer and frees the index", arguments: [false, true])
-    func armed(isShutdownNeeded: Bool) async throws {
+        "closing with a receive armed tells the peer and frees the index",
+        arguments: Kernel.allCases)
+    func armed(on kernel: Kernel) async throws {
         let port = Handoff<UInt16>()
         let isIndexFree = Handoff<Bool>()
         try await together(
             {
-                var transport = try makeTransport(port) { $0.connectionsMax = 1 }
-                transport.isShutdownNeeded = isShutdownNeeded
+                var transport = try makeTransport(kernel, port) { $0.connectionsMax = 1 }
                 var first: ConnectionID?
                 var closedCount = 0
                 try drive(&transport) { transport, event in
@@ -63,11 +62,11 @@ struct ClosingTests {
     }
 
     @Test(
-        "an index that is taken again in the batch that freed it tells `closed` before `accepted`")
-    func reusedAtOnce() async throws {
+        "an index that is taken again in the batch that freed it tells `closed` before `accepted`",
+        arguments: Kernel.usual)
+    func reusedAtOnce(on kernel: Kernel) async throws {
         try await together {
-            var transport = try makeTransport { $0.connectionsMax = 2 }
-            transport.isShutdownNeeded = false
+            var transport = try makeTransport(kernel) { $0.connectionsMax = 2 }
             let port = try transport.listen(address: "127.0.0.1", port: 0)
             let first = try BlockingClient(port: port)
             first.endSending()
@@ -105,15 +104,15 @@ struct ClosingTests {
     }
 
     @Test(
-        "closing while a send is stuck tells `sent` first, then `closed`", arguments: [false, true])
-    func stuck(isShutdownNeeded: Bool) async throws {
+        "closing while a send is stuck tells `sent` first, then `closed`",
+        arguments: Kernel.allCases)
+    func stuck(on kernel: Kernel) async throws {
         let port = Handoff<UInt16>()
         let isOver = Handoff<Bool>()
         try await together(
             {
                 defer { isOver.give(true) }
-                var transport = try makeTransport(port) { $0.socketSendBytes = 4096 }
-                transport.isShutdownNeeded = isShutdownNeeded
+                var transport = try makeTransport(kernel, port) { $0.socketSendBytes = 4096 }
                 let memory = UnsafeMutableRawBufferPointer.allocate(
                     byteCount: 1 << 22, alignment: 16)
                 defer { memory.deallocate() }
@@ -161,15 +160,14 @@ struct ClosingTests {
             })
     }
 
-    @Test("5,000 connections come and go through a table of 64", arguments: [false, true])
-    func churn(isShutdownNeeded: Bool) async throws {
+    @Test("5,000 connections come and go through a table of 64", arguments: Kernel.allCases)
+    func churn(on kernel: Kernel) async throws {
         let port = Handoff<UInt16>()
         let clientCount = 4
         let eachCount = 1250
         try await together(
             {
-                var transport = try makeTransport(port) { $0.connectionsMax = 64 }
-                transport.isShutdownNeeded = isShutdownNeeded
+                var transport = try makeTransport(kernel, port) { $0.connectionsMax = 64 }
                 let answer = UnsafeMutableRawBufferPointer.allocate(byteCount: 1, alignment: 1)
                 defer { answer.deallocate() }
                 answer[0] = 9

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Wakes: from threads through the eventfd, from ring to ring as messages.
+// Wakes: from threads through the eventfd, and from transport to transport.
 
-import MartletRing
 import MartletTransport
 import Testing
 
-@Suite("Waking over io_uring", .serialized)
+@Suite("Waking", .serialized)
 struct WakingTests {
-    @Test("wakes from four threads add up, and none is lost")
-    func threads() async throws {
+    @Test("wakes from four threads add up, and none is lost", arguments: Kernel.usual)
+    func threads(on kernel: Kernel) async throws {
         let waker = Handoff<TransportWaker>()
         let each = 10_000
         let body: @Sendable () throws -> Void = {
@@ -18,7 +17,7 @@ struct WakingTests {
         }
         try await together(
             {
-                var transport = try makeTransport()
+                var transport = try makeTransport(kernel)
                 waker.give(transport.waker)
                 var sum: UInt64 = 0
                 try drive(&transport) { _, event in
@@ -28,15 +27,15 @@ struct WakingTests {
             }, body, body, body, body)
     }
 
-    @Test("rings send each other messages whose 64 bits arrive")
-    func messages() async throws {
+    @Test("transports wake each other with values of 64 bits that arrive", arguments: Kernel.usual)
+    func messages(on kernel: Kernel) async throws {
         let first = Handoff<TransportAddress>()
         let second = Handoff<TransportAddress>()
         let rounds: UInt64 = 20_000
         let base: UInt64 = 0xFEDC_BA98_0000_0000
         try await together(
             {
-                var transport = try makeTransport()
+                var transport = try makeTransport(kernel)
                 first.give(transport.address)
                 let other = try second.take()
                 var expected: UInt64 = 0
@@ -51,7 +50,7 @@ struct WakingTests {
                 }
             },
             {
-                var transport = try makeTransport()
+                var transport = try makeTransport(kernel)
                 second.give(transport.address)
                 let other = try first.take()
                 var count: UInt64 = 0
@@ -65,27 +64,26 @@ struct WakingTests {
             })
     }
 
-    @Test("a burst of messages larger than the other's completion ring arrives in full")
-    func burst() async throws {
+    @Test("a burst of wakes larger than the other's sizes arrives in full", arguments: Kernel.usual)
+    func burst(on kernel: Kernel) async throws {
         let address = Handoff<TransportAddress>()
         let sent = Handoff<Bool>()
         let count: UInt64 = 5000
         try await together(
             {
-                var transport = try makeTransport {
-                    $0.submissionEntries = 16
-                    $0.completionEntries = 32
+                var transport = try makeTransport(kernel) {
+                    $0.operations = 16
                 }
                 address.give(transport.address)
                 _ = try sent.take()
                 var received: UInt64 = 0
                 try drive(&transport) { _, event in
-                    if case .woken = event { received += 1 }
-                    return received == count
+                    if case .woken(let value) = event { received += value }
+                    return received == count * (count + 1) / 2
                 }
             },
             {
-                var transport = try makeTransport()
+                var transport = try makeTransport(kernel)
                 let other = try address.take()
                 for value in 1...count { transport.wake(other, value: value) }
                 try transport.submitAndWait(timeoutMicroseconds: 0)
@@ -93,16 +91,18 @@ struct WakingTests {
             })
     }
 
-    @Test("a ring may wake itself; one that has ended is woken in vain; a late waker does no harm")
-    func edges() async throws {
+    @Test(
+        "a transport may wake itself; one that has ended is woken in vain; a late waker does no harm",
+        arguments: Kernel.usual)
+    func edges(on kernel: Kernel) async throws {
         try await together {
-            var transport = try makeTransport()
+            var transport = try makeTransport(kernel)
             transport.wake(transport.address, value: 77)
             try drive(&transport) { _, event in
                 if case .woken(77) = event { return true }
                 return false
             }
-            let gone = try makeTransport()
+            let gone = try makeTransport(kernel)
             let address = gone.address
             let waker = gone.waker
             _ = consume gone
@@ -113,10 +113,10 @@ struct WakingTests {
         }
     }
 
-    @Test("waiting ends with the timeout, and not waiting returns at once")
-    func timeout() async throws {
+    @Test("waiting ends with the timeout, and not waiting returns at once", arguments: Kernel.usual)
+    func timeout(on kernel: Kernel) async throws {
         try await together {
-            var transport = try makeTransport()
+            var transport = try makeTransport(kernel)
             try transport.submitAndWait(timeoutMicroseconds: 20_000)
             #expect(transport.nextEvent() == nil)
             try transport.submitAndWait(timeoutMicroseconds: 0)

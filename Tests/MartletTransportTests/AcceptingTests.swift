@@ -3,21 +3,23 @@
 // What happens at the bound of connections, and how accepting stops.
 
 import Glibc
-import MartletRing
 import MartletTransport
 import Testing
 
-@Suite("Accepting over io_uring", .serialized)
+@Suite("Accepting", .serialized)
 struct AcceptingTests {
     @Test(
-        "past the last index accepting pauses, says so once, and goes on when a connection closes")
-    func full() async throws {
+        "past the last index accepting pauses, says so once, and goes on when a connection closes",
+        arguments: Kernel.usual)
+    func full(on kernel: Kernel) async throws {
         let port = Handoff<UInt16>()
         let connectionsMax = 8
         let failed = Handoff<TransportWaker>()
         try await together(
             {
-                var transport = try makeTransport(port) { $0.connectionsMax = connectionsMax }
+                var transport = try makeTransport(kernel, port) {
+                    $0.connectionsMax = connectionsMax
+                }
                 #expect(transport.connectionsMax == connectionsMax)
                 let waker = transport.waker
                 var accepted: [ConnectionID] = []
@@ -49,7 +51,9 @@ struct AcceptingTests {
                 }
                 _ = try failed.take()
                 // These wait in the backlog until there is a place.
-                for _ in 0..<20 { sockets.append(try BlockingClient(port: port).take()) }
+                for _ in sockets.count..<(connectionsMax + 20) {
+                    sockets.append(try BlockingClient(port: port).take())
+                }
                 for socket in sockets {
                     #expect(send(socket, [1], 1, Int32(MSG_NOSIGNAL)) == 1)
                     var byte: UInt8 = 0
@@ -59,10 +63,11 @@ struct AcceptingTests {
             })
     }
 
-    @Test("an accepted connection comes with the address of its peer and its listening socket")
-    func origins() async throws {
+    @Test("an accepted connection comes with the address of its peer and its listening socket",
+        arguments: Kernel.usual)
+    func origins(on kernel: Kernel) async throws {
         try await together {
-            var transport = try makeTransport()
+            var transport = try makeTransport(kernel)
             let ports = try (0..<2).map { _ in
                 try transport.listen(address: "127.0.0.1", port: 0)
             }
@@ -79,10 +84,10 @@ struct AcceptingTests {
         }
     }
 
-    @Test("after stopAccepting the port is free; open connections stay")
-    func stop() async throws {
+    @Test("after stopAccepting the port is free; open connections stay", arguments: Kernel.usual)
+    func stop(on kernel: Kernel) async throws {
         try await together {
-            var transport = try makeTransport()
+            var transport = try makeTransport(kernel)
             let port = try transport.listen(address: "127.0.0.1", port: 0)
             let client = try BlockingClient(port: port)
             var connection: ConnectionID?
@@ -108,10 +113,12 @@ struct AcceptingTests {
         }
     }
 
-    @Test("an address in use, one that is not ours, and one that is none are told apart")
-    func refused() async throws {
+    @Test(
+        "an address in use, one that is not ours, and one that is none are told apart",
+        arguments: Kernel.usual)
+    func refused(on kernel: Kernel) async throws {
         try await together {
-            var transport = try makeTransport()
+            var transport = try makeTransport(kernel)
             // A plain socket without SO_REUSEPORT occupies the port.
             let other = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
             defer { close(other) }

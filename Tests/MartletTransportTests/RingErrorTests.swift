@@ -66,7 +66,7 @@ struct RingErrorTests {
     @Test("more connections than the limit of descriptors are clamped and told")
     func clamped() async throws {
         try await together {
-            let transport = try makeTransport { $0.connectionsMax = 1 << 21 }
+            let transport = try makeTransport(.ioUring) { $0.connectionsMax = 1 << 21 }
             var limit = rlimit()
             getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
             #expect(transport.connectionsMax == min(Int(clamping: limit.rlim_cur), 1 << 20))

@@ -5,19 +5,18 @@
 
 import Foundation
 import Glibc
-import MartletRing
 import MartletTransport
 import Synchronization
 import Testing
 
-@Suite("Streams over io_uring", .serialized)
+@Suite("Streams", .serialized)
 struct StreamTests {
-    @Test("a connection is accepted and every byte comes back")
-    func echo() async throws {
+    @Test("a connection is accepted and every byte comes back", arguments: Kernel.usual)
+    func echo(on kernel: Kernel) async throws {
         let port = Handoff<UInt16>()
         try await together(
             {
-                let counts = try serveEcho(port, connections: 1)
+                let counts = try serveEcho(kernel, port, connections: 1)
                 #expect(counts.receivedByteCount == 5 + 3)
                 #expect(counts.connectionsLeft == 0)
             },
@@ -30,10 +29,10 @@ struct StreamTests {
             })
     }
 
-    @Test("IPv6 is listened on beside IPv4 on one port")
-    func bothFamilies() async throws {
+    @Test("IPv6 is listened on beside IPv4 on one port", arguments: Kernel.usual)
+    func bothFamilies(on kernel: Kernel) async throws {
         try await together {
-            var transport = try makeTransport()
+            var transport = try makeTransport(kernel)
             let port = try transport.listen(address: "127.0.0.1", port: 0)
             // A machine without IPv6 refuses the address; then there is nothing to test.
             if let second = try? transport.listen(address: "::1", port: port) {
@@ -43,13 +42,14 @@ struct StreamTests {
         }
     }
 
-    @Test("1 MiB goes through small buffers byte for byte, with short sends")
-    func large() async throws {
+    @Test(
+        "1 MiB goes through small buffers byte for byte, with short sends", arguments: Kernel.usual)
+    func large(on kernel: Kernel) async throws {
         let port = Handoff<UInt16>()
         let bytes = pattern(1 << 20)
         try await together(
             {
-                let counts = try serveEcho(port, connections: 1) {
+                let counts = try serveEcho(kernel, port, connections: 1) {
                     $0.receiveBufferBytes = 512
                     $0.receiveBufferCount = 16
                     $0.socketSendBytes = 4096
@@ -79,13 +79,14 @@ struct StreamTests {
     }
 
     @Test(
-        "a vectored send gathers its pieces in order; the vectors need not outlive the submission")
-    func vectored() async throws {
+        "a vectored send gathers its pieces in order; the vectors need not outlive the submission",
+        arguments: Kernel.usual)
+    func vectored(on kernel: Kernel) async throws {
         let port = Handoff<UInt16>()
         let pieceCount = 300
         try await together(
             {
-                var transport = try makeTransport(port)
+                var transport = try makeTransport(kernel, port)
                 let piece = UnsafeMutableRawBufferPointer.allocate(byteCount: 256, alignment: 1)
                 defer { piece.deallocate() }
                 for index in 0..<256 { piece[index] = UInt8(index) }
@@ -119,15 +120,16 @@ struct StreamTests {
             })
     }
 
-    @Test("500 connections at once, and more operations than the submission ring holds")
-    func many() async throws {
+    @Test(
+        "500 connections at once, and more operations than one system call takes",
+        arguments: Kernel.usual)
+    func many(on kernel: Kernel) async throws {
         let port = Handoff<UInt16>()
         let count = 500
         try await together(
             {
-                let counts = try serveEcho(port, connections: count) {
-                    $0.submissionEntries = 16
-                    $0.completionEntries = 32
+                let counts = try serveEcho(kernel, port, connections: count) {
+                    $0.operations = 16
                 }
                 #expect(counts.receivedByteCount == count * 100)
             },
@@ -150,13 +152,15 @@ struct StreamTests {
             })
     }
 
-    @Test("four receive buffers for 50 busy connections lose nothing")
-    func exhaustion() async throws {
+    @Test(
+        "small and few receive buffers for 50 busy connections lose nothing",
+        arguments: Kernel.usual)
+    func exhaustion(on kernel: Kernel) async throws {
         let port = Handoff<UInt16>()
         let count = 50
         try await together(
             {
-                let counts = try serveEcho(port, connections: count) {
+                let counts = try serveEcho(kernel, port, connections: count) {
                     $0.receiveBufferCount = 4
                     $0.receiveBufferBytes = 64
                 }
@@ -170,15 +174,17 @@ struct StreamTests {
             })
     }
 
-    @Test("a paused connection's bytes wait in the kernel and come after the resume")
-    func pause() async throws {
+    @Test(
+        "a paused connection's bytes wait in the kernel and come after the resume",
+        arguments: Kernel.usual)
+    func pause(on kernel: Kernel) async throws {
         let port = Handoff<UInt16>()
         let paused = Handoff<Bool>()
         let waker = Handoff<TransportWaker>()
         let bytes = pattern(200_000)
         try await together(
             {
-                var transport = try makeTransport(port)
+                var transport = try makeTransport(kernel, port)
                 waker.give(transport.waker)
                 var received: [UInt8] = []
                 var connection: ConnectionID?
@@ -223,12 +229,12 @@ struct StreamTests {
             })
     }
 
-    @Test("a peer's reset ends receiving with the error, once")
-    func reset() async throws {
+    @Test("a peer's reset ends receiving with the error, once", arguments: Kernel.usual)
+    func reset(on kernel: Kernel) async throws {
         let port = Handoff<UInt16>()
         try await together(
             {
-                var transport = try makeTransport(port)
+                var transport = try makeTransport(kernel, port)
                 var endCount = 0
                 try drive(&transport) { transport, event in
                     switch event {
@@ -247,6 +253,105 @@ struct StreamTests {
                 let client = try BlockingClient(port: port.take())
                 try client.send([1])
                 client.reset()
+            })
+    }
+
+    @Test(
+        "a vectored send to a peer that does not read waits, and its vectors need not outlive the submission",
+        arguments: Kernel.usual)
+    func stuckVectors(on kernel: Kernel) async throws {
+        let port = Handoff<UInt16>()
+        let isStuck = Handoff<Bool>()
+        let pieceCount = 64
+        let pieceBytes = 4096
+        let sendCount = 40
+        try await together(
+            {
+                var transport = try makeTransport(kernel, port) { $0.socketSendBytes = 4096 }
+                let bytes = UnsafeMutableRawBufferPointer.allocate(
+                    byteCount: pieceCount * pieceBytes, alignment: 1)
+                defer { bytes.deallocate() }
+                bytes.copyBytes(from: pattern(bytes.count))
+                var sentBytes = 0
+                var isTold = false
+                // The pieces from `sentBytes` on; the vectors go before the send has ended.
+                func send(_ transport: inout TestedTransport, _ id: ConnectionID) throws {
+                    let start = sentBytes % bytes.count
+                    let vectors = stride(from: start, to: bytes.count, by: pieceBytes).map {
+                        iovec(
+                            iov_base: bytes.baseAddress! + $0,
+                            iov_len: min(pieceBytes, bytes.count - $0))
+                    }
+                    try vectors.withUnsafeBufferPointer {
+                        transport.send(id, vectors: $0)
+                        try transport.submitAndWait(timeoutMicroseconds: 0)
+                    }
+                }
+                let waker = transport.waker
+                try drive(&transport) { transport, event in
+                    switch event {
+                    case .accepted(let id):
+                        try send(&transport, id)
+                        waker.wake()
+                    case .woken:
+                        // The peer reads when what it does not read has filled the socket.
+                        if sentBytes < sendCount * bytes.count, !isTold {
+                            isTold = true
+                            isStuck.give(true)
+                        }
+                    case .sent(let id, let count, let errno):
+                        #expect(errno == 0)
+                        sentBytes += count
+                        if sentBytes < sendCount * bytes.count {
+                            try send(&transport, id)
+                        } else {
+                            transport.close(id)
+                        }
+                    case .closed: return true
+                    default: break
+                    }
+                    return false
+                }
+            },
+            {
+                let client = try BlockingClient(port: port.take(), receiveBytes: 4096)
+                _ = try isStuck.take()
+                for _ in 0..<sendCount { try client.expect(pattern(pieceCount * pieceBytes)) }
+                try client.expectEnd()
+            })
+    }
+
+    @Test("bytes behind urgent data arrive without another packet", arguments: Kernel.usual)
+    func urgent(on kernel: Kernel) async throws {
+        let port = Handoff<UInt16>()
+        let connected = Handoff<Bool>()
+        let sent = Handoff<Bool>()
+        try await together(
+            {
+                var transport = try makeTransport(kernel, port)
+                var received: [UInt8] = []
+                try drive(&transport) { transport, event in
+                    switch event {
+                    case .accepted(let id):
+                        transport.pauseReceive(id)
+                        try transport.submitAndWait(timeoutMicroseconds: 0)
+                        connected.give(true)
+                        _ = try sent.take()
+                        transport.resumeReceive(id)
+                    case .received(_, let bytes): received += bytes
+                    default: break
+                    }
+                    return received == Array("abef".utf8)
+                }
+            },
+            {
+                let client = try BlockingClient(port: port.take())
+                _ = try connected.take()
+                try client.send(Array("ab".utf8))
+                #expect(send(client.descriptor, [99], 1, Int32(MSG_OOB)) == 1)
+                try client.send(Array("ef".utf8))
+                sent.give(true)
+                try client.expectEnd()
             })
     }
 }

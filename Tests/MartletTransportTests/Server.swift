@@ -2,27 +2,11 @@
 //
 // The loops that tests drive transports with: `drive` hands every event to a closure until told to
 // stop, `Echo` answers every byte and keeps what each connection still has to send. Generic over
-// Transport as the real loop is. Rests on MartletRing.
+// Transport as the real loop is. Rests on TestedTransport.
 
 import Foundation
-import MartletRing
 import MartletTransport
 import Synchronization
-
-/// A transport with a listener on 127.0.0.1, told to the clients through `port`.
-func makeTransport(
-    _ port: Handoff<UInt16>? = nil, _ configure: (inout UringConfiguration) -> Void = { _ in }
-) throws -> UringTransport {
-    var configuration = UringConfiguration()
-    configuration.connectionsMax = 1024
-    configuration.submissionEntries = 256
-    configuration.completionEntries = 1024
-    configuration.receiveBufferCount = 256
-    configure(&configuration)
-    var transport = try UringTransport(configuration: configuration)
-    if let port { port.give(try transport.listen(address: "127.0.0.1", port: 0)) }
-    return transport
-}
 
 /// Turns the loop until the closure says true after an event.
 func drive<T: Transport & ~Copyable>(
@@ -113,10 +97,10 @@ struct EchoCounts: Sendable {
 }
 
 func serveEcho(
-    _ port: Handoff<UInt16>, connections: Int,
-    _ configure: (inout UringConfiguration) -> Void = { _ in }
+    _ kernel: Kernel, _ port: Handoff<UInt16>, connections: Int,
+    _ configure: (inout Sizes) -> Void = { _ in }
 ) throws -> EchoCounts {
-    var transport = try makeTransport(port, configure)
+    var transport = try makeTransport(kernel, port, configure)
     var echo = Echo()
     var closedCount = 0
     try drive(&transport) { transport, event in
