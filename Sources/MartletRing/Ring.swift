@@ -56,15 +56,20 @@ struct Ring: ~Copyable {
             control.deallocate()
             throw TransportError.setup("io_uring_setup", errno: -result)
         }
-        do {
+        // Registration saves looking up the descriptor at each call. A failure costs only the saving, unless a filter
+        // denies io_uring_register: later steps need the call.
+        let registered = io_uring_register_ring_fd(control)
+        do throws(TransportError) {
+            if registered == -EPERM || registered == -EACCES {
+                throw TransportError.setup("io_uring_register", errno: -registered)
+            }
             try Self.requireFeatures(control)
         } catch {
             io_uring_queue_exit(control)
             control.deallocate()
             throw error
         }
-        // Registration saves looking up the descriptor at each call. A failure costs only the saving.
-        let isRegistered = io_uring_register_ring_fd(control) == 1
+        let isRegistered = registered == 1
 
         self.control = control
         waitArguments = .allocate(capacity: 1)
