@@ -27,12 +27,16 @@ struct DescriptorTests {
         try process.run()
         struct Ready: Decodable { var port: UInt16 }
         let ready = try JSONDecoder().decode(Ready.self, from: Data(desk.firstLine(process).utf8))
+        // A ring holds as many connections as the limit says. Over epoll each takes one of the process's
+        // descriptors, of which half are left for the rest.
+        let isEpoll = ProcessInfo.processInfo.environment["MARTLET_TRANSPORT"] == "epoll"
+        let room = isEpoll ? 32 : 64
         let hello = Hello.newDevice(
             projectID: "tides", appName: "a.b", platform: .android,
             credential: .key(try desk.registrationKey(of: "tides")))
 
         var served: [WireClient] = []
-        for _ in 0..<64 {
+        for _ in 0..<room {
             let client = try WireClient(port: ready.port)
             #expect(try client.hello(hello))
             served.append(client)

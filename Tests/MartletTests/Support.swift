@@ -47,6 +47,10 @@ struct TestBroker {
         _ change: (inout BrokerConfiguration) -> Void = { _ in }
     ) async throws -> TestBroker {
         var configuration = BrokerConfiguration(folder: folder.path, address: .init(port: 0))
+        // Tests over sockets run on both transports; see Tests/README.md.
+        if let name = getenv("MARTLET_TRANSPORT") {
+            configuration.transport = .init(rawValue: String(cString: name))
+        }
         configuration.loopCount = loops
         configuration.connectionsPerLoopMax = 1024
         configuration.logger.logLevel = .critical

@@ -66,6 +66,8 @@ private struct Serving {
         /// All addresses, as `address:port`.
         var listening: [String]
         var data: String
+        /// The interface of the kernel that serves connections.
+        var transport: String
         /// The gateway's URL; nil without a gateway.
         var http: String?
     }
@@ -126,7 +128,7 @@ private struct Serving {
             JSON.print(
                 Ready(
                     host: listeners[0].address.host, port: broker.ports[0], listening: places,
-                    data: folder, http: http))
+                    data: folder, transport: broker.transport.rawValue, http: http))
         } else {
             for (listener, place) in zip(listeners, places)
             where options.configuration.security(of: listener) == .plain && !listener.address.isLoopback {

@@ -7,6 +7,22 @@ import Logging
 import Martlet
 import MartletStore
 
+/// A value of --transport.
+enum TransportOption: String, ExpressibleByArgument, CaseIterable {
+    case auto
+    case ioUring = "io_uring"
+    case epoll
+
+    /// nil: the broker chooses.
+    var kind: BrokerConfiguration.TransportKind? {
+        switch self {
+        case .auto: nil
+        case .ioUring: .ioUring
+        case .epoll: .epoll
+        }
+    }
+}
+
 struct ServeOptions: ParsableArguments {
     @OptionGroup var folder: FolderOptions
 
@@ -59,6 +75,17 @@ struct ServeOptions: ParsableArguments {
             "A PEM file with authorities: each client must present a certificate of theirs.",
             valueName: "file"))
     var tlsClientCa: String?
+
+    @Option(
+        help:
+            "How connections are served: io_uring, epoll, or auto: io_uring where the kernel allows it, else epoll."
+    )
+    var transport = TransportOption.auto
+
+    @Flag(
+        name: .customLong("require-io-uring"), inversion: .prefixedNo,
+        help: "Refuse to start on epoll where the kernel denies io_uring.")
+    var requireIOUring = false
 
     @Option(help: "Threads that serve connections; 0: one for each core.")
     var loops = 0
@@ -124,6 +151,9 @@ struct ServeOptions: ParsableArguments {
                 "--limit takes name=value with a whole number, not '\(text)'. Names: "
                     + LimitSetting.list + ".")
         }
+        guard transport != .epoll || !requireIOUring else {
+            throw ValidationError("--require-io-uring and --transport epoll exclude each other.")
+        }
         guard Logger.Level(rawValue: logLevel) != nil else {
             throw ValidationError("--log-level does not take '\(logLevel)'.")
         }
@@ -145,6 +175,7 @@ struct ServeOptions: ParsableArguments {
                 certificate: .file($0), key: .file(tlsKey ?? $0),
                 clientAuthorities: tlsClientCa.map { .file($0) })
         }
+        configuration.transport = requireIOUring ? .ioUring : transport.kind
         configuration.loopCount = loops
         configuration.connectionsPerLoopMax = connectionsPerLoop
         configuration.idleSeconds = idleSeconds

@@ -13,7 +13,8 @@ enum Settings {
     /// the name is in capitals, with `_` for `-` and `MARTLET_` in front.
     static let names: [String] = [
         "data", "host", "port", "listen", "plain-elsewhere", "proxy", "tls-certificate", "tls-key",
-        "tls-client-ca", "loops", "connections-per-loop", "idle-seconds",
+        "tls-client-ca", "transport", "require-io-uring", "loops", "connections-per-loop",
+        "idle-seconds",
         "handshake-seconds", "frame-seconds", "limit", "deliveries-per-second", "log-level", "http",
         "http-certificate", "http-key", "http-plain-elsewhere", "http-token-url",
         "access-token-seconds", "http-body-bytes", "http-requests", "http-connections",
@@ -22,7 +23,9 @@ enum Settings {
     ]
     /// Settings with the values yes and no. `no` is a flag too, because the value of a later source undoes the value
     /// of an earlier source.
-    private static let flags: Set<String> = ["plain-elsewhere", "http-plain-elsewhere"]
+    private static let flags: Set<String> = [
+        "plain-elsewhere", "http-plain-elsewhere", "require-io-uring",
+    ]
     /// Settings that are valid only together, and so are not judged singly.
     private static let pairs: Set<String> = [
         "tls-certificate", "tls-key", "tls-client-ca", "http-certificate", "http-key",
