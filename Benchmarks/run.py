@@ -87,6 +87,14 @@ class Bench:
             fanout_report.judge_equal_load(self.report, found)
             fanout_report.section(self.report, "Fanout at equal load", found, kinds, "equal")
 
+    def epoll(self):
+        """Martlet where io_uring is denied, beside itself and both floors in the same run."""
+        kinds = fanout.TRANSPORTS
+        results = self.measure(fanout.cells(quick=True), kinds, "epoll")
+        fanout_report.judge_transports(self.report, results)
+        fanout_report.section(
+            self.report, "Fanout on io_uring and on epoll", results, kinds, "epoll")
+
     def latency(self):
         latency.run(self)
 
@@ -150,7 +158,8 @@ class Bench:
                 self.report.failed(name, error)
 
 
-SECTIONS = ["fanout", "latency", "cores", "audience", "durable", "gateway", "scale", "micro"]
+SECTIONS = [
+    "fanout", "epoll", "latency", "cores", "audience", "durable", "gateway", "scale", "micro"]
 
 
 def main():

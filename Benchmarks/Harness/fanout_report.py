@@ -121,6 +121,17 @@ def judge_floor(report, cell, figure):
             1.5 if cell.outstanding > 16 else 1.2, "{:.2f}×", "floor")
 
 
+def judge_transports(report, results):
+    """epoll against its own floor."""
+    for cell in ordered(results):
+        mine = results.get(("Martlet on epoll", cell), {}).get("serverNanoseconds")
+        floor = results.get(("epoll floor", cell), {}).get("serverNanoseconds")
+        if mine and floor:
+            report.at_most(
+                f"CPU on epoll against its floor, {cell.text}", mine / floor, 1.5, "{:.2f}×",
+                "epoll")
+
+
 def judge_redis(report, cell, figure):
     mine, redis = figure("Martlet"), figure("Redis")
     if cell.payload != 128 or not mine or not redis:

@@ -15,6 +15,7 @@ ROWS = {
     "hundred": ("N=100, TTL 0: CPU and rate at W=1, 16, 256", "better than Redis in each"),
     "floor": (
         "CPU against the kernel floor, N ≥ 1000", "≤ 1.2× at W=1 and 16, ≤ 1.5× at W=256"),
+    "epoll": ("CPU on epoll against the epoll floor, N ≥ 1000", "≤ 1.5×"),
     "stored": (
         "stored and acknowledged against TTL 0, CPU", "≤ 1.5× at W=1, ≤ 2× at 16 and 256"),
     "direct": (

@@ -151,6 +151,15 @@ class MartletTLS(Martlet):
         return super().options() + ["--tls"]
 
 
+class MartletEpoll(Martlet):
+    """The same broker where io_uring is denied."""
+
+    name = "Martlet on epoll"
+
+    def command(self):
+        return super().command() + ["epoll"]
+
+
 class MartletDurable(Martlet):
     name = "Martlet durable"
     protocol = "martlet-durable"
@@ -185,6 +194,13 @@ class Floor(Server):
 
     def command(self):
         return [self.binaries / "bench-floor", self.port]
+
+
+class FloorEpoll(Floor):
+    name = "epoll floor"
+
+    def command(self):
+        return super().command() + ["epoll"]
 
 
 class Redis(Server):
@@ -266,4 +282,5 @@ class MosquittoLasting(Mosquitto0):
         return command
 
 
+TRANSPORTS = [Floor, Martlet, FloorEpoll, MartletEpoll]
 ALL = [Floor, Martlet, MartletTLS, MartletDurable, Redis, Nats, Mosquitto0, Mosquitto1]

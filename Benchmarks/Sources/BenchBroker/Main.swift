@@ -3,10 +3,11 @@
 // A broker and nothing else: opens a data folder, listens, and runs until it is told to stop. It is
 // `martlet serve` without argument parsing, for measuring the library by itself.
 //
-//     bench-broker FOLDER PORT LOOPS [tls]
+//     bench-broker FOLDER PORT LOOPS [tls] [TRANSPORT]
 //
 // With `tls` the port speaks TLS, with a certificate made at start.
 //
+// TRANSPORT: io_uring or epoll; io_uring if not given.
 // Rests on the embedding API.
 
 import Glibc
@@ -20,16 +21,21 @@ nonisolated(unsafe) let stopping = UnsafeMutablePointer<sem_t>.allocate(capacity
 enum Main {
     static func main() async throws {
         let arguments = CommandLine.arguments
-        guard (4...5).contains(arguments.count), let port = UInt16(arguments[2]),
-            let loops = Int(arguments[3])
+        let words = arguments.dropFirst(4)
+        let kinds = words.filter { $0 != "tls" }
+        guard (4...6).contains(arguments.count), kinds.count <= 1, let port = UInt16(arguments[2]),
+            let loops = Int(arguments[3]),
+            let transport = BrokerConfiguration.TransportKind(
+                rawValue: kinds.first ?? "io_uring")
         else {
-            print("usage: bench-broker FOLDER PORT LOOPS [tls]")
+            print("usage: bench-broker FOLDER PORT LOOPS [tls] [io_uring | epoll]")
             exit(2)
         }
         var configuration = BrokerConfiguration(
             folder: arguments[1], address: .init(port: port))
         configuration.loopCount = loops
-        if arguments.last == "tls" {
+        configuration.transport = transport
+        if words.contains("tls") {
             let made = try SelfSignedCertificate(names: ["IP:127.0.0.1"])
             configuration.tls = TLSCredentials(
                 certificate: .text(made.certificate), key: .text(made.key))
