@@ -24,7 +24,7 @@ struct SecureCommandTests {
         process.standardError = output
         try process.run()
         // An answer of the server is waited for before the next line.
-        for line in input.split(separator: "\n", omittingEmptySubsequences: false) {
+        for line in input.split(separator: "\n") {
             usleep(200_000)
             typed.fileHandleForWriting.write(Data((line + "\n").utf8))
         }
@@ -127,7 +127,7 @@ struct SecureCommandTests {
         // length of a frame past every bound, and the broker answers with ERROR under the changed keys.
         let said = try Self.openssl(desk, connect, input: "K\nk\nK\nnonsense")
         #expect(said.contains("KEYUPDATE"), "\(said)")
-        #expect(said.contains("A frame") || said.contains("frame"), "\(said)")
+        #expect(said.contains("frame"), "\(said)")
         let short = try Self.openssl(desk, connect + ["-maxfraglen", "512"], input: "nonsense")
         #expect(short.contains("frame"), "\(short)")
         _ = try Self.openssl(desk, connect + ["-sess_out", "session.pem"], input: "nonsense")
