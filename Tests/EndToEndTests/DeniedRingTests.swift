@@ -63,7 +63,10 @@ struct DeniedRingTests {
         #expect(ready.transport == "epoll")
 
         let device = try WireClient(port: ready.port)
-        device.send(Hello.newDevice(projectID: "tides", appName: "a.b", platform: .android))
+        device.send(
+            Hello.newDevice(
+                projectID: "tides", appName: "a.b", platform: .android,
+                credential: .key(try desk.registrationKey(of: "tides"))))
         guard case .welcome(let welcome) = try device.receive() else {
             Issue.record("no WELCOME")
             return

@@ -202,7 +202,7 @@ struct Damage: CustomTestStringConvertible, Sendable {
             .put(little(9 as UInt32))),
         Damage(
             "project record cut off", "projects", big(1 as UInt32),
-            [.damagedRecord, .projectIndex], .prefix(20)),
+            [.damagedRecord, .projectIndex, .rowsWithoutProject], .prefix(20)),
         Damage(
             "instance count", "projects", p0, [.projectCounter], .patch(16, little(697 as UInt64))),
         Damage(
@@ -367,7 +367,7 @@ struct Damage: CustomTestStringConvertible, Sendable {
         Damage("free topic in use", "free", p0 + [2] + big(1 as UInt32), [.freeNumber], .keep),
         Damage("free ordinal lost", "free", p0 + [1] + big(5 as UInt32), [.numberLost], .delete),
         Damage("free topic lost", "free", p0 + [2] + big(2 as UInt32), [.numberLost], .delete),
-        Damage("free of no kind", "free", p0 + [3] + big(2 as UInt32), [.damagedRecord], .keep),
+        Damage("free of no kind", "free", p0 + [4] + big(2 as UInt32), [.damagedRecord], .keep),
         Damage("message cut off", "messages", p0 + big(5 as UInt64), [.damagedRecord], .prefix(25)),
         Damage("message gone", "messages", p0 + big(5 as UInt64), [.inbox], .delete),
         Damage(

@@ -114,6 +114,7 @@ extension Broker {
             "a", "a.b", "app", "com.example", "com.example.tides", "com.example.gauge",
             "com.example.kept", "com.example.more", "com.example.moors", "com.example.other",
             "com.example.weather", "com.example.ferries", "com.example.python",
+            "com.example.python.other",
         ]
         try await withThrowingTaskGroup(of: Void.self) { tasks in
             for name in names {

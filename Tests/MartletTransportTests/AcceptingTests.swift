@@ -63,7 +63,8 @@ struct AcceptingTests {
             })
     }
 
-    @Test("an accepted connection comes with the address of its peer and its listening socket",
+    @Test(
+        "an accepted connection comes with the address of its peer and its listening socket",
         arguments: Kernel.usual)
     func origins(on kernel: Kernel) async throws {
         try await together {

@@ -101,6 +101,17 @@ struct TestedTransport: ~Copyable, Transport {
         }
     }
 
+    var acceptedOrigin: ConnectionOrigin {
+        switch ring {
+        case .some(let transport): return transport.acceptedOrigin
+        case .none: break
+        }
+        switch epoll {
+        case .some(let transport): return transport.acceptedOrigin
+        case .none: return ConnectionOrigin(address: .loopback, listener: 0)
+        }
+    }
+
     mutating func nextEvent() -> TransportEvent? {
         if let event = ring?.nextEvent() { return event }
         return epoll?.nextEvent()
