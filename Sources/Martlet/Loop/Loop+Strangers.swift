@@ -42,7 +42,8 @@ extension Loop where Kernel: ~Copyable {
         let isProxied = listener?.isProxied ?? false
         var stranger = Stranger(
             address: origin.address,
-            isPrivate: origin.address.isLoopback || listener.map { context.configuration.security(of: $0) } == .tls
+            isPrivate: origin.address.isLoopback
+                || listener.map { context.configuration.security(of: $0) } == .tls
                 || listener.map { PeerAddress($0.address.host) == origin.address } ?? false)
         if isProxied {
             guard context.configuration.isProxy(origin.address) else {

@@ -131,7 +131,9 @@ private struct Serving {
                     data: folder, transport: broker.transport.rawValue, http: http))
         } else {
             for (listener, place) in zip(listeners, places)
-            where options.configuration.security(of: listener) == .plain && !listener.address.isLoopback {
+            where options.configuration.security(of: listener) == .plain
+                && !listener.address.isLoopback
+            {
                 Terminal.printError(
                     "\(place) is plain text: every machine on the way reads messages and credentials. "
                         + "Administrators are refused there.")
