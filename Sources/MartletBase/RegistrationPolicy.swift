@@ -3,7 +3,7 @@
 // The rules of a project for its devices: who may register (REG-7), and which topics a device may choose for itself
 // (TOP-10). Rests on TopicName.
 
-/// REG-7: what a new device of a project must present. The number is part of the store's format.
+/// REG-7: what a new device of a project must present. The number is part of the store's format and of the protocol.
 public enum RegistrationPolicy: UInt8, Sendable, Hashable, CaseIterable {
     /// A registration key of the project. The default of a new project.
     case key = 1
@@ -35,16 +35,20 @@ public enum TopicPolicy: Sendable, Hashable {
     /// Topics whose names begin with one of the prefixes, 1 to `Limits.topicGrantsMax` of them.
     case prefixes([String])
 
-    /// Checks the number and the characters of the prefixes.
+    /// Checks the number and the characters of the prefixes, and removes `/topics/` from their beginnings, as from
+    /// the names of topics.
     /// - Throws: `invalidArgument`.
-    public func validate() throws(MartletError) {
-        guard case .prefixes(let prefixes) = self else { return }
+    public func validated() throws(MartletError) -> TopicPolicy {
+        guard case .prefixes(let prefixes) = self else { return self }
         guard (1...Limits.topicGrantsMax).contains(prefixes.count) else {
             throw MartletError(
                 .invalidArgument,
                 "A topic policy has 1 to \(Limits.topicGrantsMax) prefixes.", field: "topics")
         }
-        for prefix in prefixes { _ = try TopicName(validating: prefix) }
+        return .prefixes(
+            try prefixes.map { (prefix) throws(MartletError) in
+                try TopicName(validating: prefix).text
+            })
     }
 
     /// - Parameter grants: topics that the device's ticket allows beside the policy. A grant that ends with `*` is a
@@ -84,7 +88,8 @@ public struct ProjectPolicies: Sendable, Hashable {
     }
 }
 
-/// REG-7: how the tickets of a ticket key are signed (RFC 7518). The number is part of the store's format.
+/// REG-7: how the tickets of a ticket key are signed (RFC 7518). The number is part of the store's format
+/// and of the protocol.
 public enum TicketAlgorithm: UInt8, Sendable, Hashable, CaseIterable {
     /// HMAC with SHA-256. The broker keeps the secret itself, because a digest could verify nothing.
     case hs256 = 1

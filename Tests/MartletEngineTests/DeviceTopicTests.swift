@@ -31,6 +31,11 @@ struct DeviceTopicTests {
             words(try bench.deviceChange(.subscribe, topics, device)) == [0: .permissionDenied])
         #expect(try bench.members(of: "news", in: device.project).isEmpty)
         #expect(try bench.members(of: "user.7", in: device.project) == [device.token])
+        // Senders and devices may write a name with `/topics/`, and so may the policy.
+        try bench.change(.policies(registration: nil, topics: .prefixes(["/topics/news"])))
+        #expect(
+            words(try bench.deviceChange(.subscribe, ["/topics/news", "users"], device))
+                == [1: .permissionDenied])
         try bench.expectClean()
     }
 

@@ -92,10 +92,13 @@ extension Engine {
         }
         switch change {
         case .policies(let registration, let topics):
-            do { try topics?.validate() } catch { return .refused(error) }
             var policies = try storage.registrations.policies(of: project.number)
             policies.registration = registration ?? policies.registration
-            policies.topics = topics ?? policies.topics
+            do throws(MartletError) {
+                policies.topics = try topics?.validated() ?? policies.topics
+            } catch {
+                return .refused(error)
+            }
             try storage.registrations.put(policies, of: project.number)
             return .done
         case .createRegistrationKey(let key):
