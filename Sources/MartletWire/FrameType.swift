@@ -96,20 +96,41 @@ public enum FrameType: UInt8, Sendable, CaseIterable, Hashable {
     case revokeServiceAccount = 0x91
     case listServiceAccounts = 0x92
     case serviceAccountPage = 0x93
+
+    case createRegistrationKey = 0xA0
+    case registrationKey = 0xA1
+    case revokeRegistrationKey = 0xA2
+    case listRegistrationKeys = 0xA3
+    case registrationKeyPage = 0xA4
+    case addTicketKey = 0xA5
+    case revokeTicketKey = 0xA6
+    case listTicketKeys = 0xA7
+    case ticketKeyPage = 0xA8
+    case createApp = 0xA9
+    case deleteApp = 0xAA
+    case listApps = 0xAB
+    case appPage = 0xAC
+    case findPolicies = 0xAD
+    case policies = 0xAE
+    case changePolicies = 0xAF
 }
 
 extension FrameType {
     /// All requests of senders and administrators that have one answer, of one type.
     package static let requests: [any WireRequest.Type] = [
-        AudienceRequest.self, CancelRequest.self, ChangeGroupRequest.self,
-        ChangeProjectRequest.self, ChangeTopicRequest.self, CreateGroupRequest.self,
-        CreateKeyRequest.self, CreateProjectRequest.self, CreateServiceAccountRequest.self,
-        ExplainRequest.self, FindGroupRequest.self, ListAudienceRequest.self,
-        ListDaysRequest.self, ListFanoutsRequest.self, ListGroupsRequest.self,
-        ListInstanceTopicsRequest.self, ListKeysRequest.self, ListNotReceivedRequest.self,
-        ListProjectsRequest.self, ListServiceAccountsRequest.self, ListSubscribersRequest.self,
+        AddTicketKeyRequest.self, AudienceRequest.self, CancelRequest.self, ChangeGroupRequest.self,
+        ChangePoliciesRequest.self, ChangeProjectRequest.self, ChangeTopicRequest.self,
+        CreateAppRequest.self, CreateGroupRequest.self, CreateKeyRequest.self,
+        CreateProjectRequest.self, CreateRegistrationKeyRequest.self,
+        CreateServiceAccountRequest.self, DeleteAppRequest.self, ExplainRequest.self,
+        FindGroupRequest.self, FindPoliciesRequest.self, ListAppsRequest.self,
+        ListAudienceRequest.self, ListDaysRequest.self, ListFanoutsRequest.self,
+        ListGroupsRequest.self, ListInstanceTopicsRequest.self, ListKeysRequest.self,
+        ListNotReceivedRequest.self, ListProjectsRequest.self, ListRegistrationKeysRequest.self,
+        ListServiceAccountsRequest.self, ListSubscribersRequest.self, ListTicketKeysRequest.self,
         ListTopicsRequest.self, QuotasRequest.self, ReportRequest.self, RevokeKeyRequest.self,
-        RevokeServiceAccountRequest.self, StatusRequest.self, UnregisterTokenRequest.self,
+        RevokeRegistrationKeyRequest.self, RevokeServiceAccountRequest.self,
+        RevokeTicketKeyRequest.self, StatusRequest.self, UnregisterTokenRequest.self,
     ]
 
     /// The request or the answer of each type, by the type's number.

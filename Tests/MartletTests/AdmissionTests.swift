@@ -51,10 +51,10 @@ struct AdmissionTests {
         try await test.broker.revokeRegistrationKey(key.id, in: "keyed")
         #expect(try refusal(test, .key(key.text)) == .permissionDenied)
         #expect(
-            try test.broker.registrationKeys(in: "keyed").filter { $0.id == key.id }.map(
+            try await test.broker.registrationKeys(in: "keyed").filter { $0.id == key.id }.map(
                 \.isRevoked)
                 == [true])
-        #expect(try test.broker.apps(in: "keyed").map(\.name) == [Self.app])
+        #expect(try await test.broker.apps(in: "keyed").map(\.name) == [Self.app])
         try await test.broker.close()
     }
 
@@ -75,7 +75,7 @@ struct AdmissionTests {
         #expect(try refusal(test, .none) == nil)
         #expect(try refusal(test, .none, app: "com.hostile") == .permissionDenied)
         #expect(
-            try test.broker.policies(of: "keyed")
+            try await test.broker.policies(of: "keyed")
                 == ProjectPolicies(registration: .open, topics: .all))
         try await test.broker.close()
     }
@@ -115,7 +115,7 @@ struct AdmissionTests {
         for (peer, _) in doomed { try peer.waitForEnd() }
         try other.roundTrip()
         while try test.broker.project(TestBroker.project).instanceCount > 1 { await Task.yield() }
-        let left = try test.broker.apps(in: TestBroker.project)
+        let left = try await test.broker.apps(in: TestBroker.project)
         #expect(!left.contains { $0.name == "a.b" && $0.platform == .android })
         #expect(left.first { $0.name == Self.app && $0.platform == .android }?.instanceCount == 1)
         try await test.broker.createApp("a.b", on: .android, in: TestBroker.project)

@@ -7,7 +7,8 @@ import MartletBase
 import MartletWire
 import Testing
 
-private struct RandomFrames {
+/// Frames with random contents.
+struct RandomFrames {
     var random: SeededGenerator
 
     mutating func text() -> String {
@@ -164,7 +165,7 @@ private struct RandomFrames {
     }
 
     mutating func client() -> ClientFrame {
-        switch Int.random(in: 0..<44, using: &random) {
+        switch Int.random(in: 0..<50, using: &random) {
         case 0:
             .hello(
                 .device(
@@ -269,6 +270,7 @@ private struct RandomFrames {
                     correlation: correlation(), projectID: text(), keyID: text()))
         case 41:
             .request(ListServiceAccountsRequest(correlation: correlation(), projectID: text()))
+        case 42..<48: registration()
         default:
             .send(
                 SendRequest(
@@ -283,7 +285,7 @@ private struct RandomFrames {
     }
 
     mutating func broker() -> BrokerFrame {
-        switch Int.random(in: 0..<35, using: &random) {
+        switch Int.random(in: 0..<39, using: &random) {
         case 0:
             .welcome(
                 Welcome(
@@ -381,6 +383,7 @@ private struct RandomFrames {
                             keyID: $0.text(), name: $0.text(), clientEmail: $0.text(),
                             created: $0.instant(), isRevoked: $0.flag())
                     }))
+        case 33..<37: registrationAnswer()
         case 24: .upstreamAccepted(UpstreamAccepted(correlation: correlation(), number: u64()))
         case 25:
             .upstreamMessage(

@@ -32,6 +32,10 @@ WORDS = {
 WANTS_RECEIPTS = 1
 
 OVERLOADS = {1: "defer", 2: "refuse"}
+REGISTRATIONS = {1: "key", 2: "ticket", 3: "open"}
+# The prefixes of policy 3 follow; for the others their list is empty.
+TOPIC_POLICIES = {1: "all", 2: "none", 3: "prefixes"}
+TICKET_ALGORITHMS = {1: "HS256", 2: "RS256", 3: "ES256"}
 
 INTEGERS = {"u8": "<B", "u16": "<H", "u32": "<I", "u64": "<Q", "i64": "<q"}
 C = ("correlation", "u32")
@@ -201,6 +205,37 @@ FRAMES = [
                                                      ("client e-mail", "str"),
                                                      ("created", "i64"),
                                                      ("revoked", "u8", {0: "", 1: ""})])]),
+    (0xA0, "CREATE_REGISTRATION_KEY", [C, ("project ID", "str"), ("name", "str")]),
+    (0xA1, "REGISTRATION_KEY", [C, ("key ID", "str"), ("registration key", "str")]),
+    (0xA2, "REVOKE_REGISTRATION_KEY", [C, ("project ID", "str"), ("key ID", "str")]),
+    (0xA3, "LIST_REGISTRATION_KEYS", [C, ("project ID", "str")]),
+    (0xA4, "REGISTRATION_KEY_PAGE", [C, ("keys", [("key ID", "str"), ("name", "str"),
+                                                  ("created", "i64"),
+                                                  ("revoked", "u8", {0: "", 1: ""})])]),
+    (0xA5, "ADD_TICKET_KEY", [C, ("project ID", "str"), ("key ID", "str"), ("name", "str"),
+                              ("algorithm", "u8", TICKET_ALGORITHMS), ("secret", "bytes"),
+                              ("public key", "str")]),
+    (0xA6, "REVOKE_TICKET_KEY", [C, ("project ID", "str"), ("key ID", "str")]),
+    (0xA7, "LIST_TICKET_KEYS", [C, ("project ID", "str")]),
+    (0xA8, "TICKET_KEY_PAGE", [C, ("keys", [("key ID", "str"), ("name", "str"),
+                                            ("algorithm", "u8", TICKET_ALGORITHMS),
+                                            ("created", "i64"),
+                                            ("revoked", "u8", {0: "", 1: ""})])]),
+    (0xA9, "CREATE_APP", [C, ("project ID", "str"), ("app", "str"),
+                          ("platform", "u8", PLATFORMS)]),
+    (0xAA, "DELETE_APP", [C, ("project ID", "str"), ("app", "str"),
+                          ("platform", "u8", PLATFORMS)]),
+    (0xAB, "LIST_APPS", [C, ("project ID", "str")]),
+    (0xAC, "APP_PAGE", [C, ("apps", [("app", "str"), ("platform", "u8", PLATFORMS),
+                                     ("instances", "u64"),
+                                     ("being deleted", "u8", {0: "", 1: ""})])]),
+    (0xAD, "FIND_POLICIES", [C, ("project ID", "str")]),
+    (0xAE, "POLICIES", [C, ("registration", "u8", REGISTRATIONS),
+                        ("topics", "u8", TOPIC_POLICIES), ("prefixes", [("prefix", "str")])]),
+    (0xAF, "CHANGE_POLICIES", [C, ("project ID", "str"),
+                               ("registration", "u8", {0: "", **REGISTRATIONS}),
+                               ("topics", "u8", {0: "", **TOPIC_POLICIES}),
+                               ("prefixes", [("prefix", "str")])]),
 ]
 NAMES = {number: name for number, name, _ in FRAMES}
 NUMBERS = {name: number for number, name, _ in FRAMES}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// An administrator's requests about the keys that verify tickets (REG-7), with their frames and answers. The frames of
+// answers have no secret. Rests on `WireReader`, `WireWriter` and `AdministratorInterface`.
+
+public import MartletBase
+
+/// ADD_TICKET_KEY (0xA5): adds a ticket key to a project. Answered by DONE.
+public struct AddTicketKeyRequest: WireRequest {
+    package typealias Answer = Done
+
+    public var correlation: UInt32
+    public var projectID: String
+    /// The `kid` of the key's tickets.
+    public var keyID: String
+    public var name: String
+    public var algorithm: TicketAlgorithm
+    /// The secret of HS256; empty for the other algorithms.
+    public var secret: [UInt8]
+    /// Text from `BEGIN PUBLIC KEY` to `END PUBLIC KEY`; empty for HS256.
+    public var publicKey: String
+
+    public init(
+        correlation: UInt32 = 0, projectID: String, keyID: String, name: String,
+        algorithm: TicketAlgorithm, secret: [UInt8] = [], publicKey: String = ""
+    ) {
+        self.correlation = correlation
+        self.projectID = projectID
+        self.keyID = keyID
+        self.name = name
+        self.algorithm = algorithm
+        self.secret = secret
+        self.publicKey = publicKey
+    }
+
+    package static var type: FrameType { .addTicketKey }
+
+    package init(from reader: inout WireReader) throws(WireError) {
+        correlation = try reader.correlation()
+        projectID = try reader.string()
+        keyID = try reader.string()
+        name = try reader.string()
+        algorithm = try reader.choice("ticket algorithm")
+        secret = Array(try reader.stringBytes())
+        publicKey = try reader.string()
+    }
+
+    package func encodeBody(into writer: inout WireWriter) {
+        writer.u32(correlation)
+        writer.string(projectID)
+        writer.string(keyID)
+        writer.string(name)
+        writer.u8(algorithm.rawValue)
+        writer.counted(secret)
+        writer.string(publicKey)
+    }
+}
+
+/// REVOKE_TICKET_KEY (0xA6): revokes a ticket key. Answered by DONE.
+public struct RevokeTicketKeyRequest: WireRequest {
+    package typealias Answer = Done
+
+    public var correlation: UInt32
+    public var projectID: String
+    public var keyID: String
+
+    public init(correlation: UInt32 = 0, projectID: String, keyID: String) {
+        self.correlation = correlation
+        self.projectID = projectID
+        self.keyID = keyID
+    }
+
+    package static var type: FrameType { .revokeTicketKey }
+
+    package init(from reader: inout WireReader) throws(WireError) {
+        correlation = try reader.correlation()
+        projectID = try reader.string()
+        keyID = try reader.string()
+    }
+
+    package func encodeBody(into writer: inout WireWriter) {
+        writer.u32(correlation)
+        writer.string(projectID)
+        writer.string(keyID)
+    }
+}
+
+/// LIST_TICKET_KEYS (0xA7): asks for the ticket keys of a project. Answered by TICKET_KEY_PAGE.
+public struct ListTicketKeysRequest: WireRequest {
+    package typealias Answer = TicketKeyPage
+
+    public var correlation: UInt32
+    public var projectID: String
+
+    public init(correlation: UInt32 = 0, projectID: String) {
+        self.correlation = correlation
+        self.projectID = projectID
+    }
+
+    package static var type: FrameType { .listTicketKeys }
+
+    package init(from reader: inout WireReader) throws(WireError) {
+        correlation = try reader.correlation()
+        projectID = try reader.string()
+    }
+
+    package func encodeBody(into writer: inout WireWriter) {
+        writer.u32(correlation)
+        writer.string(projectID)
+    }
+}
+
+/// TICKET_KEY_PAGE (0xA8): the answer to LIST_TICKET_KEYS.
+public struct TicketKeyPage: WireAnswer {
+    public var correlation: UInt32
+    public var keys: [TicketKeySummary]
+
+    public init(correlation: UInt32 = 0, keys: [TicketKeySummary]) {
+        self.correlation = correlation
+        self.keys = keys
+    }
+
+    package static var type: FrameType { .ticketKeyPage }
+
+    package init(from reader: inout WireReader) throws(WireError) {
+        correlation = try reader.correlation()
+        keys = try reader.list(entryBytesMin: 14) { (reader) throws(WireError) in
+            TicketKeySummary(
+                id: try reader.string(), name: try reader.string(),
+                algorithm: try reader.choice("ticket algorithm"),
+                created: Instant(millisecondsSince1970: try reader.i64()),
+                isRevoked: try reader.flag("revoked"))
+        }
+    }
+
+    package func encodeBody(into writer: inout WireWriter) {
+        writer.u32(correlation)
+        writer.list(keys) { (writer, key) in
+            writer.string(key.id)
+            writer.string(key.name)
+            writer.u8(key.algorithm.rawValue)
+            writer.i64(key.created.millisecondsSince1970)
+            writer.flag(key.isRevoked)
+        }
+    }
+}
+
+extension AdministratorInterface {
+    /// Adds a key that verifies tickets (REG-7): the secret that the app's server signs HS256 tickets with. The
+    /// broker's data folder has the secret itself.
+    /// - Parameters:
+    ///   - secret: 32 to 2048 bytes.
+    ///   - id: the `kid` of the tickets, 1 to 64 characters of `[a-zA-Z0-9-_.~%]`.
+    ///   - name: a name for people, at most 200 bytes.
+    /// - Throws: `NOT_FOUND`, `INVALID_ARGUMENT`, `ALREADY_EXISTS`, `RESOURCE_EXHAUSTED` for more than 64 keys.
+    public func addTicketSecret(
+        _ secret: [UInt8], id: String, named name: String = "", in project: String
+    ) async throws(Failure) {
+        _ = try await requests.ask(
+            AddTicketKeyRequest(
+                projectID: project, keyID: id, name: name, algorithm: .hs256, secret: secret))
+    }
+
+    /// Adds a key that verifies tickets (REG-7): the public half of the key that the app's server signs with.
+    /// - Parameters:
+    ///   - publicKey: the text from `BEGIN PUBLIC KEY` to `END PUBLIC KEY`: RSA of 2048 to 8192 bits for RS256, P-256
+    ///     for ES256.
+    ///   - algorithm: `rs256` or `es256`. HS256 has a secret and is refused.
+    ///   - id: the `kid` of the tickets, 1 to 64 characters of `[a-zA-Z0-9-_.~%]`.
+    ///   - name: a name for people, at most 200 bytes.
+    /// - Throws: `NOT_FOUND`, `INVALID_ARGUMENT`, `ALREADY_EXISTS`, `RESOURCE_EXHAUSTED` for more than 64 keys.
+    public func addTicketKey(
+        _ publicKey: String, for algorithm: TicketAlgorithm, id: String, named name: String = "",
+        in project: String
+    ) async throws(Failure) {
+        _ = try await requests.ask(
+            AddTicketKeyRequest(
+                projectID: project, keyID: id, name: name, algorithm: algorithm,
+                publicKey: publicKey))
+    }
+
+    /// Revokes a ticket key, and removes the key's secret from the store. The key's tickets are refused from then on;
+    /// registered devices stay.
+    /// - Throws: `NOT_FOUND`.
+    public func revokeTicketKey(_ id: String, in project: String) async throws(Failure) {
+        _ = try await requests.ask(RevokeTicketKeyRequest(projectID: project, keyID: id))
+    }
+
+    /// All ticket keys of a project, including revoked keys, without secrets.
+    /// - Throws: `NOT_FOUND`.
+    public func ticketKeys(in project: String) async throws(Failure) -> [TicketKeySummary] {
+        try await requests.ask(ListTicketKeysRequest(projectID: project)).keys
+    }
+}
