@@ -32,8 +32,12 @@ struct Desk {
 
     func remove() { try? FileManager.default.removeItem(at: folder) }
 
-    /// - Parameter environment: variables that the test's own environment lacks.
-    func start(_ arguments: [String], environment: [String: String] = [:]) throws -> Process {
+    /// - Parameters:
+    ///   - environment: variables that the test's own environment lacks.
+    ///   - input: the text on standard input.
+    func start(
+        _ arguments: [String], environment: [String: String] = [:], input: String = ""
+    ) throws -> Process {
         let process = Process()
         process.executableURL = Self.executable
         process.arguments = arguments
@@ -41,8 +45,13 @@ struct Desk {
         process.currentDirectoryURL = folder
         process.standardOutput = Pipe()
         process.standardError = Pipe()
-        process.standardInput = FileHandle.nullDevice
+        let pipe = Pipe()
+        process.standardInput = input.isEmpty ? FileHandle.nullDevice : pipe
         try process.run()
+        if !input.isEmpty {
+            try pipe.fileHandleForWriting.write(contentsOf: Data(input.utf8))
+            try pipe.fileHandleForWriting.close()
+        }
         return process
     }
 

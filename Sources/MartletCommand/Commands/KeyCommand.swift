@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `martlet key`: create, list and revoke server keys. A key's text is printed once, on standard
-// output, and is kept nowhere. Rests on DataFolderAccess.
+// `martlet key`: create, list and revoke server keys. A key's text is printed once, on standard output, and is kept
+// nowhere. Rests on DataFolderAccess and KeyAnswers.
 
 import ArgumentParser
 import Martlet
@@ -75,39 +75,12 @@ struct KeyCommand: AsyncParsableCommand {
         @OptionGroup var folder: FolderOptions
         @OptionGroup var output: OutputOptions
 
-        private struct Revoked: Encodable {
-            var keyID: String
-            var revoked = true
-        }
-
         func perform() async throws {
             try await folder.access.administrator {
                 try await $0.revokeServerKey(id, in: project)
             }
-            if output.json { return JSON.print(Revoked(keyID: id)) }
+            if output.json { return JSON.print(RevokedKeyAnswer(keyID: id)) }
             Terminal.print("Revoked key \(id) of project \(project).")
         }
-    }
-}
-
-private struct NewKeyAnswer: Encodable {
-    var project: String
-    var keyID: String
-    /// The secret text of the key. No later answer has it.
-    var key: String
-}
-
-private struct KeyAnswer: Encodable {
-    var keyID: String
-    var name: String
-    /// Instant of creation, in ISO 8601.
-    var created: String
-    var revoked: Bool
-
-    init(_ key: ServerKeySummary) {
-        keyID = key.id
-        name = key.name
-        created = key.created.iso8601
-        revoked = key.isRevoked
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `martlet project`: creates, changes and lists projects. Rests on DataFolderAccess.
+// `martlet project`: creates, changes and lists projects. Rests on DataFolderAccess and TopicPolicyArgument.
 
 import ArgumentParser
 import Martlet
@@ -50,7 +50,8 @@ struct ProjectCommand: AsyncParsableCommand {
 
     struct Change: ReportingCommand {
         static let configuration = CommandConfiguration(
-            commandName: "set", abstract: "Set a project's share and its limits.",
+            commandName: "set",
+            abstract: "Set a project's share, its limits and its rules for devices.",
             discussion: "What is not given stays as it is. Holds at once.")
 
         @Argument(help: "Its ID.")
@@ -70,18 +71,45 @@ struct ProjectCommand: AsyncParsableCommand {
             help: "Distinct topics that one of its conditions may name, 1 to 64.")
         var conditionTopicsMax: Int?
 
+        @Option(
+            help: ArgumentHelp(
+                "What a new device must present: key, ticket or open (nothing).",
+                valueName: "policy"))
+        var registration: Registration?
+
+        @Option(
+            help: ArgumentHelp(
+                "Topics that a device may subscribe itself to: all, none, or those that begin with a "
+                    + "prefix of a list with commas.", valueName: "policy"))
+        var topics: TopicPolicyArgument?
+
         enum Overload: String, ExpressibleByArgument, CaseIterable {
             case `defer`, refuse
 
             var policy: OverloadPolicy { self == .defer ? .defer : .refuse }
         }
 
+        enum Registration: String, ExpressibleByArgument, CaseIterable {
+            case key, ticket, open
+
+            var policy: RegistrationPolicy {
+                switch self {
+                case .key: .key
+                case .ticket: .ticket
+                case .open: .open
+                }
+            }
+        }
+
         @OptionGroup var folder: FolderOptions
         @OptionGroup var output: OutputOptions
 
         func validate() throws {
-            guard weight != nil || onOverload != nil || conditionTopicsMax != nil else {
-                throw ValidationError("Give --weight, --on-overload or --condition-topics.")
+            guard
+                weight != nil || onOverload != nil || conditionTopicsMax != nil || setsPolicies
+            else {
+                throw ValidationError(
+                    "Give --weight, --on-overload, --condition-topics, --registration or --topics.")
             }
             guard (1...Limits.conditionTopicsCeiling).contains(conditionTopicsMax ?? 1) else {
                 throw ValidationError(
@@ -91,20 +119,34 @@ struct ProjectCommand: AsyncParsableCommand {
                 throw ValidationError(
                     "--weight takes a number from 1 to \(Limits.projectWeightMax).")
             }
+            // The broker gets two requests, so a wrong prefix must be found before the first.
+            do throws(MartletError) { _ = try topics?.policy.validated() } catch {
+                throw ValidationError("--topics: \(error.message)")
+            }
         }
 
+        private var setsPolicies: Bool { registration != nil || topics != nil }
+
         func perform() async throws {
-            let project = ProjectAnswer(
-                try await folder.access.administrator {
-                    try await $0.changeProject(
-                        id, weight: weight, overload: onOverload?.policy,
-                        conditionTopicsMax: conditionTopicsMax)
-                })
+            let project = try await folder.access.administrator { administrator in
+                let summary = try await administrator.changeProject(
+                    id, weight: weight, overload: onOverload?.policy,
+                    conditionTopicsMax: conditionTopicsMax)
+                if setsPolicies {
+                    try await administrator.setPolicies(
+                        registration: registration?.policy, topics: topics?.policy, in: id)
+                }
+                return ProjectAnswer(summary, try await administrator.policies(of: id))
+            }
             if output.json { return JSON.print(project) }
             Terminal.print(
                 "Project \(project.project): weight \(project.weight), on overload "
                     + "\(project.onOverload), up to \(project.conditionTopicsMax) topics in a condition."
             )
+            guard setsPolicies else { return }
+            Terminal.print(
+                "Registration: \(project.registration). Topics that devices choose: "
+                    + "\(project.deviceTopics).")
         }
     }
 
@@ -116,18 +158,26 @@ struct ProjectCommand: AsyncParsableCommand {
 
         func perform() async throws {
             let projects = try await folder.access.administrator { administrator in
-                try await allPages("projects") { try await administrator.projects(after: $0) }
-            }.map { ProjectAnswer($0) }
+                let summaries = try await allPages("projects") {
+                    try await administrator.projects(after: $0)
+                }
+                var projects: [ProjectAnswer] = []
+                for summary in summaries {
+                    projects.append(
+                        ProjectAnswer(summary, try await administrator.policies(of: summary.id)))
+                }
+                return projects
+            }
             if output.json { return JSON.print(projects) }
             var table = Table(
                 ("PROJECT", .left), ("SENDER ID", .right), ("INSTANCES", .right),
                 ("TOPICS", .right), ("TOPICS PER CONDITION", .right), ("WEIGHT", .right),
-                ("ON OVERLOAD", .left))
+                ("ON OVERLOAD", .left), ("REGISTRATION", .left), ("DEVICE TOPICS", .left))
             for project in projects {
                 table.add(
                     project.project, "\(project.senderID)", "\(project.instances)",
                     "\(project.topics)", "\(project.conditionTopicsMax)", "\(project.weight)",
-                    project.onOverload)
+                    project.onOverload, project.registration, project.deviceTopics)
             }
             Terminal.print(table.text)
         }
@@ -143,8 +193,12 @@ private struct ProjectAnswer: Encodable {
     var weight: Int
     /// `defer` or `refuse`.
     var onOverload: String
+    /// REG-7: `key`, `ticket` or `open`.
+    var registration: String
+    /// TOP-10: `all`, `none`, or prefixes with a comma between them.
+    var deviceTopics: String
 
-    init(_ project: ProjectSummary) {
+    init(_ project: ProjectSummary, _ policies: ProjectPolicies) {
         self.project = project.id
         senderID = project.senderID
         conditionTopicsMax = project.conditionTopicsMax
@@ -156,6 +210,8 @@ private struct ProjectAnswer: Encodable {
             case .defer: "defer"
             case .refuse: "refuse"
             }
+        registration = policies.registration.name
+        deviceTopics = policies.topics.text
     }
 }
 
@@ -168,11 +224,15 @@ private struct NewProjectAnswer: Encodable {
     var weight: Int
     /// `defer` or `refuse`.
     var onOverload: String
+    /// REG-7: `key`, `ticket` or `open`.
+    var registration: String
+    /// TOP-10: `all`, `none`, or prefixes with a comma between them.
+    var deviceTopics: String
     /// REG-7: lets devices register. No later answer has it.
     var registrationKey: String
 
     init(_ new: NewProject) {
-        let answer = ProjectAnswer(new.summary)
+        let answer = ProjectAnswer(new.summary, ProjectPolicies())
         project = answer.project
         senderID = answer.senderID
         conditionTopicsMax = answer.conditionTopicsMax
@@ -180,6 +240,8 @@ private struct NewProjectAnswer: Encodable {
         topics = answer.topics
         weight = answer.weight
         onOverload = answer.onOverload
+        registration = answer.registration
+        deviceTopics = answer.deviceTopics
         registrationKey = new.registrationKey
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // `martlet service-account`: creates, lists and revokes service-account keys. The command makes the pair of keys: the
-// printed file has the private key, and the broker gets the public key. Rests on DataFolderAccess.
+// printed file has the private key, and the broker gets the public key. Rests on DataFolderAccess and KeyAnswers.
 
 import ArgumentParser
 import Martlet
@@ -122,16 +122,11 @@ struct ServiceAccountCommand: AsyncParsableCommand {
         @OptionGroup var folder: FolderOptions
         @OptionGroup var output: OutputOptions
 
-        private struct Revoked: Encodable {
-            var keyID: String
-            var revoked = true
-        }
-
         func perform() async throws {
             try await folder.access.administrator {
                 try await $0.revokeServiceAccount(id, in: project)
             }
-            if output.json { return JSON.print(Revoked(keyID: id)) }
+            if output.json { return JSON.print(RevokedKeyAnswer(keyID: id)) }
             Terminal.print("Revoked key \(id) of project \(project).")
         }
     }

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `martlet registration-key`: creates, lists and revokes the keys with which devices register (REG-7). A key's text is
+// printed once, on standard output, and is kept nowhere. Rests on DataFolderAccess and KeyAnswers.
+
+import ArgumentParser
+import Martlet
+
+struct RegistrationKeyCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "registration-key",
+        abstract: "Create, list and revoke the keys with which devices register.",
+        subcommands: [Create.self, List.self, Revoke.self])
+
+    struct Create: ReportingCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Create a registration key. It is printed this once.",
+            discussion: """
+                The key lies in the app and lets devices register, and nothing else. A project asks for one \
+                while its policy is `martlet project set --registration key`.
+                """)
+
+        @Option(help: "The project.")
+        var project: String
+
+        @Option(help: "What people call it.")
+        var name = "default"
+
+        @OptionGroup var folder: FolderOptions
+        @OptionGroup var output: OutputOptions
+
+        func perform() async throws {
+            let key = try await folder.access.administrator {
+                try await $0.createRegistrationKey(named: name, in: project)
+            }
+            if output.json {
+                return JSON.print(NewKeyAnswer(project: project, keyID: key.id, key: key.text))
+            }
+            Terminal.print(key.text)
+            Terminal.printError(
+                "Registration key \(key.id) of project \(project). It is not shown again.")
+        }
+    }
+
+    struct List: ReportingCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "List a project's registration keys, without their secrets.")
+
+        @Option(help: "The project.")
+        var project: String
+
+        @OptionGroup var folder: FolderOptions
+        @OptionGroup var output: OutputOptions
+
+        func perform() async throws {
+            let keys = try await folder.access.administrator {
+                try await $0.registrationKeys(in: project)
+            }
+            if output.json { return JSON.print(keys.map { KeyAnswer($0) }) }
+            var table = Table(
+                ("KEY ID", .left), ("NAME", .left), ("CREATED", .left), ("STATE", .left))
+            for key in keys {
+                table.add(
+                    key.id, key.name, key.created.iso8601, key.isRevoked ? "revoked" : "valid")
+            }
+            Terminal.print(table.text)
+        }
+    }
+
+    struct Revoke: ReportingCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Revoke a registration key: no new device registers with it.",
+            discussion: "Devices that registered with it stay.")
+
+        @Argument(help: "The key's ID, as `martlet registration-key list` shows it.")
+        var id: String
+
+        @Option(help: "The project.")
+        var project: String
+
+        @OptionGroup var folder: FolderOptions
+        @OptionGroup var output: OutputOptions
+
+        func perform() async throws {
+            try await folder.access.administrator {
+                try await $0.revokeRegistrationKey(id, in: project)
+            }
+            if output.json { return JSON.print(RevokedKeyAnswer(keyID: id)) }
+            Terminal.print("Revoked registration key \(id) of project \(project).")
+        }
+    }
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `martlet ticket-key`: adds, lists and revokes the keys that verify tickets (REG-7). Rests on DataFolderAccess and
+// KeyInput.
+
+import ArgumentParser
+import Martlet
+
+struct TicketKeyCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "ticket-key",
+        abstract: "Add, list and revoke the keys that verify tickets of devices.",
+        subcommands: [Add.self, List.self, Revoke.self])
+
+    struct Add: ReportingCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Add a key, read from a file or from standard input.",
+            discussion: """
+                For HS256 the input is the secret that the app's server signs with, 32 to 2048 bytes; a line \
+                end behind a secret of printable ASCII is not part of it. For RS256 and ES256 the input is \
+                the server's public key, from BEGIN PUBLIC KEY to END PUBLIC KEY, as `openssl pkey -pubout` \
+                writes it. A project asks for tickets while its policy is \
+                `martlet project set --registration ticket`.
+                """)
+
+        @Argument(help: "The key's ID: the `kid` of its tickets.")
+        var id: String
+
+        @Option(help: "The project.")
+        var project: String
+
+        @Option(help: "How the tickets are signed: hs256, rs256 or es256.")
+        var algorithm: AlgorithmName
+
+        @Option(
+            help: ArgumentHelp(
+                "The file with the secret or the public key (default: standard input).",
+                valueName: "file"))
+        var file: String?
+
+        @Option(help: "What people call it.")
+        var name = "default"
+
+        @OptionGroup var folder: FolderOptions
+        @OptionGroup var output: OutputOptions
+
+        enum AlgorithmName: String, ExpressibleByArgument, CaseIterable {
+            case hs256, rs256, es256
+
+            var algorithm: TicketAlgorithm {
+                switch self {
+                case .hs256: .hs256
+                case .rs256: .rs256
+                case .es256: .es256
+                }
+            }
+        }
+
+        private struct Added: Encodable {
+            var project: String
+            var keyID: String
+            /// HS256, RS256 or ES256.
+            var algorithm: String
+        }
+
+        func perform() async throws {
+            let input = try KeyInput(path: file)
+            let algorithm = algorithm.algorithm
+            try await folder.access.administrator { administrator in
+                switch algorithm {
+                case .hs256:
+                    try await administrator.addTicketSecret(
+                        input.secret, id: id, named: name, in: project)
+                case .rs256, .es256:
+                    try await administrator.addTicketKey(
+                        input.text, for: algorithm, id: id, named: name, in: project)
+                }
+            }
+            if output.json {
+                return JSON.print(Added(project: project, keyID: id, algorithm: algorithm.name))
+            }
+            Terminal.print("Added ticket key \(id) (\(algorithm.name)) to project \(project).")
+        }
+    }
+
+    struct List: ReportingCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "List a project's ticket keys, without their secrets.")
+
+        @Option(help: "The project.")
+        var project: String
+
+        @OptionGroup var folder: FolderOptions
+        @OptionGroup var output: OutputOptions
+
+        func perform() async throws {
+            let keys = try await folder.access.administrator {
+                try await $0.ticketKeys(in: project)
+            }
+            if output.json { return JSON.print(keys.map { TicketKeyAnswer($0) }) }
+            var table = Table(
+                ("KEY ID", .left), ("NAME", .left), ("ALGORITHM", .left), ("CREATED", .left),
+                ("STATE", .left))
+            for key in keys {
+                table.add(
+                    key.id, key.name, key.algorithm.name, key.created.iso8601,
+                    key.isRevoked ? "revoked" : "valid")
+            }
+            Terminal.print(table.text)
+        }
+    }
+
+    struct Revoke: ReportingCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Revoke a ticket key: its tickets are refused, and its secret is removed.",
+            discussion: "Devices that registered with its tickets stay.")
+
+        @Argument(help: "The key's ID, as `martlet ticket-key list` shows it.")
+        var id: String
+
+        @Option(help: "The project.")
+        var project: String
+
+        @OptionGroup var folder: FolderOptions
+        @OptionGroup var output: OutputOptions
+
+        func perform() async throws {
+            try await folder.access.administrator {
+                try await $0.revokeTicketKey(id, in: project)
+            }
+            if output.json { return JSON.print(RevokedKeyAnswer(keyID: id)) }
+            Terminal.print("Revoked ticket key \(id) of project \(project).")
+        }
+    }
+}
+
+private struct TicketKeyAnswer: Encodable {
+    var keyID: String
+    var name: String
+    /// HS256, RS256 or ES256.
+    var algorithm: String
+    /// Instant of creation, in ISO 8601.
+    var created: String
+    var revoked: Bool
+
+    init(_ key: TicketKeySummary) {
+        keyID = key.id
+        name = key.name
+        algorithm = key.algorithm.name
+        created = key.created.iso8601
+        revoked = key.isRevoked
+    }
+}
