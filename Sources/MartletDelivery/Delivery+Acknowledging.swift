@@ -6,12 +6,12 @@
 // device can forget them. Rests on Session.
 
 import MartletBase
-public import MartletEngine
+package import MartletEngine
 
 extension Delivery {
     /// The most single acknowledgements that wait for the committer. Further acknowledgements are dropped, because
     /// a device could fill the memory. The price of a dropped acknowledgement is one more delivery.
-    public static var singleAcknowledgementsMax: Int { 65_536 }
+    package static var singleAcknowledgementsMax: Int { 65_536 }
     /// Acknowledged messages between two CONFIRMED frames to a device, by the estimate in `unconfirmedCount`.
     static var confirmationsAfter: UInt8 { 64 }
     /// The most messages that a cumulative acknowledgement adds to the estimate. Stream IDs belong to the whole
@@ -21,7 +21,7 @@ extension Delivery {
     /// Takes an acknowledgement of a device. The session is a device's, or was a device's until a newer connection
     /// of the instance replaced the session.
     /// - Returns: false for a stream ID above all stream IDs that the connection has sent.
-    public mutating func acknowledge(
+    package mutating func acknowledge(
         _ index: UInt32, through claimed: UInt64, single: [UInt64]
     ) -> Bool {
         let session = sessions + Int(index)
@@ -140,7 +140,7 @@ extension Delivery {
     }
 
     /// Takes back departures that the committer could not write. They precede later acknowledgements.
-    public mutating func keep(_ departures: [Acknowledgement]) {
+    package mutating func keep(_ departures: [Acknowledgement]) {
         guard !departures.isEmpty else { return }
         closedAcknowledgements.insert(contentsOf: departures, at: 0)
         hasUrgentAcknowledgements = true
@@ -148,7 +148,7 @@ extension Delivery {
 
     /// Takes the acknowledgements that the store needs before the next commands: departures and single
     /// acknowledgements. Risen marks stay.
-    public mutating func takeUrgentAcknowledgements() -> [Acknowledgement] {
+    package mutating func takeUrgentAcknowledgements() -> [Acknowledgement] {
         var result: [Acknowledgement] = []
         swap(&result, &closedAcknowledgements)
         assert(
@@ -161,16 +161,16 @@ extension Delivery {
     }
 
     /// Whether acknowledgements wait for the committer.
-    public var hasAcknowledgements: Bool {
+    package var hasAcknowledgements: Bool {
         !acknowledged.isEmpty || !closedAcknowledgements.isEmpty
     }
 
     /// The number of waiting single acknowledgements and departures.
-    public var waitingCount: Int { closedAcknowledgements.count }
+    package var waitingCount: Int { closedAcknowledgements.count }
 
     /// Takes all acknowledgements since the last call: departures, single acknowledgements, and one entry for each
     /// session with risen marks.
-    public mutating func takeAcknowledgements() -> [Acknowledgement] {
+    package mutating func takeAcknowledgements() -> [Acknowledgement] {
         var result = takeUrgentAcknowledgements()
         result.reserveCapacity(result.count + acknowledged.count)
         for index in acknowledged {
@@ -198,7 +198,7 @@ extension Delivery {
 
     /// Notes that a batch of acknowledgements is on disk or lost. Lost marks go to the committer again with the
     /// next acknowledgement.
-    public mutating func acknowledgementsSettled(_ batch: UInt64, areStored: Bool) {
+    package mutating func acknowledgementsSettled(_ batch: UInt64, areStored: Bool) {
         var all: [Unconfirmed] = []
         swap(&all, &unconfirmed)
         for one in all {
@@ -218,7 +218,7 @@ extension Delivery {
 
     /// The stream ID of the CONFIRMED frame that goes with the session's next send. For a device with many
     /// messages, a separate send would be one in six of all sends and receives.
-    public mutating func takeConfirmation(_ index: UInt32) -> UInt64? {
+    package mutating func takeConfirmation(_ index: UInt32) -> UInt64? {
         guard sessions[Int(index)].flags.contains(.confirmable) else { return nil }
         sessions[Int(index)].flags.remove(.confirmable)
         return devices[Int(index)].confirmableThrough
@@ -226,7 +226,7 @@ extension Delivery {
 
     /// Sessions for which a CONFIRMED frame was due since the last call. Some of the sessions have received the
     /// frame already.
-    public mutating func takeConfirmable() -> [UInt32] {
+    package mutating func takeConfirmable() -> [UInt32] {
         defer { confirmable.removeAll(keepingCapacity: true) }
         return confirmable
     }

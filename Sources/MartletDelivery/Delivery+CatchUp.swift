@@ -4,9 +4,9 @@
 // long log. The messages that remain are queued in order, as far as lanes are open and the queue has room. Then the
 // session is live, or reads again when its queue is empty. Rests on MailboxReading.
 
-public import MartletBase
+package import MartletBase
 import MartletEngine
-public import MartletRows
+package import MartletRows
 
 extension Delivery {
     /// The number of paused readings at which no fresh reading begins in a project with a paused reading.
@@ -18,7 +18,7 @@ extension Delivery {
     /// Replayed entries after which delivery begins when no entry is collapsible or discarded. No later entry can
     /// replace them, so waiting for the end of the log gains no certainty. A queue has room for about as many
     /// messages; messages without room are read again.
-    public static var partialEntriesMaxDefault: Int { 256 }
+    package static var partialEntriesMaxDefault: Int { 256 }
 
     /// STO-1: the lane whose messages count while a doze holds them back.
     static var heldLane: Lane { Lane(.normal, isCollapsible: false) }
@@ -27,7 +27,7 @@ extension Delivery {
 
     /// Takes the next session that is behind and has room, with the reading of its mailbox so far. nil: no session
     /// waits.
-    public mutating func nextReading() -> MailboxReading? {
+    package mutating func nextReading() -> MailboxReading? {
         while let index = nextBehind() {
             let session = sessions + Int(index)
             invariant(
@@ -44,7 +44,7 @@ extension Delivery {
     }
 
     /// Whether sessions wait for a reading of their mailbox.
-    public var hasBehind: Bool { behind.count > 0 }
+    package var hasBehind: Bool { behind.count > 0 }
 
     private mutating func nextBehind() -> UInt32? {
         behind.popFirst(mustGoOn: readings.count >= Self.readingsMax)
@@ -52,7 +52,7 @@ extension Delivery {
 
     /// Charges a project for a reading, in rows read and messages queued. The project's next turn comes later by
     /// this cost.
-    public mutating func chargeReading(_ cost: Int, of project: ProjectNumber) {
+    package mutating func chargeReading(_ cost: Int, of project: ProjectNumber) {
         behind.charge(project, cost)
     }
 
@@ -77,7 +77,7 @@ extension Delivery {
 
     /// Pauses a reading whose log goes on behind `through`. The session reads on after other sessions.
     /// - Returns: a plan for the messages that can be delivered already, if the replay has become long.
-    public mutating func pause(
+    package mutating func pause(
         _ reading: consuming MailboxReading, through: MessageSequence, now: Instant
     ) -> MailboxPlan? {
         guard isReading(reading) else { return nil }
@@ -125,7 +125,7 @@ extension Delivery {
 
     /// Ends a reading at the end of a snapshot, whose last message is `through`.
     /// - Returns: the messages to deliver; nil if the session has ended, or reads again after the store's answer.
-    public mutating func finish(
+    package mutating func finish(
         _ reading: consuming MailboxReading, through: MessageSequence, now: Instant
     ) -> MailboxPlan? {
         guard isReading(reading) else { return nil }
@@ -184,7 +184,7 @@ extension Delivery {
     // MARK: Queueing
 
     /// Decides whether a message of a plan is queued now. The caller offers the messages in the plan's order.
-    public mutating func offer(
+    package mutating func offer(
         _ entry: LogEntry, of plan: inout MailboxPlan, now: Instant
     ) -> MailboxOffer {
         let index = plan.index
@@ -210,13 +210,13 @@ extension Delivery {
     }
 
     /// Whether more messages of a mailbox may be queued for a session.
-    public func hasRoom(_ index: UInt32) -> Bool {
+    package func hasRoom(_ index: UInt32) -> Bool {
         sessions[Int(index)].queuedBytes < OutputBounds.catchUpBytes
     }
 
     /// Queues an offered message of a plan. The frame is the first `byteCount` bytes of the reserved room.
     /// - Returns: false if the queue is full; the message is not queued then.
-    public mutating func catchUp(
+    package mutating func catchUp(
         _ entry: LogEntry, of plan: borrowing MailboxPlan, byteCount: Int, now: Instant
     ) -> Bool {
         let index = plan.index
@@ -249,7 +249,7 @@ extension Delivery {
 
     /// Queues the notice of discards (STO-1). The notice stands for all messages up to its sequence.
     /// - Returns: false if the queue is full; the notice is not queued then.
-    public mutating func catchUp(
+    package mutating func catchUp(
         deletedThrough: MessageSequence, of plan: borrowing MailboxPlan, byteCount: Int
     ) -> Bool {
         let index = plan.index
@@ -287,7 +287,7 @@ extension Delivery {
 
     /// Ends a plan: each message was queued, waits in a closed lane, or does not exist any more. After a whole plan
     /// the session is live.
-    public mutating func caughtUp(_ plan: borrowing MailboxPlan) {
+    package mutating func caughtUp(_ plan: borrowing MailboxPlan) {
         let index = plan.index
         let session = sessions + Int(index)
         let device = devices + Int(index)
@@ -321,7 +321,7 @@ extension Delivery {
     }
 
     /// Retries a reading after the store could not be read: now, or when the session's queue has drained.
-    public mutating func catchUpLater(_ index: UInt32) {
+    package mutating func catchUpLater(_ index: UInt32) {
         if sessions[Int(index)].queuedBytes == 0 { queueCatchUp(index) }
     }
 

@@ -4,7 +4,7 @@
 // by app number, mostly a few cache lines, and adds the table up at the end of its turn. Rests on Session.
 
 import MartletBase
-public import MartletEngine
+package import MartletEngine
 
 /// Counts of messages queued for sessions since the last hand-over to the store. A message for one instance is counted
 /// once, so its count is appended without a search. The counts of other messages are looked up.
@@ -113,11 +113,11 @@ extension Delivery {
     }
 
     /// Whether counts wait for the store.
-    public var hasSent: Bool { !sent.isEmpty }
+    package var hasSent: Bool { !sent.isEmpty }
 
     /// Takes the counts since the last call: an entry without a sequence for each app, and an entry for each stored
     /// message.
-    public mutating func takeSent() -> [SentCount] {
+    package mutating func takeSent() -> [SentCount] {
         sent.take()
     }
 }

@@ -3,17 +3,17 @@
 // The entry and the exit of one loop's messages: fanouts begin, messages for one instance are queued at once, and
 // queued frames are gathered into sends. Rests on ProjectTable and OutputQueues.
 
-public import Glibc
-public import MartletBase
+package import Glibc
+package import MartletBase
 import MartletBits
-public import MartletEngine
+package import MartletEngine
 import MartletRows
 
 extension Delivery {
     // MARK: Beginning
 
     /// Whether a session of the loop could get the message. If not, the message needs no frame.
-    public func concerns(_ fanout: Fanout) -> Bool {
+    package func concerns(_ fanout: Fanout) -> Bool {
         guard let project = projects.find(fanout.project) else { return false }
         switch fanout.recipients {
         case .one(let ordinal): return project.pointee.connected.contains(ordinal)
@@ -23,7 +23,7 @@ extension Delivery {
 
     /// Whether all recipients of the message are connected to the loop. Then no other loop needs to hear of the
     /// message.
-    public func isConnected(to fanout: Fanout) -> Bool {
+    package func isConnected(to fanout: Fanout) -> Bool {
         guard let project = projects.find(fanout.project) else { return false }
         switch fanout.recipients {
         case .one(let ordinal): return project.pointee.connected.contains(ordinal)
@@ -41,11 +41,11 @@ extension Delivery {
     }
 
     /// Counts messages as dropped: they are not stored, and another loop had no room for them.
-    public mutating func drop(_ count: Int) { counters.dropped &+= UInt64(count) }
+    package mutating func drop(_ count: Int) { counters.dropped &+= UInt64(count) }
 
     /// Begins a fanout, or queues a message for one instance at once (FAN-5). The frame is the first `byteCount`
     /// bytes of the room that was reserved with the fanout's frame kind.
-    public mutating func enqueue(_ fanout: Fanout, byteCount: Int, now: Instant) {
+    package mutating func enqueue(_ fanout: Fanout, byteCount: Int, now: Instant) {
         // A session with a due token falls behind first, so that held messages precede the new message.
         wake(now)
         activity.note(fanout.project, now)
@@ -87,16 +87,16 @@ extension Delivery {
     }
 
     /// Whether a message of another project has begun on the loop in the last 100 milliseconds.
-    public func hasOthers(than project: ProjectNumber, now: Instant) -> Bool {
+    package func hasOthers(than project: ProjectNumber, now: Instant) -> Bool {
         activity.hasOthers(than: project, now)
     }
 
     /// The number of fanouts in progress on a loop at which the caller uses `postpone` instead of `enqueue`.
-    public static var fanoutsInProgressMax: Int { 4096 }
+    package static var fanoutsInProgressMax: Int { 4096 }
 
     /// Postpones a fanout, because too much is in progress here. The connected recipients read a stored message
     /// from their mailboxes; a message that is not stored is dropped. So memory stays bounded under any load.
-    public mutating func postpone(_ fanout: Fanout) {
+    package mutating func postpone(_ fanout: Fanout) {
         guard let project = projects.find(fanout.project) else { return }
         project.pointee.hear(fanout)
         guard fanout.header.sequence.isStored else {
@@ -125,42 +125,42 @@ extension Delivery {
     }
 
     /// FAN-2: sets a project's share of the turns from now on.
-    public mutating func setWeight(_ weight: Int, of project: ProjectNumber) {
+    package mutating func setWeight(_ weight: Int, of project: ProjectNumber) {
         projects.setWeight(project, weight)
     }
 
     /// Notes a fanout that concerns no session here, so that the project has heard of its sequence.
-    public mutating func skip(_ fanout: Fanout) { projects.skip(fanout) }
+    package mutating func skip(_ fanout: Fanout) { projects.skip(fanout) }
 
     /// Fanouts in progress on the loop.
-    public var fanoutCount: Int { projects.fanoutCount }
+    package var fanoutCount: Int { projects.fanoutCount }
 
     /// Fanouts of a project in progress on the loop.
-    public func fanoutCount(of project: ProjectNumber) -> Int {
+    package func fanoutCount(of project: ProjectNumber) -> Int {
         projects.find(project)?.pointee.turns.count ?? 0
     }
 
     /// TTL-2: fanouts of a project in progress on the loop whose messages are not stored.
-    public func nowOrNeverCount(of project: ProjectNumber) -> Int {
+    package func nowOrNeverCount(of project: ProjectNumber) -> Int {
         projects.find(project)?.pointee.nowOrNeverCount ?? 0
     }
 
     /// MSG-10: takes a cancelled message out of the fanouts in progress.
-    public mutating func cancel(_ sequence: MessageSequence, in project: ProjectNumber) {
+    package mutating func cancel(_ sequence: MessageSequence, in project: ProjectNumber) {
         projects.find(project)?.pointee.cancel(sequence)
     }
 
     // MARK: Sending
 
     /// The next session with frames to send and no send in flight, or nil.
-    public mutating func nextReady() -> UInt32? { output.nextReady() }
+    package mutating func nextReady() -> UInt32? { output.nextReady() }
 
     /// Sessions with frames to send and no send in flight.
-    public var readyCount: Int { output.readyCount }
+    package var readyCount: Int { output.readyCount }
 
     /// Writes a session's next send into `vectors`. The memory stays valid until `sent` or `close`.
     /// - Returns: the number of vectors.
-    public mutating func gather(
+    package mutating func gather(
         _ index: UInt32, into vectors: UnsafeMutableBufferPointer<iovec>
     ) -> Int {
         counters.sends &+= 1
@@ -168,22 +168,22 @@ extension Delivery {
     }
 
     /// Ends a session's send after `byteCount` bytes. A session that is behind reads on when the queue is empty.
-    public mutating func sent(_ index: UInt32, byteCount: Int) {
+    package mutating func sent(_ index: UInt32, byteCount: Int) {
         output.sent(index, byteCount: byteCount)
         if sessions[Int(index)].queuedBytes == 0 { queueCatchUp(index) }
     }
 
     /// Bytes queued for a session, including the bytes in flight.
-    public func queuedBytes(_ index: UInt32) -> Int { Int(sessions[Int(index)].queuedBytes) }
+    package func queuedBytes(_ index: UInt32) -> Int { Int(sessions[Int(index)].queuedBytes) }
 
     /// Bytes of the session's send in flight; 0: no send is in flight.
-    public func inFlightBytes(_ index: UInt32) -> Int {
+    package func inFlightBytes(_ index: UInt32) -> Int {
         Int(sessions[Int(index)].inFlightBytes)
     }
 
     /// Queues a session for a send again, because `nextReady` returned the session and no send was started.
-    public mutating func sendAgain(_ index: UInt32) { output.markReady(index) }
+    package mutating func sendAgain(_ index: UInt32) { output.markReady(index) }
 
     /// Whether a send of the session is with the kernel.
-    public func isSending(_ index: UInt32) -> Bool { sessions[Int(index)].inFlightBytes > 0 }
+    package func isSending(_ index: UInt32) -> Bool { sessions[Int(index)].inFlightBytes > 0 }
 }

@@ -6,18 +6,18 @@
 // connections with frames to send. A project above the bound is *crowded*: the project's fanouts and mailboxes
 // wait, and the caller disconnects the readers stuck longest. Rests on OutputQueues and ProjectTable.
 
-public import MartletBase
+package import MartletBase
 import MartletEngine
 
 /// Bounds on the bytes of frames in a loop.
-public struct FrameBounds: Sendable {
+package struct FrameBounds: Sendable {
     /// Bytes of a project above which the project is crowded.
-    public var perProjectMax: Int
+    package var perProjectMax: Int
     /// Bytes of the arena at which no fanout begins and no mailbox is read.
-    public var totalMax: Int
+    package var totalMax: Int
 
     /// - Parameter loopCount: the number of loops. Each loop gets an equal part of the limits.
-    public init(_ limits: MailboxLimits = MailboxLimits(), loopCount: Int = 1) {
+    package init(_ limits: MailboxLimits = MailboxLimits(), loopCount: Int = 1) {
         perProjectMax = Self.part(limits.frameMegabytesPerProjectMax, loopCount)
         totalMax = Self.part(limits.frameMegabytesMax, loopCount)
     }
@@ -30,7 +30,7 @@ public struct FrameBounds: Sendable {
     }
 
     /// Growth of the arena, in bytes, after which the caller measures again.
-    public var step: Int { perProjectMax / 4 }
+    package var step: Int { perProjectMax / 4 }
     /// Bytes at or below which a crowded project stops being crowded.
     var released: Int { perProjectMax / 4 * 3 }
 }
@@ -52,12 +52,12 @@ struct ChunkSet {
 
 extension Delivery {
     /// Begins a measurement: the chunks of all projects are counted anew.
-    public mutating func beginMeasuring() {
+    package mutating func beginMeasuring() {
         projects.forEach { $0.pointee.chunks.removeAll() }
     }
 
     /// Counts the chunks held by a connection, for its project.
-    public mutating func measure(_ index: UInt32) {
+    package mutating func measure(_ index: UInt32) {
         guard sessions[Int(index)].queuedBytes > 0 else { return }
         let project = projects[sessions[Int(index)].project]
         output.forEachChunk(of: index) { project.pointee.chunks.insert($0) }
@@ -65,7 +65,7 @@ extension Delivery {
 
     /// Ends a measurement, and decides from the counts whether each project is crowded.
     /// - Returns: the crowded projects.
-    public mutating func endMeasuring(_ bounds: FrameBounds) -> [ProjectNumber] {
+    package mutating func endMeasuring(_ bounds: FrameBounds) -> [ProjectNumber] {
         var crowded: [ProjectNumber] = []
         projects.forEach { project in
             let count = project.pointee.chunks.count
@@ -81,12 +81,12 @@ extension Delivery {
     }
 
     /// Whether a project is crowded: the frames that wait to be sent for the project may not grow.
-    public func isCrowded(_ project: ProjectNumber) -> Bool {
+    package func isCrowded(_ project: ProjectNumber) -> Bool {
         projects.find(project)?.pointee.isCrowded ?? false
     }
 
     /// The project with most bytes at the last measurement; nil if no project had any.
-    public var largestHolder: ProjectNumber? {
+    package var largestHolder: ProjectNumber? {
         var largest: (project: ProjectNumber, bytes: Int)?
         projects.forEach { project in
             guard project.pointee.frameBytes > largest?.bytes ?? 0 else { return }
@@ -96,10 +96,10 @@ extension Delivery {
     }
 
     /// Assigns a connection without a device to a project. The connection's frames count for the project.
-    public mutating func assign(_ index: UInt32, to project: ProjectNumber) {
+    package mutating func assign(_ index: UInt32, to project: ProjectNumber) {
         sessions[Int(index)].project = project
     }
 
     /// The project charged for the session's frames.
-    public func project(of index: UInt32) -> ProjectNumber { sessions[Int(index)].project }
+    package func project(of index: UInt32) -> ProjectNumber { sessions[Int(index)].project }
 }

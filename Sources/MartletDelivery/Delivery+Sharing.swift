@@ -9,14 +9,14 @@
 // discarded, no more messages are stored than STO-1 allows, and all lanes are open. Any other reading is replayed
 // by itself. Rests on MailboxReading and OutputQueues.
 
-public import MartletBase
+package import MartletBase
 import MartletEngine
-public import MartletRows
+package import MartletRows
 
 /// A message of a log, shared by the devices of one platform that read one snapshot.
-public struct SharedMessage {
+package struct SharedMessage {
     /// Result of the look at the message's record.
-    public enum State: UInt8 {
+    package enum State: UInt8 {
         /// The record has not been read, because no reader so far is a recipient.
         case unread
         /// The message does not exist for the platform.
@@ -30,40 +30,40 @@ public struct SharedMessage {
     }
 
     /// Position in the project's order of messages.
-    public let sequence: MessageSequence
+    package let sequence: MessageSequence
     /// Result of the look at the message's record so far.
-    public var state = State.unread
+    package var state = State.unread
     /// Whether the priority of the variant is high. Set once the record is read.
-    public var isHigh = false
+    package var isHigh = false
     /// Whether the frame of the message is in the arena.
-    public internal(set) var isEncoded = false
+    package internal(set) var isEncoded = false
     /// End of the variant's time to live. Set once the record is read.
-    public var expires = Instant(rawValue: .min)
+    package var expires = Instant(rawValue: .min)
     var frame = FrameReference(chunk: 0, offset: 0, length: 0)
     /// REP-1: sessions for which the message was queued since the last count.
     var sentCount = 0
 
     /// Makes a message of which the record has not been read.
-    public init(_ sequence: MessageSequence) { self.sequence = sequence }
+    package init(_ sequence: MessageSequence) { self.sequence = sequence }
 
     /// The length of the frame, in bytes.
-    public var byteCount: Int { Int(frame.length) }
+    package var byteCount: Int { Int(frame.length) }
 }
 
 /// The part of a log that a plain reading needs.
-public struct SharedReading {
+package struct SharedReading {
     /// Number of the session.
-    public let index: UInt32
+    package let index: UInt32
     /// Instance whose log is read.
-    public let owner: MailboxOwner
+    package let owner: MailboxOwner
     /// The reading looks at messages above this sequence.
-    public let after: MessageSequence
+    package let after: MessageSequence
     /// Messages up to the mark of their lane count as entries, and are not delivered.
-    public let marks: LaneMarks
+    package let marks: LaneMarks
     /// The highest stream ID on the connection. A lower stream ID would come late (TTL-4).
-    public let highest: MessageSequence
+    package let highest: MessageSequence
 
-    public init(
+    package init(
         index: UInt32, owner: MailboxOwner, after: MessageSequence, marks: LaneMarks,
         highest: MessageSequence
     ) {
@@ -77,7 +77,7 @@ public struct SharedReading {
 
 extension Delivery {
     /// The reading in a shareable form; nil if the mailbox rules may change the result.
-    public func shared(
+    package func shared(
         _ reading: borrowing MailboxReading, _ state: borrowing MailboxState
     ) -> SharedReading? {
         let index = reading.index
@@ -101,20 +101,20 @@ extension Delivery {
 
     /// Whether the entries of a plain reading may be delivered. The store has decided on the discards of the
     /// absence (STO-1), or a whole reading has found no more entries than STO-1 allows.
-    public func isCertain(_ reading: SharedReading, entries: Int, isWhole: Bool) -> Bool {
+    package func isCertain(_ reading: SharedReading, entries: Int, isWhole: Bool) -> Bool {
         let device = devices + Int(reading.index)
         guard limits.storedPerInstanceMax > 0 else { return true }
         return device.pointee.isStored || isWhole && entries <= limits.storedPerInstanceMax
     }
 
     /// Bytes that may still be queued for a session in a step of catching up.
-    public func room(_ index: UInt32) -> Int {
+    package func room(_ index: UInt32) -> Int {
         OutputBounds.catchUpBytes - Int(sessions[Int(index)].queuedBytes)
     }
 
     /// Turns the first `byteCount` bytes of the room, reserved for a direct frame, into the message's frame for all
     /// readers. The frame stays until `releaseShared`.
-    public mutating func share(_ message: inout SharedMessage, byteCount: Int) {
+    package mutating func share(_ message: inout SharedMessage, byteCount: Int) {
         invariant(!message.isEncoded, "A shared frame is written once.")
         message.frame = output.arena.take(byteCount, .direct)
         message.isEncoded = true
@@ -126,7 +126,7 @@ extension Delivery {
     /// Queues encoded messages for a session, in order, as far as the queue has room.
     /// - Parameter selected: places in `messages`.
     /// - Returns: the number of queued messages.
-    public mutating func give(
+    package mutating func give(
         _ selected: Slice<UnsafeBufferPointer<UInt32>>,
         of messages: UnsafeMutableBufferPointer<SharedMessage>, to index: UInt32
     ) -> Int {
@@ -163,7 +163,7 @@ extension Delivery {
     }
 
     /// Ends a plain reading: each message found was queued or does not exist any more.
-    public mutating func caughtUp(
+    package mutating func caughtUp(
         _ reading: SharedReading, through: MessageSequence, isWhole: Bool
     ) {
         caughtUp(
@@ -173,7 +173,7 @@ extension Delivery {
     }
 
     /// REP-1: ends the sharing of messages, and counts the sessions that each message was queued for.
-    public mutating func endSharing(
+    package mutating func endSharing(
         _ messages: UnsafeMutableBufferPointer<SharedMessage>, of project: ProjectNumber
     ) {
         for at in messages.indices where messages[at].sentCount > 0 {
@@ -184,7 +184,7 @@ extension Delivery {
 
     /// Releases the shared frames of the present turn. The arena keeps a frame as long as a session has to be sent
     /// a part of it.
-    public mutating func releaseShared() {
+    package mutating func releaseShared() {
         for chunk in sharedChunks { output.arena.release(chunk) }
         sharedChunks.removeAll(keepingCapacity: true)
     }

@@ -10,7 +10,7 @@
 // For most sessions a walk costs a flag test, a comparison and a longer segment. A session that is behind, split or
 // out of tokens is served message by message. Rests on ProjectTable and OutputQueues.
 
-public import MartletBase
+package import MartletBase
 import MartletBits
 import MartletEngine
 import MartletRows
@@ -71,7 +71,7 @@ extension Delivery {
     ///   - deliveriesMax: messages to queue.
     ///   - now: the present instant. A stored message that has expired by `now` is not delivered any more (TTL-3).
     /// - Returns: whether fanouts are still in progress.
-    public mutating func step(
+    package mutating func step(
         budget: Int, sendsMax: Int = .max, deliveriesMax: Int = .max, now: Instant
     ) -> Bool {
         wake(now)

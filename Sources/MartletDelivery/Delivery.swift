@@ -17,13 +17,13 @@
 // for each lane separately, and messages of a closed lane pass the session by. When the lane opens again, the
 // session is behind, and reads the remaining messages of the lane from its mailbox.
 
-public import MartletBase
+package import MartletBase
 import MartletBits
 import MartletEngine
-public import MartletRows
+package import MartletRows
 
 /// The delivery state machine of one loop.
-public struct Delivery: ~Copyable {
+package struct Delivery: ~Copyable {
     let sessions: UnsafeMutablePointer<Session>
     /// The device's part of each session, by session number. An entry is zeros until a device is attached.
     let devices: UnsafeMutablePointer<DeviceSession>
@@ -65,11 +65,11 @@ public struct Delivery: ~Copyable {
     /// Sessions for which a CONFIRMED frame was due since the last tick.
     var confirmable: [UInt32] = []
     /// The number of the last batch of acknowledgements for the committer.
-    public internal(set) var lastBatch: UInt64 = 0
+    package internal(set) var lastBatch: UInt64 = 0
     var activity = ProjectActivity()
     /// Whether departures, or the list of taken messages in a HELLO, wait for the committer. The store needs them
     /// before the next commands.
-    public internal(set) var hasUrgentAcknowledgements = false
+    package internal(set) var hasUrgentAcknowledgements = false
     /// Sessions looked at in the present turn.
     var looks = 0
     /// The fanouts in progress with recipients in the block of the present walk. The first `riderCount` elements
@@ -90,7 +90,7 @@ public struct Delivery: ~Copyable {
     /// All sessions ever opened have numbers below this count.
     var sessionCount = 0
     /// Counts since the beginning of the loop.
-    public internal(set) var counters = DeliveryCounters()
+    package internal(set) var counters = DeliveryCounters()
 
     /// - Parameters:
     ///   - capacity: the bound on session numbers. A session takes memory from the first opening on.
@@ -98,7 +98,7 @@ public struct Delivery: ~Copyable {
     ///     are numbered anew.
     ///   - partialEntriesMax: replayed entries after which messages are delivered before the rest of the log is
     ///     read, if no later entry can change the outcome.
-    public init(
+    package init(
         capacity: Int, limits: MailboxLimits = MailboxLimits(), arrivalsMax: UInt32 = .max,
         partialEntriesMax: Int = Delivery.partialEntriesMaxDefault
     ) {
@@ -138,7 +138,7 @@ public struct Delivery: ~Copyable {
     // MARK: Sessions
 
     /// Begins a session for a new connection. The session belongs to no device before `attach`.
-    public mutating func open(_ index: UInt32) {
+    package mutating func open(_ index: UInt32) {
         invariant(Int(index) < sessionTable.capacity, "The numbers of sessions are bounded.")
         invariant(
             !sessions[Int(index)].flags.contains(.device),
@@ -153,7 +153,7 @@ public struct Delivery: ~Copyable {
     /// Attaches a device to a session. The session is behind from now on, because the messages in the mailbox come
     /// first.
     /// - Returns: the replaced session of the instance, still open, or nil.
-    public mutating func attach(
+    package mutating func attach(
         _ index: UInt32, _ attachment: borrowing Attachment, now: Instant
     ) -> UInt32? {
         let owner = attachment.owner
@@ -225,7 +225,7 @@ public struct Delivery: ~Copyable {
 
     /// Notes the store's answer: the store has applied all news of earlier connections of the session's instance,
     /// and has decided on the discards of a doze (STO-1).
-    public mutating func stored(_ index: UInt32, connectionNumber: UInt64) {
+    package mutating func stored(_ index: UInt32, connectionNumber: UInt64) {
         guard isDevice(index, connectionNumber) else { return }
         let device = devices + Int(index)
         device.pointee.isStored = true
@@ -247,7 +247,7 @@ public struct Delivery: ~Copyable {
     /// Notes that the store cannot be told of the session now. The session reads the mailbox without the store's
     /// answer, because a message delivered twice is better than a lost message. After a lost connection the session
     /// keeps waiting, because the discards of the absence are not known yet.
-    public mutating func notStored(_ index: UInt32) {
+    package mutating func notStored(_ index: UInt32) {
         guard sessions[Int(index)].flags.contains(.device) else { return }
         let device = devices + Int(index)
         device.pointee.isOverfull = false
@@ -258,7 +258,7 @@ public struct Delivery: ~Copyable {
 
     /// Takes the state of the session's instance from the snapshot of the mailbox reading.
     /// - Returns: the reading to continue with. The reading begins anew if the store has settled the log meanwhile.
-    public mutating func refresh(
+    package mutating func refresh(
         _ reading: consuming MailboxReading, _ state: MailboxState, now: Instant
     ) -> MailboxReading {
         let index = reading.index
@@ -290,7 +290,7 @@ public struct Delivery: ~Copyable {
 
     /// The session of an instance on the loop, with the connection number; nil if the instance is not connected
     /// here.
-    public func session(
+    package func session(
         of ordinal: Ordinal, in project: ProjectNumber
     ) -> (index: UInt32, connectionNumber: UInt64)? {
         guard let index = projects.find(project)?.pointee.connected.handle(of: ordinal) else {
@@ -300,7 +300,7 @@ public struct Delivery: ~Copyable {
     }
 
     /// Ends the delivery of messages to a session. The queued frames are still sent.
-    public mutating func detach(_ index: UInt32, now: Instant) {
+    package mutating func detach(_ index: UInt32, now: Instant) {
         let session = sessions + Int(index)
         guard session.pointee.flags.contains(.device) else { return }
         let connected = projects[session.pointee.project]
@@ -317,7 +317,7 @@ public struct Delivery: ~Copyable {
     }
 
     /// Closes a session without a send in flight.
-    public mutating func close(_ index: UInt32, now: Instant) {
+    package mutating func close(_ index: UInt32, now: Instant) {
         detach(index, now: now)
         output.clear(index)
         forgetDevice(index)
@@ -339,7 +339,7 @@ public struct Delivery: ~Copyable {
     }
 
     /// Gives back memory that a burst of connections has left behind.
-    public mutating func releaseMemory() {
+    package mutating func releaseMemory() {
         output.releaseMemory()
         if readings.isEmpty { readings = [:] }
         if taken.isEmpty { taken = [:] }
@@ -352,7 +352,7 @@ public struct Delivery: ~Copyable {
 
     /// PRI-2: notes how awake the device is. A doze closes the lanes of normal priority. At the end of the doze the
     /// session reads its mailbox.
-    public mutating func setState(_ index: UInt32, _ state: DeviceState) {
+    package mutating func setState(_ index: UInt32, _ state: DeviceState) {
         guard sessions[Int(index)].flags.contains(.device) else { return }
         let device = devices + Int(index)
         let dozes = state == .doze
@@ -399,7 +399,7 @@ public struct Delivery: ~Copyable {
 
     /// The instant at which `step` is due without another event, because a session gains a token. nil: no session
     /// waits.
-    public var nextWake: Instant? { waking.next.map { Instant(rawValue: $0) } }
+    package var nextWake: Instant? { waking.next.map { Instant(rawValue: $0) } }
 
     /// Closes the collapsible lanes of a session without tokens, until its next token.
     mutating func closeCollapsible(_ index: UInt32) {
@@ -433,7 +433,7 @@ public struct Delivery: ~Copyable {
 
     /// STO-1: the next session for whose doze the store has to decide on the discards, or nil. The caller tells the
     /// store as at the beginning of a connection, with `connectionStart`.
-    public mutating func nextOverfull() -> UInt32? {
+    package mutating func nextOverfull() -> UInt32? {
         while let index = overfull.popLast() {
             if sessions[Int(index)].flags.contains(.device), devices[Int(index)].isOverfull {
                 return index
@@ -443,7 +443,7 @@ public struct Delivery: ~Copyable {
     }
 
     /// The beginning of the device's connection. STO-1: includes the doze while the session asks for the discards.
-    public func connectionStart(of index: UInt32) -> ConnectionStart {
+    package func connectionStart(of index: UInt32) -> ConnectionStart {
         let device = devices + Int(index)
         var start = ConnectionStart(
             number: device.pointee.connectionNumber,
@@ -482,7 +482,7 @@ public struct Delivery: ~Copyable {
 
     /// Reserves room for one frame. The caller writes the frame at once and then passes it on: a frame of a
     /// fanout's kind to `enqueue`, a direct frame to `send`, `catchUp` or `share`.
-    public mutating func reserve(
+    package mutating func reserve(
         _ byteCount: Int, _ kind: FrameKind
     ) -> UnsafeMutableRawBufferPointer {
         output.arena.reserve(byteCount, kind)
@@ -490,7 +490,7 @@ public struct Delivery: ~Copyable {
 
     /// Queues the first `byteCount` bytes of the reserved room for one session.
     /// - Returns: false if the session's queue is full; the frame is not queued then.
-    public mutating func send(_ byteCount: Int, to index: UInt32) -> Bool {
+    package mutating func send(_ byteCount: Int, to index: UInt32) -> Bool {
         let frame = output.arena.take(byteCount, .direct)
         return output.append(
             frame, to: index, bytesMax: OutputBounds.answerBytesPerSessionMax,
@@ -498,30 +498,30 @@ public struct Delivery: ~Copyable {
     }
 
     /// Bytes of the arena's chunks, in use or kept for later use.
-    public var frameBytes: Int { output.arena.byteCount }
+    package var frameBytes: Int { output.arena.byteCount }
 }
 
 /// The beginning of a device's connection.
-public struct Attachment: Sendable {
+package struct Attachment: Sendable {
     /// Instance at the connection.
-    public var owner: MailboxOwner
+    package var owner: MailboxOwner
     /// App of the instance. The app decides where the messages are counted.
-    public var app: AppNumber
+    package var app: AppNumber
     /// Holder of the ordinal at the beginning of the connection.
-    public var holder: Holder
+    package var holder: Holder
     /// The mailbox state of the instance in the store.
-    public var mailbox: MailboxState
+    package var mailbox: MailboxState
     /// The project's last sequence in the snapshot of `mailbox`.
-    public var position: MessageSequence
+    package var position: MessageSequence
     /// PRI-1: state of the device at the beginning of the connection.
-    public var state: DeviceState
+    package var state: DeviceState
     /// Stream IDs that the device has taken and does not know to be acknowledged.
-    public var taken: [UInt64]
+    package var taken: [UInt64]
     /// Rises with every connection of the broker.
-    public var connectionNumber: UInt64
+    package var connectionNumber: UInt64
 
     /// Makes the beginning of a connection. By default, the device is active and has taken no messages.
-    public init(
+    package init(
         owner: MailboxOwner, app: AppNumber = AppNumber(0), holder: Holder,
         mailbox: MailboxState, position: MessageSequence, state: DeviceState = .active,
         taken: [UInt64] = [], connectionNumber: UInt64
@@ -538,27 +538,27 @@ public struct Attachment: Sendable {
 }
 
 /// Counts of a loop since its beginning.
-public struct DeliveryCounters: Sendable {
+package struct DeliveryCounters: Sendable {
     /// Fanouts begun on the loop, including messages for one instance.
-    public var fanoutsStarted: UInt64 = 0
+    package var fanoutsStarted: UInt64 = 0
     /// Messages queued for sessions, counted once for each session.
-    public var delivered: UInt64 = 0
+    package var delivered: UInt64 = 0
     /// Messages queued by fanouts in progress, a part of `delivered`.
-    public var fanoutDelivered: UInt64 = 0
+    package var fanoutDelivered: UInt64 = 0
     /// Live messages that passed a session by because the session was behind. The mailbox has the stored messages;
     /// other messages are lost for the session.
-    public var passedBy: UInt64 = 0
+    package var passedBy: UInt64 = 0
     /// Live messages held back because the lane was closed or the session had no token.
-    public var heldBack: UInt64 = 0
+    package var heldBack: UInt64 = 0
     /// How often a session's throttle ran out of tokens.
-    public var throttled: UInt64 = 0
+    package var throttled: UInt64 = 0
     /// How often a session fell behind, because its queue was full or a fanout was postponed.
-    public var fellBehind: UInt64 = 0
+    package var fellBehind: UInt64 = 0
     /// Messages that are not stored and were dropped: a queue was full, a device was dozing, the fanout was
     /// postponed, or another loop had no room.
-    public var dropped: UInt64 = 0
+    package var dropped: UInt64 = 0
     /// Acknowledgements that raised a session's marks.
-    public var acknowledged: UInt64 = 0
+    package var acknowledged: UInt64 = 0
     /// Sends gathered for the kernel.
-    public var sends: UInt64 = 0
+    package var sends: UInt64 = 0
 }

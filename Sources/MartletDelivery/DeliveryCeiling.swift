@@ -12,12 +12,12 @@
 //
 // Rests on MartletBase.
 
-public import MartletBase
+package import MartletBase
 import MartletEngine
 import Synchronization
 
 /// The ceiling of one broker.
-public final class DeliveryCeiling: Sendable {
+package final class DeliveryCeiling: Sendable {
     private struct State {
         /// The bucket's fill at `last`. A fill above the capacity has to be paid for first.
         var level: Int64 = 0
@@ -34,7 +34,7 @@ public final class DeliveryCeiling: Sendable {
     static let bucketMilliseconds: Int64 = 20
 
     /// - Parameter perSecond: 1 to `Limits.deliveriesPerSecondMax`.
-    public init(perSecond: Int) {
+    package init(perSecond: Int) {
         self.perSecond = Int64(min(max(perSecond, 1), Limits.deliveriesPerSecondMax))
         // On a clock of whole milliseconds a delivery may come up to a millisecond late. The extra room keeps the
         // drain of this time.
@@ -43,7 +43,7 @@ public final class DeliveryCeiling: Sendable {
     }
 
     /// Deliveries that fit into an empty bucket.
-    public var burst: Int { Int(capacity / Self.costOfOne) }
+    package var burst: Int { Int(capacity / Self.costOfOne) }
 
     /// - Returns: the number of allowed deliveries, at most `count`.
     func take(_ count: Int, at now: Instant) -> Int {
@@ -87,7 +87,7 @@ public final class DeliveryCeiling: Sendable {
 }
 
 /// The part of the ceiling that one loop has taken.
-public struct DeliveryAllowance: Sendable {
+package struct DeliveryAllowance: Sendable {
     private let ceiling: DeliveryCeiling
     /// Deliveries taken and not used yet.
     private var left = 0
@@ -95,13 +95,13 @@ public struct DeliveryAllowance: Sendable {
     private let atOnceMax: Int
 
     /// Makes the allowance of one loop. The loop takes at most a quarter of the ceiling's burst at a time.
-    public init(_ ceiling: DeliveryCeiling) {
+    package init(_ ceiling: DeliveryCeiling) {
         self.ceiling = ceiling
         atOnceMax = max(1, ceiling.burst / 4)
     }
 
     /// - Returns: the number of deliveries that the next turn may make.
-    public mutating func next(at now: Instant) -> Int {
+    package mutating func next(at now: Instant) -> Int {
         dropVoid(now)
         if left == 0 {
             left = ceiling.take(atOnceMax, at: now)
@@ -111,14 +111,14 @@ public struct DeliveryAllowance: Sendable {
     }
 
     /// Notes the deliveries of a turn.
-    public mutating func use(_ count: Int) {
+    package mutating func use(_ count: Int) {
         invariant(count >= 0, "A turn makes no fewer than no deliveries.")
         if count > left { ceiling.pay(count - left) }
         left = max(0, left - count)
     }
 
     /// Milliseconds until a turn may make a delivery.
-    public mutating func wait(at now: Instant) -> Int {
+    package mutating func wait(at now: Instant) -> Int {
         dropVoid(now)
         return left > 0 ? 0 : ceiling.wait(at: now)
     }

@@ -3,7 +3,7 @@
 // The work of a fanout in progress on a loop: messages, frame, walk and counts. Rests on FrameArena.
 
 import MartletBase
-public import MartletEngine
+package import MartletEngine
 import MartletRows
 
 /// A fanout in progress on a loop: a message, or several consecutive messages with the same recipients. The frames
@@ -204,7 +204,7 @@ extension Recipients {
 
 extension Fanout {
     /// The kind of the fanout's frame: a message to one instance has a frame of its own.
-    public var frameKind: FrameKind {
+    package var frameKind: FrameKind {
         if case .one = recipients { .direct } else { .shared }
     }
 }

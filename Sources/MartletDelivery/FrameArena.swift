@@ -196,7 +196,7 @@ struct FrameArena: ~Copyable {
 
 /// The kinds of frames. Frames of one kind lie directly behind each other, so that a run of them can leave as one
 /// piece.
-public enum FrameKind: Sendable {
+package enum FrameKind: Sendable {
     /// A frame for the recipients of a fanout.
     case shared
     /// Any other frame: an answer, a message for one instance, or a message of a mailbox.

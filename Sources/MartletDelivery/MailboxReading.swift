@@ -4,22 +4,22 @@
 // the caller has the store. A reading takes the instance's log entry by entry, over several turns for a long log. A
 // plan, made from the reading, lists the messages to queue, in order. Rests on MailboxReplay.
 
-public import MartletBase
+package import MartletBase
 import MartletEngine
-public import MartletRows
+package import MartletRows
 
 /// A reading of a session's log, with the replay so far.
-public struct MailboxReading: Sendable {
+package struct MailboxReading: Sendable {
     /// Number of the session.
-    public let index: UInt32
+    package let index: UInt32
     /// Instance whose log is read.
-    public let owner: MailboxOwner
+    package let owner: MailboxOwner
     /// Holder of the ordinal on whose connection the log is read.
-    public let holder: Holder
+    package let holder: Holder
     /// The caller also reads the state from the store and calls `refresh`, because the state may have changed.
-    public let isStale: Bool
+    package let isStale: Bool
     /// The caller reads the log behind this sequence.
-    public internal(set) var after: MessageSequence
+    package internal(set) var after: MessageSequence
     let connectionNumber: UInt64
     let acknowledged: LaneMarks
     let delivered: LaneMarks
@@ -32,7 +32,7 @@ public struct MailboxReading: Sendable {
     var addedCount = 0
 
     /// Adds the next entry of the log.
-    public mutating func add(_ entry: LogEntry) {
+    package mutating func add(_ entry: LogEntry) {
         invariant(entry.sequence > after, "A log is read forward.")
         after = entry.sequence
         let lane = entry.lane
@@ -53,20 +53,20 @@ public struct MailboxReading: Sendable {
 }
 
 /// The messages and notices for a session from its mailbox, in order.
-public struct MailboxPlan: Sendable {
+package struct MailboxPlan: Sendable {
     /// An entry to deliver, or a notice of discarded messages.
-    public enum Step: Sendable {
+    package enum Step: Sendable {
         case message(LogEntry)
         /// STO-1: a notice of `count` discarded messages, with the last of them.
         case deleted(through: MessageSequence, count: UInt64)
     }
 
     /// Number of the session.
-    public let index: UInt32
+    package let index: UInt32
     /// Instance whose log the plan is for.
-    public let owner: MailboxOwner
+    package let owner: MailboxOwner
     /// Messages and notices, in the order of delivery.
-    public let steps: [Step]
+    package let steps: [Step]
     /// STO-1: the overflow of the replay (see `MailboxReplay`).
     let overflow: (count: UInt64, through: MessageSequence)?
     /// The sequence up to which all messages were considered.
@@ -83,7 +83,7 @@ public struct MailboxPlan: Sendable {
 }
 
 /// The answer to an offered message of a plan.
-public enum MailboxOffer: Sendable {
+package enum MailboxOffer: Sendable {
     /// The message can be queued now.
     case open
     /// The message's lane is closed, so the session gets the message later.

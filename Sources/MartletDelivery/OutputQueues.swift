@@ -13,22 +13,22 @@ import MartletBase
 import MartletEngine
 
 /// The bounds of a session's queue, with reasons.
-public enum OutputBounds {
+package enum OutputBounds {
     /// Bytes queued for a session: room for 256 messages of a kilobyte and more. A reader further behind reads from
     /// the mailbox instead.
-    public static let bytesPerSessionMax = 512 * 1024
+    package static let bytesPerSessionMax = 512 * 1024
     /// Segments queued for a session: separate pieces to be gathered into one send.
-    public static let segmentsPerSessionMax = 64
+    package static let segmentsPerSessionMax = 64
     /// Bytes queued for a session when an answer is added. Answers are stored nowhere, so a peer with more unread
     /// bytes is disconnected. Only a peer that does not read reaches the bound, because outstanding requests are
     /// bounded too.
-    public static let answerBytesPerSessionMax = 4 << 20
+    package static let answerBytesPerSessionMax = 4 << 20
     /// Segments queued for a session when an answer is added.
-    public static let answersPerSessionMax = 4096
+    package static let answersPerSessionMax = 4096
     /// Vectors in a send. The kernel copies the vectors of each send, so more vectors gain no time.
-    public static let vectorsPerSend = 64
+    package static let vectorsPerSend = 64
     /// Bytes queued for a session at which a step of catching up ends.
-    public static let catchUpBytes = 64 * 1024
+    package static let catchUpBytes = 64 * 1024
 }
 
 struct Segment {

@@ -2,26 +2,26 @@
 //
 // The load of each project on a loop, for the broker's metrics. Rests on ProjectTable.
 
-public import MartletBase
+package import MartletBase
 import MartletBits
 import MartletEngine
 
 /// The load of a project on a loop, or on several loops after `add`.
-public struct ProjectLoad: Sendable {
+package struct ProjectLoad: Sendable {
     /// Project of the load.
-    public var project: ProjectNumber
+    package var project: ProjectNumber
     /// Connected instances.
-    public var connectionCount = 0
+    package var connectionCount = 0
     /// Messages queued by fanouts for the project's connections since the loop began.
-    public var deliveredCount: UInt64 = 0
+    package var deliveredCount: UInt64 = 0
     /// Bytes of the chunks held by the project's connections at the last measurement.
-    public var frameBytes = 0
+    package var frameBytes = 0
 
     /// Makes a load of zero.
-    public init(_ project: ProjectNumber) { self.project = project }
+    package init(_ project: ProjectNumber) { self.project = project }
 
     /// Adds the project's load on another loop.
-    public mutating func add(_ other: ProjectLoad) {
+    package mutating func add(_ other: ProjectLoad) {
         connectionCount += other.connectionCount
         deliveredCount += other.deliveredCount
         frameBytes += other.frameBytes
@@ -30,7 +30,7 @@ public struct ProjectLoad: Sendable {
 
 extension Delivery {
     /// The loads of all projects that have had a connection or a fanout on the loop.
-    public var projectLoads: [ProjectLoad] {
+    package var projectLoads: [ProjectLoad] {
         var loads: [ProjectLoad] = []
         projects.forEach { project in
             var load = ProjectLoad(project.pointee.number)

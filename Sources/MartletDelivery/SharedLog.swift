@@ -8,15 +8,15 @@
 // A page covers only the recipients' blobs. A device with rows in the inbox, or with single acknowledgements, reads
 // its log by itself (`MailboxLog`). So does a device whose mailbox the rules may change. Rests on Schema.
 
-public import MartletBase
+package import MartletBase
 import MartletBits
-public import MartletEngine
-public import MartletRows
+package import MartletEngine
+package import MartletRows
 
 /// A page of a project's log. The page ends before the snapshot.
-public struct SharedLog: ~Copyable {
+package struct SharedLog: ~Copyable {
     /// The result of a reading.
-    public enum Found {
+    package enum Found {
         /// The device has to read its log by itself: the mailbox rules apply, the device has entries outside the
         /// recipients' blobs, or a message would come late (TTL-4).
         case ruled
@@ -35,7 +35,7 @@ public struct SharedLog: ~Copyable {
     }
 
     /// Rows of a page: several readings by devices at different places of the log.
-    public static let rowsMaxDefault = 512
+    package static let rowsMaxDefault = 512
 
     private let inbox: Cursor
     private let singles: Cursor
@@ -45,24 +45,24 @@ public struct SharedLog: ~Copyable {
     private let rows: UnsafeMutablePointer<Row>
     private var rowCount = 0
     /// The messages of the page: for each row one message per platform, in the order of the platforms.
-    public let messages: UnsafeMutableBufferPointer<SharedMessage>
+    package let messages: UnsafeMutableBufferPointer<SharedMessage>
     /// The selection of the last reader, as places in `messages`.
     private let selection: UnsafeMutablePointer<UInt32>
     /// Number of messages that the last reading selected.
-    public private(set) var selectedCount = 0
+    package private(set) var selectedCount = 0
     /// Project of the present page; nil before the first page.
-    public private(set) var project: ProjectNumber?
+    package private(set) var project: ProjectNumber?
     /// The first sequence of the page.
     private var first: MessageSequence = .none
     /// The row of the log behind the page; nil at the end of the log.
     private var next: Cursor.Entry?
     /// Rows read from the store, for all pages.
-    public private(set) var readCount = 0
+    package private(set) var readCount = 0
 
     /// Opens cursors in a transaction, which must outlive the log.
     /// - Parameter rowsMax: the bound on the rows of a page.
     /// - Throws: `StorageError` if a cursor cannot be opened.
-    public init(
+    package init(
         _ transaction: borrowing Transaction, rowsMax: Int = rowsMaxDefault
     ) throws(StorageError) {
         let raw = transaction.raw
@@ -88,17 +88,17 @@ public struct SharedLog: ~Copyable {
     }
 
     /// The messages of the page so far, for all platforms.
-    public var sharedMessages: UnsafeMutableBufferPointer<SharedMessage> {
+    package var sharedMessages: UnsafeMutableBufferPointer<SharedMessage> {
         UnsafeMutableBufferPointer(rebasing: messages[..<(rowCount * Platform.allCases.count)])
     }
 
     /// The messages for the last reader, as places in `messages`, in order.
-    public var selected: UnsafeBufferPointer<UInt32> {
+    package var selected: UnsafeBufferPointer<UInt32> {
         UnsafeBufferPointer(start: selection, count: selectedCount)
     }
 
     /// Whether a reading can go on in the page.
-    public func covers(_ reading: SharedReading) -> Bool {
+    package func covers(_ reading: SharedReading) -> Bool {
         guard project == reading.owner.project, reading.after.rawValue + 1 >= first.rawValue else {
             return false
         }
@@ -110,7 +110,7 @@ public struct SharedLog: ~Copyable {
     }
 
     /// Begins a new page behind a message. The messages of the last page are not shared any more.
-    public mutating func begin(
+    package mutating func begin(
         _ project: ProjectNumber, after: MessageSequence
     ) throws(StorageError) {
         self.project = project
@@ -122,7 +122,7 @@ public struct SharedLog: ~Copyable {
     /// Selects the messages for a device from at most `rowsMax` rows of the page, or one more if two rows have the
     /// last sequence.
     /// - Throws: `StorageError` if the store cannot be read or a row is damaged.
-    public mutating func read(
+    package mutating func read(
         _ reading: SharedReading, now: Instant, rowsMax limit: Int
     ) throws(StorageError) -> Found {
         selectedCount = 0
@@ -182,7 +182,7 @@ public struct SharedLog: ~Copyable {
     }
 
     /// Calls `body` with a selected message, in the form for a platform.
-    public func withMessage<Result>(
+    package func withMessage<Result>(
         at place: UInt32, on platform: Platform, _ body: (borrowing PendingMessage) -> Result
     ) throws(StorageError) -> Result {
         invariant(

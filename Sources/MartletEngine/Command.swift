@@ -4,12 +4,12 @@
 // in Queries. Random values and secrets are made before a command reaches the engine, so equal commands always lead
 // to equal states. Rests on the records.
 
-public import MartletBase
-public import MartletRows
+package import MartletBase
+package import MartletRows
 
 /// A change of state. The enum is indirect, because a command changes hands five times on its way and the payload
 /// then stays in place.
-public indirect enum Command: Sendable {
+package indirect enum Command: Sendable {
     /// REG-7: creates a project with a registration policy. `key` is the project's first registration key.
     case createProject(
         id: String, senderID: UInt64, conditionTopicsMax: Int,
@@ -74,15 +74,15 @@ public indirect enum Command: Sendable {
 }
 
 /// A server key or registration key to be created. The broker makes ID and digest.
-public struct NewKey: Sendable {
+package struct NewKey: Sendable {
     /// ID of the key, made by the broker.
-    public var id: String
+    package var id: String
     /// Name for people, at most `Limits.keyNameBytesMax` bytes.
-    public var name: String
+    package var name: String
     /// REG-5: digest of the secret. The broker returns the secret once and keeps only the digest.
-    public var digest: SecretDigest
+    package var digest: SecretDigest
 
-    public init(id: String, name: String, digest: SecretDigest) {
+    package init(id: String, name: String, digest: SecretDigest) {
         self.id = id
         self.name = name
         self.digest = digest
@@ -90,17 +90,17 @@ public struct NewKey: Sendable {
 }
 
 /// The public half of a service-account key to be created.
-public struct NewServiceAccountKey: Sendable {
+package struct NewServiceAccountKey: Sendable {
     /// REG-5: ID of the key, 1 to `Limits.serviceAccountIDBytesMax` bytes.
-    public var id: String
+    package var id: String
     /// Name for people, at most `Limits.keyNameBytesMax` bytes.
-    public var name: String
+    package var name: String
     /// REG-5: e-mail address of the service account, 1 to `Limits.clientEmailBytesMax` bytes.
-    public var clientEmail: String
+    package var clientEmail: String
     /// SubjectPublicKeyInfo in DER. The engine checks only the form (`RSAPublicKey`).
-    public var publicKey: [UInt8]
+    package var publicKey: [UInt8]
 
-    public init(id: String, name: String, clientEmail: String, publicKey: [UInt8]) {
+    package init(id: String, name: String, clientEmail: String, publicKey: [UInt8]) {
         self.id = id
         self.name = name
         self.clientEmail = clientEmail
@@ -109,21 +109,21 @@ public struct NewServiceAccountKey: Sendable {
 }
 
 /// An instance to be registered. The broker makes the token and the device key.
-public struct NewInstance: Sendable {
+package struct NewInstance: Sendable {
     /// ID of the project.
-    public var project: String
+    package var project: String
     /// REG-1: package name or bundle ID, 1 to `Limits.appNameBytesMax` bytes.
-    public var app: String
+    package var app: String
     /// Platform of the app.
-    public var platform: Platform
+    package var platform: Platform
     /// Token of the new instance.
-    public var token: Token
+    package var token: Token
     /// REG-1: digest of the device key. The device keeps the key.
-    public var keyDigest: SecretDigest
+    package var keyDigest: SecretDigest
     /// REG-7: what is known of the device.
-    public var proof: RegistrationProof
+    package var proof: RegistrationProof
 
-    public init(
+    package init(
         project: String, app: String, platform: Platform, token: Token, keyDigest: SecretDigest,
         proof: RegistrationProof = .none
     ) {
@@ -137,27 +137,27 @@ public struct NewInstance: Sendable {
 }
 
 /// A message to be sent, after the checks of the edge and the merge of platform blocks.
-public struct SendCommand: Sendable {
+package struct SendCommand: Sendable {
     /// MSG-1: target of the message.
-    public var target: Target
+    package var target: Target
     /// One to three variants, for disjoint platforms. Instances on other platforms get no message.
-    public var variants: [OutgoingVariant]
+    package var variants: [OutgoingVariant]
     /// MSG-7: check the message without sending it.
-    public var validateOnly: Bool
+    package var validateOnly: Bool
     /// RCP-1: whether the sender asks for receipts.
-    public var wantsReceipts: Bool
+    package var wantsReceipts: Bool
     /// MSG-9: lets the engine recognise a repeated message; 1 to 128 bytes of UTF-8.
-    public var idempotencyKey: String?
+    package var idempotencyKey: String?
     /// GW-8: the gateway's attempt; nil for other senders.
-    public var attempt: SendAttempt?
+    package var attempt: SendAttempt?
     /// MSG-10: the instant to send at. A nil or past instant sends at once.
-    public var sendAt: Instant?
+    package var sendAt: Instant?
     /// REP-2: the number of an earlier message. Only instances that the earlier message was for and that have not
     /// received it are recipients.
-    public var notReceived: UInt64?
+    package var notReceived: UInt64?
 
     /// MSG-1: the target of a message.
-    public enum Target: Sendable, Hashable {
+    package enum Target: Sendable, Hashable {
         case token(String)
         case topic(String)
         case condition(String)
@@ -168,7 +168,7 @@ public struct SendCommand: Sendable {
     }
 
     /// Makes a message with the given variants. By default, all options are off. `attempt` is nil.
-    public init(
+    package init(
         target: Target, variants: [OutgoingVariant], validateOnly: Bool = false,
         wantsReceipts: Bool = false, idempotencyKey: String? = nil, sendAt: Instant? = nil,
         notReceived: UInt64? = nil
@@ -183,7 +183,7 @@ public struct SendCommand: Sendable {
     }
 
     /// Makes a message with one variant for all platforms.
-    public init(
+    package init(
         target: Target, body: [UInt8], lifespan: Lifespan = .longest,
         priority: MessagePriority = .normal, collapse: CollapseKey = .none,
         validateOnly: Bool = false
@@ -198,20 +198,20 @@ public struct SendCommand: Sendable {
 }
 
 /// TTL-4: acknowledgements of one instance, and at the end of its connection the state of the connection to be kept.
-public struct Acknowledgement: Sendable {
+package struct Acknowledgement: Sendable {
     /// State of a connection at its end.
-    public struct Departure: Sendable, Hashable {
+    package struct Departure: Sendable, Hashable {
         /// Number of the connection that ended. A later connection of the instance has a higher number.
-        public var connectionNumber: UInt64
+        package var connectionNumber: UInt64
         /// The project's last message that the connection could have brought. Later messages are accepted during the
         /// absence of the instance (STO-1).
-        public var position: MessageSequence
+        package var position: MessageSequence
         /// COL-4: the instant at which the throttle of collapsible messages is full again.
-        public var throttleFull: Instant
+        package var throttleFull: Instant
         /// STO-2: the last instant at which the instance had a connection.
-        public var seen: Instant
+        package var seen: Instant
 
-        public init(
+        package init(
             connectionNumber: UInt64, position: MessageSequence, throttleFull: Instant,
             seen: Instant
         ) {
@@ -224,39 +224,39 @@ public struct Acknowledgement: Sendable {
 
     /// A reading of the mailbox passed over messages that the mailbox no longer held. The messages up to `through`
     /// that were gone at `at` do not count as delivered, although the marks of the instance move past them.
-    public struct Skipped: Sendable, Hashable {
+    package struct Skipped: Sendable, Hashable {
         /// Sequence up to which messages may have been passed over.
-        public var through: MessageSequence
+        package var through: MessageSequence
         /// Instant of the reading. Messages that were gone by then do not count as delivered.
-        public var at: Instant
+        package var at: Instant
 
-        public init(through: MessageSequence, at: Instant) {
+        package init(through: MessageSequence, at: Instant) {
             self.through = through
             self.at = at
         }
     }
 
     /// Project of the instance.
-    public var project: ProjectNumber
+    package var project: ProjectNumber
     /// Ordinal of the instance.
-    public var ordinal: Ordinal
+    package var ordinal: Ordinal
     /// The acknowledgement is ignored if the ordinal has another holder; nil: the holder is not checked.
-    public var holder: Holder?
+    package var holder: Holder?
     /// By lane, the sequence up to which the instance has acknowledged all messages.
-    public var through: LaneMarks
+    package var through: LaneMarks
     /// Stream IDs of messages acknowledged one by one above the mark of their lane, and of acknowledged notices
     /// (STO-1). Notices are listed because marks acknowledge only messages.
-    public var single: [UInt64]
+    package var single: [UInt64]
     /// Set if the connection has ended.
-    public var departure: Departure?
+    package var departure: Departure?
     /// Set if a reading has passed over messages since the last report.
-    public var skipped: Skipped?
+    package var skipped: Skipped?
     /// Set for the list in HELLO: the project's last message at that time. The store decides on the discards of the
     /// absence (STO-1) before the list is applied.
-    public var arrival: MessageSequence?
+    package var arrival: MessageSequence?
 
     /// Makes an acknowledgement. By default, no message is acknowledged one by one, and the holder is not checked.
-    public init(
+    package init(
         project: ProjectNumber, ordinal: Ordinal, holder: Holder? = nil, through: LaneMarks,
         single: [UInt64] = [], departure: Departure? = nil, skipped: Skipped? = nil,
         arrival: MessageSequence? = nil
@@ -274,7 +274,7 @@ public struct Acknowledgement: Sendable {
 
 extension Command {
     /// What a command concerns. The scope decides the command's place among the waiting commands.
-    public enum Scope: Sendable, Hashable {
+    package enum Scope: Sendable, Hashable {
         /// The whole broker, the rows of an administrator, or connections. The command goes before the commands of
         /// projects, and its transaction applies the whole command.
         case broker
@@ -284,7 +284,7 @@ extension Command {
     }
 
     /// What the command concerns.
-    public var scope: Scope {
+    package var scope: Scope {
         switch self {
         case .createProject, .changeProject, .createKey, .revokeKey, .createServiceAccount,
             .revokeServiceAccount, .changeRegistry, .acknowledge, .connected, .touch, .count:
@@ -302,7 +302,7 @@ extension Command {
     }
 
     /// Whether the outcome depends on the acknowledgements of earlier commands.
-    public var asksWhoHas: Bool {
+    package var asksWhoHas: Bool {
         switch self {
         case .cancel, .unregister, .unregisterToken: true
         default: false
@@ -312,7 +312,7 @@ extension Command {
 
 /// The outcome of a command, valid once the transaction of the command is committed. Rare and large cases are
 /// indirect, because outcomes are moved from thread to thread.
-public enum Outcome: Sendable {
+package enum Outcome: Sendable {
     indirect case project(Project)
     indirect case key(ServerKey)
     case done
@@ -341,26 +341,26 @@ public enum Outcome: Sendable {
 }
 
 /// TOP-4: the result of a topic request, with an entry for each failed item.
-public struct TopicChangeResult: Sendable, Hashable {
+package struct TopicChangeResult: Sendable, Hashable {
     /// An item of the request that failed.
-    public struct Failure: Sendable, Hashable {
+    package struct Failure: Sendable, Hashable {
         /// Position of the item in the request, from 0.
-        public var index: Int
+        package var index: Int
         /// Reason for the failure.
-        public var word: ErrorWord
+        package var word: ErrorWord
 
-        public init(index: Int, word: ErrorWord) {
+        package init(index: Int, word: ErrorWord) {
             self.index = index
             self.word = word
         }
     }
 
     /// Items that the request applied.
-    public var successCount: Int
+    package var successCount: Int
     /// Items that the request did not apply.
-    public var failures: [Failure]
+    package var failures: [Failure]
 
-    public init(successCount: Int, failures: [Failure]) {
+    package init(successCount: Int, failures: [Failure]) {
         self.successCount = successCount
         self.failures = failures
     }
@@ -368,37 +368,37 @@ public struct TopicChangeResult: Sendable, Hashable {
 
 /// TOP-4: the progress of a request that several transactions apply. Later commands of the project wait for the end
 /// of the request. After a crash the sender has no answer, and may repeat the request.
-public struct TopicChangeProgress: Sendable, Hashable {
+package struct TopicChangeProgress: Sendable, Hashable {
     /// Tokens that earlier transactions have applied.
-    public var doneCount = 0
+    package var doneCount = 0
     /// The result for the tokens that earlier transactions have applied.
-    public var result = TopicChangeResult(successCount: 0, failures: [])
+    package var result = TopicChangeResult(successCount: 0, failures: [])
     /// The order in which tokens are applied, as indexes of tokens; empty: the order of the request.
-    public var order: [UInt16] = []
+    package var order: [UInt16] = []
     /// Tokens that one transaction may apply.
-    public var stepMax = Int.max
+    package var stepMax = Int.max
 
     /// Makes the progress of a request of which no transaction has applied a part.
-    public init() {}
+    package init() {}
 }
 
 /// MSG-6: the answer to a sender.
-public struct Acceptance: Sendable, Hashable {
+package struct Acceptance: Sendable, Hashable {
     /// The number in the message ID; 0 for `validateOnly`.
-    public var messageNumber: UInt64
+    package var messageNumber: UInt64
     /// 0 for a scheduled or deferred message.
-    public var recipientCount: UInt64
+    package var recipientCount: UInt64
     /// QUO-1: instances left out because of their device's quota.
-    public var rateLimitedCount: UInt64
+    package var rateLimitedCount: UInt64
     /// STO-2: inactive recipients, for which the message was discarded at acceptance.
-    public var inactiveCount: UInt64
+    package var inactiveCount: UInt64
     /// FAN-1: the place in the project's queue of deferred messages, from 1; 0: the message is not deferred.
-    public var deferredPlace: UInt64
+    package var deferredPlace: UInt64
     /// Results for the members of a target group, or for single target tokens.
-    public var named: NamedResults
+    package var named: NamedResults
 
     /// Makes an answer. By default, all counts except `recipientCount` are 0, and the target names no instance.
-    public init(
+    package init(
         messageNumber: UInt64, recipientCount: UInt64, rateLimitedCount: UInt64 = 0,
         inactiveCount: UInt64 = 0, deferredPlace: UInt64 = 0, named: NamedResults = .none
     ) {
@@ -412,7 +412,7 @@ public struct Acceptance: Sendable, Hashable {
 }
 
 /// The results for the members of a message's target group, or for single target tokens.
-public enum NamedResults: Sendable, Hashable {
+package enum NamedResults: Sendable, Hashable {
     /// The target names no instance, or one.
     case none
     /// GRP-5: the results for a group's members. For a scheduled message, the count is 0 and the list is empty,
@@ -423,13 +423,13 @@ public enum NamedResults: Sendable, Hashable {
     case tokens(successCount: Int, failures: [TopicChangeResult.Failure])
 
     /// A member of the group that does not get the message.
-    public struct GroupFailure: Sendable, Hashable {
+    package struct GroupFailure: Sendable, Hashable {
         /// Token of the member.
-        public var token: Token
+        package var token: Token
         /// Reason for the failure.
-        public var word: ErrorWord
+        package var word: ErrorWord
 
-        public init(token: Token, word: ErrorWord) {
+        package init(token: Token, word: ErrorWord) {
             self.token = token
             self.word = word
         }

@@ -8,8 +8,8 @@
 // transaction is over. Project commands that were not applied then come back unchanged. A change of a topic for many
 // tokens comes back with its remaining tokens. Rests on AcknowledgingBudget.
 
-public import MartletBase
-public import MartletRows
+package import MartletBase
+package import MartletRows
 
 /// Acknowledgements and sent counts that a loop reports about its devices.
 private typealias Taken = (acknowledgements: [Acknowledgement], sent: [SentCount])
@@ -23,7 +23,7 @@ extension Engine {
     ///     not ask again.
     /// - Returns: the outcome of each command, in order. A refusal is an outcome.
     /// - Throws: `StorageError` if the store fails. The transaction must then be abandoned.
-    public mutating func apply(
+    package mutating func apply(
         _ commands: [Command], now: Instant,
         in storage: borrowing Transaction, goesOn: () -> Bool = { true }
     ) throws(StorageError) -> [Outcome] {

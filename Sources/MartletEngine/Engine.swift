@@ -13,21 +13,21 @@
 //
 // Rests on the ledgers and MartletCondition.
 
-public import MartletBase
+package import MartletBase
 import MartletCondition
-public import MartletRows
+package import MartletRows
 
 /// Applies commands to a storage transaction. A broker has one engine, for its committer alone.
-public struct Engine: ~Copyable {
+package struct Engine: ~Copyable {
     /// Resolves targets. Remembers the subscribers of the last topic until a command changes a set.
     var audiences: Audiences
     let notStoredNumbers: NotStoredNumbers
     let limits: MailboxLimits
     /// Bounds on the acknowledgements that one transaction applies.
-    public var acknowledgingBounds = AcknowledgingBounds.alone
+    package var acknowledgingBounds = AcknowledgingBounds.alone
     /// OPS-12: the disk is full except for the room reserved for deletions. The engine then refuses commands that
     /// keep new data, and scheduled and deferred messages wait.
-    public var isShortOfRoom = false
+    package var isShortOfRoom = false
     /// QUO-1: buckets of messages to each device.
     var rates: DeviceRates
     /// QUO-2: buckets of messages from each device.
@@ -53,7 +53,7 @@ public struct Engine: ~Copyable {
     ///   - quotas: shared with the loops; nil: the engine makes quotas of its own.
     ///   - book: the fanouts in progress; nil: fanouts are not limited.
     ///   - upstreamBook: the listening senders; nil: no sender listens.
-    public init(
+    package init(
         programs: SharedPrograms = SharedPrograms(), limits: MailboxLimits = MailboxLimits(),
         book: FanoutBook? = nil, quotas: ProjectQuotas? = nil, upstreamBook: UpstreamBook? = nil,
         notStoredNumbers: NotStoredNumbers = NotStoredNumbers()
@@ -75,7 +75,7 @@ public struct Engine: ~Copyable {
     /// - Parameter goesOn: asked between the steps of a command that several transactions may apply.
     /// - Returns: the outcome. A refusal is an outcome.
     /// - Throws: `StorageError` if the store fails. The transaction must then be abandoned.
-    public mutating func apply(
+    package mutating func apply(
         _ command: Command, now: Instant, in storage: borrowing Transaction,
         goesOn: () -> Bool = { true }
     ) throws(StorageError) -> Outcome {
@@ -138,7 +138,7 @@ public struct Engine: ~Copyable {
     }
 
     /// Notes that all commands applied since the last call of `committed` or `abandon` are durable.
-    public mutating func committed() {
+    package mutating func committed() {
         invariant(hasBegun || !isBegun, "A run of the broker begins once.")
         isBegun = hasBegun
         rates.committed()
@@ -151,7 +151,7 @@ public struct Engine: ~Copyable {
 
     /// Undoes the engine's memory of all commands applied since the last call of `committed` or `abandon`, because
     /// their transaction failed.
-    public mutating func abandon() {
+    package mutating func abandon() {
         audiences.forget()
         hasBegun = isBegun
         rates.abandon()

@@ -4,19 +4,19 @@
 // transaction is ~Copyable and lives for one call. No bytes borrowed from the map can therefore outlive the
 // transaction, and no reader can pin old pages for long. Rests on Environment.
 
-public import MartletEngine
-public import MartletRows
+package import MartletEngine
+package import MartletRows
 
 /// The place of a store, its initial size, and its durability.
-public struct StoreConfiguration: Sendable {
+package struct StoreConfiguration: Sendable {
     /// The data folder. A missing folder is created, a missing parent is not.
-    public var folder: String
+    package var folder: String
     /// Initial address space of the map, in bytes. The file grows with its content, and a full map is doubled, so
     /// the size is no limit.
-    public var mapBytes: Int
+    package var mapBytes: Int
 
     /// Events that a committed transaction survives. `fsync` also survives a loss of power.
-    public var durability: Durability
+    package var durability: Durability
 
     package var purpose = Purpose.serving
 
@@ -41,7 +41,7 @@ public struct StoreConfiguration: Sendable {
     package var faults: StoreFaults?
 
     /// Makes a configuration with a map of 1 GiB, and with transactions that survive a loss of power.
-    public init(
+    package init(
         folder: String, mapBytes: Int = 1 << 30, durability: Durability = .fsync
     ) {
         self.folder = folder
@@ -50,7 +50,7 @@ public struct StoreConfiguration: Sendable {
     }
 
     /// The events that a committed transaction survives.
-    public enum Durability: String, Sendable, CaseIterable {
+    package enum Durability: String, Sendable, CaseIterable {
         /// Loss of power: the transaction is on disk when the commit returns.
         case fsync
         /// The end of the process, but not of the operating system: a crash of the system may leave a store that
@@ -85,7 +85,7 @@ package struct StoreFaults: Sendable {
 }
 
 /// An open data folder.
-public final class Store: Sendable {
+package final class Store: Sendable {
     private let environment: Environment
     private let faults: StoreFaults?
     private let ledgers: Ledgers
@@ -93,7 +93,7 @@ public final class Store: Sendable {
     /// Opens the folder, and recovers the store after a crash.
     ///
     /// - Throws: `StoreOpenError` or `StorageError`.
-    public init(_ configuration: StoreConfiguration) throws {
+    package init(_ configuration: StoreConfiguration) throws {
         let folder = try OpenFolder(
             configuration.folder, mapBytes: configuration.mapBytes,
             durability: configuration.durability, purpose: configuration.purpose,
@@ -108,7 +108,7 @@ public final class Store: Sendable {
     /// pages that later commits replace.
     ///
     /// - Throws: `StorageError`, or the error of `body`.
-    public func read<Result, Failure: Error>(
+    package func read<Result, Failure: Error>(
         _ body: (borrowing Transaction) throws(Failure) -> Result
     ) throws -> Result {
         if let fault = faults?.beforeRead() { throw fault }
@@ -119,7 +119,7 @@ public final class Store: Sendable {
 
     /// Runs `body` in the writing transaction and makes its changes durable. If `body` throws, all its changes are
     /// dropped. If the map is full, the map is doubled and `body` runs again from the start.
-    public func write<Result>(
+    package func write<Result>(
         _ body: (borrowing Transaction) throws(StorageError) -> Result
     ) throws(StorageError) -> Result {
         while true {
@@ -156,18 +156,18 @@ public final class Store: Sendable {
     }
 
     /// Compares every index with every other index, on one snapshot; see `Transaction.check`.
-    public func check(
+    package func check(
         progress: (CheckProgress) -> Void = { _ in }
     ) throws -> CheckReport {
         try read { (transaction) throws(StorageError) in try transaction.check(progress: progress) }
     }
 
     /// Waits until open transactions have ended and releases the folder. Later transactions are refused.
-    public func close() { environment.close() }
+    package func close() { environment.close() }
 
     /// OPS-12: whether the disk has too little room for new content. Commands that free room are still accepted.
-    public var isShortOfRoom: Bool { environment.isShortOfRoom }
+    package var isShortOfRoom: Bool { environment.isShortOfRoom }
 
     /// The address space of the map and the used part of the file, in bytes.
-    public var size: (map: Int, used: Int) { environment.size }
+    package var size: (map: Int, used: Int) { environment.size }
 }

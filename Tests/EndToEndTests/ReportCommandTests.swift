@@ -276,7 +276,8 @@ struct ReportCommandTests {
         for (arguments, part) in [
             ([id], "NOT_FOUND (message_id)"), ([id, "--missing"], "report-seconds"),
             (["x", "--project", "tides"], "INVALID_ARGUMENT (message_id)"),
-            ([id, "--project", "harbour"], "INVALID_ARGUMENT (message_id)"), (["harbour"], "NOT_FOUND"),
+            ([id, "--project", "harbour"], "INVALID_ARGUMENT (message_id)"),
+            (["harbour"], "NOT_FOUND"),
         ] {
             let refused = desk.finish(try desk.start(["report"] + arguments))
             #expect(refused.status == 1 && refused.out.isEmpty)

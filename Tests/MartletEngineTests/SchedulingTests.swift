@@ -267,7 +267,8 @@ struct SchedulingTests {
     }
 
     @Test(
-        "MSG-10 REP-1: a cancellation counts as expired whose time was over, be it by no millisecond")
+        "MSG-10 REP-1: a cancellation counts as expired whose time was over, be it by no millisecond"
+    )
     func cancellingAtAnEnd() throws {
         let bench = try SendBench()
         let takers = [

@@ -3,7 +3,7 @@
 // Resolves a target to a set of instances, at the present instant (CON-5). Rests on the ledgers, MartletCondition and
 // Audiences+Several.
 
-public import MartletBase
+package import MartletBase
 import MartletBits
 import MartletCondition
 import MartletRows
@@ -190,5 +190,5 @@ extension Audiences {
 
 extension TopicNumber {
     /// A number without a topic: the empty set. Topic numbers have 28 bits.
-    public static let nobody = TopicNumber((1 << 28) - 1)
+    package static let nobody = TopicNumber((1 << 28) - 1)
 }

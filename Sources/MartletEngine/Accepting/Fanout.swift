@@ -3,28 +3,28 @@
 // What the engine gives to the loops for a message that it has accepted. Rests on the records.
 
 public import MartletBase
-public import MartletRows
+package import MartletRows
 
 /// An accepted message, which the loops deliver to connected recipients.
-public final class Fanout: Sendable {
+package final class Fanout: Sendable {
     /// Project of the message.
-    public let project: ProjectNumber
+    package let project: ProjectNumber
     /// Fields that are equal for all recipients of the fanout.
-    public let header: MessageHeader
+    package let header: MessageHeader
     /// Message in wire form.
-    public let body: [UInt8]
+    package let body: [UInt8]
     /// Instances that the fanout is for, connected or not.
-    public let recipients: Recipients
+    package let recipients: Recipients
     /// The project's last sequence at acceptance; for a stored message, its own sequence. A session whose
     /// `deliveredThrough` is beyond the position does not get the message.
-    public let position: MessageSequence
+    package let position: MessageSequence
     /// FAN-2: the weight of the project's share relative to other projects.
-    public let weight: Int
+    package let weight: Int
     /// FAN-1: where the loops report their progress; nil for a message to one instance.
-    public let progress: FanoutProgress?
+    package let progress: FanoutProgress?
 
     /// Makes a fanout. By default, the weight is 1 and the loops report no progress.
-    public init(
+    package init(
         project: ProjectNumber, header: MessageHeader, body: [UInt8], recipients: Recipients,
         position: MessageSequence, weight: Int = 1, progress: FanoutProgress? = nil
     ) {

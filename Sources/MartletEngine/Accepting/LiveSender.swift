@@ -4,17 +4,17 @@
 // message at once, from a snapshot: without another thread, a write or the disk. Each loop has a sender of its own,
 // and the callers of the embedding API share a sender. Counts gather in LiveCounts. Rests on Audiences.
 
-public import MartletBase
-public import MartletRows
+package import MartletBase
+package import MartletRows
 
 /// State shared by the live senders of a broker.
-public struct LiveSending: Sendable {
+package struct LiveSending: Sendable {
     let programs: SharedPrograms
     let limits: MailboxLimits
     let book: FanoutBook?
     let numbers: NotStoredNumbers
     /// Unwritten counts of now-or-never messages.
-    public let counts = LiveCounts()
+    package let counts = LiveCounts()
 
     /// FAN-8: a fanout with at most this many recipients is not listed among the fanouts in progress, because a loop
     /// finishes the fanout within a turn.
@@ -22,16 +22,16 @@ public struct LiveSending: Sendable {
 
     /// Targets of a message that a loop resolves: some 100 microseconds. The committer sends a message with more
     /// targets, because a loop's devices wait for each look-up.
-    public static let targetsMax = 64
+    package static let targetsMax = 64
 
     /// Bound on a loop's inbox for live fanouts. A loop with more waiting elements is not told, so a sender faster
     /// than the loop loses now-or-never messages there, and memory stays bounded.
-    public static let waitingMax = 16_384
+    package static let waitingMax = 16_384
 
     /// Makes the state for all live senders of a broker. The counts begin at zero.
     /// - Parameter book: nil: now-or-never fanouts are neither bounded nor listed among the fanouts in progress
     ///   (FAN-8).
-    public init(
+    package init(
         programs: SharedPrograms, limits: MailboxLimits, book: FanoutBook?,
         numbers: NotStoredNumbers
     ) {
@@ -43,14 +43,14 @@ public struct LiveSending: Sendable {
 }
 
 /// Sends now-or-never messages.
-public struct LiveSender: ~Copyable {
+package struct LiveSender: ~Copyable {
     private let shared: LiveSending
     private var audiences: Audiences
     /// The sets in `audiences` were read in the snapshot of this number or later.
     private var rememberedSince: UInt64 = 0
 
     /// Makes a sender that has read no sets yet.
-    public init(_ shared: LiveSending) {
+    package init(_ shared: LiveSending) {
         self.shared = shared
         audiences = Audiences(programs: shared.programs, limits: shared.limits)
     }
@@ -58,7 +58,7 @@ public struct LiveSender: ~Copyable {
     /// Whether a live sender takes a message. All variants must be now or never, and the message must leave no work
     /// for later: no answer (MSG-9), no receipts (RCP-1), no scheduled instant (MSG-10). It has at most `targetsMax`
     /// targets, and neither `validateOnly` nor `notReceived`.
-    public static func takes(_ message: SendCommand, at now: Instant) -> Bool {
+    package static func takes(_ message: SendCommand, at now: Instant) -> Bool {
         !message.validateOnly && !message.wantsReceipts && message.idempotencyKey == nil
             && message.sendAt == nil && message.notReceived == nil
             && message.target.count <= LiveSending.targetsMax && message.isNowOrNever(at: now)
@@ -68,7 +68,7 @@ public struct LiveSender: ~Copyable {
     ///   - message: accepted by `takes`.
     ///   - inProgressCount: the project's now-or-never fanouts in progress on the caller's loop.
     /// - Returns: `accepted` with the fanouts to begin, or `refused`.
-    public mutating func send(
+    package mutating func send(
         _ message: SendCommand, in number: ProjectNumber, inProgressCount: Int = 0, now: Instant,
         _ storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {

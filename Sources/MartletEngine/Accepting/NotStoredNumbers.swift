@@ -7,11 +7,11 @@ import MartletBase
 import Synchronization
 
 /// The numbers of a broker's now-or-never messages.
-public final class NotStoredNumbers: Sendable {
+package final class NotStoredNumbers: Sendable {
     private let last = Atomic<UInt64>(0)
 
     /// Makes a counter at zero. A broker has one counter, because numbers from two counters can be equal.
-    public init() {}
+    package init() {}
 
     /// The instant of a number's creation, in whole milliseconds.
     static func instant(of sequence: MessageSequence) -> Instant {

@@ -2,20 +2,20 @@
 //
 // Deferred messages in the broker's answers (FAN-8). Rests on the ledgers.
 
-public import MartletBase
-public import MartletRows
+package import MartletBase
+package import MartletRows
 
 /// FAN-1: a message that waits until other messages of its project have ended.
-public struct DeferredMessage: Sendable {
+package struct DeferredMessage: Sendable {
     /// The number in the message ID.
-    public var number: UInt64
+    package var number: UInt64
     /// The beginning of the time to live: the acceptance, or the scheduled instant.
-    public var since: Instant
+    package var since: Instant
     /// The target; of several targets, the first eight.
-    public var target: SendCommand.Target
+    package var target: SendCommand.Target
 
     /// A project's deferred messages with numbers above `number`, in the order of the numbers, at most `limit`.
-    public static func list(
+    package static func list(
         in project: ProjectNumber, after number: UInt64, limit: Int,
         _ storage: borrowing Transaction
     ) throws(StorageError) -> [DeferredMessage] {

@@ -173,7 +173,7 @@ extension Engine {
     }
 
     /// Whether a deferred message could begin now.
-    public var canBeginDeferred: Bool { !isShortOfRoom && nextToServe != nil }
+    package var canBeginDeferred: Bool { !isShortOfRoom && nextToServe != nil }
 
     /// - Returns: false if the project has no deferred message with the number.
     mutating func removeDeferred(

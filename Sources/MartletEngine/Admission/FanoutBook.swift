@@ -4,12 +4,12 @@
 // fanout once, and a loop ends a fanout once, so one lock is enough. A project without fanouts keeps only the pace of
 // its last ends and its refusals. Rests on FanoutProgress.
 
-public import MartletBase
+package import MartletBase
 import MartletBits
 import Synchronization
 
 /// The fanouts in progress of a broker.
-public final class FanoutBook: Sendable {
+package final class FanoutBook: Sendable {
     private struct Held {
         var count: Int
         var bytes: Int
@@ -108,7 +108,7 @@ public final class FanoutBook: Sendable {
 
     /// Makes an empty book.
     /// - Parameter limits: the bounds of fanouts in progress (FAN-1).
-    public init(limits: MailboxLimits = MailboxLimits()) { self.limits = limits }
+    package init(limits: MailboxLimits = MailboxLimits()) { self.limits = limits }
 
     // MARK: The engine's side
 
@@ -166,7 +166,7 @@ public final class FanoutBook: Sendable {
     }
 
     /// Sets the weight of a project's fanouts in progress. Fanouts entered later bring their own weight.
-    public func setWeight(_ weight: Int, of project: ProjectNumber) {
+    package func setWeight(_ weight: Int, of project: ProjectNumber) {
         state.withLock { $0.projects[project]?.weight = weight }
     }
 
@@ -219,7 +219,7 @@ public final class FanoutBook: Sendable {
 
     /// Whether a fanout has ended since the last call while messages were deferred. The caller that gets true wakes
     /// the committer.
-    public func takeRoom() -> Bool {
+    package func takeRoom() -> Bool {
         guard roomWasMade.load(ordering: .acquiring) else { return false }
         return roomWasMade.exchange(false, ordering: .acquiringAndReleasing)
     }
@@ -232,23 +232,23 @@ public final class FanoutBook: Sendable {
     }
 
     /// FAN-8: the fanouts in progress of a project.
-    public struct Standing: Sendable {
+    package struct Standing: Sendable {
         /// Project of the fanouts.
-        public var project: ProjectNumber
+        package var project: ProjectNumber
         /// Fanouts that loops have begun, in the order of their beginning. Numbers rise over all projects.
-        public var running: [(number: UInt64, progress: FanoutProgress)]
+        package var running: [(number: UInt64, progress: FanoutProgress)]
         /// FAN-1: messages that wait for room among the project's fanouts.
-        public var deferredCount: Int
+        package var deferredCount: Int
         /// Bytes of memory held by the project's fanouts.
-        public var bytes: Int
+        package var bytes: Int
         /// FAN-2: weight of the project's share relative to other projects.
-        public var weight: Int
+        package var weight: Int
         /// The project's part of the capacity, from 0 to 1, among the projects with fanouts in progress.
-        public var share: Double
+        package var share: Double
     }
 
     /// Projects with fanouts in progress or deferred messages, in the order of project numbers.
-    public var standings: [Standing] {
+    package var standings: [Standing] {
         state.withLock { state in
             let busy = state.projects.filter { !$0.value.isIdle }
             assert(busy.values.allSatisfy { $0.weight > 0 }, "A project with fanouts has a weight.")

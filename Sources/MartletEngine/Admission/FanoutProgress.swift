@@ -4,23 +4,23 @@
 // its variants share the progress. Loops report once for each turn of a walk, never for a single delivery. Rests on
 // FanoutBook, which has the progress until the last part has ended.
 
-public import MartletBase
+package import MartletBase
 import MartletBits
 import MartletRows
 import Synchronization
 
 /// The progress of a message.
-public final class FanoutProgress: Sendable {
+package final class FanoutProgress: Sendable {
     /// Project of the message.
-    public let project: ProjectNumber
+    package let project: ProjectNumber
     /// The number in the message ID.
-    public let number: UInt64
+    package let number: UInt64
     /// MSG-1: target of the message.
-    public let target: SendCommand.Target
+    package let target: SendCommand.Target
     /// Recipients within their quotas, connected or not.
-    public let recipientCount: UInt64
+    package let recipientCount: UInt64
     /// Acceptance of the message.
-    public let began: Instant
+    package let began: Instant
     let weight: Int
     /// FAN-1: whether the fanout takes a place of the project. Now-or-never fanouts take no place (TTL-2).
     let takesPlace: Bool
@@ -58,7 +58,7 @@ public final class FanoutProgress: Sendable {
 
     /// Begins the fanout, after its transaction is durable and before the loops are told.
     /// - Parameter loops: the loops that are told of each variant.
-    public func begin(loops: Int, at now: Instant) {
+    package func begin(loops: Int, at now: Instant) {
         invariant(!isTold, "A fanout begins once.")
         blocksTotal.store(blocks * loops, ordering: .relaxed)
         partsLeft.store(recipients.count * loops, ordering: .releasing)
@@ -72,7 +72,7 @@ public final class FanoutProgress: Sendable {
     }
 
     /// Ends a part: a variant on a loop.
-    public func endPart(at now: Instant) {
+    package func endPart(at now: Instant) {
         let left = partsLeft.subtract(1, ordering: .acquiringAndReleasing).newValue
         invariant(left >= 0, "Each part of a fanout ends once.")
         if left == 0 { book.end(self, at: now) }
@@ -85,11 +85,11 @@ public final class FanoutProgress: Sendable {
 
     /// Messages queued for connections. Recipients without a connection are not counted; they read their mailbox
     /// later. Messages delivered together in a run share the deliveries equally.
-    public var deliveredCount: UInt64 { delivered.load(ordering: .relaxed) }
+    package var deliveredCount: UInt64 { delivered.load(ordering: .relaxed) }
 
     /// The larger of two fractions, from 0 to 1: the walked part of the recipients' blocks, and the part of the
     /// recipients with a delivery.
-    public var fraction: Double {
+    package var fraction: Double {
         let total = blocksTotal.load(ordering: .relaxed)
         let walked =
             total > 0 ? Double(blocksDone.load(ordering: .relaxed)) / Double(total) : 0

@@ -3,13 +3,13 @@
 // The result of a check of the store. Each problem has a kind for programs and a place in words for people. The list
 // of problems is bounded, the count is not. Rests on Checker.
 
-public import MartletBase
-public import MartletRows
+package import MartletBase
+package import MartletRows
 
 /// A contradiction inside the store.
-public struct CheckProblem: Sendable, Hashable, CustomStringConvertible {
+package struct CheckProblem: Sendable, Hashable, CustomStringConvertible {
     /// Kinds of contradictions. The raw value is the word for programs.
-    public enum Kind: String, Sendable, CaseIterable {
+    package enum Kind: String, Sendable, CaseIterable {
         /// The format version is missing, or differs from the version that this Martlet writes.
         case format
         /// A key or value does not have the shape that its table prescribes.
@@ -80,67 +80,67 @@ public struct CheckProblem: Sendable, Hashable, CustomStringConvertible {
     }
 
     /// Kind of the contradiction, for programs.
-    public let kind: Kind
+    package let kind: Kind
     /// nil: the problem belongs to no single project.
-    public let project: ProjectNumber?
+    package let project: ProjectNumber?
     /// The contradiction and its place, in words.
-    public let detail: String
+    package let detail: String
 
     /// Kind, project number and detail in one line.
-    public var description: String {
+    package var description: String {
         let place = project.map { "project \($0.rawValue): " } ?? ""
         return "\(kind.rawValue): \(place)\(detail)"
     }
 }
 
 /// The numbers of checked objects.
-public struct CheckCounts: Sendable, Hashable {
+package struct CheckCounts: Sendable, Hashable {
     /// Projects.
-    public var projects: UInt64 = 0
+    package var projects: UInt64 = 0
     /// Server keys, service-account keys, registration keys and ticket keys.
-    public var keys: UInt64 = 0
+    package var keys: UInt64 = 0
     /// Apps of all projects.
-    public var apps: UInt64 = 0
+    package var apps: UInt64 = 0
     /// Registered instances of all projects.
-    public var instances: UInt64 = 0
+    package var instances: UInt64 = 0
     /// Topics of all projects.
-    public var topics: UInt64 = 0
+    package var topics: UInt64 = 0
     /// Pairs of a topic and a subscriber.
-    public var subscriptions: UInt64 = 0
+    package var subscriptions: UInt64 = 0
     /// Groups of all projects.
-    public var groups: UInt64 = 0
+    package var groups: UInt64 = 0
     /// Rows of stored messages, including the separate rows of discarded messages.
-    public var messages: UInt64 = 0
+    package var messages: UInt64 = 0
     /// Recipients of all stored messages, in blobs and in the inbox.
-    public var recipients: UInt64 = 0
+    package var recipients: UInt64 = 0
 }
 
 /// The result of a check.
-public struct CheckReport: Sendable {
+package struct CheckReport: Sendable {
     /// Bound on `problems`.
-    public static let problemsListedMax = 1000
+    package static let problemsListedMax = 1000
 
     /// The first problems found, at most `problemsListedMax`.
-    public internal(set) var problems: [CheckProblem] = []
+    package internal(set) var problems: [CheckProblem] = []
     /// The number of all problems found.
-    public internal(set) var problemCount: UInt64 = 0
+    package internal(set) var problemCount: UInt64 = 0
     /// Numbers of checked objects.
-    public internal(set) var counts = CheckCounts()
+    package internal(set) var counts = CheckCounts()
 
     /// Whether the check found no problem.
-    public var isClean: Bool { problemCount == 0 }
+    package var isClean: Bool { problemCount == 0 }
 }
 
 /// The progress of a check.
-public struct CheckProgress: Sendable {
+package struct CheckProgress: Sendable {
     /// The ID of the project that is being checked.
-    public var project: String
+    package var project: String
     /// Projects that are completely checked.
-    public var projectsDone: Int
+    package var projectsDone: Int
     /// Projects to be checked.
-    public var projectCount: Int
+    package var projectCount: Int
     /// The numbers of objects checked so far.
-    public var counts: CheckCounts
+    package var counts: CheckCounts
 }
 
 extension Transaction {
@@ -149,7 +149,7 @@ extension Transaction {
     /// keeps old pages in use while others write.
     /// - Parameter progress: called several times for each project.
     /// - Throws: `StorageError` if the store cannot be read at all.
-    public func check(
+    package func check(
         progress: (CheckProgress) -> Void = { _ in }
     ) throws(StorageError) -> CheckReport {
         var checker = Checker(raw)

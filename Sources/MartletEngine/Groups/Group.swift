@@ -3,19 +3,19 @@
 // A group of instances with a notification key (GRP-1). The group keeps ordinals, so a member's new token does not
 // change the group (REG-4). Rests on MartletBase.
 
-public import MartletBase
+package import MartletBase
 import MartletRows
 
 /// The stored form of a group.
-public struct Group: Sendable, Hashable {
+package struct Group: Sendable, Hashable {
     /// GRP-1: notification key of the group.
-    public var key: GroupKey
+    package var key: GroupKey
     /// GRP-1: name of the group.
-    public var name: GroupName
+    package var name: GroupName
     /// 1 to 20 members, in the order of joining.
-    public var members: [Ordinal]
+    package var members: [Ordinal]
 
-    public init(key: GroupKey, name: GroupName, members: [Ordinal]) {
+    package init(key: GroupKey, name: GroupName, members: [Ordinal]) {
         self.key = key
         self.name = name
         self.members = members
@@ -23,15 +23,15 @@ public struct Group: Sendable, Hashable {
 }
 
 /// The form of a group for senders, with tokens instead of ordinals.
-public struct GroupMembers: Sendable, Hashable {
+package struct GroupMembers: Sendable, Hashable {
     /// GRP-1: notification key of the group.
-    public var key: GroupKey
+    package var key: GroupKey
     /// GRP-1: name of the group.
-    public var name: GroupName
+    package var name: GroupName
     /// The members' present tokens, in the order of joining.
-    public var tokens: [Token]
+    package var tokens: [Token]
 
-    public init(key: GroupKey, name: GroupName, tokens: [Token]) {
+    package init(key: GroupKey, name: GroupName, tokens: [Token]) {
         self.key = key
         self.name = name
         self.tokens = tokens

@@ -3,11 +3,11 @@
 // The engine's rules meet the rows in a transaction: a snapshot, or the single transaction for writing. A transaction
 // is ~Copyable and lives for one call, so it outlives all bytes borrowed from rows. Rests on the ledgers.
 
-public import MartletBase
+package import MartletBase
 package import MartletRows
 
 /// A snapshot, or the single writing transaction.
-public struct Transaction: ~Copyable {
+package struct Transaction: ~Copyable {
     let context: LedgerContext
 
     fileprivate init(_ context: LedgerContext) { self.context = context }
@@ -17,11 +17,11 @@ public struct Transaction: ~Copyable {
 
     package var raw: Rows { context.rows }
     /// The number of the transaction. Numbers rise with every writing transaction.
-    public var snapshot: UInt64 { context.rows.number }
+    package var snapshot: UInt64 { context.rows.number }
 
     /// The number of the last transaction that changed a set of the project, or is about to commit a change. Sets
     /// from a snapshot not below the returned number are unchanged.
-    public func lastSetChange(in project: ProjectNumber) -> UInt64 {
+    package func lastSetChange(in project: ProjectNumber) -> UInt64 {
         context.setChanges.last(in: project)
     }
 }

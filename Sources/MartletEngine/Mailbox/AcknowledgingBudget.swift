@@ -13,7 +13,7 @@ package import MartletBase
 
 /// Bounds on the acknowledgements of a transaction. Costs are in units of about three microseconds: an
 /// acknowledgement, or a message counted for an acknowledgement.
-public struct AcknowledgingBounds: Sendable {
+package struct AcknowledgingBounds: Sendable {
     /// Units of all projects.
     package var costMax: Int
     /// Units of a project.
@@ -34,15 +34,15 @@ public struct AcknowledgingBounds: Sendable {
     }
 
     /// FAN-4: bounds for a project without other projects beside it.
-    public static let alone = AcknowledgingBounds(
+    package static let alone = AcknowledgingBounds(
         costMax: 4096, costPerProjectMax: 2048, piecesPerStep: 4)
     /// Bounds while several projects wait for the transaction.
-    public static let shared = AcknowledgingBounds(
+    package static let shared = AcknowledgingBounds(
         costMax: 4096, costPerProjectMax: 256, piecesPerStep: 1)
 }
 
 /// The cost of a transaction's acknowledgements so far, against the bounds.
-public struct AcknowledgingBudget {
+package struct AcknowledgingBudget {
     /// Units for the removal of an inbox row.
     package static let costPerInboxRow = 2
     /// Fanouts per unit that were looked at, but not addressed to the instance.

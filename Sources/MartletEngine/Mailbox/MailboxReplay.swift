@@ -18,11 +18,11 @@
 // single exception: a device that acknowledges an entry with discards knows of all discards up to the entry. Rests on
 // the records.
 
-public import MartletBase
-public import MartletRows
+package import MartletBase
+package import MartletRows
 
 /// Replays the log of an instance. The caller adds the entries in the order of sequences, and then asks for the rest.
-public struct MailboxReplay: Sendable {
+package struct MailboxReplay: Sendable {
     private let limits: MailboxLimits
     private let absence: Absence
     /// Stored plain messages accepted in the absence, in the order of sequences.
@@ -41,11 +41,11 @@ public struct MailboxReplay: Sendable {
     /// The earliest expiry of `counted` and `collapsible`. Most entries need no search for expired messages.
     private var nextExpiry: Instant?
     /// STO-1: the last entry that discarded all messages before it, and the number of messages discarded until then.
-    public private(set) var overflow: (count: UInt64, through: MessageSequence)?
+    package private(set) var overflow: (count: UInt64, through: MessageSequence)?
     /// STO-2: messages discarded for inactivity since the overflow: their number, and the last message.
     private var inactive: (count: UInt64, through: MessageSequence) = (0, .none)
     /// Entries replaced or pushed out while stored; empty unless `keepsReplaced`.
-    public private(set) var replaced: Set<MessageSequence> = []
+    package private(set) var replaced: Set<MessageSequence> = []
     /// STO-1: each entry that discarded all messages before it, with the entry's acceptance; empty unless
     /// `keepsReplaced`.
     private var overflows: [(through: MessageSequence, at: Instant)] = []
@@ -55,7 +55,7 @@ public struct MailboxReplay: Sendable {
     package private(set) var droppedThrough: MessageSequence = .none
     private let delivered: LaneMarks
     /// The sequence of the last added entry; before the first entry, `after`.
-    public private(set) var through: MessageSequence
+    package private(set) var through: MessageSequence
 
     /// - Parameters:
     ///   - after: the log's entries have higher sequences.
@@ -64,7 +64,7 @@ public struct MailboxReplay: Sendable {
     ///     COL-3 allow an instance.
     ///   - keepsReplaced: whether `replaced` and `isDiscarded` are asked.
     ///   - delivered: by lane, the last sequence given to a connection.
-    public init(
+    package init(
         limits: MailboxLimits, after: MessageSequence, absence: Absence,
         discarded: (count: UInt64, through: MessageSequence)? = nil, keepsUncounted: Bool = true,
         keepsReplaced: Bool = false, delivered: LaneMarks = LaneMarks(.none)
@@ -85,7 +85,7 @@ public struct MailboxReplay: Sendable {
     ///   - keepsUncounted: false if only `isStored` is asked. The replay then holds no more entries than STO-1 and
     ///     COL-3 allow an instance.
     ///   - keepsReplaced: whether `replaced` and `isDiscarded` are asked.
-    public init(
+    package init(
         limits: MailboxLimits, state: MailboxState, keepsUncounted: Bool = true,
         keepsReplaced: Bool = false
     ) {
@@ -97,9 +97,9 @@ public struct MailboxReplay: Sendable {
     }
 
     /// STO-1, STO-2: number of discarded messages unknown to the device.
-    public var discardedCount: UInt64 { (overflow?.count ?? 0) + inactive.count }
+    package var discardedCount: UInt64 { (overflow?.count ?? 0) + inactive.count }
     /// The last entry with discards unknown to the device.
-    public var discardedThrough: MessageSequence {
+    package var discardedThrough: MessageSequence {
         if inactive.count > 0 { return inactive.through }
         return discardedCount > 0 ? overflow!.through : .none
     }
@@ -114,7 +114,7 @@ public struct MailboxReplay: Sendable {
     package var hasCollapsible: Bool { !collapsible.isEmpty }
 
     /// Adds the next entry of the log. Sequences must rise.
-    public mutating func add(_ entry: LogEntry) {
+    package mutating func add(_ entry: LogEntry) {
         invariant(entry.sequence > through, "A log is replayed in its order.")
         through = entry.sequence
         expire(entry.accepted)
@@ -128,13 +128,13 @@ public struct MailboxReplay: Sendable {
     }
 
     /// Messages stored at `now`, in no order. Messages acknowledged out of order are among them.
-    public mutating func stored(at now: Instant) -> [LogEntry] {
+    package mutating func stored(at now: Instant) -> [LogEntry] {
         expire(now)
         return uncounted.filter { $0.expires > now } + counted + collapsible
     }
 
     /// Whether an added entry is stored at `now`.
-    public func isStored(_ entry: LogEntry, at now: Instant) -> Bool {
+    package func isStored(_ entry: LogEntry, at now: Instant) -> Bool {
         guard entry.expires > now else { return false }
         switch entry.content {
         case .discarded: return true
@@ -153,12 +153,12 @@ public struct MailboxReplay: Sendable {
     }
 
     /// STO-1: whether an entry was discarded before its expiry, if the entry was not replaced. Needs `keepsReplaced`.
-    public func isDiscarded(_ entry: LogEntry) -> Bool {
+    package func isDiscarded(_ entry: LogEntry) -> Bool {
         overflows.first { $0.through >= entry.sequence }.map { entry.expires > $0.at } ?? false
     }
 
     /// Messages to be delivered at `now`, in the order of sequences.
-    public mutating func left(at now: Instant) -> [LogEntry] {
+    package mutating func left(at now: Instant) -> [LogEntry] {
         var left = stored(at: now).filter { !$0.isAcknowledged }
         left.sort { $0.sequence < $1.sequence }
         return left

@@ -3,31 +3,31 @@
 // CON-8, CON-9: the number of instances that a condition selects, and the reason. The evaluation is that of a send,
 // on a snapshot, without a message. Rests on the ledgers and MartletCondition.
 
-public import MartletBase
+package import MartletBase
 import MartletBits
-public import MartletCondition
-public import MartletRows
+package import MartletCondition
+package import MartletRows
 
 /// Exact counts of the instances that a condition selects.
-public struct Audience: Sendable, Hashable {
+package struct Audience: Sendable, Hashable {
     /// Number of selected instances of one app.
-    public struct AppCount: Sendable, Hashable {
+    package struct AppCount: Sendable, Hashable {
         /// App of the instances.
-        public var app: App
+        package var app: App
         /// Selected instances of the app.
-        public var count: UInt64
+        package var count: UInt64
     }
 
     /// Selected instances.
-    public var total: UInt64 = 0
+    package var total: UInt64 = 0
     /// Selected instances by platform. A platform without selected instances is absent.
-    public var perPlatform: [Platform: UInt64] = [:]
+    package var perPlatform: [Platform: UInt64] = [:]
     /// Apps with at least one selected instance.
-    public var perApp: [AppCount] = []
+    package var perApp: [AppCount] = []
 
     /// Counts the instances that a condition selects.
     /// - Throws: `MartletError` for an invalid condition, `StorageError`.
-    public init(
+    package init(
         of text: String, in number: ProjectNumber, _ programs: SharedPrograms,
         _ storage: borrowing Transaction
     ) throws {
@@ -76,7 +76,7 @@ public struct Audience: Sendable, Hashable {
 
     /// CON-9: the parts of a condition, with the number of instances of each part.
     /// - Throws: `MartletError` for an invalid condition, `StorageError`.
-    public static func explain(
+    package static func explain(
         _ text: String, in number: ProjectNumber, _ programs: SharedPrograms,
         _ storage: borrowing Transaction
     ) throws -> Explanation {

@@ -3,15 +3,15 @@
 // Authentication of senders and devices (REG-2, REG-5). The caller hashes the secret, and the check compares digests
 // in constant time. Rests on the ledgers.
 
-public import MartletBase
-public import MartletRows
+package import MartletBase
+package import MartletRows
 
 /// Checks credentials against a snapshot.
-public enum Authentication {
+package enum Authentication {
     /// Checks a server key. Its text is `ID.SECRET`, and `digest` is the digest of the whole text.
     /// - Parameter projectID: the project that the key must belong to; nil: any project.
     /// - Throws: `MartletError` if the key is wrong or revoked, `StorageError`.
-    public static func sender(
+    package static func sender(
         projectID: String? = nil, keyID: String, digest: SecretDigest,
         in storage: borrowing Transaction
     ) throws -> Project {
@@ -34,7 +34,7 @@ public enum Authentication {
     /// Finds a service-account key that is not revoked, and its project. The caller verifies the signature.
     /// - Parameter projectID: the project that the key must belong to; nil: any project.
     /// - Throws: `MartletError` if the key is unknown or revoked, `StorageError`.
-    public static func serviceAccount(
+    package static func serviceAccount(
         projectID: String? = nil, keyID: String,
         in storage: borrowing Transaction
     ) throws -> (project: Project, key: ServiceAccountKey) {
@@ -58,7 +58,7 @@ public enum Authentication {
     /// Checks a token and a device key (REG-2). A former token is accepted too (REG-4), because the device may not
     /// know its new token yet, and only the instance has the device key.
     /// - Throws: `MartletError`, `StorageError`.
-    public static func device(
+    package static func device(
         projectID: String, token text: String, digest: SecretDigest,
         in storage: borrowing Transaction
     ) throws -> (project: Project, instance: Instance, state: MailboxState) {
@@ -86,7 +86,7 @@ public enum Authentication {
 
     /// The project with an ID.
     /// - Throws: `MartletError.noProject` if the project does not exist, `StorageError`.
-    public static func project(
+    package static func project(
         id: String, in storage: borrowing Transaction
     ) throws -> Project {
         guard let project = try storage.projects.project(id: id) else {

@@ -2,14 +2,14 @@
 //
 // MSG-10: recipients that acknowledged a message before its cancellation. Rests on the ledgers.
 
-public import MartletBase
-public import MartletRows
+package import MartletBase
+package import MartletRows
 
 /// Answers to questions about delivered messages (MSG-10).
-public enum Delivered {
+package enum Delivered {
     /// Counts the recipients with an acknowledgement of a message.
     /// - Returns: the number; 0 also for a scheduled message, or for a message unknown to the store.
-    public static func count(
+    package static func count(
         of number: UInt64, in project: ProjectNumber,
         _ storage: borrowing Transaction
     ) throws(StorageError) -> UInt64 {

@@ -3,21 +3,21 @@
 // TOP-9: lists in pages. Each page is a snapshot of its own, and begins after the last entry of the page before. A
 // change between two pages may be seen or not, but no entry is listed twice. Rests on the ledgers.
 
-public import MartletBase
+package import MartletBase
 import MartletBits
 import MartletCondition
-public import MartletRows
+package import MartletRows
 
 /// Pages of lists.
-public enum Listing {
+package enum Listing {
     /// One page, and whether more entries follow.
-    public struct Page<Element: Sendable>: Sendable {
+    package struct Page<Element: Sendable>: Sendable {
         /// Entries of the page, in the order of the list.
-        public var entries: [Element]
+        package var entries: [Element]
         /// Whether more entries follow the page.
-        public var hasMore: Bool
+        package var hasMore: Bool
 
-        public init(entries: [Element], hasMore: Bool) {
+        package init(entries: [Element], hasMore: Bool) {
             self.entries = entries
             self.hasMore = hasMore
         }
@@ -37,7 +37,7 @@ public enum Listing {
     /// Projects in the order of IDs, at most `limit`.
     /// - Parameter id: the last entry of the page before, or empty.
     /// - Throws: `MartletError` if `limit` is outside 1 to `Limits.pageEntriesMax`, `StorageError`.
-    public static func projects(
+    package static func projects(
         after id: String, limit: Int, _ storage: borrowing Transaction
     ) throws -> Page<Project> {
         try check(limit)
@@ -50,7 +50,7 @@ public enum Listing {
     /// Topics of a project, in the order of names, at most `limit`. A page has at most 192 KiB.
     /// - Parameter name: the last entry of the page before, or empty.
     /// - Throws: `MartletError` if `limit` is outside 1 to `Limits.pageEntriesMax`, `StorageError`.
-    public static func topics(
+    package static func topics(
         in project: ProjectNumber, after name: String, limit: Int,
         _ storage: borrowing Transaction
     ) throws -> Page<Topic> {
@@ -60,7 +60,7 @@ public enum Listing {
     }
 
     /// Topics of an instance, in the order of names.
-    public static func topics(
+    package static func topics(
         of ordinal: Ordinal, in project: ProjectNumber, after name: String, limit: Int,
         _ storage: borrowing Transaction
     ) throws -> Page<Topic> {
@@ -88,7 +88,7 @@ public enum Listing {
     }
 
     /// GRP-3: the members of a group.
-    public static func group(
+    package static func group(
         named text: String, in project: ProjectNumber,
         _ storage: borrowing Transaction
     ) throws -> GroupMembers {
@@ -101,7 +101,7 @@ public enum Listing {
 
     /// GRP-3: the members of the group with the notification key; nil if there is no such group.
     /// - Throws: `StorageError`, also if a member is not registered.
-    public static func group(
+    package static func group(
         _ key: GroupKey, in project: ProjectNumber,
         _ storage: borrowing Transaction
     ) throws -> GroupMembers? {
@@ -111,7 +111,7 @@ public enum Listing {
     }
 
     /// Groups of a project, in the order of names.
-    public static func groups(
+    package static func groups(
         in project: ProjectNumber, after name: String, limit: Int,
         _ storage: borrowing Transaction
     ) throws -> Page<Group> {
@@ -131,19 +131,19 @@ public enum Listing {
     private static let groupBytes = 38
 
     /// Tokens of instances, in the order of ordinals.
-    public struct Tokens: Sendable {
+    package struct Tokens: Sendable {
         /// All instances of the set, over all pages; 0 if the request does not count them.
-        public var total: UInt64
+        package var total: UInt64
         /// At most as many tokens as the request's limit.
-        public var tokens: [Token]
+        package var tokens: [Token]
         /// The first ordinal of the next page; nil at the end.
-        public var next: Ordinal?
+        package var next: Ordinal?
     }
 
     /// Tokens of a topic's subscribers, at most `limit`. A topic without subscribers has an empty page.
     /// - Parameter start: the ordinal at which the page begins.
     /// - Throws: `MartletError` if `limit` is outside 1 to `Limits.pageEntriesMax`, `StorageError`.
-    public static func subscribers(
+    package static func subscribers(
         of name: TopicName, in project: ProjectNumber, from start: Ordinal, limit: Int,
         _ storage: borrowing Transaction
     ) throws -> Tokens {
@@ -164,7 +164,7 @@ public enum Listing {
     }
 
     /// CON-8: tokens of the instances that a condition selects.
-    public static func audience(
+    package static func audience(
         of text: String, in number: ProjectNumber, from start: Ordinal, limit: Int,
         _ programs: SharedPrograms, _ storage: borrowing Transaction
     ) throws -> Tokens {
@@ -211,7 +211,7 @@ public enum Listing {
     }
 
     /// The instance of a token, and its app.
-    public static func instance(
+    package static func instance(
         _ token: String, in project: ProjectNumber,
         _ storage: borrowing Transaction
     ) throws -> (instance: Instance, app: App) {
@@ -228,7 +228,7 @@ public enum Listing {
 
     /// The ordinal of the instance that has the token.
     /// - Throws: `MartletError` if the token is malformed, or is not registered in the project; `StorageError`.
-    public static func locate(
+    package static func locate(
         _ text: String, in project: ProjectNumber,
         _ storage: borrowing Transaction
     ) throws -> Ordinal {

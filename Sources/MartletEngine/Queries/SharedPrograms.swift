@@ -8,11 +8,11 @@ import MartletCondition
 import Synchronization
 
 /// The compiled conditions of a broker.
-public final class SharedPrograms: Sendable {
+package final class SharedPrograms: Sendable {
     private let cache = Mutex(ProgramCache())
 
     /// Makes an empty cache. A broker has one cache, because all threads share the programs.
-    public init() {}
+    package init() {}
 
     /// The condition with this text, compiled by this call or by an earlier call.
     func condition(parsing text: String, topicsMax: Int) throws(MartletError) -> Condition {

@@ -7,23 +7,23 @@
 // remaining amounts come from other threads. The lock is taken once for a request or a connection, never for a
 // message to devices. Rests on TokenBucket.
 
-public import MartletBase
+package import MartletBase
 import Synchronization
 
 /// The remaining amount of one quota.
-public struct QuotaAmount: Sendable, Hashable {
+package struct QuotaAmount: Sendable, Hashable {
     /// The name of the limit in a broker's configuration.
-    public var name: String
+    package var name: String
     /// Amount of the quota when nothing is taken.
-    public var limit: UInt64
+    package var limit: UInt64
     /// Amount that the project can take now.
-    public var remaining: UInt64
+    package var remaining: UInt64
     /// Milliseconds until the whole amount is back if no more is taken; nil if the time cannot be predicted.
-    public var untilFullMilliseconds: UInt64?
+    package var untilFullMilliseconds: UInt64?
 }
 
 /// The quotas of all projects. A broker has one value.
-public final class ProjectQuotas: Sendable {
+package final class ProjectQuotas: Sendable {
     private struct Project {
         var topicChanges: TokenBucket?
         var upstream: TokenBucket?
@@ -51,7 +51,7 @@ public final class ProjectQuotas: Sendable {
     private let state = Mutex(State())
 
     /// Makes quotas with full buckets, because the quotas are not stored.
-    public init(_ limits: MailboxLimits = MailboxLimits()) { self.limits = limits }
+    package init(_ limits: MailboxLimits = MailboxLimits()) { self.limits = limits }
 
     // MARK: Changes of subscriptions
 
@@ -156,7 +156,7 @@ public final class ProjectQuotas: Sendable {
 
     /// QUO-3: counts the connection of a sender that has authenticated, from now until `senderLeft`.
     /// - Throws: `MartletError` with a retry delay if the connection is refused. A refused connection is not counted.
-    public func senderConnects(
+    package func senderConnects(
         to project: ProjectNumber, at now: Instant
     ) throws(MartletError) {
         let (perMinute, max) = (limits.senderConnectionsPerMinute, limits.senderConnectionsMax)
@@ -202,7 +202,7 @@ public final class ProjectQuotas: Sendable {
     }
 
     /// QUO-3: a connection that was not refused is closed.
-    public func senderLeft(_ project: ProjectNumber) {
+    package func senderLeft(_ project: ProjectNumber) {
         state.withLock { state in
             let count = state.projects[project]?.connections ?? 0
             invariant(count > 0, "A connection of a sender that ends was counted.")
@@ -214,7 +214,7 @@ public final class ProjectQuotas: Sendable {
 
     /// The amounts of each quota that is not turned off.
     /// - Parameter book: the fanouts in progress (QUO-5).
-    public func amounts(
+    package func amounts(
         of project: ProjectNumber, at now: Instant, book: FanoutBook
     ) -> [QuotaAmount] {
         let mine = state.withLock { $0.projects[project] } ?? Project()

@@ -3,23 +3,23 @@
 // RCP-1: the receipts that wait for a project's senders, and their form in the store: u64 message number ‖ i64
 // instant ‖ u8 kind ‖ token (24 bytes), little-endian. Rests on the ledgers.
 
-public import MartletBase
-public import MartletRows
+package import MartletBase
+package import MartletRows
 
 /// RCP-2: a device's report about a message.
-public struct Receipt: Sendable, Hashable {
+package struct Receipt: Sendable, Hashable {
     /// The number of the receipt among the project's receipts. Senders acknowledge receipts by this number.
-    public var event: UInt64
+    package var event: UInt64
     /// Number in the ID of the message that the device reports about.
-    public var messageNumber: UInt64
+    package var messageNumber: UInt64
     /// The instance's token at the time of the report.
-    public var token: Token
+    package var token: Token
     /// RCP-2: event that the device reports.
-    public var kind: ReceiptKind
+    package var kind: ReceiptKind
     /// The acceptance of the report.
-    public var at: Instant
+    package var at: Instant
 
-    public init(
+    package init(
         event: UInt64, messageNumber: UInt64, token: Token, kind: ReceiptKind, at: Instant
     ) {
         self.event = event
@@ -30,7 +30,7 @@ public struct Receipt: Sendable, Hashable {
     }
 
     /// A project's receipts with numbers above `event`, in the order of the numbers, at most `limit`.
-    public static func page(
+    package static func page(
         after event: UInt64, limit: Int, in project: ProjectNumber,
         _ storage: borrowing Transaction
     ) throws(StorageError) -> [Receipt] {

@@ -4,14 +4,14 @@
 // device on a snapshot first, so strangers do not reach the committer. The transaction of the registration checks
 // again, because a key may be revoked and a ticket used meanwhile. Rests on the ledgers.
 
-public import MartletBase
+package import MartletBase
 import MartletRows
 
 extension Authentication {
     /// REG-7: checks what a new device presents against the policy of its project, and REG-8: that an open
     /// project has the app. No row is written.
     /// - Throws: `MartletError` if the device may not register, `StorageError`.
-    public static func registration(
+    package static func registration(
         of new: NewInstance, at now: Instant, in storage: borrowing Transaction
     ) throws {
         guard let project = try storage.projects.project(id: new.project) else {
@@ -287,7 +287,7 @@ extension Engine {
 
 extension MartletError {
     /// REG-7: the refusal of a new device.
-    public static func notAdmitted(_ message: String) -> MartletError {
+    package static func notAdmitted(_ message: String) -> MartletError {
         MartletError(.permissionDenied, message, field: "registration")
     }
 

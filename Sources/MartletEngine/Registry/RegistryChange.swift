@@ -3,11 +3,11 @@
 // Changes that an administrator makes to the registrations of a project (REG-7, REG-8), and what a new device proves.
 // Rests on the records.
 
-public import MartletBase
+package import MartletBase
 import MartletRows
 
 /// A change of a project's policies, keys or apps.
-public enum RegistryChange: Sendable {
+package enum RegistryChange: Sendable {
     /// REG-7, TOP-10: changes the policies. nil leaves a policy unchanged.
     case policies(registration: RegistrationPolicy?, topics: TopicPolicy?)
     case createRegistrationKey(NewKey)
@@ -31,17 +31,17 @@ public enum RegistryChange: Sendable {
 }
 
 /// A ticket key to be created.
-public struct NewTicketKey: Sendable {
+package struct NewTicketKey: Sendable {
     /// ID of the key, 1 to 64 characters of `[a-zA-Z0-9-_.~%]`: the `kid` of its tickets.
-    public var id: String
+    package var id: String
     /// Name for people, at most `Limits.keyNameBytesMax` bytes.
-    public var name: String
+    package var name: String
     /// Algorithm of the key's tickets.
-    public var algorithm: TicketAlgorithm
+    package var algorithm: TicketAlgorithm
     /// The secret of HS256, or a SubjectPublicKeyInfo in DER.
-    public var material: [UInt8]
+    package var material: [UInt8]
 
-    public init(id: String, name: String, algorithm: TicketAlgorithm, material: [UInt8]) {
+    package init(id: String, name: String, algorithm: TicketAlgorithm, material: [UInt8]) {
         self.id = id
         self.name = name
         self.algorithm = algorithm
@@ -50,7 +50,7 @@ public struct NewTicketKey: Sendable {
 }
 
 /// REG-7: what is known of a new device before its registration.
-public enum RegistrationProof: Sendable {
+package enum RegistrationProof: Sendable {
     /// The device presented nothing.
     case none
     /// The embedding program registers the instance itself. No policy applies.
@@ -62,17 +62,17 @@ public enum RegistrationProof: Sendable {
 }
 
 /// REG-7: a ticket with a verified signature.
-public struct VerifiedTicket: Sendable {
+package struct VerifiedTicket: Sendable {
     /// ID of the ticket key.
-    public var keyID: String
+    package var keyID: String
     /// Identifies the ticket: two tickets with equal digests are one ticket.
-    public var digest: SecretDigest
+    package var digest: SecretDigest
     /// End of the ticket.
-    public var expires: Instant
+    package var expires: Instant
     /// TOP-10: topics that the device may subscribe itself to beside the project's policy.
-    public var topics: [String]
+    package var topics: [String]
 
-    public init(keyID: String, digest: SecretDigest, expires: Instant, topics: [String] = []) {
+    package init(keyID: String, digest: SecretDigest, expires: Instant, topics: [String] = []) {
         self.keyID = keyID
         self.digest = digest
         self.expires = expires

@@ -4,22 +4,22 @@
 // gather in memory until the committer's next transaction, a second later at most. A crash loses the gathered counts.
 // Rests on ReportCounts.
 
-public import MartletBase
-public import MartletRows
+package import MartletBase
+package import MartletRows
 import Synchronization
 
 /// Counts of a day's messages for the instances of an app.
-public struct DayCount: Sendable, Hashable {
+package struct DayCount: Sendable, Hashable {
     /// Project of the messages.
-    public var project: ProjectNumber
+    package var project: ProjectNumber
     /// Days since 1970-01-01, UTC.
-    public var day: UInt32
+    package var day: UInt32
     /// App of the instances.
-    public var app: AppNumber
+    package var app: AppNumber
     /// Numbers of the day's messages by event.
-    public var counts: ReportCounts
+    package var counts: ReportCounts
 
-    public init(project: ProjectNumber, day: UInt32, app: AppNumber, counts: ReportCounts) {
+    package init(project: ProjectNumber, day: UInt32, app: AppNumber, counts: ReportCounts) {
         self.project = project
         self.day = day
         self.app = app
@@ -28,7 +28,7 @@ public struct DayCount: Sendable, Hashable {
 }
 
 /// Unwritten counts of a broker. The lock is taken once for a message and once for a transaction.
-public final class LiveCounts: Sendable {
+package final class LiveCounts: Sendable {
     private struct Key: Hashable {
         var project: ProjectNumber
         var day: UInt32
@@ -38,7 +38,7 @@ public final class LiveCounts: Sendable {
     private let counts = Mutex<[Key: ReportCounts]>([:])
 
     /// Makes an empty table.
-    public init() {}
+    package init() {}
 
     /// Counts an accepted now-or-never message.
     /// - Parameter shares: the number of recipients by app.
@@ -56,7 +56,7 @@ public final class LiveCounts: Sendable {
     }
 
     /// Adds counts again after a transaction could not write them.
-    public func giveBack(_ days: [DayCount]) {
+    package func giveBack(_ days: [DayCount]) {
         counts.withLock { counts in
             for one in days {
                 counts[
@@ -67,7 +67,7 @@ public final class LiveCounts: Sendable {
     }
 
     /// Removes and returns all counts gathered since the last call.
-    public func take() -> [DayCount] {
+    package func take() -> [DayCount] {
         let taken = counts.withLock { counts in
             var taken: [Key: ReportCounts] = [:]
             swap(&taken, &counts)
@@ -79,5 +79,5 @@ public final class LiveCounts: Sendable {
     }
 
     /// Whether no counts wait to be written.
-    public var isEmpty: Bool { counts.withLock { $0.isEmpty } }
+    package var isEmpty: Bool { counts.withLock { $0.isEmpty } }
 }

@@ -2,19 +2,19 @@
 //
 // The first counts of a report (REP-1). Rests on ReportCounts.
 
-public import MartletBase
-public import MartletRows
+package import MartletBase
+package import MartletRows
 
 /// An accepted message: the recipients by app, and the instances left out.
-public struct NewReport: Sendable {
+package struct NewReport: Sendable {
     /// The counts for the instances of an app.
-    public struct Share: Sendable, Hashable {
+    package struct Share: Sendable, Hashable {
         /// App of the instances.
-        public var app: AppNumber
+        package var app: AppNumber
         /// Counts for the app's instances by event.
-        public var counts: ReportCounts
+        package var counts: ReportCounts
 
-        public init(app: AppNumber, counts: ReportCounts) {
+        package init(app: AppNumber, counts: ReportCounts) {
             self.app = app
             self.counts = counts
         }
@@ -27,17 +27,17 @@ public struct NewReport: Sendable {
     }
 
     /// The message's sequence; nil: the message counts for its day only, without a report.
-    public var sequence: MessageSequence?
+    package var sequence: MessageSequence?
     /// The number in the message ID.
-    public var number: UInt64
+    package var number: UInt64
     /// Acceptance of the message. The message counts on the day of the acceptance.
-    public var accepted: Instant
+    package var accepted: Instant
     /// Counts by app of the instances.
-    public var shares: [Share]
+    package var shares: [Share]
     /// Disjoint sets of instances left out: over their quota, or inactive.
-    public var missed: [Recipients]
+    package var missed: [Recipients]
 
-    public init(
+    package init(
         sequence: MessageSequence?, number: UInt64, accepted: Instant, shares: [Share],
         missed: [Recipients]
     ) {
@@ -50,18 +50,18 @@ public struct NewReport: Sendable {
 }
 
 /// REP-1: messages that loops queued for connections since the last report.
-public struct SentCount: Sendable, Hashable {
+package struct SentCount: Sendable, Hashable {
     /// Project of the messages.
-    public var project: ProjectNumber
+    package var project: ProjectNumber
     /// nil: `count` is over all messages, for the instances of `app`. Otherwise `count` is of a single message, over
     /// all apps.
-    public var sequence: MessageSequence?
+    package var sequence: MessageSequence?
     /// App of the instances; 0 if `sequence` is set.
-    public var app: AppNumber
+    package var app: AppNumber
     /// Messages, counted once for each connection.
-    public var count: UInt64
+    package var count: UInt64
 
-    public init(
+    package init(
         project: ProjectNumber, sequence: MessageSequence?, app: AppNumber, count: UInt64
     ) {
         self.project = project

@@ -2,15 +2,15 @@
 //
 // Daily reports in pages that fit into a frame, and the error for a missing report. Rests on Reports.
 
-public import MartletBase
+package import MartletBase
 import MartletRows
 
 /// A page of daily reports.
-public struct DayReportPage: Sendable {
+package struct DayReportPage: Sendable {
     /// Reports of the page, in the order of days and, within a day, of app numbers.
-    public var entries: [DayReport]
+    package var entries: [DayReport]
     /// The cursor for the next page; nil at the end.
-    public var next: String?
+    package var next: String?
 }
 
 extension Reports {
@@ -18,7 +18,7 @@ extension Reports {
     /// - Parameters:
     ///   - first, last: days since 1970-01-01, UTC; both included.
     ///   - cursor: from the page before, or empty.
-    public static func page(
+    package static func page(
         from first: UInt32, through last: UInt32, in project: ProjectNumber,
         after cursor: String, limit: Int, limits: MailboxLimits, now: Instant,
         _ storage: borrowing Transaction
@@ -86,7 +86,7 @@ private struct ReportPlace: Comparable {
 extension MartletError {
     /// REP-1: the error for a message without a report, because the report was removed or never existed.
     /// - Parameter field: the field with the message's ID.
-    public static func noReport(
+    package static func noReport(
         _ limits: MailboxLimits, field: String = "message_id"
     ) -> MartletError {
         guard limits.reportSeconds > 0 else {

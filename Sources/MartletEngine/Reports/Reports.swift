@@ -2,22 +2,22 @@
 //
 // Answers to questions about the outcomes of messages (REP-1, REP-2). Rests on the ledgers.
 
-public import MartletBase
-public import MartletRows
+package import MartletBase
+package import MartletRows
 
 /// REP-1: the outcomes of a message.
-public struct MessageReport: Sendable, Hashable {
+package struct MessageReport: Sendable, Hashable {
     /// Number in the message ID.
-    public var messageNumber: UInt64
+    package var messageNumber: UInt64
     /// Acceptance of the message.
-    public var accepted: Instant
+    package var accepted: Instant
     /// Instances by outcome and event.
-    public var counts: ReportCounts
+    package var counts: ReportCounts
     /// Pending instances with a mailbox that was not looked into, because too many instances are pending. Some of
     /// them may have an outcome already. Mostly 0.
-    public var unsettledCount: UInt64
+    package var unsettledCount: UInt64
 
-    public init(
+    package init(
         messageNumber: UInt64, accepted: Instant, counts: ReportCounts, unsettledCount: UInt64
     ) {
         self.messageNumber = messageNumber
@@ -29,15 +29,15 @@ public struct MessageReport: Sendable, Hashable {
 
 /// REP-1: the outcomes of a day's messages for the instances of an app. A message counts on the day of its
 /// acceptance; sent, displayed and opened count on the day of the event.
-public struct DayReport: Sendable, Hashable {
+package struct DayReport: Sendable, Hashable {
     /// Days since 1970-01-01, UTC.
-    public var day: UInt32
+    package var day: UInt32
     /// App of the instances.
-    public var app: App
+    package var app: App
     /// Messages for the app's instances on the day, by event.
-    public var counts: ReportCounts
+    package var counts: ReportCounts
 
-    public init(day: UInt32, app: App, counts: ReportCounts) {
+    package init(day: UInt32, app: App, counts: ReportCounts) {
         self.day = day
         self.app = app
         self.counts = counts
@@ -45,7 +45,7 @@ public struct DayReport: Sendable, Hashable {
 }
 
 /// REP-1: outcomes that are certain but not counted yet, by day and app.
-public struct DueOutcomes: Sendable {
+package struct DueOutcomes: Sendable {
     private struct Place: Hashable {
         var day: UInt32
         var app: AppNumber
@@ -54,10 +54,10 @@ public struct DueOutcomes: Sendable {
     private var counts: [Place: ReportCounts] = [:]
 
     /// Makes an empty table.
-    public init() {}
+    package init() {}
 
     /// Adds one message with an outcome to the day and the app.
-    public mutating func add(_ event: ReportEvent, of day: UInt32, by app: AppNumber) {
+    package mutating func add(_ event: ReportEvent, of day: UInt32, by app: AppNumber) {
         counts[Place(day: day, app: app), default: ReportCounts()][event] += 1
     }
 
@@ -72,16 +72,16 @@ public struct DueOutcomes: Sendable {
 
 extension Instant {
     /// Days since 1970-01-01, UTC.
-    public var day: UInt32 {
+    package var day: UInt32 {
         UInt32(clamping: max(millisecondsSince1970, 0) / (86_400 * 1000))
     }
 }
 
 /// Answers to questions about reports.
-public enum Reports {
+package enum Reports {
     /// REP-1: the report of a message, exact at the instant of the snapshot.
     /// - Returns: nil if the project has no report of the message.
-    public static func message(
+    package static func message(
         _ number: UInt64, in project: ProjectNumber, limits: MailboxLimits, now: Instant,
         _ storage: borrowing Transaction
     ) throws(StorageError) -> MessageReport? {
@@ -96,7 +96,7 @@ public enum Reports {
     /// - Parameters:
     ///   - days: days since 1970-01-01, UTC.
     ///   - due: due outcomes of the same snapshot, from the first of the days or earlier.
-    public static func days(
+    package static func days(
         _ days: ClosedRange<UInt32>, in project: ProjectNumber, _ due: DueOutcomes,
         _ storage: borrowing Transaction
     ) throws(StorageError) -> [DayReport] {
@@ -107,7 +107,7 @@ public enum Reports {
     /// ordinals.
     /// - Returns: nil if the project has no report of the message. The page's total is always 0, because recipients
     ///   are not counted.
-    public static func notReceived(
+    package static func notReceived(
         _ number: UInt64, in project: ProjectNumber, from start: Ordinal, limit: Int,
         _ storage: borrowing Transaction
     ) throws -> Listing.Tokens? {

@@ -8,17 +8,17 @@
 // A device over its quota at sending (QUO-1) is left out, as in any fanout. If the project has no room at sending,
 // the message is deferred (see Engine+Admission). Rests on Engine+Send.
 
-public import MartletBase
-public import MartletRows
+package import MartletBase
+package import MartletRows
 
 /// The result of a step of due work.
-public struct Advance: Sendable {
+package struct Advance: Sendable {
     /// Outcomes of messages. The loops are told once the transaction is durable, as for commands.
-    public var outcomes: [Outcome]
+    package var outcomes: [Outcome]
     /// Whether more work is due now. The caller continues in another transaction.
-    public var hasMore: Bool
+    package var hasMore: Bool
 
-    public init(outcomes: [Outcome], hasMore: Bool) {
+    package init(outcomes: [Outcome], hasMore: Bool) {
         self.outcomes = outcomes
         self.hasMore = hasMore
     }
@@ -41,7 +41,7 @@ extension Engine {
     /// - Parameter commandCount: the commands of the batch. More commands allow more rows, so due work keeps up with
     ///   new messages.
     /// - Throws: `StorageError` if the store fails. The transaction must then be abandoned.
-    public mutating func advance(
+    package mutating func advance(
         now: Instant, commandCount: Int = 0, in storage: borrowing Transaction
     ) throws(StorageError) -> Advance {
         let rowsMax =

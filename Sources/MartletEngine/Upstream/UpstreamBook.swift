@@ -18,13 +18,13 @@
 // takes a place in the listener's window. So a sender without acknowledgements gets a window of messages and no more.
 // Rests on UpstreamMessage.
 
-public import MartletBase
+package import MartletBase
 import Synchronization
 
 /// The listeners of a broker, and the messages with each listener.
-public final class UpstreamBook: Sendable {
+package final class UpstreamBook: Sendable {
     /// The way to a listener.
-    public enum Destination: Sendable {
+    package enum Destination: Sendable {
         /// A connection of a loop, by the loop's number. The loop finds the connection by the listener's number.
         case loop(Int)
         /// A function of an embedder, called on the thread that hands out. An empty array means the end of messages.
@@ -32,13 +32,13 @@ public final class UpstreamBook: Sendable {
     }
 
     /// Messages handed to a listener by one call of `handOut`.
-    public struct Handing: Sendable {
+    package struct Handing: Sendable {
         /// Number of the listener.
-        public var listener: UInt64
+        package var listener: UInt64
         /// Way to the listener.
-        public var destination: Destination
+        package var destination: Destination
         /// Messages to be handed to the listener, in the order of handing.
-        public var messages: [UpstreamMessage]
+        package var messages: [UpstreamMessage]
     }
 
     private struct Listener {
@@ -106,13 +106,13 @@ public final class UpstreamBook: Sendable {
     private let state = Mutex(State())
 
     /// Makes a book without listeners and messages.
-    public init() {}
+    package init() {}
 
     // MARK: Listeners
 
     /// Adds a listener. The caller then wakes the committer.
     /// - Returns: the number of the listener.
-    public func listen(to project: ProjectNumber, _ destination: Destination) -> UInt64 {
+    package func listen(to project: ProjectNumber, _ destination: Destination) -> UInt64 {
         state.withLock { state in
             state.listenersEver += 1
             let number = state.listenersEver
@@ -126,7 +126,7 @@ public final class UpstreamBook: Sendable {
     }
 
     /// Removes a listener. Its unacknowledged messages are handed out again. The caller then wakes the committer.
-    public func leave(_ number: UInt64) {
+    package func leave(_ number: UInt64) {
         state.withLock { state in
             guard let listener = state.listeners.removeValue(forKey: number) else { return }
             var project = state.projects[listener.project] ?? Project()
@@ -143,7 +143,7 @@ public final class UpstreamBook: Sendable {
     }
 
     /// Tells embedders the end of messages, by an empty array.
-    public func close() {
+    package func close() {
         let destinations = state.withLock { $0.listeners.values.map(\.destination) }
         for case .caller(let tell) in destinations { tell([]) }
     }
@@ -162,14 +162,14 @@ public final class UpstreamBook: Sendable {
 
     /// The messages handed to a listener and acknowledged by no listener, at most `Limits.upstreamWindow`. A message
     /// that another listener acknowledged, or that has expired, is not among them.
-    public func held(by listener: UInt64) -> Set<UInt64> {
+    package func held(by listener: UInt64) -> Set<UInt64> {
         state.withLock { $0.listeners[listener]?.held ?? [] }
     }
 
     // MARK: The committer's side
 
     /// A message's acceptance is durable.
-    public func accepted(_ acceptance: UpstreamAcceptance) {
+    package func accepted(_ acceptance: UpstreamAcceptance) {
         guard acceptance.isForSenders else { return }
         state.withLock { state in
             let number = acceptance.project
@@ -185,7 +185,7 @@ public final class UpstreamBook: Sendable {
     }
 
     /// Messages were acknowledged durably, or a loop has dropped them.
-    public func taken(_ numbers: [UInt64], in number: ProjectNumber) {
+    package func taken(_ numbers: [UInt64], in number: ProjectNumber) {
         state.withLock { state in
             guard var project = state.projects[number] else { return }
             for message in numbers { Self.forget(message, &project, &state.listeners) }
@@ -195,13 +195,13 @@ public final class UpstreamBook: Sendable {
     }
 
     /// Whether a project may have messages to hand out.
-    public var isDue: Bool { state.withLock { !$0.due.isEmpty } }
+    package var isDue: Bool { state.withLock { !$0.due.isEmpty } }
 
     /// Hands out messages to listeners with room, a bounded number in each call.
     /// - Parameter read: calls `UpstreamMessage.find` on a snapshot; nil if the store could not be read. The reading
     ///   is repeated at the next check of terms.
     /// - Returns: the messages for each listener, in the order of listeners.
-    public func handOut(
+    package func handOut(
         now: Instant, read: (UpstreamMessage.Wanted) -> UpstreamMessage.Found?
     ) -> [Handing] {
         let due = state.withLock { state in

@@ -8,13 +8,13 @@
 // new holder. So the sender is told the instance's present token if the ordinal still has the same holder, and
 // otherwise the token at acceptance. Rests on the ledgers.
 
-public import MartletBase
-public import MartletRows
+package import MartletBase
+package import MartletRows
 
 /// A message from a device, to be accepted.
-public struct UpstreamCommand: Sendable {
+package struct UpstreamCommand: Sendable {
     /// The target of a device's message.
-    public enum Target: Sendable, Hashable {
+    package enum Target: Sendable, Hashable {
         /// The senders of the device's project.
         case project
         /// GRP-7: the other members of the group with this notification key.
@@ -22,21 +22,21 @@ public struct UpstreamCommand: Sendable {
     }
 
     /// Project of the device.
-    public var project: ProjectNumber
+    package var project: ProjectNumber
     /// Ordinal of the instance that sends.
-    public var ordinal: Ordinal
+    package var ordinal: Ordinal
     /// Holder of the ordinal at the time of sending. The command is refused if the ordinal has another holder.
-    public var holder: Holder
+    package var holder: Holder
     /// Senders, or a group.
-    public var target: Target
+    package var target: Target
     /// The message ID that the device chose, 1 to 128 bytes.
-    public var messageID: String
+    package var messageID: String
     /// In seconds. 0: only if a sender can take the message at once; nil: the longest time.
-    public var timeToLiveSeconds: UInt32?
+    package var timeToLiveSeconds: UInt32?
     /// A valid message with only data, in wire form.
-    public var body: [UInt8]
+    package var body: [UInt8]
 
-    public init(
+    package init(
         project: ProjectNumber, ordinal: Ordinal, holder: Holder, target: Target,
         messageID: String, timeToLiveSeconds: UInt32?, body: [UInt8]
     ) {
@@ -51,17 +51,17 @@ public struct UpstreamCommand: Sendable {
 }
 
 /// The answer to the device, and the work for the book.
-public struct UpstreamAcceptance: Sendable, Hashable {
+package struct UpstreamAcceptance: Sendable, Hashable {
     /// Project of the device.
-    public var project: ProjectNumber
+    package var project: ProjectNumber
     /// The message's number among the messages of the project's devices.
-    public var number: UInt64
+    package var number: UInt64
     /// Whether a sender is to get the message. False for a repeated message ID, and for a message to a group.
-    public var isForSenders: Bool
+    package var isForSenders: Bool
     /// The message, if the store does not keep the message; else nil.
-    public var passing: UpstreamMessage?
+    package var passing: UpstreamMessage?
 
-    public init(
+    package init(
         project: ProjectNumber, number: UInt64, isForSenders: Bool, passing: UpstreamMessage?
     ) {
         self.project = project
@@ -72,23 +72,23 @@ public struct UpstreamAcceptance: Sendable, Hashable {
 }
 
 /// A device's message for a sender.
-public struct UpstreamMessage: Sendable, Hashable {
+package struct UpstreamMessage: Sendable, Hashable {
     /// The message's number among the messages of the project's devices. Senders acknowledge messages by this number.
-    public var number: UInt64
+    package var number: UInt64
     /// The instance's present token, or the last token known.
-    public var token: Token
+    package var token: Token
     /// Name of the instance's app; empty if the app is unknown to the store.
-    public var appName: String
+    package var appName: String
     /// The message ID that the device chose.
-    public var messageID: String
+    package var messageID: String
     /// Acceptance of the message.
-    public var accepted: Instant
+    package var accepted: Instant
     /// End of the message's time to live.
-    public var expires: Instant
+    package var expires: Instant
     /// A valid message with only data, in wire form.
-    public var body: [UInt8]
+    package var body: [UInt8]
 
-    public init(
+    package init(
         number: UInt64, token: Token, appName: String, messageID: String, accepted: Instant,
         expires: Instant, body: [UInt8]
     ) {
@@ -160,18 +160,18 @@ extension UpstreamMessage {
     // MARK: Reading
 
     /// A request of the book to read messages.
-    public struct Wanted: Sendable, Hashable {
+    package struct Wanted: Sendable, Hashable {
         /// Project of the messages.
-        public var project: ProjectNumber
+        package var project: ProjectNumber
         /// Messages to be handed out again.
-        public var numbers: [UInt64]
+        package var numbers: [UInt64]
         /// New messages: at most `limit` with numbers above `after`.
-        public var after: UInt64
+        package var after: UInt64
         /// Bound on new messages, so 0 reads no new messages.
-        public var limit: Int
+        package var limit: Int
 
         /// Requests old messages by number and new messages above `after`. By default, nothing is requested.
-        public init(
+        package init(
             project: ProjectNumber, numbers: [UInt64] = [], after: UInt64 = 0, limit: Int = 0
         ) {
             self.project = project
@@ -181,25 +181,25 @@ extension UpstreamMessage {
         }
 
         /// Requests one message.
-        public init(project: ProjectNumber, number: UInt64) {
+        package init(project: ProjectNumber, number: UInt64) {
             self.init(project: project, numbers: [number])
         }
     }
 
     /// The messages that were found.
-    public struct Found: Sendable, Hashable {
+    package struct Found: Sendable, Hashable {
         /// The messages among `Wanted.numbers`.
-        public var again: [UpstreamMessage] = []
+        package var again: [UpstreamMessage] = []
         /// The messages behind `Wanted.after`.
-        public var next: [UpstreamMessage] = []
+        package var next: [UpstreamMessage] = []
         /// Messages up to this number were looked at.
-        public var readThrough: UInt64
+        package var readThrough: UInt64
         /// Whether there may be messages behind `readThrough`.
-        public var hasMore: Bool
+        package var hasMore: Bool
     }
 
     /// Reads the messages that the book requests. Expired and taken messages are left out.
-    public static func find(
+    package static func find(
         _ wanted: Wanted, now: Instant, _ storage: borrowing Transaction
     ) throws(StorageError) -> Found {
         var found = Found(readThrough: wanted.after, hasMore: true)

@@ -6,7 +6,7 @@ internal import CLMDB
 import MartletRows
 
 /// The reason why a data folder cannot be opened, with the remedy.
-public enum StoreOpenError: Error, Sendable, CustomStringConvertible {
+package enum StoreOpenError: Error, Sendable, CustomStringConvertible {
     /// The folder or a file in the folder cannot be created, opened or synced.
     case folder(String, text: String)
     /// Another process has locked the folder.
@@ -21,7 +21,7 @@ public enum StoreOpenError: Error, Sendable, CustomStringConvertible {
     case damaged(String, text: String)
 
     /// Reason and remedy in words for people.
-    public var description: String {
+    package var description: String {
         switch self {
         case .folder(let folder, let text):
             "The data folder '\(folder)' cannot be opened: \(text). Choose a folder that can be written."

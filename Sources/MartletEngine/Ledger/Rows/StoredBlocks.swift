@@ -7,9 +7,9 @@
 // So the requested number of blocks is read ahead, in one loop without calls other than LMDB's.
 
 import MartletBase
-public import MartletBits
-public import MartletCondition
-public import MartletRows
+package import MartletBits
+package import MartletCondition
+package import MartletRows
 
 /// The reading position in one set of a `StoredBlocks`.
 struct SetReader {
@@ -203,7 +203,7 @@ struct SetReader {
 }
 
 /// Several sets of one project, as the slots of the evaluator.
-public struct StoredBlocks: BlockSource {
+package struct StoredBlocks: BlockSource {
     /// The readers that all copies share: a read by the evaluator's copy moves every copy.
     private final class Readers {
         let slots: UnsafeMutablePointer<SetReader>
@@ -230,7 +230,7 @@ public struct StoredBlocks: BlockSource {
     init(_ readers: [SetReader]) { self.readers = Readers(readers) }
 
     /// See `BlockSource`. A slot outside the source ends the process.
-    public mutating func nextBlock(
+    package mutating func nextBlock(
         slot: Int, from block: UInt32
     ) -> (block: UInt32, view: BlockView)? {
         invariant(slot >= 0 && slot < readers.count, "There is no such slot.")
@@ -238,7 +238,7 @@ public struct StoredBlocks: BlockSource {
     }
 
     /// See `BlockSource`. A slot outside the source ends the process.
-    public mutating func readBlocks(
+    package mutating func readBlocks(
         slot: Int, from block: UInt32, into target: UnsafeMutableBufferPointer<SourceBlock>
     ) -> Int {
         invariant(slot >= 0 && slot < readers.count, "There is no such slot.")
@@ -246,7 +246,7 @@ public struct StoredBlocks: BlockSource {
     }
 
     /// See `BlockSource`. A slot outside the source ends the process.
-    public func wholeList(slot: Int) -> UnsafeRawBufferPointer? {
+    package func wholeList(slot: Int) -> UnsafeRawBufferPointer? {
         invariant(slot >= 0 && slot < readers.count, "There is no such slot.")
         return readers.slots[slot].wholeList
     }
@@ -254,7 +254,7 @@ public struct StoredBlocks: BlockSource {
     /// Checks that all sets were read without an error. A source cannot fail in the middle of a reading: the set
     /// seems to end, and this call reports the error. Any copy of the source can be asked.
     /// - Throws: `StorageError` if a set was not read to its end.
-    public func finish() throws(StorageError) {
+    package func finish() throws(StorageError) {
         for index in 0..<readers.count {
             if let failure = readers.slots[index].failure { throw failure }
         }
