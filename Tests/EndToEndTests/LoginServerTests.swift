@@ -45,8 +45,9 @@ struct LoginServerTests {
         }
 
         func end() async throws {
+            // `waitUntilExit` works on the thread of `run` alone, and a task changes threads.
             server.terminate()
-            server.waitUntilExit()
+            while server.isRunning { try await Task.sleep(for: .milliseconds(10)) }
             try await broker.close()
             desk.remove()
         }

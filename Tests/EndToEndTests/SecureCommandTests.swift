@@ -122,7 +122,9 @@ struct SecureCommandTests {
         let (broker, port) = try desk.serve([
             "--tls-certificate", "chain.pem", "--tls-key", "key.pem", "--log-level", "critical",
         ])
-        let connect = ["s_client", "-connect", "127.0.0.1:\(port)", "-CAfile", "chain.pem"]
+        // The broker ends each connection after its answer, and openssl waits for that.
+        let connect =
+            ["s_client", "-ign_eof", "-connect", "127.0.0.1:\(port)", "-CAfile", "chain.pem"]
         // K: KEY UPDATE with an answer, k: without. The text that follows is no frame: its first four bytes are the
         // length of a frame past every bound, and the broker answers with ERROR under the changed keys.
         let said = try Self.openssl(desk, connect, input: "K\nk\nK\nnonsense")

@@ -108,9 +108,10 @@ extension OverHTTP {
                 let declared = try served.peer()
                 declared.request("POST", Self.send, headers: bearer(served), long)
                 let chunked = try served.peer()
+                let credential = bearer(served).map { "\($0.0): \($0.1)\r\n" }.joined()
                 chunked.write(
-                    "POST \(Self.send) HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
-                        + "7D0\r\n\(long)\r\n0\r\n\r\n")
+                    "POST \(Self.send) HTTP/1.1\r\nHost: h\r\n\(credential)"
+                        + "Transfer-Encoding: chunked\r\n\r\n7D0\r\n\(long)\r\n0\r\n\r\n")
                 for peer in [declared, chunked] {
                     let answer = try peer.answer()
                     #expect(answer.status == 413)
