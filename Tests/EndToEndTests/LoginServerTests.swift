@@ -4,6 +4,7 @@
 // HTTPClient and the embedding API.
 
 import Foundation
+import Glibc
 import Martlet
 import MartletClient
 import Testing
@@ -45,8 +46,9 @@ struct LoginServerTests {
         }
 
         func end() async throws {
-            // `waitUntilExit` works on the thread of `run` alone, and a task changes threads.
-            server.terminate()
+            // The server inherits the signals that this process blocks, so SIGTERM may not end it. `waitUntilExit` works
+            // on the thread of `run` alone, and a task changes threads.
+            kill(server.processIdentifier, SIGKILL)
             while server.isRunning { try await Task.sleep(for: .milliseconds(10)) }
             try await broker.close()
             desk.remove()
