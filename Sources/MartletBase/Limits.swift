@@ -250,7 +250,7 @@ public enum Limits {
     public static let httpStrangerBodyBytesMax = 16 * 1024
     /// GW-15: bodies of all unanswered requests without a credential, in bytes.
     public static let httpStrangerBodiesBytesMax = 4 << 20
-    /// GW-15: the part of those bodies that one address may hold.
+    /// GW-15: bodies of the unanswered requests of one address without a credential, in bytes.
     public static let httpStrangerBodiesPerAddressBytesMax = 512 * 1024
     /// OPS-5: header fields of one HTTP request.
     public static let httpHeaderFieldsMax = 100

@@ -31,7 +31,7 @@ public struct Ticket: Sendable {
         public var expires: Instant
         /// TOP-10: topics that the ticket allows.
         public var topics: [String]
-        /// Identifies the ticket among those of its key: its `jti`, else its signed text.
+        /// The name of the ticket, unique among the tickets of a key: the claim `jti`, else the signed text.
         public var identity: String
     }
 

@@ -156,7 +156,7 @@ extension Transport where Self: ~Copyable {
     /// None, for transports that send from the memory of the caller.
     public var heldBytes: Int { 0 }
 
-    /// None, for transports that report bytes as they arrive.
+    /// Zero kept bytes, for transports that report bytes at their arrival.
     public func keptBytes(of connection: ConnectionID) -> Int { 0 }
 
     /// No name, for transports without certificates.

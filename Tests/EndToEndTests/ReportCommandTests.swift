@@ -276,7 +276,7 @@ struct ReportCommandTests {
         for (arguments, part) in [
             ([id], "NOT_FOUND (message_id)"), ([id, "--missing"], "report-seconds"),
             (["x", "--project", "tides"], "INVALID_ARGUMENT (message_id)"),
-            ([id, "--project", "harbour"], "INVALID_ARGUMENT (message_id)"),
+            ([id, "--project", "harbour"], "NOT_FOUND"),
             (["harbour"], "NOT_FOUND"),
         ] {
             let refused = desk.finish(try desk.start(["report"] + arguments))

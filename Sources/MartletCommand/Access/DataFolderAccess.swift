@@ -74,7 +74,11 @@ struct DataFolderAccess {
     ) async throws -> Answer {
         switch try await find(creating: false) {
         case .embedded(let broker):
-            return try await closing(broker.close) { try await ask(broker.sender(in: project)) }
+            // A connection to an unknown project is refused before its first request.
+            return try await closing(broker.close) {
+                _ = try broker.project(project)
+                return try await ask(broker.sender(in: project))
+            }
         case .running(let address, let key):
             let administrator = try administrator(at: address, key: key, project: project)
             return try await closing(administrator.close) { try await ask(administrator.sender) }

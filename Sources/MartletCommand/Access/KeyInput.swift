@@ -39,7 +39,7 @@ struct KeyInput {
     }
 
     /// The bytes as a secret. A line end behind printable ASCII is not part of the secret, because editors and `echo`
-    /// add one. Other bytes are the secret as they are.
+    /// add a line end. A secret with any other byte keeps all bytes.
     var secret: [UInt8] {
         var text = bytes[...]
         if text.last == UInt8(ascii: "\n") {

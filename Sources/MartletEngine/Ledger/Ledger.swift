@@ -96,7 +96,8 @@ extension Ledger {
 }
 
 extension StorageError {
-    /// The error for rows that contradict each other: a fault of the disk, or of the broker that wrote them.
+    /// The error for a contradiction between two rows. The cause is a fault of the disk, or of the broker that wrote the
+    /// rows.
     static func contradiction(_ table: Table, _ text: String) -> StorageError {
         StorageError(
             operation: "read \(table.name)", code: 0, text: "\(text); run 'martlet check'",

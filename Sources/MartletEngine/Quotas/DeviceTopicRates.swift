@@ -17,7 +17,7 @@ struct DeviceTopicRates {
         let ordinal: Ordinal
     }
 
-    /// Buckets below which none is looked for that is full.
+    /// With fewer buckets, full buckets are kept, because the memory is small and a search costs time.
     private static let bucketsKept = 1024
 
     private let burst: Int
