@@ -19,14 +19,14 @@ build: deps
 # block, those that are asynchronous would wait for a thread.
 OVER_SOCKETS := '^(MartletClientTests|MartletTests|MartletGatewayTests|EndToEndTests)\.'
 # Tests of brokers run once more on epoll; those of the transports themselves run on both at once.
-ON_EPOLL := '^MartletTests\.(SharedConnectionTests|StrangerTests|SecurePortTests)'
+ON_EPOLL := '^(MartletTests|EndToEndTests)\.'
 
 test: deps python python-sdks
 	swift build -c release --build-tests
 	swift test -c release --skip-build --skip $(OVER_SOCKETS)
 	swift test -c release --skip-build --filter $(OVER_SOCKETS) \
 	    --experimental-maximum-parallelization-width 2
-	MARTLET_TRANSPORT=epoll swift test -c release --skip-build --filter $(ON_EPOLL) --skip SharedConnectionTests/places \
+	MARTLET_TRANSPORT=epoll swift test -c release --skip-build --filter $(ON_EPOLL) \
 	    --experimental-maximum-parallelization-width 2
 	python3 -m unittest discover -s Benchmarks/Harness
 

@@ -151,8 +151,8 @@ extension Loop where Kernel: ~Copyable {
         }
     }
 
-    /// Gives back the places of ended apps with empty queues. Called at the end of a turn, when no pointer to
-    /// an app is in use.
+    /// Gives back the places of ended apps with empty queues. Called between events and at the end of a turn, when no
+    /// pointer to an app is in use.
     mutating func releaseApps() {
         var ended: [UInt32] = []
         swap(&ended, &endedApps)

@@ -225,7 +225,11 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
         let now = seconds
         let isTickDue = now != lastTick
         lastTick = now
-        while let event = transport.nextEvent() { handle(event) }
+        while let event = transport.nextEvent() {
+            handle(event)
+            // The peer may know of the end of an app, and want the place in the next event of this turn.
+            if !endedApps.isEmpty { releaseApps() }
+        }
         if hasBurst || hasSpareBuffers { releaseMemory() }
         for message in context.inbox.drain() { handle(message) }
         if !liveForOthers.isEmpty { handOverLive() }
