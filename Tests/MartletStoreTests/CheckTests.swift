@@ -55,6 +55,14 @@ struct RawStore {
         return found
     }
 
+    func drop(_ table: String) throws {
+        try open { transaction, handle in
+            mdb_drop(transaction, handle, 1)
+        } table: {
+            table
+        }
+    }
+
     /// Entries of a table.
     func count(_ table: String) throws -> Int {
         var statistics = MDB_stat()

@@ -140,14 +140,19 @@ struct StoreTests {
         }
     }
 
-    @Test("A folder of an older format is refused, and says which")
-    func olderFormat() throws {
+    @Test(
+        "A folder of an older format without a later table is refused, and says which",
+        arguments: [StoreConfiguration.Purpose.serving, .trial])
+    func olderFormat(purpose: StoreConfiguration.Purpose) throws {
         let bench = try StoredBench()
         try bench.reopen { folder in
             let raw = RawStore(folder: folder)
             try raw.change("meta", Array("format".utf8), little(4 as UInt32))
+            try raw.drop(Table.allCases.last!.name)
             do {
-                _ = try Store(StoreConfiguration(folder: folder))
+                var configuration = StoreConfiguration(folder: folder)
+                configuration.purpose = purpose
+                _ = try Store(configuration)
                 Issue.record("the folder was opened")
             } catch StoreOpenError.olderFormat(let found, let known) {
                 #expect(found == 4 && known == 11)

@@ -132,9 +132,12 @@ struct OpenFolder {
                 guard handle == firstHandle + MDB_dbi(table.rawValue) else {
                     throw failure("open table \(table.name)", EINVAL)
                 }
+                // A folder of another format may lack later tables, and is not damaged.
+                if table == .meta {
+                    let raw = LMDBTransaction(transaction!, firstHandle: firstHandle)
+                    try Self.checkFormat(Rows(raw), purpose)
+                }
             }
-            let raw = LMDBTransaction(transaction!, firstHandle: firstHandle)
-            try Self.checkFormat(Rows(raw), purpose)
         } catch {
             mdb_txn_abort(transaction)
             throw error
