@@ -66,6 +66,16 @@ struct HistoryTests {
     }
 
     @Test(
+        "REP-1 TTL-3: a message whose time was over counts as expired, whatever comes before that is handled",
+        arguments: [
+            // A cancellation in the millisecond of the end; a scheduled message with the collapse key of the expired.
+            20_823_331..<20_823_332, 30_001_900..<30_001_923,
+        ] as [Range<UInt64>])
+    func countsAsExpired(seeds: Range<UInt64>) throws {
+        #expect(try HistoryRunner.run(seeds, workers: 1).failed.isEmpty)
+    }
+
+    @Test(
         "a rule left out of the model is noticed within 300 histories",
         arguments: [
             EagerMailbox.BrokenRule.collapseKeepsFirst, .evictsFirstWritten, .overflowKeepsLast,

@@ -139,7 +139,10 @@ package struct Accepting: Ledger {
         invariant(found < message.sequence, "A message replaces an earlier message.")
         let key = Key.log(LogRow(found), in: project)
         guard let bytes = try raw.get(.messages, key) else { return }
-        try raw.put(.messages, key, try MessageRecord(bytes).dropped(expiring: nil))
+        let record = try MessageRecord(bytes)
+        // TTL-3: a message whose time was over is not replaced, though the end of its time was not handled yet.
+        guard try record.expires() > message.accepted else { return }
+        try raw.put(.messages, key, try record.dropped(expiring: nil))
         try raw.put(
             .inbox, .inbox(ordinal, found, in: project), InboxRow.collapsible(digest) + [1])
     }
