@@ -93,7 +93,8 @@ public struct UringTransport: ~Copyable, SocketTransport {
         try self.init(configuration: configuration)
     }
 
-    /// Tries a ring and a submission.
+    /// Tries a ring and a submission. The kernel interrupts a blocking call of the calling thread soon afterwards, so
+    /// the thread should have no other use.
     /// - Throws: `TransportError` if the kernel or a filter of system calls refuses a step.
     public static func requireAvailable() throws(TransportError) {
         var transport = try UringTransport(connectionsMax: 0)

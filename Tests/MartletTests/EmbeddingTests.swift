@@ -274,4 +274,37 @@ struct EmbeddingTests {
         await remote.close()
         try await test.broker.close()
     }
+
+    @Test("EMB-1 OPS-8 the trial of io_uring interrupts no blocking call of the embedding server")
+    func interruptsNoCall() async throws {
+        let folder = TemporaryFolder()
+        var configuration = BrokerConfiguration(folder: folder.path)
+        configuration.transport = nil
+        let trial = configuration
+        // A task may go on with another thread after each suspension; the calls belong to one thread.
+        let failed = await withCheckedContinuation { done in
+            Foundation.Thread {
+                done.resume(returning: Result { try Self.receiveAfterTrials(trial) })
+            }.start()
+        }
+        #expect(try failed.get() == [])
+    }
+
+    /// Waits for bytes that never come, after each of 20 trials.
+    /// - Returns: the errors other than the end of the wait.
+    private static func receiveAfterTrials(_ configuration: BrokerConfiguration) throws -> [Int32] {
+        var ends: [Int32] = [-1, -1]
+        socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &ends)
+        defer { for end in ends { close(end) } }
+        // An interrupted call with a limit of time returns; without a limit the kernel would begin the call anew.
+        var limit = timeval(tv_sec: 0, tv_usec: 50_000)
+        setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
+        var errors: [Int32] = []
+        for _ in 0..<20 {
+            _ = try configuration.chosenTransport()
+            var byte: UInt8 = 0
+            if recv(ends[0], &byte, 1, 0) >= 0 || errno != EAGAIN { errors.append(errno) }
+        }
+        return errors
+    }
 }

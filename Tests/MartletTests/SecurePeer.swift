@@ -40,8 +40,7 @@ final class SecurePeer {
     func receive() throws {
         var buffer = [UInt8](repeating: 0, count: 65_536)
         let count = socket.withDescriptor { recv($0, &buffer, buffer.count, 0) }
-        if count == 0 || (count < 0 && errno == ECONNRESET) { throw Peer.Failure.closed }
-        guard count > 0 else { throw Peer.Failure.silent }
+        guard count > 0 else { throw Peer.Failure.receiving(count, errno: errno) }
         tls.give(buffer[..<count])
     }
 

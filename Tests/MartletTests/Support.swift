@@ -152,6 +152,16 @@ final class Peer {
         case closed
         case silent
         case unexpected(BrokerFrame)
+        case receive(Int32)
+
+        /// The failure of a `recv` without bytes.
+        static func receiving(_ count: Int, errno: Int32) -> Failure {
+            switch errno {
+            case _ where count == 0, ECONNRESET: .closed
+            case EAGAIN: .silent
+            default: .receive(errno)
+            }
+        }
 
         var description: String {
             switch self {
@@ -159,6 +169,7 @@ final class Peer {
             case .closed: "the broker closed the connection"
             case .silent: "the broker said nothing"
             case .unexpected(let frame): "unexpected frame: \(frame)"
+            case .receive(let code): "receive: \(String(cString: strerror(code)))"
             }
         }
     }
@@ -223,8 +234,7 @@ final class Peer {
         var buffer = [UInt8](repeating: 0, count: 65_536)
         while left > 0 {
             let count = recv(descriptor, &buffer, min(left, buffer.count), 0)
-            if count == 0 || (count < 0 && errno == ECONNRESET) { throw Failure.closed }
-            guard count > 0 else { throw Failure.silent }
+            guard count > 0 else { throw Failure.receiving(count, errno: errno) }
             left -= count
         }
     }
@@ -245,8 +255,7 @@ final class Peer {
         while arrived.isEmpty {
             var buffer = [UInt8](repeating: 0, count: 65_536)
             let count = recv(descriptor, &buffer, buffer.count, 0)
-            if count == 0 || (count < 0 && errno == ECONNRESET) { throw Failure.closed }
-            guard count > 0 else { throw Failure.silent }
+            guard count > 0 else { throw Failure.receiving(count, errno: errno) }
             try buffer.withUnsafeBytes { bytes in
                 var chunk = UnsafeRawBufferPointer(rebasing: bytes[..<count])
                 while let frame = try splitter.next(from: &chunk) {

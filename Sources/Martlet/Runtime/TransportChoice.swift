@@ -2,7 +2,9 @@
 //
 // OPS-8: the choice between io_uring and epoll, made once at the start of a broker. io_uring is tried with a ring and a
 // submission, because a filter of system calls may deny any of its three calls. A lack of memory or descriptors is no
-// reason for epoll: epoll would soon lack them too, and the cause would stay hidden. Rests on MartletRing.
+// reason for epoll: epoll would soon lack them too, and the cause would stay hidden. The trial has a thread of its own,
+// because the kernel interrupts the thread of a ring once more when the ring has ended: a blocking call of the embedding
+// server would return EINTR. Rests on MartletRing and SystemThread.
 
 import Logging
 import MartletRing
@@ -10,13 +12,19 @@ import MartletTransport
 
 extension BrokerConfiguration {
     /// The transport for this process and kernel. Logs one line about a fallback.
-    /// - Throws: `TransportError` if io_uring is required and refused, or if the kernel lacks memory or descriptors.
-    func chosenTransport() throws(TransportError) -> TransportKind {
+    /// - Throws: `TransportError` if io_uring is required and refused, or if the kernel lacks memory or descriptors;
+    ///   `MartletError` if the system has no thread left.
+    package func chosenTransport() throws -> TransportKind {
         if transport == .epoll { return .epoll }
+        let trial = Startup<Void>()
+        let thread = try SystemThread(name: "martlet-trial") {
+            trial.tell(Result { try UringTransport.requireAvailable() })
+        }
+        thread.join()
         do {
-            try UringTransport.requireAvailable()
+            try trial.wait()
             return .ioUring
-        } catch {
+        } catch let error as TransportError {
             guard transport == nil, error.isRefusal else { throw error }
             logger.notice(
                 "io_uring is not available; the broker runs on epoll",
