@@ -98,6 +98,25 @@ struct TidyTests {
         }
     }
 
+    @Test("DEV-6 a client is built without a C module: it runs wherever Swift and SwiftNIO run")
+    func clientWithoutEngine() throws {
+        let modules = try Self.modules()
+        var reached: Set<String> = []
+        var next: Set<String> = ["MartletClient", "MartletClientTLS"]
+        while let name = next.popFirst() {
+            reached.insert(name)
+            let module = try #require(modules.first { $0.name == name })
+            next.formUnion(module.dependencies.subtracting(reached))
+            for file in try Self.files(below: module.folder, ending: ".swift") {
+                let shims = try Self.text(file).matches(of: /(?m)^.*\bimport (C[A-Z]\w*)$/)
+                    .map { String($0.1) }
+                #expect(shims.isEmpty, "\(file) imports \(shims)")
+            }
+        }
+        #expect(
+            reached == ["MartletClient", "MartletClientTLS", "MartletWire", "MartletBase"])
+    }
+
     // MARK: Ledgers
 
     /// The ledgers, each with those that it rests on.
