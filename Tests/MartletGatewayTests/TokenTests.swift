@@ -95,6 +95,22 @@ extension OverHTTP {
             }
         }
 
+        @Test(
+            "GW-5 the token address of a service account's file is accepted, also of a gateway on all addresses",
+            arguments: ["0.0.0.0", "127.0.0.1"])
+        func ownAddress(host: String) async throws {
+            try await ServedGateway.run({
+                $0.address.host = host
+                $0.allowsPlainElsewhere = true
+            }) { served in
+                let account = try await served.newAccount()
+                var claims = account.claims()
+                claims.aud = served.gateway.tokenURL
+                #expect(served.gateway.tokenURL == served.url + "/token")
+                #expect(try exchange(served, try await account.sign(claims)).status == 200)
+            }
+        }
+
         @Test("GW-14 an assertion without kid is checked by its issuer")
         func noKeyID() async throws {
             try await ServedGateway.run { served in

@@ -3,6 +3,7 @@
 // A disk that has no more room (OPS-12): nothing new is kept, and whatever frees room is done, until there
 // is some again. Rests on the store's faults.
 
+import CLMDB
 import EngineBench
 import Glibc
 import MartletBase
@@ -49,6 +50,17 @@ struct FullDiskTests {
             #expect(error.word == .unavailable && error.message.contains("disk"))
             return true
         }
+    }
+
+    @Test("OPS-5 LMDB's table of readers has its disk space: a write to its map needs none later")
+    func tableOfReaders() throws {
+        let folder = TemporaryFolder()
+        let store = try Store(StoreConfiguration(folder: folder.data, mapBytes: 1 << 24))
+        var status = stat()
+        #expect(stat(folder.data + "/lock.mdb", &status) == 0)
+        #expect(status.st_size > 1000 * 64)
+        #expect(status.st_blocks * 512 >= status.st_size)
+        store.close()
     }
 
     private func instance(_ desk: Desk, _ number: UInt64) throws -> Instance {

@@ -181,6 +181,47 @@ struct HostilityTests {
         try await broker.close()
     }
 
+    @Test(
+        "OPS-5 a key file with another text, or one that cannot be read, is refused and left as it is",
+        arguments: ["admin.key", "token.key"], ["", "x", "link"])
+    func strangeKeys(name: String, content: String) async throws {
+        let folder = TemporaryFolder()
+        let configuration = BrokerConfiguration(folder: folder.path)
+        try await Broker.open(configuration).close()
+        let path = folder.path + "/" + name
+        try FileManager.default.removeItem(atPath: path)
+        // A link to itself cannot be opened, also not by the superuser.
+        if content == "link" {
+            try FileManager.default.createSymbolicLink(
+                atPath: path, withDestinationPath: path)
+        } else {
+            _ = FileManager.default.createFile(atPath: path, contents: Data(content.utf8))
+        }
+        let error = await #expect(throws: StoreOpenError.self) {
+            try await Broker.open(configuration)
+        }
+        #expect(error?.description.contains(name) == true)
+        if content != "link" {
+            #expect(FileManager.default.contents(atPath: path) == Data(content.utf8))
+        }
+    }
+
+    @Test("OPS-5 a data file that cannot be opened is not called damaged, and its keys stay")
+    func closedData() async throws {
+        let folder = TemporaryFolder()
+        let configuration = BrokerConfiguration(folder: folder.path)
+        try await Broker.open(configuration).close()
+        let data = folder.path + "/data.mdb"
+        try FileManager.default.moveItem(atPath: data, toPath: data + ".kept")
+        try FileManager.default.createSymbolicLink(atPath: data, withDestinationPath: data)
+        let error = try #require(
+            await #expect(throws: StoreOpenError.self) { try await Broker.open(configuration) })
+        #expect(!error.description.contains("damaged"), "\(error)")
+        try FileManager.default.removeItem(atPath: data)
+        try FileManager.default.moveItem(atPath: data + ".kept", toPath: data)
+        try await Broker.open(configuration).close()
+    }
+
     @Test("OPS-5 a folder with keys and without data is no new broker's", arguments: [true, false])
     func lostData(isEmpty: Bool) async throws {
         let folder = TemporaryFolder()
@@ -193,7 +234,7 @@ struct HostilityTests {
         let error = await #expect(throws: StoreOpenError.self) {
             try await Broker.open(configuration)
         }
-        #expect(error?.description.contains("Restore a backup") == true)
+        #expect(error?.description.contains("restore a backup") == true)
         try FileManager.default.removeItem(atPath: folder.path + "/admin.key")
         let second = try await Broker.open(configuration)
         try await second.close()

@@ -105,6 +105,11 @@ public final class Broker: Sendable {
         administratorKey = try DataFolder.administratorKey(in: configuration.folder)
         senderCredentials = SenderCredentials(
             store: store, secret: try DataFolder.tokenSecret(in: configuration.folder))
+        for path in DataFolder.exposedKeys(in: configuration.folder) {
+            configuration.logger.warning(
+                "other users of the system can read a key; chmod 600 keeps it to its owner",
+                metadata: ["file": "\(path)"])
+        }
         quotas = ProjectQuotas(configuration.limits)
         committer = Committer(
             store: store, limits: configuration.limits, quotas: quotas, clock: clock,

@@ -23,31 +23,54 @@ enum DataFolder {
 
     /// Reads the administrator key, or makes a key.
     static func administratorKey(in folder: String) throws -> String {
-        try secret("admin.key", in: folder, Credentials.deviceKey)
+        try secret(
+            "admin.key", in: folder, byteCount: Limits.deviceKeyRandomBytes, Credentials.deviceKey)
     }
 
     /// REG-5: reads the secret that signs access tokens, or makes a secret. A new secret makes all earlier
     /// access tokens invalid.
     static func tokenSecret(in folder: String) throws -> [UInt8] {
-        let text = try secret("token.key", in: folder, Credentials.tokenSecret)
-        guard let secret = Base64URL.decode(text), secret.count == Limits.accessTokenSecretBytes
-        else {
-            throw StoreOpenError.folder(
-                folder + "/token.key", text: "it is not a key of Martlet; delete it for a new one")
-        }
-        return secret
+        let text = try secret(
+            "token.key", in: folder, byteCount: Limits.accessTokenSecretBytes,
+            Credentials.tokenSecret)
+        return Base64URL.decode(text)!
     }
 
+    /// Reads the secret in a file, or makes a secret if the file is missing.
+    /// - Throws: `StoreOpenError.folder` for a file that cannot be read, or has another text than this program writes:
+    ///   a short text could be guessed.
     private static func secret(
-        _ name: String, in folder: String, _ make: () -> String
+        _ name: String, in folder: String, byteCount: Int, _ make: () -> String
     ) throws -> String {
         let path = folder + "/" + name
-        if let secret = read(path), !secret.isEmpty { return secret }
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        defer { if descriptor >= 0 { close(descriptor) } }
+        guard descriptor >= 0 || errno == ENOENT else {
+            throw StoreOpenError.folder(path, errno: errno)
+        }
+        if descriptor >= 0 {
+            guard let text = read(descriptor) else {
+                throw StoreOpenError.folder(path, errno: errno)
+            }
+            guard Base64URL.decode(text)?.count == byteCount else {
+                throw StoreOpenError.folder(
+                    path, text: "it is not a key of Martlet; delete the file for a new key")
+            }
+            return text
+        }
         let secret = make()
         _ = try write(secret, to: path)
         // A loss of power must not take the name of a secret that others know by then.
         try Store.syncFolder(folder)
         return secret
+    }
+
+    /// The key files that other users of the system may read.
+    static func exposedKeys(in folder: String) -> [String] {
+        ["admin.key", "token.key"].map { folder + "/" + $0 }.filter { path in
+            var status = stat()
+            return stat(path, &status) == 0 && status.st_mode & 0o077 != 0
+        }
     }
 
     static func writeTokenURL(_ url: String, in folder: String) throws {

@@ -25,9 +25,16 @@ struct DataFolderAccess {
     }
 
     /// The path of the folder, if the folder has a store.
-    /// - Throws: `NOT_FOUND` without a store.
+    /// - Throws: `NOT_FOUND` without a store, `PERMISSION_DENIED` for a folder of another user.
     func existingFolder() throws(MartletError) -> String {
-        guard FileManager.default.fileExists(atPath: folder + "/data.mdb") else {
+        var status = stat()
+        guard stat(folder + "/data.mdb", &status) == 0 else {
+            guard errno != EACCES else {
+                throw MartletError(
+                    .permissionDenied,
+                    "The folder '\(folder)' belongs to another user. Run the command as its owner.",
+                    field: "data")
+            }
             throw MartletError(
                 .notFound,
                 "'\(folder)' is no data folder. Give one with --data or MARTLET_DATA; `martlet serve` "

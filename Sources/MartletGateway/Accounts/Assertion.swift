@@ -44,7 +44,9 @@ struct Assertion: JWTPayload {
             return .invalidGrant("Invalid JWT: iss must be the service account's client_email.")
         }
         guard aud.value.contains(where: audiences.contains) else {
-            return .invalidGrant("Invalid JWT: aud must be the address of this token endpoint.")
+            return .invalidGrant(
+                "Invalid JWT: aud must be the address of this token endpoint; `--http-token-url` adds one."
+            )
         }
         let issued = iat.value.timeIntervalSince1970
         let expires = exp.value.timeIntervalSince1970

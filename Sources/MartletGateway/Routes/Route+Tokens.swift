@@ -130,16 +130,24 @@ extension Gateway {
     private var audiences: Set<String> {
         var result: Set<String> = [Assertion.wellKnownAudience]
         result.formUnion(configuration.tokenURLs)
-        let host = configuration.address.host
-        let hosts =
-            host == "127.0.0.1" || host == "localhost" ? ["127.0.0.1", "localhost"] : [host]
         for host in hosts { result.insert(tokenURL(at: host)) }
         return result
     }
 
+    /// The names of the address at which the gateway listens. A wildcard address includes this machine's loopback
+    /// addresses.
+    private var hosts: [String] {
+        switch configuration.address.host {
+        case "127.0.0.1", "localhost": ["127.0.0.1", "localhost"]
+        case "0.0.0.0": ["0.0.0.0", "127.0.0.1", "localhost"]
+        case "::": ["::", "::1", "127.0.0.1", "localhost"]
+        case let host: [host]
+        }
+    }
+
     /// The URL of `/token` for SDKs: the first configured URL, else the address at which the gateway listens. A
     /// wildcard address becomes this machine's loopback address.
-    var tokenURL: String {
+    package var tokenURL: String {
         if let told = configuration.tokenURLs.first { return told }
         return switch configuration.address.host {
         case "0.0.0.0": tokenURL(at: "127.0.0.1")

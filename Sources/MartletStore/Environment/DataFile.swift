@@ -47,7 +47,7 @@ struct DataFile: ~Copyable {
 
     private let path: String
     private let descriptor: Int32
-    private let byteCount: Int
+    private var byteCount: Int
     private var pageBytes = 4096
 
     /// Checks a file.
@@ -55,7 +55,7 @@ struct DataFile: ~Copyable {
     /// - Parameter mayBeNew: accepts a missing or empty file, in which LMDB begins a store.
     /// - Throws: `StoreOpenError.damaged`.
     static func requireSound(at path: String, mayBeNew: Bool) throws(StoreOpenError) {
-        guard var file = DataFile(at: path), file.byteCount > 0 || !mayBeNew else { return }
+        guard var file = try DataFile(at: path), file.byteCount > 0 || !mayBeNew else { return }
         try file.check()
     }
 
@@ -73,7 +73,7 @@ struct DataFile: ~Copyable {
     ///
     /// - Throws: `StoreOpenError.damaged`.
     static func newestTransaction(at path: String) throws(StoreOpenError) -> UInt64 {
-        guard var file = DataFile(at: path) else {
+        guard var file = try DataFile(at: path) else {
             throw .damaged(path, text: "it is missing, and its journal is there")
         }
         let first = try file.meta(at: 0).transaction
@@ -85,7 +85,7 @@ struct DataFile: ~Copyable {
         invariant(base.meta.count == Self.metaBytes, "A checkpoint has a whole meta page.")
         let descriptor = open(path, O_RDWR | O_CLOEXEC)
         guard descriptor >= 0 else {
-            throw .folder(path, text: String(cString: strerror(errno)))
+            throw .folder(path, errno: errno)
         }
         defer { close(descriptor) }
         for number in 0..<2 {
@@ -96,15 +96,20 @@ struct DataFile: ~Copyable {
         }
     }
 
-    private init?(at path: String) {
+    /// - Returns: nil if the file is missing.
+    private init?(at path: String) throws(StoreOpenError) {
         descriptor = open(path, O_RDONLY | O_CLOEXEC)
-        guard descriptor >= 0 else { return nil }
         self.path = path
+        byteCount = 0
+        guard descriptor >= 0 else {
+            guard errno == ENOENT else { throw .folder(path, errno: errno) }
+            return nil
+        }
         var status = stat()
         byteCount = fstat(descriptor, &status) == 0 ? Int(status.st_size) : 0
     }
 
-    deinit { close(descriptor) }
+    deinit { if descriptor >= 0 { close(descriptor) } }
 
     private var pageCount: UInt64 { UInt64(byteCount / pageBytes) }
 

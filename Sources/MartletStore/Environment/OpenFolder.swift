@@ -34,7 +34,7 @@ struct OpenFolder {
             ).close()
         }
         if mkdir(folder, 0o700) != 0 && errno != EEXIST {
-            throw StoreOpenError.folder(folder, text: String(cString: strerror(errno)))
+            throw StoreOpenError.folder(folder, errno: errno)
         }
         lockDescriptor = try Self.lock(folder)
         var opened: OpaquePointer?
@@ -50,12 +50,13 @@ struct OpenFolder {
             let files = try Self.journalFiles(in: folder, creating: keepsJournal)
             var recovery = try Recovery(files, dataFile: dataFile)
             try DataFile.requireSound(at: dataFile, mayBeNew: purpose == .serving)
+            try Self.takeRoomForReaders(in: folder)
             try check(mdb_env_create(&opened), "create")
             guard let environment = opened else { throw failure("create", EINVAL) }
             mdb_env_set_assert(environment, purpose.assertionHandler)
             try check(
                 mdb_env_set_maxdbs(environment, UInt32(Table.allCases.count + 8)), "set maxdbs")
-            try check(mdb_env_set_maxreaders(environment, 1024), "set maxreaders")
+            try check(mdb_env_set_maxreaders(environment, Self.readersMax), "set maxreaders")
             try check(mdb_env_set_mapsize(environment, mapBytes), "set mapsize")
             try check(
                 mdb_env_open(
@@ -99,7 +100,7 @@ struct OpenFolder {
         } catch {
             if let opened { mdb_env_close(opened) }
             Glibc.close(lockDescriptor)
-            throw StoreOpenError(damageIn: folder, error) ?? error
+            throw StoreOpenError(openingOf: folder, error) ?? error
         }
         environment = opened!
         self.firstHandle = firstHandle
@@ -209,13 +210,30 @@ struct OpenFolder {
         return try Recovery.isNeeded(files, dataFile: folder + "/data.mdb")
     }
 
+    private static let readersMax: UInt32 = 1024
+
+    /// Takes the disk space of LMDB's table of readers. LMDB maps the table as a sparse file, and a write to the map of
+    /// a full disk would end the process.
+    private static func takeRoomForReaders(in folder: String) throws(StoreOpenError) {
+        let path = folder + "/lock.mdb"
+        let descriptor = Glibc.open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else { throw .folder(path, errno: errno) }
+        defer { Glibc.close(descriptor) }
+        // LMDB has a cache line of 64 bytes for each reader, and a head of less than a page.
+        let byteCount = off_t(64 * readersMax + 4096)
+        guard fallocate(descriptor, 0, 0, byteCount) != 0 else { return }
+        // Other errors: the file system cannot take space in advance.
+        guard errno == ENOSPC || errno == EDQUOT else { return }
+        throw .full(folder, text: String(cString: strerror(errno)))
+    }
+
     private static let lockAttempts = 30
 
     /// Takes an exclusive lock on the folder. The kernel drops the lock when the process ends in any way.
     private static func lock(_ folder: String) throws -> Int32 {
         let descriptor = Glibc.open(folder + "/martlet.lock", O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else {
-            throw StoreOpenError.folder(folder, text: String(cString: strerror(errno)))
+            throw StoreOpenError.folder(folder + "/martlet.lock", errno: errno)
         }
         // A process that is being started holds copies of this process's descriptors until exec. A lock can
         // therefore outlive its owner for a moment.

@@ -3,12 +3,15 @@
 // The errors of opening a data folder. Rests on CLMDB.
 
 internal import CLMDB
+import Glibc
 import MartletRows
 
 /// The reason why a data folder cannot be opened, with the remedy.
 package enum StoreOpenError: Error, Sendable, CustomStringConvertible {
     /// The folder or a file in the folder cannot be created, opened or synced.
     case folder(String, text: String)
+    /// The disk has no room for the files of the folder.
+    case full(String, text: String)
     /// Another process has locked the folder.
     case inUse(String)
     /// A newer Martlet wrote the folder.
@@ -25,6 +28,11 @@ package enum StoreOpenError: Error, Sendable, CustomStringConvertible {
         switch self {
         case .folder(let folder, let text):
             "The data folder '\(folder)' cannot be opened: \(text). Choose a folder that can be written."
+        case .full(let folder, let text):
+            """
+            The disk of the data folder '\(folder)' has no room (\(text)). Make room, and start again; \
+            nothing is lost.
+            """
         case .inUse(let folder):
             """
             The data folder '\(folder)' is in use by another broker. Stop it, or choose another \
@@ -43,7 +51,8 @@ package enum StoreOpenError: Error, Sendable, CustomStringConvertible {
         case .lost(let folder):
             """
             The data folder '\(folder)' has the keys of a broker, and its 'data.mdb' is missing or \
-            empty. Restore a backup. For a new broker choose another folder, or delete 'admin.key'.
+            empty. Put the file back, or restore a backup into another folder. For a new broker choose \
+            another folder.
             """
         case .damaged(let file, let text):
             """
@@ -55,6 +64,29 @@ package enum StoreOpenError: Error, Sendable, CustomStringConvertible {
 }
 
 extension StoreOpenError {
+    /// `folder` for an error of the system. For a refused access the text names the owner, because a folder is often
+    /// restored or started by another user.
+    package static func folder(_ path: String, errno code: Int32) -> StoreOpenError {
+        var text = String(cString: strerror(code))
+        var status = stat()
+        if code == EACCES, stat(path, &status) == 0, status.st_uid != geteuid() {
+            text += """
+                ; the file belongs to user \(status.st_uid), and this program runs as user \(geteuid()): \
+                start it as the owner, or give the folder to its user with chown -R
+                """
+        }
+        return .folder(path, text: text)
+    }
+
+    /// `full` or `damaged` if the error says so.
+    init?(openingOf folder: String, _ error: any Error) {
+        if let error = error as? StorageError, [ENOSPC, EDQUOT].contains(error.code) {
+            self = .full(folder, text: error.text)
+        } else {
+            self.init(damageIn: folder, error)
+        }
+    }
+
     /// `damaged` if the error says that LMDB did not write the file's content. LMDB's other errors concern room,
     /// and errors of the system concern the disk.
     package init?(damageIn folder: String, _ error: any Error) {
