@@ -93,7 +93,7 @@ let package = Package(
         .target(
             name: "MartletStore",
             dependencies: [
-                "MartletBase", "MartletRows", "MartletEngine", "CLMDB",
+                "MartletBase", "MartletRows", "MartletEngine", "CCrypto", "CLMDB",
             ],
             swiftSettings: common),
         .target(name: "MartletTransport", swiftSettings: common),

@@ -40,7 +40,8 @@ struct RootCommand: AsyncParsableCommand {
             TopicsCommand.self, SubscribersCommand.self, SubscribeCommand.self,
             UnsubscribeCommand.self, UnregisterCommand.self, AudienceCommand.self,
             ExplainCommand.self,
-            FanoutsCommand.self, TopCommand.self, CheckCommand.self, DemoCommand.self,
+            FanoutsCommand.self, TopCommand.self, CheckCommand.self, BackupCommand.self,
+            RestoreCommand.self, DemoCommand.self,
         ])
 }
 

@@ -27,6 +27,9 @@ package struct StoreConfiguration: Sendable {
         /// process. The trial writes nothing except the recovery after a crash. If LMDB gives up, the process ends
         /// silently with `damageExitCode`.
         case trial
+        /// Inspection of a folder that another process holds, on a snapshot. Nothing is written but LMDB's list of
+        /// readers.
+        case beside
         /// Recovery after a crash, before a trial.
         case recovery
     }
@@ -86,7 +89,7 @@ package struct StoreFaults: Sendable {
 
 /// An open data folder.
 package final class Store: Sendable {
-    private let environment: Environment
+    let environment: Environment
     private let faults: StoreFaults?
     private let ledgers: Ledgers
 
@@ -159,8 +162,17 @@ package final class Store: Sendable {
     package func check(
         progress: (CheckProgress) -> Void = { _ in }
     ) throws -> CheckReport {
-        try read { (transaction) throws(StorageError) in try transaction.check(progress: progress) }
+        let report = try read { (transaction) throws(StorageError) in
+            try transaction.check(progress: progress)
+        }
+        // Only now: another broker in the folder may have reused pages of the snapshot.
+        try requireSameOwner()
+        return report
     }
+
+    /// - Throws: `StoreOpenError.restarted` if the store was opened beside an owner, and another process has held
+    ///   the folder since.
+    package func requireSameOwner() throws { try environment.requireSameOwner() }
 
     /// Waits until open transactions have ended and releases the folder. Later transactions are refused.
     package func close() { environment.close() }

@@ -23,6 +23,11 @@ enum Quantity {
         }
     }
 
+    /// `1 project`, `2 projects`.
+    static func counted(_ count: Int, _ noun: String) -> String {
+        "\(count) \(noun)\(count == 1 ? "" : "s")"
+    }
+
     static func percent(_ part: Double) -> String { fixed(part * 100, 1) + " %" }
 
     /// `4s`, `2m 5s`, `3h 20m`.

@@ -17,6 +17,8 @@ final class Environment: @unchecked Sendable {
     /// The handle of the first table. The handles of the other tables follow in the order of `Table.rawValue`.
     private let firstHandle: MDB_dbi
     private let lockDescriptor: Int32
+    /// The owner beside whom the process reads; nil: the process itself holds the folder.
+    private let owner: StoreOwner?
     /// Held shared by every transaction, and exclusively while the map grows: LMDB forbids growing while a
     /// transaction is open in the process.
     private let gate: UnsafeMutablePointer<pthread_rwlock_t>
@@ -41,6 +43,7 @@ final class Environment: @unchecked Sendable {
         environment = folder.environment
         firstHandle = folder.firstHandle
         lockDescriptor = folder.lockDescriptor
+        owner = folder.owner
         journal = folder.journal
         var status = MDB_stat()
         mdb_env_stat(environment, &status)
@@ -112,6 +115,16 @@ final class Environment: @unchecked Sendable {
                 operation: "begin", code: 0, text: "the store is closed", isFull: false)
         }
     }
+
+    func requireSameOwner() throws {
+        guard let owner, StoreOwner(at: lockDescriptor) != owner else { return }
+        var path: UnsafePointer<CChar>?
+        mdb_env_get_path(environment, &path)
+        throw StoreOpenError.restarted(path.map { String(cString: $0) } ?? "")
+    }
+
+    /// Brings all committed changes to disk, in an environment without a journal.
+    func sync() throws(StorageError) { try check(mdb_env_sync(environment, 1), "sync") }
 
     // MARK: Transactions
 

@@ -19,6 +19,8 @@ struct OpenFolder {
     let journal: Journal?
     /// Whether the process writes to the folder.
     let isWritten: Bool
+    /// The owner beside whom the process reads; nil: the process itself holds the folder.
+    let owner: StoreOwner?
 
     /// - Throws: `StoreOpenError` or `StorageError`.
     init(
@@ -26,6 +28,9 @@ struct OpenFolder {
         purpose: StoreConfiguration.Purpose,
         checkpointCommitsMax: Int = Journal.commitsPerCheckpoint, faults: StoreFaults? = nil
     ) throws {
+        if access(folder + "/" + RestoredFolder.name, F_OK) == 0 {
+            throw StoreOpenError.unfinishedRestore(folder)
+        }
         if purpose == .trial, try Self.isToBeRecovered(folder) {
             try Environment(
                 OpenFolder(
@@ -36,35 +41,45 @@ struct OpenFolder {
         if mkdir(folder, 0o700) != 0 && errno != EEXIST {
             throw StoreOpenError.folder(folder, errno: errno)
         }
-        lockDescriptor = try Self.lock(folder)
+        if purpose == .beside {
+            (lockDescriptor, owner) = try Self.besideOwner(folder)
+        } else {
+            (lockDescriptor, owner) = (try Self.lock(folder), nil)
+        }
         var opened: OpaquePointer?
         var firstHandle: MDB_dbi = 0
         let journal: Journal?
         do {
             let dataFile = folder + "/data.mdb"
-            let keepsJournal = durability == .fsync && purpose != .trial
+            let keepsJournal = durability == .fsync && !purpose.isReading
             if purpose == .serving, DataFile.isNew(at: dataFile) {
                 // A new store must not use records of a former store.
                 for name in Journal.names { unlink(folder + "/" + name) }
             }
-            let files = try Self.journalFiles(in: folder, creating: keepsJournal)
+            // The owner changes the journal and the file's first pages at any time.
+            let isAlone = purpose != .beside
+            let files = isAlone ? try Self.journalFiles(in: folder, creating: keepsJournal) : []
             var recovery = try Recovery(files, dataFile: dataFile)
-            try DataFile.requireSound(at: dataFile, mayBeNew: purpose == .serving)
-            try Self.takeRoomForReaders(in: folder)
+            if isAlone {
+                try DataFile.requireSound(at: dataFile, mayBeNew: purpose == .serving)
+            }
+            if purpose == .serving { try Self.takeRoomForReaders(in: folder) }
             try check(mdb_env_create(&opened), "create")
             guard let environment = opened else { throw failure("create", EINVAL) }
             mdb_env_set_assert(environment, purpose.assertionHandler)
             try check(
                 mdb_env_set_maxdbs(environment, UInt32(Table.allCases.count + 8)), "set maxdbs")
             try check(mdb_env_set_maxreaders(environment, Self.readersMax), "set maxreaders")
-            try check(mdb_env_set_mapsize(environment, mapBytes), "set mapsize")
+            try check(
+                mdb_env_set_mapsize(environment, max(mapBytes, purpose.mapBytes(of: dataFile))),
+                "set mapsize")
             try check(
                 mdb_env_open(
                     environment, folder, Self.flags | purpose.environmentFlags, 0o600),
                 "open \(folder)")
             if recovery.result.base != nil {
                 mdb_env_set_flags(environment, UInt32(MDB_NOSYNC), 1)
-            } else if purpose != .trial {
+            } else if !purpose.isReading {
                 try Self.syncFolder(folder)
             }
             var bytes = mapBytes
@@ -75,7 +90,7 @@ struct OpenFolder {
             while true {
                 do {
                     firstHandle = try Self.openTables(environment, purpose)
-                    if purpose != .trial {
+                    if !purpose.isReading {
                         try Self.replay(&recovery, environment, firstHandle)
                     }
                     break
@@ -92,7 +107,7 @@ struct OpenFolder {
                     environment, files, recovery.result, snapshot: snapshot,
                     checkpointCommitsMax, faults) : nil
             isWithJournal = keepsJournal
-            if !keepsJournal, purpose != .trial, !files.isEmpty {
+            if !keepsJournal, !purpose.isReading, !files.isEmpty {
                 try check(mdb_env_sync(environment, 1), "sync")
                 try Journal.remove(files)
                 try Self.syncFolder(folder)
@@ -105,7 +120,7 @@ struct OpenFolder {
         environment = opened!
         self.firstHandle = firstHandle
         self.journal = journal
-        isWritten = purpose != .trial
+        isWritten = !purpose.isReading
     }
 
     private static var flags: UInt32 {
@@ -230,7 +245,7 @@ struct OpenFolder {
     private static let lockAttempts = 30
 
     /// Takes an exclusive lock on the folder. The kernel drops the lock when the process ends in any way.
-    private static func lock(_ folder: String) throws -> Int32 {
+    static func lock(_ folder: String) throws -> Int32 {
         let descriptor = Glibc.open(folder + "/martlet.lock", O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else {
             throw StoreOpenError.folder(folder + "/martlet.lock", errno: errno)
@@ -238,11 +253,27 @@ struct OpenFolder {
         // A process that is being started holds copies of this process's descriptors until exec. A lock can
         // therefore outlive its owner for a moment.
         for _ in 0..<lockAttempts {
-            if flock(descriptor, LOCK_EX | LOCK_NB) == 0 { return descriptor }
+            if flock(descriptor, LOCK_EX | LOCK_NB) == 0 {
+                try StoreOwner.write(to: descriptor)
+                return descriptor
+            }
             usleep(10_000)
         }
         Glibc.close(descriptor)
         throw StoreOpenError.inUse(folder)
+    }
+
+    /// Opens the lock file of a folder that another process holds.
+    private static func besideOwner(_ folder: String) throws -> (Int32, StoreOwner) {
+        let descriptor = Glibc.open(folder + "/martlet.lock", O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else {
+            throw StoreOpenError.folder(folder, text: String(cString: strerror(errno)))
+        }
+        guard let owner = StoreOwner(at: descriptor), owner.isInSameSpace else {
+            Glibc.close(descriptor)
+            throw StoreOpenError.elsewhere(folder)
+        }
+        return (descriptor, owner)
     }
 
     private static func checkFormat(
@@ -269,14 +300,14 @@ extension StoreConfiguration.Purpose {
     fileprivate var environmentFlags: UInt32 {
         switch self {
         case .serving, .recovery: 0
-        case .trial: UInt32(MDB_RDONLY)
+        case .trial, .beside: UInt32(MDB_RDONLY)
         }
     }
 
     fileprivate var tableFlags: UInt32 {
         switch self {
         case .serving: UInt32(MDB_CREATE)
-        case .trial, .recovery: 0
+        case .trial, .beside, .recovery: 0
         }
     }
 
@@ -285,8 +316,17 @@ extension StoreConfiguration.Purpose {
     {
         switch self {
         case .serving: tellOfDamage
-        case .trial, .recovery: endOverDamage
+        case .trial, .beside, .recovery: endOverDamage
         }
+    }
+
+    fileprivate var isReading: Bool { self == .trial || self == .beside }
+
+    /// The smallest map for the purpose. The owner's file may grow until the snapshot begins.
+    fileprivate func mapBytes(of dataFile: String) -> Int {
+        var status = stat()
+        guard self == .beside, stat(dataFile, &status) == 0 else { return 0 }
+        return 2 * Int(status.st_size) + (1 << 30)
     }
 }
 

@@ -14,6 +14,12 @@ package enum StoreOpenError: Error, Sendable, CustomStringConvertible {
     case full(String, text: String)
     /// Another process has locked the folder.
     case inUse(String)
+    /// Another process has held the folder since this process began to read beside the owner.
+    case restarted(String)
+    /// The owner of the folder numbers its processes apart, or cannot be told from other owners.
+    case elsewhere(String)
+    /// A restore into the folder has not ended.
+    case unfinishedRestore(String)
     /// A newer Martlet wrote the folder.
     case newerFormat(found: UInt32, known: UInt32)
     /// A Martlet from before any release wrote the folder.
@@ -37,6 +43,21 @@ package enum StoreOpenError: Error, Sendable, CustomStringConvertible {
             """
             The data folder '\(folder)' is in use by another broker. Stop it, or choose another \
             folder; a folder belongs to one process at a time.
+            """
+        case .restarted(let folder):
+            """
+            The broker of the data folder '\(folder)' ended or was started again meanwhile, so what was read \
+            may not belong together. Begin anew.
+            """
+        case .elsewhere(let folder):
+            """
+            The data folder '\(folder)' is in use by a process of another container, or by an older \
+            Martlet. Run the command in the container of the broker.
+            """
+        case .unfinishedRestore(let folder):
+            """
+            A restore into the data folder '\(folder)' has not ended. Run 'martlet restore' again, or \
+            choose another folder.
             """
         case .newerFormat(let found, let known):
             """

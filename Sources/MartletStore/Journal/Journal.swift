@@ -181,6 +181,8 @@ final class Journal {
 
     private func beginCheckpoint() throws(StorageError) {
         invariant(running == nil, "One checkpoint runs at a time.")
+        // A process that read beside the broker and was killed has left its snapshot. LMDB would keep its pages.
+        mdb_reader_check(environment, nil)
         let (snapshot, transaction) = try openSnapshot()
         do throws(StorageError) {
             let next = JournalFile.Base(

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The files of a backup. Only their owner can read them, because a backup has the administrator key. Rests on POSIX
+// files.
+
+import FoundationEssentials
+import Glibc
+import Martlet
+import MartletStore
+
+/// A backup folder in the making.
+struct BackupFiles {
+    private let folder: String
+    private let isMade: Bool
+    private var rows: String { folder + "/" + BackupManifest.rowsName }
+
+    /// Makes the folder, or takes an empty folder.
+    init(making folder: String) throws {
+        self.folder = folder
+        isMade = mkdir(folder, 0o700) == 0
+        guard isMade || errno == EEXIST else { throw Self.failure(folder) }
+        guard let names = try? FileManager.default.contentsOfDirectory(atPath: folder) else {
+            throw Self.failure(folder)
+        }
+        guard names.isEmpty else { throw BackupError.notEmpty(folder) }
+    }
+
+    func withRows<Result>(_ body: (Int32) throws -> Result) throws -> Result {
+        let file = Glibc.open(rows, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+        guard file >= 0 else { throw Self.failure(rows) }
+        defer { close(file) }
+        return try body(file)
+    }
+
+    /// Makes the folder a backup: writes the manifest, whole or not at all.
+    func end(_ manifest: String) throws {
+        let path = folder + "/" + BackupManifest.name
+        do throws(PrivateFile.Failure) {
+            let file = try PrivateFile(creating: path + ".new")
+            try file.write(manifest)
+        } catch {
+            throw BackupError.file(path, text: error.text)
+        }
+        try Store.syncFolder(folder)
+        guard rename(path + ".new", path) == 0 else { throw Self.failure(path) }
+        try Store.syncFolder(folder)
+    }
+
+    func remove() {
+        for name in [BackupManifest.name, BackupManifest.name + ".new", BackupManifest.rowsName] {
+            unlink(folder + "/" + name)
+        }
+        if isMade { rmdir(folder) }
+    }
+
+    /// Opens a backup: a folder, a file with a stream, or standard input.
+    /// - Returns: the stream, and the text of the manifest, if there is one.
+    static func open(_ path: String) throws -> (stream: Int32, manifest: String?) {
+        if path == "-" { return (STDIN_FILENO, nil) }
+        var status = stat()
+        guard stat(path, &status) == 0 else { throw failure(path) }
+        let isFolder = status.st_mode & S_IFMT == S_IFDIR
+        var manifest: String?
+        if isFolder {
+            guard let bytes = FileManager.default.contents(atPath: path + "/" + BackupManifest.name)
+            else {
+                throw BackupError.damaged(
+                    "'\(path)' has no \(BackupManifest.name), so it was never finished")
+            }
+            manifest = String(decoding: bytes, as: UTF8.self)
+        }
+        let file = isFolder ? path + "/" + BackupManifest.rowsName : path
+        let descriptor = Glibc.open(file, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw failure(file) }
+        return (descriptor, manifest)
+    }
+
+    private static func failure(_ path: String) -> BackupError {
+        .file(path, text: String(cString: strerror(errno)))
+    }
+}

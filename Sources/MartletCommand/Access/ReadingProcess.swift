@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A second process of the same program that reads a data folder. LMDB trusts its file, and a damaged file may end the
+// process that reads it. So a command that reads all rows runs itself a second time, and reports the end of the second
+// process in a sentence. Rests on MartletStore.
+
+import ArgumentParser
+import FoundationEssentials
+import Glibc
+import Martlet
+import MartletStore
+
+enum ReadingProcess {
+    /// The hidden flag of the second process.
+    static let flag = "in-this-process"
+
+    /// Runs the typed command line again. Standard input and output are those of the command.
+    ///
+    /// - Parameter work: names the work in the error of an interruption.
+    static func run(reading folder: String, work: String) throws {
+        let owner = StoreOwner(of: folder)
+        var arguments: [UnsafeMutablePointer<CChar>?] = CommandLine.arguments.map { strdup($0) }
+        arguments += [strdup("--" + flag), nil]
+        // A crash is a result, reported below, so the second process prints no backtrace.
+        var variables = ProcessInfo.processInfo.environment
+        variables["SWIFT_BACKTRACE"] = "enable=no"
+        var environment: [UnsafeMutablePointer<CChar>?] = variables.map { strdup("\($0)=\($1)") }
+        environment.append(nil)
+        defer { for text in arguments + environment { free(text) } }
+        var child: pid_t = 0
+        let code = posix_spawn(&child, "/proc/self/exe", nil, nil, &arguments, &environment)
+        guard code == 0 else {
+            throw MartletError(
+                .unavailable, "No process can be started: \(String(cString: strerror(code))).")
+        }
+        var status: Int32 = 0
+        while waitpid(child, &status, 0) < 0, errno == EINTR {}
+        let (signal, exitCode) = (status & 0x7F, status >> 8 & 0xFF)
+        let isDamage = exitCode == StoreConfiguration.damageExitCode
+        switch (signal, exitCode) {
+        case (0, 0): return
+        case (0, _) where !isDamage: throw ExitCode(exitCode)
+        case (SIGINT, _), (SIGTERM, _), (SIGHUP, _), (SIGKILL, _):
+            throw MartletError(
+                .unavailable,
+                "\(work) was ended (\(String(cString: strsignal(signal)))) before it was done.")
+        default: break
+        }
+        // Pages of a snapshot are not to be trusted after another broker has opened the folder.
+        guard owner == StoreOwner(of: folder) else { throw StoreOpenError.restarted(folder) }
+        throw StoreOpenError.damaged(
+            folder + "/data.mdb",
+            text: isDamage
+                ? "LMDB finds a page in it that it never wrote"
+                : "reading it ended with '\(String(cString: strsignal(signal)))'")
+    }
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The manifest of a backup: what the backup holds, for people and scripts. A backup folder has the stream in `rows` and
+// the manifest in `manifest.json`. The manifest is written last, so a folder without one is no backup. Rests on
+// MartletStore.
+
+import FoundationEssentials
+import Martlet
+import MartletStore
+
+struct BackupManifest: Encodable {
+    static let rowsName = "rows"
+    static let name = "manifest.json"
+
+    struct Project: Encodable {
+        var project: String
+        /// The number of the last message in the backup.
+        var lastMessage: UInt64
+    }
+
+    var storeFormat: UInt32
+    var created: String
+    var rows: UInt64
+    var bytes: UInt64
+    /// Of the stream, without its last 32 bytes, which are the digest.
+    var sha256: String
+    var projects: [Project]
+
+    init(_ summary: BackupSummary) {
+        storeFormat = summary.storeFormat
+        created = Date(timeIntervalSince1970: Double(summary.created / 1000))
+            .formatted(.iso8601)
+        rows = summary.rowCount
+        bytes = summary.byteCount
+        sha256 = summary.digest.map { byte in
+            let digits = String(byte, radix: 16)
+            return byte < 16 ? "0" + digits : digits
+        }.joined()
+        projects = summary.projects.map { Project(project: $0.id, lastMessage: $0.lastSequence) }
+    }
+
+    var text: String { JSON.line(self) + "\n" }
+
+    func sentence(_ verb: String, _ place: String) -> String {
+        "\(verb) \(Quantity.counted(projects.count, "project")), \(rows) rows, "
+            + "\(Quantity.bytes(bytes)) \(place). Everything agrees."
+    }
+}

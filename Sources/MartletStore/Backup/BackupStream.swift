@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The form of a backup: one stream of bytes with all rows of a snapshot and the small files of the data folder. Rows
+// instead of LMDB's pages: a restore writes full pages without gaps, a reader judges each row before a byte of it is
+// used, and the form does not depend on LMDB. Numbers are little-endian.
+//
+//   stream   u64 magic ‖ u32 version of this form ‖ u32 store format ‖ i64 created ‖ items ‖ end
+//   item     u8 1 ‖ u16 bytes of the name ‖ u32 bytes of the file ‖ name ‖ file
+//            u8 2 ‖ u8 bytes of the name ‖ name of a table: the following rows are rows of the table
+//            u8 3 ‖ u16 bytes of the key ‖ u32 bytes of the value ‖ key ‖ value, ascending in each table
+//   end      u8 4 ‖ SHA-256 of all bytes before
+//
+// A stream without its end is not whole. The digest detects damage, and not a forger. Rests on CCrypto.
+
+internal import CCrypto
+import Glibc
+import MartletRows
+
+/// The numbers of the form.
+enum BackupStream {
+    static let magic: UInt64 = 0x4255_5445_4C54_524D
+    static let version: UInt32 = 1
+    static let headerBytes = 24
+    static let digestBytes = 32
+    /// Longest value that a reader accepts, in bytes: the longest row, a message's recipients, has far fewer.
+    static let valueBytesMax = 1 << 28
+    /// Longest small file, in bytes.
+    static let fileBytesMax = 4096
+
+    enum Item: UInt8 {
+        case file = 1
+        case table
+        case row
+        case end
+    }
+
+    /// The small files of a data folder that belong into a backup. `serve.address` and `http.address` name a
+    /// running broker, and the locks are made anew.
+    static func isKept(_ name: String) -> Bool {
+        name == "admin.key" || name == "token.key" || project(ofKeyFile: name) != nil
+    }
+
+    /// REG-7: the project of the file in which `martlet project create` leaves the registration key.
+    static func project(ofKeyFile name: String) -> String? {
+        guard name.hasPrefix("registration-"), name.hasSuffix(".key"), !name.contains("/") else {
+            return nil
+        }
+        return String(name.dropFirst(13).dropLast(4))
+    }
+}
+
+/// The content of a backup in numbers.
+package struct BackupSummary: Sendable, Equatable {
+    package struct Project: Sendable, Equatable {
+        package var id: String
+        /// The number of the last message accepted before the snapshot.
+        package var lastSequence: UInt64
+    }
+
+    package var storeFormat: UInt32 = 0
+    /// Milliseconds since 1970.
+    package var created: Int64 = 0
+    package var rowCount: UInt64 = 0
+    package var byteCount: UInt64 = 0
+    package var digest: [UInt8] = []
+    package var projects: [Project] = []
+}
+
+/// The reason why a backup cannot be written or restored, with the remedy.
+package enum BackupError: Error, Sendable, CustomStringConvertible {
+    /// The destination of a backup or of a restore has files.
+    case notEmpty(String)
+    case damaged(String)
+    /// A newer Martlet wrote the backup.
+    case newer(found: UInt32, known: UInt32)
+    /// The indexes of the snapshot, or of the restored rows, do not agree.
+    case unclean(problemCount: UInt64, isRestore: Bool)
+    case file(String, text: String)
+
+    package var description: String {
+        switch self {
+        case .notEmpty(let folder):
+            "'\(folder)' is not empty. Choose another folder, or empty this one."
+        case .damaged(let text):
+            "The backup is damaged: \(text). Nothing was changed. Take another backup."
+        case .newer(let found, let known):
+            """
+            The backup has store format \(found), which a newer Martlet wrote; this one knows formats up to \
+            \(known). Use the newer Martlet.
+            """
+        case .unclean(let count, false):
+            """
+            \(count) problems were found in the folder, so there is no backup. 'martlet check' lists them; \
+            earlier backups may be sound.
+            """
+        case .unclean(let count, true):
+            "\(count) problems were found in the backup. Nothing was changed. Take another backup."
+        case .file(let path, let text):
+            "'\(path)' cannot be used: \(text)."
+        }
+    }
+}
+
+/// A SHA-256 in progress.
+struct StreamDigest: ~Copyable {
+    private let context: OpaquePointer
+
+    init() {
+        context = EVP_MD_CTX_new()!
+        EVP_DigestInit_ex(context, EVP_sha256(), nil)
+    }
+
+    deinit { EVP_MD_CTX_free(context) }
+
+    mutating func update(_ bytes: UnsafeRawBufferPointer) {
+        EVP_DigestUpdate(context, bytes.baseAddress, bytes.count)
+    }
+
+    /// The digest of all bytes. Called once.
+    mutating func finish() -> [UInt8] {
+        var bytes = [UInt8](repeating: 0, count: BackupStream.digestBytes)
+        EVP_DigestFinal_ex(context, &bytes, nil)
+        return bytes
+    }
+}

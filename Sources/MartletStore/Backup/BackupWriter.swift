@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Writes the stream of a backup to a descriptor, not faster than told: a running broker waits for the same disk. A
+// file is brought to disk in pieces, because a journal's fdatasync waits for all writes that the disk has received
+// before. Rests on BackupStream.
+
+import Glibc
+import MartletEngine
+import MartletRows
+
+struct BackupWriter: ~Copyable {
+    private static let bufferBytes = 1 << 20
+    /// Bytes of a file that wait for the disk, at most.
+    private static let unsyncedBytesMax = 4 << 20
+
+    private let descriptor: Int32
+    /// 0: no bound.
+    private let bytesPerSecond: Int
+    private let isFile: Bool
+    private let began = ContinuousClock.now
+    private let buffer = UnsafeMutableRawPointer.allocate(
+        byteCount: BackupWriter.bufferBytes, alignment: 16)
+    private var filled = 0
+    private var digest = StreamDigest()
+    private var unsynced = 0
+    private(set) var byteCount = 0
+
+    init(_ descriptor: Int32, bytesPerSecond: Int) {
+        self.descriptor = descriptor
+        self.bytesPerSecond = bytesPerSecond
+        var status = stat()
+        isFile = fstat(descriptor, &status) == 0 && status.st_mode & S_IFMT == S_IFREG
+    }
+
+    deinit { buffer.deallocate() }
+
+    mutating func header(storeFormat: UInt32, created: Int64) throws(StorageError) {
+        try put(BackupStream.magic)
+        try put(BackupStream.version)
+        try put(storeFormat)
+        try put(created)
+    }
+
+    mutating func file(_ name: String, _ bytes: [UInt8]) throws(StorageError) {
+        let name = Array(name.utf8)
+        try put(BackupStream.Item.file.rawValue)
+        try put(UInt16(name.count))
+        try put(UInt32(bytes.count))
+        try put(bytes: name)
+        try put(bytes: bytes)
+    }
+
+    mutating func table(_ name: String) throws(StorageError) {
+        let name = Array(name.utf8)
+        try put(BackupStream.Item.table.rawValue)
+        try put(UInt8(name.count))
+        try put(bytes: name)
+    }
+
+    mutating func row(_ key: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer)
+        throws(StorageError)
+    {
+        try put(BackupStream.Item.row.rawValue)
+        try put(UInt16(key.count))
+        try put(UInt32(value.count))
+        try put(key)
+        try put(value)
+    }
+
+    /// Writes the end. On return a file is on disk.
+    /// - Returns: the digest of the stream.
+    mutating func end() throws(StorageError) -> [UInt8] {
+        try put(BackupStream.Item.end.rawValue)
+        try flush()
+        let bytes = digest.finish()
+        try bytes.withUnsafeBufferPointer { (bytes) throws(StorageError) in
+            try write(UnsafeRawBufferPointer(bytes))
+        }
+        if isFile, fsync(descriptor) != 0 { throw failure("write the backup", errno) }
+        return bytes
+    }
+
+    // MARK: Bytes
+
+    private mutating func put<Number: FixedWidthInteger>(_ number: Number) throws(StorageError) {
+        var number = number.littleEndian
+        try withUnsafeBytes(of: &number) { (bytes) throws(StorageError) in try put(bytes) }
+    }
+
+    private mutating func put(bytes: [UInt8]) throws(StorageError) {
+        try bytes.withUnsafeBufferPointer { (bytes) throws(StorageError) in
+            try put(UnsafeRawBufferPointer(bytes))
+        }
+    }
+
+    private mutating func put(_ bytes: UnsafeRawBufferPointer) throws(StorageError) {
+        var rest = bytes[...]
+        while !rest.isEmpty {
+            if filled == Self.bufferBytes { try flush() }
+            let count = min(rest.count, Self.bufferBytes - filled)
+            memcpy(buffer + filled, UnsafeRawBufferPointer(rebasing: rest).baseAddress!, count)
+            filled += count
+            rest = rest.dropFirst(count)
+        }
+    }
+
+    private mutating func flush() throws(StorageError) {
+        let bytes = UnsafeRawBufferPointer(start: buffer, count: filled)
+        digest.update(bytes)
+        try write(bytes)
+        filled = 0
+        guard bytesPerSecond > 0 else { return }
+        let due = began + .seconds(Double(byteCount) / Double(bytesPerSecond))
+        let (seconds, attoseconds) = (due - .now).components
+        let microseconds = seconds * 1_000_000 + attoseconds / 1_000_000_000_000
+        if microseconds > 0 { usleep(UInt32(clamping: microseconds)) }
+    }
+
+    private mutating func write(_ bytes: UnsafeRawBufferPointer) throws(StorageError) {
+        var done = 0
+        while done < bytes.count {
+            let count = Glibc.write(descriptor, bytes.baseAddress! + done, bytes.count - done)
+            if count < 0, errno == EINTR { continue }
+            guard count > 0 else { throw failure("write the backup", count < 0 ? errno : EIO) }
+            done += count
+        }
+        byteCount += done
+        unsynced += done
+        if isFile, unsynced >= Self.unsyncedBytesMax {
+            unsynced = 0
+            guard fdatasync(descriptor) == 0 else { throw failure("write the backup", errno) }
+        }
+    }
+}
