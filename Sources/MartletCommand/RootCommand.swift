@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // `martlet`: the broker, a device, and every task of an administrator as commands. This file lists the commands, and
-// holds the common parts: exit codes, environment, logging. Rests on ArgumentParser.
+// holds the common parts: exit codes, environment. Rests on ArgumentParser.
 
 import ArgumentParser
-import Logging
 import Martlet
 
 @main
@@ -82,15 +81,4 @@ extension ReportingCommand {
 struct OutputOptions: ParsableArguments {
     @Flag(help: "Print JSON instead of text for people.")
     var json = false
-}
-
-extension Logger {
-    /// A logger to standard error, because standard output holds only results.
-    static func standardError(_ level: Logger.Level) -> Logger {
-        var logger = Logger(label: "martlet") { label in
-            StreamLogHandler.standardError(label: label)
-        }
-        logger.logLevel = level
-        return logger
-    }
 }

@@ -41,7 +41,10 @@ struct Desk {
         let process = Process()
         process.executableURL = Self.executable
         process.arguments = arguments
-        process.environment = ProcessInfo.processInfo.environment.merging(environment) { $1 }
+        // A broker refuses variables that it does not know, such as those of the tests.
+        process.environment = ProcessInfo.processInfo.environment.filter {
+            !$0.key.hasPrefix("MARTLET_") || $0.key == "MARTLET_TRANSPORT"
+        }.merging(environment) { $1 }
         process.currentDirectoryURL = folder
         process.standardOutput = Pipe()
         process.standardError = Pipe()

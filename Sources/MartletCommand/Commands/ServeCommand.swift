@@ -15,8 +15,9 @@ struct ServeCommand: ReportingCommand {
         abstract: "Run a broker.",
         discussion: """
             Prints one line when it listens. SIGINT (Ctrl-C), SIGTERM or SIGHUP tells clients to go, finishes \
-            what was accepted, and ends with 0; a second signal ends at once. With --tls-certificate, \
-            SIGHUP reads certificate and key again instead. Logs go to standard \
+            what was accepted, and ends with 0; a second signal ends at once. With --tls-certificate, with \
+            a file of settings, or under a service manager (NOTIFY_SOCKET), SIGHUP reads certificate, key \
+            and log level again instead. Logs go to standard \
             error. With --http, SDKs of the original system are served too.
             """)
 
@@ -77,21 +78,18 @@ private struct Serving {
         DescriptorLimit.raise()
         let broker = try await options.open()
         let logger = options.configuration.logger
-        if options.tlsCertificate != nil {
-            interrupt.reload {
-                do throws(TLSSetupError) {
-                    try broker.reloadCertificates()
-                    logger.notice("certificate and key were read again")
-                } catch {
-                    logger.error(
-                        "certificate and key stay as they were", metadata: ["error": "\(error)"])
-                }
-            }
-        }
+        let manager = ServiceManager()
+        let isReloaded =
+            options.tlsCertificate != nil || Settings.hasFile(options.config) || manager != nil
+        if isReloaded { interrupt.reload { reload(broker, logger, manager) } }
+        let watching = manager?.watch(broker)
+        defer { watching?.cancel() }
         guard let configuration = http.configuration(otherwise: httpOtherwise, logger: logger)
         else {
             tellReady(broker, http: nil)
+            manager?.ready()
             await interrupt.wait()
+            manager?.stopping()
             return try await showing(Self.finishing) { try await broker.close() }
         }
         let server: GatewayServer
@@ -110,10 +108,32 @@ private struct Serving {
                 let scheme = configuration.certificate == nil ? "http" : "https"
                 let host = Self.shown(configuration.address.host)
                 tellReady(broker, http: "\(scheme)://\(host):\(port)")
+                manager?.ready()
                 await interrupt.wait()
+                manager?.stopping()
                 await showing(Self.finishing) { await group.triggerGracefulShutdown() }
             }
             try await tasks.waitForAll()
+        }
+    }
+
+    /// OPS-11: reads the certificates and the log level again. A fault changes nothing.
+    private func reload(_ broker: Broker, _ logger: Logger, _ manager: ServiceManager?) {
+        manager?.reloading()
+        defer { manager?.ready() }
+        do {
+            CommandLog.setLevel(try ServeOptions.typed().level)
+            logger.notice("the log level was read again")
+        } catch {
+            logger.error("the settings stay as they were", metadata: ["error": "\(error)"])
+        }
+        guard options.tlsCertificate != nil else { return }
+        do throws(TLSSetupError) {
+            try broker.reloadCertificates()
+            logger.notice("certificate and key were read again")
+        } catch {
+            logger.error(
+                "certificate and key stay as they were", metadata: ["error": "\(error)"])
         }
     }
 

@@ -117,6 +117,9 @@ struct ServeOptions: ParsableArguments {
     @Option(help: "What is logged: trace, debug, info, notice, warning, error or critical.")
     var logLevel = "notice"
 
+    @Option(help: "The form of the log: text or json, an object on each line.")
+    var logFormat = LogFormat.text
+
     mutating func validate() throws {
         guard tlsCertificate != nil || (tlsKey == nil && tlsClientCa == nil) else {
             throw ValidationError("--tls-key and --tls-client-ca go with --tls-certificate.")
@@ -159,6 +162,15 @@ struct ServeOptions: ParsableArguments {
         }
     }
 
+    /// The options of the command line, with the settings that file and environment have now.
+    /// - Throws: the fault of a setting.
+    static func typed() throws -> ServeOptions {
+        let words = try Settings.expanded(Array(CommandLine.arguments.dropFirst()))
+        let rest = Array(words.dropFirst())
+        return words.first == GatewayCommand.configuration.commandName
+            ? try GatewayCommand.parse(rest).options : try ServeCommand.parse(rest).options
+    }
+
     var level: Logger.Level { Logger.Level(rawValue: logLevel) ?? .notice }
 
     var configuration: BrokerConfiguration {
@@ -184,7 +196,7 @@ struct ServeOptions: ParsableArguments {
         for setting in limit.compactMap({ LimitSetting($0) }) {
             setting.apply(to: &configuration.limits)
         }
-        configuration.logger = .standardError(level)
+        configuration.logger = .standardError(level, logFormat)
         return configuration
     }
 

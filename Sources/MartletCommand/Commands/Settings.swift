@@ -15,7 +15,9 @@ enum Settings {
         "data", "host", "port", "listen", "plain-elsewhere", "proxy", "tls-certificate", "tls-key",
         "tls-client-ca", "transport", "require-io-uring", "loops", "connections-per-loop",
         "idle-seconds",
-        "handshake-seconds", "frame-seconds", "limit", "deliveries-per-second", "log-level", "http",
+        "handshake-seconds", "frame-seconds", "limit", "deliveries-per-second", "log-level",
+        "log-format",
+        "http",
         "http-certificate", "http-key", "http-plain-elsewhere", "http-token-url",
         "access-token-seconds", "http-body-bytes", "http-requests", "http-connections",
         "http-connections-per-address",
@@ -53,15 +55,40 @@ enum Settings {
             settings += try read(file)
         }
         for name in names {
-            let variable =
-                "MARTLET_" + name.uppercased().replacing("-", with: "_")
+            let variable = variable(name)
             if let value = environment[variable] {
                 settings.append(Setting(name: name, value: value, place: variable))
             }
         }
+        try refuseUnknown(environment)
         var added: [String] = []
         for setting in settings { added += try words(setting) }
         return [command] + added + arguments.dropFirst()
+    }
+
+    /// Variables that are no settings. The last one is of the kernels for sets.
+    private static let otherVariables: Set<String> = [
+        "MARTLET_CONFIG", "MARTLET_KEY", "MARTLET_SIMD",
+    ]
+
+    private static func variable(_ name: String) -> String {
+        "MARTLET_" + name.uppercased().replacing("-", with: "_")
+    }
+
+    /// OPS-2: a misspelt variable would be a setting that does not hold.
+    private static func refuseUnknown(_ environment: [String: String]) throws(Fault) {
+        let known = otherVariables.union(names.map(variable))
+        let unknown = environment.keys.filter { $0.hasPrefix("MARTLET_") && !known.contains($0) }
+        guard let first = unknown.min() else { return }
+        throw Fault(
+            description: "\(first): there is no such setting; there are "
+                + names.map(variable).joined(separator: ", "))
+    }
+
+    /// Whether a file has settings.
+    /// - Parameter option: the value of --config.
+    static func hasFile(_ option: String?) -> Bool {
+        option != nil || ProcessInfo.processInfo.environment["MARTLET_CONFIG"] != nil
     }
 
     /// The file given with --config.

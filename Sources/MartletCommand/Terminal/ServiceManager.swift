@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Tells a service manager how the broker is (OPS-11): one datagram for each state, to the socket that the manager names
+// in NOTIFY_SOCKET. Source: sd_notify(3) of systemd. Without the variable nothing is told. Rests on POSIX sockets.
+
+import FoundationEssentials
+import Glibc
+import Martlet
+
+struct ServiceManager: Sendable {
+    private let address: [UInt8]
+    /// The manager ends the service after this time without a sign of life; nil: never.
+    private let watchdogMicroseconds: UInt64?
+
+    /// nil: no service manager asks.
+    init?(_ environment: [String: String] = ProcessInfo.processInfo.environment) {
+        guard let path = environment["NOTIFY_SOCKET"], path.first == "/" || path.first == "@",
+            path.utf8.count < MemoryLayout.size(ofValue: sockaddr_un().sun_path)
+        else { return nil }
+        var bytes = Array(path.utf8)
+        // A name in the kernel's own space begins with a zero byte, and its length is that of the address.
+        if bytes[0] == UInt8(ascii: "@") { bytes[0] = 0 }
+        address = bytes
+        let isOurs = environment["WATCHDOG_PID"].map { $0 == "\(getpid())" } ?? true
+        watchdogMicroseconds =
+            isOurs
+            ? environment["WATCHDOG_USEC"].flatMap { UInt64($0) }.flatMap { $0 > 0 ? $0 : nil }
+            : nil
+    }
+
+    func ready() { tell("READY=1") }
+    func stopping() { tell("STOPPING=1") }
+
+    /// The manager waits until `ready` is told again.
+    func reloading() {
+        var time = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &time)
+        let microseconds = Int64(time.tv_sec) * 1_000_000 + Int64(time.tv_nsec) / 1000
+        tell("RELOADING=1\nMONOTONIC_USEC=\(microseconds)")
+    }
+
+    /// Gives signs of life as long as the broker's writing thread answers. A store that refuses changes is an answer:
+    /// a restart would not make room on a disk.
+    func watch(_ broker: Broker) -> Task<Void, any Error>? {
+        guard let watchdogMicroseconds else { return nil }
+        return Task {
+            while true {
+                try? await broker.checkWrites()
+                tell("WATCHDOG=1")
+                try await Task.sleep(for: .microseconds(Int64(clamping: watchdogMicroseconds / 3)))
+            }
+        }
+    }
+
+    private func tell(_ state: String) {
+        let descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        guard descriptor >= 0 else { return }
+        defer { close(descriptor) }
+        var name = sockaddr_un()
+        name.sun_family = sa_family_t(AF_UNIX)
+        withUnsafeMutableBytes(of: &name.sun_path) { $0.copyBytes(from: address) }
+        let isPath = address[0] != 0
+        let pathOffset = MemoryLayout<sockaddr_un>.offset(of: \.sun_path)!
+        let length = socklen_t(pathOffset + address.count + (isPath ? 1 : 0))
+        let text = Array(state.utf8)
+        withUnsafePointer(to: &name) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                _ = sendto(descriptor, text, text.count, Int32(MSG_NOSIGNAL), $0, length)
+            }
+        }
+    }
+}
