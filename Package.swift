@@ -111,6 +111,7 @@ let package = Package(
                 "MartletEngine", "MartletDelivery", "MartletStore", "MartletTransport",
                 "MartletRing", "MartletEpoll", "MartletTicket", "MartletTLS",
                 .target(name: "CJemalloc", condition: .when(traits: ["Jemalloc"])),
+                .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
             ],

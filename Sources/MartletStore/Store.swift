@@ -40,6 +40,9 @@ package struct StoreConfiguration: Sendable {
     /// Number of transactions after which a checkpoint begins.
     package var checkpointCommitsMax = Journal.commitsPerCheckpoint
 
+    /// Called after each write to the journal that is on disk, with its duration in nanoseconds.
+    package var journalWritten: (@Sendable (UInt64) -> Void)?
+
     /// Faults that a simulation injects; nil: none.
     package var faults: StoreFaults?
 
@@ -102,7 +105,8 @@ package final class Store: Sendable {
             durability: configuration.durability, purpose: configuration.purpose,
             checkpointCommitsMax: configuration.checkpointCommitsMax,
             faults: configuration.faults)
-        environment = Environment(folder, faults: configuration.faults)
+        environment = Environment(
+            folder, faults: configuration.faults, journalWritten: configuration.journalWritten)
         faults = configuration.faults
         ledgers = Ledgers()
     }

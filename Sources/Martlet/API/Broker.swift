@@ -30,6 +30,7 @@ public final class Broker: Sendable {
     let store: Store
     let committer: Committer
     let gauges: Gauges
+    private let metrics: BrokerMetrics
     private let inquiry: Inquiry
     var answerer: Answerer { inquiry.answerer }
     let clock: @Sendable () -> Instant
@@ -94,8 +95,11 @@ public final class Broker: Sendable {
         let clock = configuration.clock ?? { SystemClock.now() }
         self.clock = clock
         transport = try configuration.chosenTransport()
-        let storing = StoreConfiguration(
+        let metrics = BrokerMetrics(other: configuration.metrics)
+        self.metrics = metrics
+        var storing = StoreConfiguration(
             folder: configuration.folder, mapBytes: configuration.mapBytes)
+        storing.journalWritten = { metrics.journalWritten(after: $0) }
         try DataFolder.requireData(in: configuration.folder)
         store = try Store(storing)
         // A killed broker may have left its address and the URL of its gateway. This broker and its gateway write
@@ -113,7 +117,7 @@ public final class Broker: Sendable {
         quotas = ProjectQuotas(configuration.limits)
         committer = Committer(
             store: store, limits: configuration.limits, quotas: quotas, clock: clock,
-            logger: configuration.logger)
+            logger: configuration.logger, metrics: metrics)
         strangers = StrangerBook(
             configuration.limits,
             monotonic: { SystemClock.monotonicMilliseconds() })
@@ -385,6 +389,16 @@ public final class Broker: Sendable {
 
     /// Counters since the broker was opened, and gauges of this moment.
     public var statistics: BrokerStatistics { gauges.statistics }
+
+    /// OPS-10: all metrics of the broker in the text format of Prometheus.
+    public var metricsText: String { metrics.text(gauges, folder: folder, withFigures: true) }
+
+    /// The metrics without `statistics`, which a gateway has in its own metrics.
+    package var measuredText: String { metrics.text(gauges, folder: folder, withFigures: false) }
+
+    /// Takes `statistics` and the state of store and disk over into `BrokerConfiguration.metrics`. `metricsText` does so
+    /// at each reading; with another metrics backend, call this method from time to time.
+    public func recordMetrics() { metrics.record(gauges, folder: folder) }
 }
 
 extension MartletError {

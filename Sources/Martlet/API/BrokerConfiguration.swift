@@ -2,6 +2,7 @@
 //
 // The settings of a broker. Each setting but the data folder has a default. Rests on Limits.
 
+public import CoreMetrics
 public import Logging
 public import MartletBase
 public import MartletTLS
@@ -114,6 +115,8 @@ public struct BrokerConfiguration: Sendable {
     public var mapBytes = 1 << 30
     /// Logger of the broker; the initial logger has the label `martlet`.
     public var logger: Logger
+    /// OPS-10: a second receiver of the broker's metrics, beside `Broker.metricsText`; nil: none.
+    public var metrics: (any MetricsFactory)?
     /// The wall clock. nil: the clock of the system. Tests set another clock.
     public var clock: (@Sendable () -> Instant)?
 

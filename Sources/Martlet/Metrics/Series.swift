@@ -50,7 +50,10 @@ final class GaugeSeries: Series, RecorderHandler, MeterHandler {
 final class HistogramSeries: Series, TimerHandler, RecorderHandler {
     static let kind = "histogram"
     /// Upper ends of the buckets, in seconds for a timer.
-    static let ends = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
+    static let ends = [
+        0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5,
+        10, 30,
+    ]
 
     private struct State {
         var counts = [UInt64](repeating: 0, count: HistogramSeries.ends.count + 1)

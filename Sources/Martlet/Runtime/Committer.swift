@@ -54,6 +54,7 @@ final class Committer: Sendable {
     let liveSender: Mutex<LiveSender>
     /// UPS-1: the listeners, and the messages of devices handed to each listener.
     let upstream = UpstreamBook()
+    private let metrics: BrokerMetrics
     private let logger: Logger
     private let clock: @Sendable () -> Instant
     private let limits: MailboxLimits
@@ -66,11 +67,15 @@ final class Committer: Sendable {
 
     init(
         store: Store, limits: MailboxLimits, quotas: ProjectQuotas,
-        clock: @escaping @Sendable () -> Instant, logger: Logger
+        clock: @escaping @Sendable () -> Instant, logger: Logger,
+        metrics: BrokerMetrics = BrokerMetrics(other: nil)
     ) {
         self.store = store
         self.limits = limits
-        book = FanoutBook(limits: limits)
+        self.metrics = metrics
+        book = FanoutBook(limits: limits) { moment, began in
+            metrics.delivered(moment, after: clock().rawValue - began.rawValue)
+        }
         liveSending = LiveSending(
             programs: programs, limits: limits, book: book, numbers: notStoredNumbers)
         liveSender = Mutex(LiveSender(liveSending))
@@ -292,6 +297,7 @@ final class Committer: Sendable {
         noteRoom(&engine)
         do throws(StorageError) {
             var isAgain = false
+            let began = SystemClock.monotonicNanoseconds()
             let done = try store.write { (transaction) throws(StorageError) in
                 // The map was full. The engine drops its state of the first attempt, because the attempt was
                 // undone.
@@ -315,6 +321,7 @@ final class Committer: Sendable {
                 return done
             }
             engine.committed()
+            metrics.committed(after: SystemClock.monotonicNanoseconds() - began)
             return done
         } catch {
             engine.abandon()
@@ -411,6 +418,7 @@ final class Committer: Sendable {
         for (request, outcome) in zip(batch, done.outcomes) {
             // The caller is told when the rest of the command is done.
             if case .unfinished = outcome { continue }
+            if case .refused(let error) = outcome { metrics.refused(error) }
             if let keyID = request.command.revokedKeyID, !outcome.isRefused {
                 tellAll(.revoked(keyID: keyID))
             }

@@ -71,6 +71,8 @@ private struct Serving {
         var transport: String
         /// The gateway's URL; nil without a gateway.
         var http: String?
+        /// The URL of the metrics; nil without an address for them.
+        var metrics: String?
     }
 
     func run() async throws {
@@ -84,9 +86,19 @@ private struct Serving {
         if isReloaded { interrupt.reload { reload(broker, logger, manager) } }
         let watching = manager?.watch(broker)
         defer { watching?.cancel() }
+        let metrics: MetricsListener?
+        do {
+            metrics = try options.metrics.flatMap { ListenSetting.address($0) }.map { address in
+                try MetricsListener(address) { broker.metricsText }
+            }
+        } catch {
+            try await broker.close()
+            throw error
+        }
+        defer { metrics?.end() }
         guard let configuration = http.configuration(otherwise: httpOtherwise, logger: logger)
         else {
-            tellReady(broker, http: nil)
+            tellReady(broker, http: nil, metrics: metrics)
             manager?.ready()
             await interrupt.wait()
             manager?.stopping()
@@ -107,7 +119,7 @@ private struct Serving {
                 let port = try await server.port()
                 let scheme = configuration.certificate == nil ? "http" : "https"
                 let host = Self.shown(configuration.address.host)
-                tellReady(broker, http: "\(scheme)://\(host):\(port)")
+                tellReady(broker, http: "\(scheme)://\(host):\(port)", metrics: metrics)
                 manager?.ready()
                 await interrupt.wait()
                 manager?.stopping()
@@ -140,7 +152,10 @@ private struct Serving {
     private static let finishing =
         "Finishing what was accepted; a second signal ends at once"
 
-    private func tellReady(_ broker: Broker, http: String?) {
+    private func tellReady(_ broker: Broker, http: String?, metrics: MetricsListener?) {
+        let metricsURL = options.metrics.flatMap { ListenSetting.address($0) }.flatMap { address in
+            metrics.map { "http://\(Self.shown(address.host)):\($0.port)/metrics" }
+        }
         let folder = options.folder.access.folder
         let listeners = options.configuration.listeners
         let places = zip(listeners, broker.ports).map { "\(Self.shown($0.address.host)):\($1)" }
@@ -148,7 +163,8 @@ private struct Serving {
             JSON.print(
                 Ready(
                     host: listeners[0].address.host, port: broker.ports[0], listening: places,
-                    data: folder, transport: broker.transport.rawValue, http: http))
+                    data: folder, transport: broker.transport.rawValue, http: http,
+                    metrics: metricsURL))
         } else {
             for (listener, place) in zip(listeners, places)
             where options.configuration.security(of: listener) == .plain
@@ -159,8 +175,9 @@ private struct Serving {
                         + "Administrators are refused there.")
             }
             let gateway = http.map { ", SDKs at \($0)" } ?? ""
+            let measured = metricsURL.map { ", metrics at \($0)" } ?? ""
             Terminal.print(
-                "Martlet listens on \(places.joined(separator: ", "))\(gateway), data in "
+                "Martlet listens on \(places.joined(separator: ", "))\(gateway)\(measured), data in "
                     + "\(folder). Ctrl-C stops it.")
         }
     }

@@ -117,6 +117,12 @@ struct ServeOptions: ParsableArguments {
     @Option(help: "What is logged: trace, debug, info, notice, warning, error or critical.")
     var logLevel = "notice"
 
+    @Option(
+        help: ArgumentHelp(
+            "Serve the broker's metrics here, for Prometheus: http://address:port/metrics.",
+            valueName: "address:port"))
+    var metrics: String?
+
     @Option(help: "The form of the log: text or json, an object on each line.")
     var logFormat = LogFormat.text
 
@@ -156,6 +162,9 @@ struct ServeOptions: ParsableArguments {
         }
         guard transport != .epoll || !requireIOUring else {
             throw ValidationError("--require-io-uring and --transport epoll exclude each other.")
+        }
+        guard metrics.map({ ListenSetting.address($0) != nil }) ?? true else {
+            throw ValidationError("--metrics takes address:port, such as 127.0.0.1:9464.")
         }
         guard Logger.Level(rawValue: logLevel) != nil else {
             throw ValidationError("--log-level does not take '\(logLevel)'.")

@@ -16,7 +16,7 @@ enum Settings {
         "tls-client-ca", "transport", "require-io-uring", "loops", "connections-per-loop",
         "idle-seconds",
         "handshake-seconds", "frame-seconds", "limit", "deliveries-per-second", "log-level",
-        "log-format",
+        "log-format", "metrics",
         "http",
         "http-certificate", "http-key", "http-plain-elsewhere", "http-token-url",
         "access-token-seconds", "http-body-bytes", "http-requests", "http-connections",

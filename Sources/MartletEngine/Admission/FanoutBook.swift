@@ -8,6 +8,14 @@ package import MartletBase
 import MartletBits
 import Synchronization
 
+/// A moment of a fanout whose time since the acceptance is measured.
+package enum FanoutMoment: Sendable {
+    /// The first deliveries are queued.
+    case first
+    /// All recipients with a connection have the message queued. A fanout without deliveries has no such moment.
+    case last
+}
+
 /// The fanouts in progress of a broker.
 package final class FanoutBook: Sendable {
     private struct Held {
@@ -106,9 +114,18 @@ package final class FanoutBook: Sendable {
     private let state = Mutex(State())
     private let roomWasMade = Atomic(false)
 
+    /// Called at most twice for each fanout, with the instant of the acceptance.
+    let tell: (@Sendable (FanoutMoment, _ began: Instant) -> Void)?
+
     /// Makes an empty book.
     /// - Parameter limits: the bounds of fanouts in progress (FAN-1).
-    package init(limits: MailboxLimits = MailboxLimits()) { self.limits = limits }
+    package init(
+        limits: MailboxLimits = MailboxLimits(),
+        tell: (@Sendable (FanoutMoment, _ began: Instant) -> Void)? = nil
+    ) {
+        self.limits = limits
+        self.tell = tell
+    }
 
     // MARK: The engine's side
 
@@ -202,7 +219,10 @@ package final class FanoutBook: Sendable {
 
     // MARK: The loops' side
 
-    func end(_ progress: FanoutProgress, at now: Instant) { leave(progress, at: now) }
+    func end(_ progress: FanoutProgress, at now: Instant) {
+        leave(progress, at: now)
+        if progress.deliveredCount > 0 { tell?(.last, progress.began) }
+    }
 
     /// - Parameter now: the instant of the end; nil: the fanout never began.
     private func leave(_ progress: FanoutProgress, at now: Instant?) {

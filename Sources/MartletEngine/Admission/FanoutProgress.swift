@@ -67,7 +67,10 @@ package final class FanoutProgress: Sendable {
 
     package func add(delivered count: Int, blocks: Int) {
         invariant(count >= 0 && blocks >= 0, "The progress of a fanout never goes back.")
-        if count > 0 { delivered.add(UInt64(count), ordering: .relaxed) }
+        if count > 0 {
+            let before = delivered.add(UInt64(count), ordering: .relaxed).oldValue
+            if before == 0 { book.tell?(.first, began) }
+        }
         if blocks > 0 { blocksDone.add(blocks, ordering: .relaxed) }
     }
 

@@ -10,7 +10,7 @@ extension Route {
             gateway.recordMetrics()
             return GatewayAnswer(
                 headers: [("content-type", "text/plain; version=0.0.4; charset=utf-8")],
-                body: Array(gateway.metrics.registry.text.utf8))
+                body: Array((gateway.metrics.registry.text + gateway.broker.measuredText).utf8))
         },
         Route("healthz", .get, "healthz", access: .anyone) { (_, gateway) in
             do throws(MartletError) {

@@ -32,6 +32,7 @@ final class Environment: @unchecked Sendable {
     /// nil: the process does not write to the folder.
     private let reserve: Mutex<DiskReserve?>
     private let isShort = Atomic<Bool>(false)
+    private let journalWritten: (@Sendable (UInt64) -> Void)?
     private let pageBytes: Int
     /// Read transactions that were reset and can be renewed. Renewing takes 20–50 ns and no allocation.
     private let idleReaders = Mutex<[LMDBTransaction]>([])
@@ -39,7 +40,12 @@ final class Environment: @unchecked Sendable {
     /// - Parameters:
     ///   - folder: the open folder. The environment closes the folder.
     ///   - faults: faults that a simulation injects.
-    init(_ folder: consuming OpenFolder, faults: StoreFaults?) {
+    ///   - journalWritten: called with the duration of each durable write to the journal, in nanoseconds.
+    init(
+        _ folder: consuming OpenFolder, faults: StoreFaults?,
+        journalWritten: (@Sendable (UInt64) -> Void)? = nil
+    ) {
+        self.journalWritten = journalWritten
         environment = folder.environment
         firstHandle = folder.firstHandle
         lockDescriptor = folder.lockDescriptor
@@ -190,10 +196,12 @@ final class Environment: @unchecked Sendable {
         guard let journal, let changes, !changes.pointee.isEmpty else {
             return try check(mdb_txn_commit(raw.transaction), "commit")
         }
+        let began = Self.nanoseconds()
         do throws(StorageError) { try journal.append(&changes.pointee) } catch {
             mdb_txn_abort(raw.transaction)
             throw error
         }
+        journalWritten?(Self.nanoseconds() - began)
         let code = mdb_txn_commit(raw.transaction)
         guard code == 0 else {
             journal.takeBack()
@@ -214,13 +222,18 @@ final class Environment: @unchecked Sendable {
 
     /// Updates `isShortOfRoom`. The caller is inside the gate, or no other thread uses the environment yet.
     private func lookForRoom() {
-        var time = timespec()
-        clock_gettime(CLOCK_MONOTONIC, &time)
-        let now = Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
+        let now = Int64(Self.nanoseconds() / 1_000_000)
         let isShort = reserve.withLock {
             $0?.isShort(usedBytes: sizeWhileOpen.used, at: now, freeBytes: freeBytes) ?? false
         }
         if isShort != isShortOfRoom { self.isShort.store(isShort, ordering: .relaxed) }
+    }
+
+    /// Nanoseconds of a monotonic clock.
+    private static func nanoseconds() -> UInt64 {
+        var time = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &time)
+        return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
     }
 
     /// Bytes of free pages in the newest snapshot.

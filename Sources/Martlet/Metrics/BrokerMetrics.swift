@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a broker measures of itself (OPS-10): durations of transactions and of messages to many, refusals by cause, and
+// the state of store and disk. A duration is recorded once for each transaction or message, and never for each
+// delivery. Rests on PrometheusRegistry and Gauges.
+
+import CoreMetrics
+import Glibc
+import MartletBase
+import MartletEngine
+import MartletRows
+import MartletStore
+
+/// The metrics of one broker.
+final class BrokerMetrics: Sendable {
+    /// Projects with series of their own: those with most messages to many in progress, then with most connections.
+    private static let projectsMax = 100
+    /// The name of all other projects together. No project can have the name.
+    private static let otherProjects = "(others)"
+
+    private let measured = PrometheusRegistry()
+    private let figuresRegistry = PrometheusRegistry()
+    private let figures: BrokerFigures
+    private let commit: CoreMetrics.Timer
+    private let journal: CoreMetrics.Timer
+    private let firstDelivery: CoreMetrics.Timer
+    private let lastDelivery: CoreMetrics.Timer
+    private let refusals: [ErrorWord: Counter]
+    private let state: [(Gauge, @Sendable (StoreState) -> Int)]
+
+    private struct StoreState {
+        var isRefusing = false
+        var isShortOfRoom = false
+        var mapBytes = 0
+        var fileBytes = 0
+        var diskFreeBytes = 0
+        var diskBytes = 0
+        var fanoutsInProgress = 0
+        var fanoutsDeferred = 0
+    }
+
+    /// - Parameter other: a second receiver of the metrics.
+    init(other: (any MetricsFactory)?) {
+        func both(_ registry: PrometheusRegistry) -> any MetricsFactory {
+            other.map { MultiplexMetricsHandler(factories: [registry, $0]) } ?? registry
+        }
+        let factory = both(measured)
+        func timer(_ name: String) -> CoreMetrics.Timer {
+            CoreMetrics.Timer(label: name, dimensions: [], factory: factory)
+        }
+        func gauge(
+            _ name: String, _ value: @escaping @Sendable (StoreState) -> Int
+        ) -> (Gauge, @Sendable (StoreState) -> Int) {
+            (Gauge(label: name, dimensions: [], factory: factory), value)
+        }
+        figures = BrokerFigures(both(figuresRegistry))
+        commit = timer("martlet_commit_duration_seconds")
+        journal = timer("martlet_journal_write_duration_seconds")
+        firstDelivery = timer("martlet_first_delivery_duration_seconds")
+        lastDelivery = timer("martlet_last_delivery_duration_seconds")
+        refusals = Dictionary(
+            uniqueKeysWithValues: ErrorWord.allCases.map { word in
+                let counter = Counter(
+                    label: "martlet_refusals_total", dimensions: [("cause", word.name)],
+                    factory: factory)
+                return (word, counter)
+            })
+        state = [
+            gauge("martlet_store_refusing") { $0.isRefusing ? 1 : 0 },
+            gauge("martlet_disk_short") { $0.isShortOfRoom ? 1 : 0 },
+            gauge("martlet_store_map_bytes") { $0.mapBytes },
+            gauge("martlet_store_file_bytes") { $0.fileBytes },
+            gauge("martlet_disk_free_bytes") { $0.diskFreeBytes },
+            gauge("martlet_disk_bytes") { $0.diskBytes },
+            gauge("martlet_fanouts_in_progress") { $0.fanoutsInProgress },
+            gauge("martlet_fanouts_deferred") { $0.fanoutsDeferred },
+        ]
+    }
+
+    // MARK: Events
+
+    func committed(after nanoseconds: UInt64) {
+        commit.recordNanoseconds(Int64(clamping: nanoseconds))
+    }
+
+    func journalWritten(after nanoseconds: UInt64) {
+        journal.recordNanoseconds(Int64(clamping: nanoseconds))
+    }
+
+    func delivered(_ moment: FanoutMoment, after milliseconds: Int64) {
+        let timer =
+            switch moment {
+            case .first: firstDelivery
+            case .last: lastDelivery
+            }
+        timer.recordNanoseconds(max(milliseconds, 0) * 1_000_000)
+    }
+
+    func refused(_ error: MartletError) { refusals[error.word]?.increment() }
+
+    // MARK: Readings
+
+    /// Takes the state of the broker over into counters and gauges.
+    func record(_ gauges: Gauges, folder: String) {
+        figures.record(gauges.statistics)
+        let standings = gauges.committer.book.standings
+        var now = StoreState()
+        now.isRefusing = gauges.committer.storeTrouble != nil
+        now.isShortOfRoom = gauges.store.isShortOfRoom
+        now.mapBytes = gauges.store.size.map
+        now.fanoutsInProgress = standings.reduce(0) { $0 + $1.running.count }
+        now.fanoutsDeferred = standings.reduce(0) { $0 + $1.deferredCount }
+        var file = stat()
+        if stat(folder + "/data.mdb", &file) == 0 { now.fileBytes = Int(file.st_size) }
+        var disk = statvfs()
+        if statvfs(folder, &disk) == 0 {
+            now.diskFreeBytes = Int(disk.f_bavail) * Int(disk.f_frsize)
+            now.diskBytes = Int(disk.f_blocks) * Int(disk.f_frsize)
+        }
+        for (gauge, value) in state { gauge.record(value(now)) }
+    }
+
+    /// All metrics in the text format of Prometheus.
+    /// - Parameter withFigures: whether the broker's statistics are included.
+    func text(_ gauges: Gauges, folder: String, withFigures: Bool) -> String {
+        record(gauges, folder: folder)
+        return (withFigures ? figuresRegistry.text : "") + measured.text
+            + Self.projectText((try? gauges.projects()) ?? [])
+    }
+
+    /// Series of projects, made anew for each reading, so that a project without load has none.
+    private static func projectText(_ projects: [ProjectStatus]) -> String {
+        let registry = PrometheusRegistry()
+        let values: [(String, (ProjectStatus) -> Int)] = [
+            ("martlet_project_connections", \.connectionCount),
+            ("martlet_project_fanouts_in_progress", \.fanoutsInProgress),
+            ("martlet_project_fanouts_deferred", \.fanoutsDeferred),
+            ("martlet_project_request_bytes", \.requestBytes),
+        ]
+        for (name, value) in values {
+            var sums: [(String, Int)] = projects.prefix(projectsMax).map { ($0.project, value($0)) }
+            let rest = projects.dropFirst(projectsMax)
+            if !rest.isEmpty { sums.append((otherProjects, rest.reduce(0) { $0 + value($1) })) }
+            for (project, sum) in sums {
+                Gauge(label: name, dimensions: [("project", project)], factory: registry)
+                    .record(sum)
+            }
+        }
+        return registry.text
+    }
+}
