@@ -30,8 +30,8 @@ public enum RegistrationCredential: Sendable, Hashable {
 public enum TopicPolicy: Sendable, Hashable {
     /// Every topic. The default of a new project.
     case all
-    /// No topic.
-    case none
+    /// No topic. In an optional place `none` would mean that there is no policy.
+    case noTopics
     /// Topics whose names begin with one of the prefixes, 1 to `Limits.topicGrantsMax` of them.
     case prefixes([String])
 
@@ -56,7 +56,7 @@ public enum TopicPolicy: Sendable, Hashable {
     public func allows(_ topic: TopicName, grants: [String]) -> Bool {
         switch self {
         case .all: return true
-        case .none: break
+        case .noTopics: break
         case .prefixes(let prefixes):
             if prefixes.contains(where: { topic.text.utf8.starts(with: $0.utf8) }) { return true }
         }

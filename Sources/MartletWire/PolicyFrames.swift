@@ -105,7 +105,7 @@ public struct ChangePoliciesRequest: WireRequest {
 private enum TopicPolicyNumber: UInt8 {
     case unchanged = 0
     case all = 1
-    case none = 2
+    case noTopics = 2
     case prefixes = 3
 }
 
@@ -120,7 +120,7 @@ extension WireReader {
         switch number {
         case .unchanged: return nil
         case .all: return .all
-        case .none: return TopicPolicy.none
+        case .noTopics: return .noTopics
         case .prefixes: return .prefixes(prefixes)
         }
     }
@@ -132,7 +132,7 @@ extension WireWriter {
             switch policy {
             case nil: (.unchanged, [])
             case .some(.all): (.all, [])
-            case .some(.none): (.none, [])
+            case .some(.noTopics): (.noTopics, [])
             case .some(.prefixes(let prefixes)): (.prefixes, prefixes)
             }
         u8(number.rawValue)

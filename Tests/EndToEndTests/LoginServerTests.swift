@@ -85,7 +85,7 @@ struct LoginServerTests {
     func login() async throws {
         let world = try await World()
         let port = world.port
-        try await world.broker.setPolicies(topics: TopicPolicy.none, in: "tides")
+        try await world.broker.setPolicies(topics: .noTopics, in: "tides")
         let credentials = try await world.register(
             .ticket { try World.ticket(port, "lovelace") })
         let device = MartletDevice(

@@ -70,7 +70,7 @@ private final class AdmissionHistory {
 
     private func changePolicy() throws {
         policy = RegistrationPolicy.allCases.randomElement(using: &random)!
-        let choices: [TopicPolicy] = [.all, .none, .prefixes(["a", "b."])]
+        let choices: [TopicPolicy] = [.all, .noTopics, .prefixes(["a", "b."])]
         topics = choices.randomElement(using: &random)!
         try bench.change(.policies(registration: policy, topics: topics))
     }
@@ -183,7 +183,7 @@ private final class AdmissionHistory {
         let expected: Set<Int> =
             switch topics {
             case .all: []
-            case .none: named.isEmpty ? [0, 1, 2, 3] : [0, 1]
+            case .noTopics: named.isEmpty ? [0, 1, 2, 3] : [0, 1]
             case .prefixes: named.isEmpty ? [2, 3] : []
             }
         #expect(Set(result.failures.map(\.index)) == expected)

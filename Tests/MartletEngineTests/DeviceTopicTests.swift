@@ -21,7 +21,7 @@ struct DeviceTopicTests {
         let device = try bench.register(in: "tides")
         let topics = ["news", "news.sport", "user.7"]
         #expect(try bench.deviceChange(.subscribe, topics, device).failures.isEmpty)
-        try bench.change(.policies(registration: nil, topics: TopicPolicy.none))
+        try bench.change(.policies(registration: nil, topics: .noTopics))
         #expect(
             words(try bench.deviceChange(.subscribe, topics, device))
                 == [0: .permissionDenied, 1: .permissionDenied, 2: .permissionDenied])
@@ -43,7 +43,7 @@ struct DeviceTopicTests {
     func senders() throws {
         let bench = Bench()
         let device = try bench.register(in: "tides")
-        try bench.change(.policies(registration: nil, topics: TopicPolicy.none))
+        try bench.change(.policies(registration: nil, topics: .noTopics))
         try bench.change(.subscribe, "news", [device], in: device.project)
         #expect(try bench.members(of: "news", in: device.project) == [device.token])
     }

@@ -54,7 +54,7 @@ struct RegistrationInterfaceTests {
         try await administrator.setPolicies(topics: .prefixes(["news.", "/topics/user."]), in: id)
         answers.append("\(try await administrator.policies(of: id))")
         try await administrator.setPolicies(
-            registration: .open, topics: TopicPolicy.none, in: id)
+            registration: .open, topics: .noTopics, in: id)
         answers.append("\(try await administrator.policies(of: id))")
         return answers + (await refusals(administrator, project: id))
     }
@@ -109,7 +109,7 @@ struct RegistrationInterfaceTests {
                 #"["a büro hs256 true", "b  es256 false"]"#,
                 "\([Platform.web, .apple].map { AppSummary(name: "a.b", platform: $0) })",
                 "\(ProjectPolicies(registration: .ticket, topics: .prefixes(["news.", "user."])))",
-                "\(ProjectPolicies(registration: .open, topics: TopicPolicy.none))",
+                "\(ProjectPolicies(registration: .open, topics: .noTopics))",
             ])
         let refusals = here.dropFirst(6)
         #expect(refusals.count == 20 && !refusals.contains("()"), "\(refusals)")

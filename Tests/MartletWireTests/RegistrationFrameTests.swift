@@ -89,7 +89,7 @@ let registrationVectors: [String: AnyFrame] = [
         .request(
             ChangePoliciesRequest(
                 correlation: 62, projectID: "tides", registration: .open,
-                topics: TopicPolicy.none))),
+                topics: .noTopics))),
     "change-policies-topics": .client(
         .request(
             ChangePoliciesRequest(
@@ -98,7 +98,7 @@ let registrationVectors: [String: AnyFrame] = [
 
 extension RandomFrames {
     mutating func policies() -> TopicPolicy {
-        [.all, TopicPolicy.none, .prefixes(list { $0.text() })].randomElement(using: &random)!
+        [.all, .noTopics, .prefixes(list { $0.text() })].randomElement(using: &random)!
     }
 
     mutating func registration() -> ClientFrame {

@@ -12,7 +12,7 @@ struct TopicPolicyArgument: ExpressibleByArgument {
     init(argument: String) {
         switch argument {
         case "all": policy = .all
-        case "none": policy = .none
+        case "none": policy = .noTopics
         default:
             policy = .prefixes(
                 argument.split(separator: ",", omittingEmptySubsequences: false).map(String.init))
@@ -25,7 +25,7 @@ extension TopicPolicy {
     var text: String {
         switch self {
         case .all: "all"
-        case .none: "none"
+        case .noTopics: "none"
         case .prefixes(let prefixes): prefixes.joined(separator: ",")
         }
     }

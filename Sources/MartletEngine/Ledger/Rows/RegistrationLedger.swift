@@ -23,7 +23,7 @@ package struct RegistrationLedger: Ledger {
         }
         switch try reader.read(UInt8.self) {
         case 0: return ProjectPolicies(registration: registration, topics: .all)
-        case 1: return ProjectPolicies(registration: registration, topics: .none)
+        case 1: return ProjectPolicies(registration: registration, topics: .noTopics)
         case 2:
             let prefixes = try Self.texts(&reader)
             return ProjectPolicies(registration: registration, topics: .prefixes(prefixes))
@@ -38,7 +38,7 @@ package struct RegistrationLedger: Ledger {
         writer.append(policies.registration.rawValue)
         switch policies.topics {
         case .all: writer.append(0 as UInt8)
-        case .none: writer.append(1 as UInt8)
+        case .noTopics: writer.append(1 as UInt8)
         case .prefixes(let prefixes):
             writer.append(2 as UInt8)
             for prefix in prefixes { writer.append(text: prefix) }
