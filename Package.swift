@@ -55,9 +55,6 @@ let package = Package(
             name: "CLMDB", path: "CModules/CLMDB", pkgConfig: "lmdb",
             providers: [.apt(["liblmdb-dev"])]),
         .systemLibrary(
-            name: "CCrypto", path: "CModules/CCrypto", pkgConfig: "libcrypto",
-            providers: [.apt(["libssl-dev"])]),
-        .systemLibrary(
             name: "CJemalloc", path: "CModules/CJemalloc", pkgConfig: "jemalloc",
             providers: [.apt(["libjemalloc-dev"])]),
         .systemLibrary(
@@ -74,7 +71,7 @@ let package = Package(
             swiftSettings: common),
         .target(name: "MartletWire", dependencies: ["MartletBase"], swiftSettings: common),
         .target(
-            name: "MartletTicket", dependencies: ["MartletBase", "MartletWire", "CCrypto"],
+            name: "MartletTicket", dependencies: ["MartletBase", "MartletWire", "COpenSSL"],
             swiftSettings: common),
         .target(
             name: "MartletRows",
@@ -275,7 +272,8 @@ let package = Package(
         .testTarget(
             name: "MartletGatewayTests",
             dependencies: [
-                "MartletGateway", "Martlet", "MartletClient", "MartletWire", "MartletBase",
+                "MartletGateway", "Martlet", "MartletClient", "MartletTransport", "MartletWire",
+                "MartletBase",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "JWTKit", package: "jwt-kit"),
                 .product(name: "Logging", package: "swift-log"),

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Verifies the signatures of tickets with the system's libcrypto. The broker's core takes libcrypto and not a copy of
-// BoringSSL, because the distribution keeps libcrypto up to date. Rests on CCrypto.
+// BoringSSL, because the distribution keeps libcrypto up to date. Rests on COpenSSL.
 // Source: RFC 7518, sections 3.2 to 3.4.
 
-import CCrypto
+import COpenSSL
 public import MartletBase
 
 /// A key that verifies signatures.
