@@ -7,16 +7,16 @@
 // a stranger with one address, and the bounds over all addresses still hold. Rests on PeerAddress.
 
 import MartletBits
-import MartletTransport
+package import MartletTransport
 
 /// The counts of an address.
-struct AddressCounts {
+package struct AddressCounts {
     /// All zero: the place is free.
-    var network = PeerAddress(high: 0, low: 0)
+    package var network = PeerAddress(high: 0, low: 0)
     /// Connections without WELCOME.
-    var handshakes: UInt32 = 0
+    package var handshakes: UInt32 = 0
     /// Bytes held of connections without WELCOME.
-    var bytes: UInt32 = 0
+    package var bytes: UInt32 = 0
     /// REG-8: when all registrations so far are paid for, in microseconds of the monotonic clock.
     var registrationsPaid: Int64 = 0
     /// REG-10: beginning of the minute of `refusals`, in milliseconds of the monotonic clock.
@@ -24,26 +24,29 @@ struct AddressCounts {
     /// REG-10: refused credentials of the minute.
     var refusals: UInt32 = 0
     /// REG-10: refusals that are held back now.
-    var held: UInt32 = 0
+    package var held: UInt32 = 0
     /// Time of the last look, in milliseconds of the monotonic clock.
-    var used: Int64 = 0
+    package var used: Int64 = 0
 
     var isConnected: Bool { handshakes > 0 || bytes > 0 || held > 0 }
     var isFree: Bool { used == 0 }
 }
 
 /// The table of addresses.
-struct AddressTable: ~Copyable {
+package struct AddressTable: ~Copyable {
     private static let setsMax = 1024
     private static let places = 8
     /// Addresses that the table holds: 8192, in 576 KiB of memory at most.
-    static var addressesMax: Int { setsMax * places }
+    package static var addressesMax: Int { setsMax * places }
 
     private let table = ZeroedTable<AddressCounts>(capacity: AddressTable.addressesMax)
 
+    package init() {}
+
     /// Finds or makes the counts of an address.
     /// - Parameter now: milliseconds of the monotonic clock.
-    func counts(of network: PeerAddress, now: Int64) -> UnsafeMutablePointer<AddressCounts> {
+    package func counts(of network: PeerAddress, now: Int64) -> UnsafeMutablePointer<AddressCounts>
+    {
         let set = firstPlace(of: network)
         var least = set
         for place in set..<(set + Self.places) {
@@ -60,7 +63,7 @@ struct AddressTable: ~Copyable {
     }
 
     /// The counts of an address; nil: the table does not have the address.
-    func known(_ network: PeerAddress) -> UnsafeMutablePointer<AddressCounts>? {
+    package func known(_ network: PeerAddress) -> UnsafeMutablePointer<AddressCounts>? {
         let set = firstPlace(of: network)
         return (set..<(set + Self.places)).first {
             !$0.pointee.isFree && $0.pointee.network == network
@@ -68,7 +71,7 @@ struct AddressTable: ~Copyable {
     }
 
     /// The address that holds most bytes; nil: no address holds bytes.
-    func largestHolder() -> AddressCounts? {
+    package func largestHolder() -> AddressCounts? {
         var largest: UnsafeMutablePointer<AddressCounts>?
         for place in table.base..<(table.base + Self.addressesMax)
         where place.pointee.bytes > largest?.pointee.bytes ?? 0 {

@@ -4,14 +4,14 @@
 // the list is read from its end, as far as the proxies are known. An address in front of an unknown peer may be
 // invented. Rests on PeerAddress.
 
-import MartletTransport
+package import MartletTransport
 
-enum ForwardedClient {
+package enum ForwardedClient {
     /// The address of a call's client.
     /// - Parameters:
     ///   - peer: address of the connection's other end.
     ///   - isProxy: whether the word of an address counts.
-    static func address(
+    package static func address(
         of call: GatewayCall, from peer: String?, isProxy: (PeerAddress) -> Bool
     ) -> String? {
         guard let peer, var client = PeerAddress(peer), isProxy(client) else { return peer }

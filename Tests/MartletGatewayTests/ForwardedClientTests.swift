@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The client that proxies name, as a table of headers. Rests on ForwardedClient alone.
+
+import MartletGateway
+import MartletTransport
+import Testing
+
+@Suite("Clients behind proxies")
+struct ForwardedClientTests {
+    private static let forwarded = "forwarded"
+    private static let list = "x-forwarded-for"
+
+    /// The proxies of the tests: 10.0.0.0/8, and fd00::1.
+    private func isProxy(_ address: PeerAddress) -> Bool {
+        let net = PeerAddress("10.0.0.0")!
+        return address.hasPrefix(net, bits: 96 + 8) || address == PeerAddress("fd00::1")
+    }
+
+    private func client(_ peer: String?, _ headers: [(String, String)]) -> String? {
+        let call = GatewayCall(
+            .get, path: [], headers: headers.map { (name: $0.0, value: $0.1) })
+        return ForwardedClient.address(of: call, from: peer, isProxy: isProxy)
+    }
+
+    @Test("NET-6 without a proxy the word of a header does not count")
+    func stranger() {
+        #expect(client("192.0.2.1", [(Self.forwarded, "for=198.51.100.7")]) == "192.0.2.1")
+        #expect(client("192.0.2.1", [(Self.list, "198.51.100.7")]) == "192.0.2.1")
+        #expect(client("192.0.2.1", []) == "192.0.2.1")
+        #expect(client(nil, [(Self.forwarded, "for=198.51.100.7")]) == nil)
+        #expect(client("nonsense", [(Self.list, "198.51.100.7")]) == "nonsense")
+    }
+
+    @Test(
+        "NET-6 a proxy names the client in each form of the header",
+        arguments: [
+            ("for=198.51.100.7", "198.51.100.7"), ("For=198.51.100.7", "198.51.100.7"),
+            ("for=198.51.100.7;proto=https;by=10.0.0.1", "198.51.100.7"),
+            ("proto=https; for=198.51.100.7", "198.51.100.7"),
+            (#"for="198.51.100.7:4711""#, "198.51.100.7"),
+            (#"for="[2001:db8::7]""#, "2001:db8::7"),
+            (#"for="[2001:db8::7]:4711""#, "2001:db8::7"),
+            // A client in front of another proxy.
+            ("for=198.51.100.7, for=10.2.0.2", "198.51.100.7"),
+            // The client of an unknown peer may be invented.
+            ("for=203.0.113.9, for=198.51.100.7", "198.51.100.7"),
+            ("for=203.0.113.9, for=198.51.100.7, for=10.2.0.2", "198.51.100.7"),
+            // A proxy that hides its client, and elements without a client.
+            ("for=_hidden", "10.1.0.1"), ("for=unknown", "10.1.0.1"), ("proto=https", "10.1.0.1"),
+            ("", "10.1.0.1"), (";;;,,,", "10.1.0.1"), ("for=", "10.1.0.1"),
+            ("for=203.0.113.9, for=unknown, for=10.2.0.2", "10.2.0.2"),
+        ])
+    func forms(header: String, expected: String) {
+        #expect(client("10.1.0.1", [(Self.forwarded, header)]) == expected)
+    }
+
+    @Test("NET-6 several headers are one list, and the older header counts if the newer is absent")
+    func lists() {
+        #expect(
+            client(
+                "10.1.0.1",
+                [(Self.forwarded, "for=198.51.100.7"), (Self.forwarded, "for=10.2.0.2")])
+                == "198.51.100.7")
+        #expect(client("10.1.0.1", [(Self.list, "203.0.113.9, 198.51.100.7")]) == "198.51.100.7")
+        #expect(client("10.1.0.1", [(Self.list, "2001:db8::7, fd00::1")]) == "2001:db8::7")
+        #expect(
+            client("10.1.0.1", [(Self.list, "203.0.113.9"), (Self.forwarded, "for=198.51.100.7")])
+                == "198.51.100.7")
+        #expect(client("fd00::1", [(Self.list, "198.51.100.7:80")]) == "198.51.100.7")
+    }
+}
