@@ -84,14 +84,18 @@ final class ConnectionHandler: ChannelInboundHandler, BrokerLine {
     private var isForApp = false
     /// True if the next bytes wait until the owner calls `resume`.
     private(set) var isPaused = false
+    /// NET-7: takes the address's answer once, and tells whether another address is tried. Nil afterwards.
+    private var concluded: ((ConnectionAttempt.Answer, any ConnectionOwner) -> Bool)?
 
     init(
-        connection: UInt64, hello: Hello, settings: ConnectionSettings, owner: any ConnectionOwner
+        _ attempt: ConnectionAttempt, settings: ConnectionSettings, owner: any ConnectionOwner,
+        concluded: @escaping (ConnectionAttempt.Answer, any ConnectionOwner) -> Bool
     ) {
-        self.connection = connection
-        self.hello = hello
+        connection = attempt.connection
+        hello = attempt.hello
         self.settings = settings
         self.owner = owner
+        self.concluded = concluded
     }
 
     // MARK: Calls of the owner
@@ -146,8 +150,12 @@ final class ConnectionHandler: ChannelInboundHandler, BrokerLine {
     func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
 
     func channelActive(context: ChannelHandlerContext) {
-        do {
-            try settings.beforeHello?()
+        do throws(MartletError) {
+            do throws(MartletError) { try settings.beforeHello?() } catch {
+                // The reason is the client's own, so no other address would do.
+                concluded = nil
+                throw error
+            }
             try send(.hello(hello))
             schedule(after: settings.handshakeTimeout) { handler in
                 handler.end(
@@ -184,8 +192,18 @@ final class ConnectionHandler: ChannelInboundHandler, BrokerLine {
         timer?.cancel()
         timer = nil
         state = .closed
-        owner?.connectionClosed(reason ?? Self.lost, connection: connection)
-        owner = nil
+        guard let owner else { return }
+        self.owner = nil
+        guard !conclude(.none, owner) else { return }
+        owner.connectionClosed(reason ?? Self.lost, connection: connection)
+    }
+
+    /// - Returns: whether another address is tried.
+    private func conclude(
+        _ answer: ConnectionAttempt.Answer, _ owner: any ConnectionOwner
+    ) -> Bool {
+        defer { concluded = nil }
+        return concluded?(answer, owner) ?? false
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
@@ -201,7 +219,10 @@ final class ConnectionHandler: ChannelInboundHandler, BrokerLine {
         if isForApp, let owner {
             return owner.connectionReceived(frame, connection: connection)
         }
-        if case .error(let error) = frame, error.correlation == 0 { return end(error.error) }
+        if case .error(let error) = frame, error.correlation == 0 {
+            if let owner { _ = conclude(.refusal, owner) }
+            return end(error.error)
+        }
         guard state == .open else {
             guard case .welcome(let welcome) = frame else { throw .unexpectedFrame(frame.type) }
             return open(welcome)
@@ -219,6 +240,7 @@ final class ConnectionHandler: ChannelInboundHandler, BrokerLine {
     private func open(_ welcome: Welcome) {
         guard let owner, let context else { return end(Self.lost) }
         state = .open
+        _ = conclude(.welcome, owner)
         frameBytesMax = Int(clamping: welcome.frameBytesMax)
         heartbeat = Heartbeat(
             pace: settings.pace, answerTimeout: settings.answerTimeout,

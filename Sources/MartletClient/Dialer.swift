@@ -7,6 +7,7 @@ import MartletBase
 import MartletWire
 package import NIOCore
 import NIOPosix
+import Synchronization
 
 /// Settings for every connection of a client.
 struct ConnectionSettings: Sendable {
@@ -44,11 +45,42 @@ package struct Encryption: Sendable {
     }
 }
 
+/// NET-7: the address with which the next attempt to connect begins: the address that answered last. After a broker's
+/// refusal the next attempt begins with the address behind.
+final class AddressTurn: Sendable {
+    private let number = Mutex(0)
+
+    var first: Int { number.withLock { $0 } }
+    func begin(at index: Int) { number.withLock { $0 = index } }
+}
+
+/// NET-7: a try of one address.
+struct ConnectionAttempt: Sendable {
+    /// The answer of an address.
+    enum Answer {
+        /// The broker serves the client.
+        case welcome
+        /// The broker has said why the connection ends.
+        case refusal
+        /// The connection ended before a word of the broker: the address is blocked, or has no broker.
+        case none
+    }
+
+    let hello: Hello
+    /// Number of the connection among its owner's connections; the same for all addresses.
+    let connection: UInt64
+    /// Index of the address.
+    var index: Int
+    /// Addresses to try, with this address.
+    var left: Int
+}
+
 struct Dialer: Sendable {
     /// The first address, and its fallbacks.
     let addresses: [BrokerAddress]
     let eventLoop: any EventLoop
     var settings: ConnectionSettings
+    private let turn = AddressTurn()
 
     init(_ addresses: [BrokerAddress], eventLoop: any EventLoop, settings: ConnectionSettings) {
         self.addresses = addresses
@@ -58,15 +90,16 @@ struct Dialer: Sendable {
 
     /// Begins to open a connection. The owner is told about the outcome.
     func open(_ hello: Hello, connection: UInt64, owner: any ConnectionOwner) {
-        open(hello, connection: connection, owner: owner, at: 0)
+        open(
+            ConnectionAttempt(
+                hello: hello, connection: connection, index: turn.first, left: addresses.count),
+            owner: owner)
     }
 
-    /// NET-7: begins to open a connection at the address with an index, and goes on with the next address after a failure.
-    private func open(
-        _ hello: Hello, connection: UInt64, owner: any ConnectionOwner, at index: Int
-    ) {
+    /// NET-7: tries an address.
+    private func open(_ attempt: ConnectionAttempt, owner: any ConnectionOwner) {
         let settings = self.settings
-        let target = addresses[index]
+        let target = addresses[attempt.index]
         ClientBootstrap(group: eventLoop)
             .connectTimeout(TimeAmount(settings.connectTimeout))
             .channelOption(.autoRead, value: false)
@@ -80,22 +113,46 @@ struct Dialer: Sendable {
                     }
                     try channel.pipeline.syncOperations.addHandler(
                         ConnectionHandler(
-                            connection: connection, hello: hello, settings: settings, owner: owner))
+                            attempt, settings: settings, owner: owner,
+                            concluded: { conclude(attempt, $0, owner: $1) }))
                 }
             }
             .connect(host: target.host, port: target.port)
             .hop(to: eventLoop)
             .whenFailure { [weak owner] error in
-                guard let owner else { return }
-                guard index + 1 == addresses.count else {
-                    return open(hello, connection: connection, owner: owner, at: index + 1)
-                }
+                guard let owner, !goOn(after: attempt, owner: owner) else { return }
                 owner.connectionClosed(
                     MartletError(
                         .unavailable,
                         "No connection to \(target) (\(Self.reason(error))); is a broker there?"),
-                    connection: connection)
+                    connection: attempt.connection)
             }
+    }
+
+    /// NET-7: notes how an address has answered.
+    /// - Returns: whether another address is tried, so that the owner is not told.
+    private func conclude(
+        _ attempt: ConnectionAttempt, _ answer: ConnectionAttempt.Answer,
+        owner: any ConnectionOwner
+    ) -> Bool {
+        switch answer {
+        case .welcome: turn.begin(at: attempt.index)
+        // The broker may ask for a pause, so the other addresses are not asked at once.
+        case .refusal: turn.begin(at: (attempt.index + 1) % addresses.count)
+        case .none: return goOn(after: attempt, owner: owner)
+        }
+        return false
+    }
+
+    /// Tries the next address.
+    /// - Returns: false if all addresses were tried.
+    private func goOn(after attempt: ConnectionAttempt, owner: any ConnectionOwner) -> Bool {
+        guard attempt.left > 1 else { return false }
+        var next = attempt
+        next.index = (attempt.index + 1) % addresses.count
+        next.left -= 1
+        open(next, owner: owner)
+        return true
     }
 
     /// Describes the error of the last address tried, without the surrounding error types.
