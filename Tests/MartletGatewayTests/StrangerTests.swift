@@ -69,6 +69,36 @@ extension OverHTTP {
             }
         }
 
+        @Test("OPS-5 the bodies of one project hold at most half of the memory for bodies")
+        func projectBodies() async throws {
+            try await ServedGateway.run({ $0.bodyMegabytesMax = 1 }) { served in
+                _ = try await served.broker.createProject("other")
+                let other = try await served.broker.createServerKey(named: "k", in: "other")
+                let part = String(repeating: "x", count: 400_000)
+                let first = try served.peer()
+                first.write(head(Self.send, 500_000, bearer(served)) + part)
+                var refused = 0
+                for _ in 0..<1000 where refused == 0 {
+                    let second = try served.peer()
+                    second.request(
+                        "POST", Self.send, headers: bearer(served),
+                        "{\"x\":\"\(String(repeating: "x", count: 200_000))\"}")
+                    refused = try second.answer().status == 503 ? 1 : 0
+                }
+                #expect(refused == 1)
+                let neighbour = try served.peer()
+                neighbour.request(
+                    "POST", "/v1/projects/other/messages:send",
+                    headers: [("Authorization", "Bearer \(other.text)")],
+                    "{\"message\":{\"topic\":\"t\",\"data\":{\"x\":\"y\"}}}")
+                #expect(try neighbour.answer().status == 200)
+                // The rest of the first body ends the hold.
+                first.write(String(repeating: "x", count: 100_000))
+                #expect(try first.answer().status == 400)
+                #expect(try sends(served))
+            }
+        }
+
         @Test("GW-15 an assertion, a credential and the bodies of strangers are bounded")
         func assertions() async throws {
             try await ServedGateway.run { served in

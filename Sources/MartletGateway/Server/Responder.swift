@@ -8,7 +8,6 @@ import HTTPTypes
 import HummingbirdCore
 import Martlet
 import NIOCore
-import Synchronization
 
 /// Answers the requests of a server.
 final class Responder: Sendable {
@@ -24,10 +23,18 @@ final class Responder: Sendable {
     }
 
     private let gateway: Gateway
-    private let bodyBytes = Atomic<Int>(0)
-    private let strangerBodies = StrangerBodies()
+    /// Bodies of callers with a credential, by project. A project has half, so that others always have the other half.
+    private let bodies: BodyMemory
+    /// Bodies of callers without a credential, by address.
+    private let strangerBodies = BodyMemory(
+        totalMax: Limits.httpStrangerBodiesBytesMax,
+        ownerMax: Limits.httpStrangerBodiesPerAddressBytesMax)
 
-    init(_ gateway: Gateway) { self.gateway = gateway }
+    init(_ gateway: Gateway) {
+        self.gateway = gateway
+        let bytesMax = gateway.configuration.bodyMegabytesMax << 20
+        bodies = BodyMemory(totalMax: bytesMax, ownerMax: bytesMax / 2)
+    }
 
     func respond(
         to request: HummingbirdCore.Request, _ writer: consuming ResponseWriter,
@@ -56,17 +63,11 @@ final class Responder: Sendable {
         if expectsContinue, declaredBytes(request) ?? 0 <= most {
             try await writer.writeInformationalHead(HTTPResponse(status: .continue))
         }
-        let isOfStranger = admitted.call.caller == nil
-        let peer = admitted.call.peer ?? ""
+        let memory = admitted.call.caller == nil ? strangerBodies : bodies
+        let owner = admitted.call.caller?.projectID ?? admitted.call.peer ?? ""
         var held = 0
-        defer {
-            if isOfStranger {
-                strangerBodies.giveBack(held, of: peer)
-            } else {
-                bodyBytes.subtract(held, ordering: .relaxed)
-            }
-        }
-        switch try await read(request, most, isOfStranger ? peer : nil, &held) {
+        defer { memory.giveBack(held, of: owner) }
+        switch try await read(request, most, memory, owner, &held) {
         case .whole(let body):
             var call = admitted
             call.call.delivery = request.method == .post ? try await delivery(on: channel) : nil
@@ -134,10 +135,12 @@ final class Responder: Sendable {
 
     /// Reads a body within the bounds on one body and on all bodies.
     /// - Parameters:
-    ///   - stranger: address of a caller without a credential; nil for other callers.
-    ///   - held: bytes that the request holds of the memory for all bodies.
+    ///   - memory: the memory for the bodies of such callers.
+    ///   - owner: who pays for the body in that memory.
+    ///   - held: bytes that the request holds of the memory.
     private func read(
-        _ request: HummingbirdCore.Request, _ most: Int, _ stranger: String?, _ held: inout Int
+        _ request: HummingbirdCore.Request, _ most: Int, _ memory: BodyMemory, _ owner: String,
+        _ held: inout Int
     ) async throws -> Body {
         let tooLong = GatewayError(
             .invalidArgument, "A request has at most \(most) bytes.", violations: [],
@@ -147,22 +150,11 @@ final class Responder: Sendable {
         for try await part in request.body {
             let count = part.readableBytes
             guard body.count + count <= most else { return .refused(tooLong) }
-            guard hold(count, stranger, &held) else { return .refused(Gateway.full) }
+            guard memory.take(count, of: owner) else { return .refused(Gateway.full) }
+            held += count
             body.append(contentsOf: part.readableBytesView)
         }
         return .whole(body)
-    }
-
-    private func hold(_ count: Int, _ stranger: String?, _ held: inout Int) -> Bool {
-        guard count > 0 else { return true }
-        if let stranger {
-            guard strangerBodies.take(count, of: stranger) else { return false }
-            held += count
-            return true
-        }
-        let all = bodyBytes.add(count, ordering: .relaxed).newValue
-        held += count
-        return all <= gateway.configuration.bodyMegabytesMax << 20
     }
 
     /// Reads and drops the rest of a refused body, within the time limit of a request.

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Memory for the bodies of unanswered requests, of which each owner may hold a part. There are two such memories: one
+// for callers with a credential, by project (OPS-5), so that a project with many long bodies leaves room for the
+// others; and a small one for callers without a credential, by address (GW-15). An owner is known only while it has
+// bytes, so the table is no longer than the list of connections. Rests on Synchronization.
+
+import Synchronization
+
+/// Bytes of bodies by their owners.
+final class BodyMemory: Sendable {
+    private struct State {
+        var total = 0
+        var owners: [String: Int] = [:]
+    }
+
+    private let totalMax: Int
+    private let ownerMax: Int
+    private let state = Mutex(State())
+
+    /// - Parameters:
+    ///   - totalMax: bytes of all bodies.
+    ///   - ownerMax: bytes of one owner's bodies.
+    init(totalMax: Int, ownerMax: Int) {
+        self.totalMax = totalMax
+        self.ownerMax = ownerMax
+    }
+
+    /// - Returns: false if the memory is full, or the owner has its part.
+    func take(_ byteCount: Int, of owner: String) -> Bool {
+        state.withLock { state in
+            let held = state.owners[owner, default: 0] + byteCount
+            guard held <= ownerMax, state.total + byteCount <= totalMax else { return false }
+            state.owners[owner] = held
+            state.total += byteCount
+            return true
+        }
+    }
+
+    func giveBack(_ byteCount: Int, of owner: String) {
+        guard byteCount > 0 else { return }
+        state.withLock { state in
+            state.total -= byteCount
+            let left = state.owners[owner, default: 0] - byteCount
+            state.owners[owner] = left > 0 ? left : nil
+        }
+    }
+}
