@@ -84,7 +84,8 @@ extension TLSRecordLayer {
         let start = record.baseAddress!.assumingMemoryBound(to: UInt8.self)
         guard
             cipher.open(
-                session.pointee.suite, &session.pointee.receiving, header: start,
+                session.pointee.suite, &session.pointee.receiving,
+                header: UnsafeRawBufferPointer(rebasing: record[..<TLSLimits.headerBytes]),
                 start + TLSLimits.headerBytes, count: count)
         else { throw .badRecordMAC }
         // §5.4: the content ends before the zeros of the padding, and a content without a type is refused.

@@ -4,7 +4,7 @@
 // bytes out; no socket, no clock. Opening records is in TLSRecordLayer+Opening.
 //
 //     plain pieces ──► 23 03 03 length ┌ bytes ┬ type 23 ┐ tag ──► one buffer of records
-//                        header          sealed in place
+//                        header          sealed
 //
 // Rests on RecordCipher and TLSSession.
 
@@ -98,12 +98,24 @@ public struct TLSRecordLayer: ~Copyable {
             let count = min(left, Int(session.pointee.recordPlainBytes))
             let record = UnsafeMutableRawBufferPointer(
                 rebasing: output[written..<written + count + TLSLimits.recordOverheadBytes])
-            var filled = TLSLimits.headerBytes
-            while filled < TLSLimits.headerBytes + count {
+            let sealing = begin(record, session)
+            // Short pieces are gathered in the record and sealed there together: a call costs as much as a copy of some
+            // thousand bytes. Long pieces are sealed from where they lie.
+            var sealed = TLSLimits.headerBytes
+            var filled = sealed
+            let end = TLSLimits.headerBytes + count
+            while filled < end {
                 let from = pieces[piece]
-                let taken = min(from.iov_len - pieceAt, TLSLimits.headerBytes + count - filled)
-                (record.baseAddress! + filled).copyMemory(
-                    from: from.iov_base + pieceAt, byteCount: taken)
+                let taken = min(from.iov_len - pieceAt, end - filled)
+                let source = UnsafeRawPointer(from.iov_base!) + pieceAt
+                if taken >= Self.longPieceBytes {
+                    sealGathered(sealing, record, &sealed, filled)
+                    cipher.seal(
+                        sealing, from: source, into: record.baseAddress! + filled, count: taken)
+                    sealed += taken
+                } else {
+                    (record.baseAddress! + filled).copyMemory(from: source, byteCount: taken)
+                }
                 filled += taken
                 pieceAt += taken
                 if pieceAt == from.iov_len {
@@ -111,19 +123,35 @@ public struct TLSRecordLayer: ~Copyable {
                     pieceAt = 0
                 }
             }
-            finish(record, .applicationData, session)
+            record[end] = ContentType.applicationData.rawValue
+            sealGathered(sealing, record, &sealed, end + 1)
+            cipher.endSealing(sealing, tag: record.baseAddress! + end + 1)
             written += record.count
             left -= count
         }
         return written
     }
 
-    /// Seals a record whose plain bytes lie behind the room for its header (RFC 8446 §5.2). No padding is added: the
-    /// lengths of frames are no secret of this protocol.
-    private func finish(
-        _ record: UnsafeMutableRawBufferPointer, _ type: ContentType,
-        _ session: UnsafeMutablePointer<TLSSession>
+    /// Bytes from which a piece is sealed without a copy.
+    private static let longPieceBytes = 2048
+
+    /// Seals in place the bytes of a record from `sealed` to `filled`.
+    @inline(__always)
+    private func sealGathered(
+        _ sealing: RecordCipher.Sealing, _ record: UnsafeMutableRawBufferPointer,
+        _ sealed: inout Int, _ filled: Int
     ) {
+        guard filled > sealed else { return }
+        let start = record.baseAddress! + sealed
+        cipher.seal(sealing, from: start, into: start, count: filled - sealed)
+        sealed = filled
+    }
+
+    /// Writes the header of a record, and begins to seal the record (RFC 8446 §5.2). No padding is added: the lengths
+    /// of frames are no secret of this protocol.
+    private func begin(
+        _ record: UnsafeMutableRawBufferPointer, _ session: UnsafeMutablePointer<TLSSession>
+    ) -> RecordCipher.Sealing {
         let sealed = record.count - TLSLimits.headerBytes
         // §5.2: the outer type is application_data, the version is that of TLS 1.2.
         record[0] = ContentType.applicationData.rawValue
@@ -131,12 +159,22 @@ public struct TLSRecordLayer: ~Copyable {
         record[2] = 3
         record[3] = UInt8(sealed >> 8)
         record[4] = UInt8(truncatingIfNeeded: sealed)
-        let count = sealed - TLSLimits.tagBytes
-        record[TLSLimits.headerBytes + count - 1] = type.rawValue
-        let start = record.baseAddress!.assumingMemoryBound(to: UInt8.self)
-        cipher.seal(
-            session.pointee.suite, &session.pointee.sending, header: start,
-            start + TLSLimits.headerBytes, count: count)
+        return cipher.beginSealing(
+            session.pointee.suite, &session.pointee.sending,
+            header: UnsafeRawBufferPointer(rebasing: record[..<TLSLimits.headerBytes]))
+    }
+
+    /// Seals a record of TLS itself, whose plain bytes lie behind the room for its header.
+    private func finish(
+        _ record: UnsafeMutableRawBufferPointer, _ type: ContentType,
+        _ session: UnsafeMutablePointer<TLSSession>
+    ) {
+        let tagAt = record.count - TLSLimits.tagBytes
+        record[tagAt - 1] = type.rawValue
+        let sealing = begin(record, session)
+        var sealed = TLSLimits.headerBytes
+        sealGathered(sealing, record, &sealed, tagAt)
+        cipher.endSealing(sealing, tag: record.baseAddress! + tagAt)
     }
 
     /// RFC 8446 §4.6.3, §5.5: writes a KEY UPDATE if the peer waits for one, or before the last record of a key.

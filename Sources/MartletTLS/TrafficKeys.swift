@@ -6,7 +6,7 @@
 internal import COpenSSL
 
 /// The keys of one direction of a connection.
-struct TrafficKeys {
+package struct TrafficKeys {
     /// 32 bytes. A vector would align the value to as many, and a broker has two values for each connection.
     private typealias Words = (UInt64, UInt64, UInt64, UInt64)
 
@@ -41,6 +41,22 @@ struct TrafficKeys {
         }
         derive(suite)
         self.sequence = sequence
+        self.number = number
+    }
+
+    /// A key and an initialisation vector without a secret, as published test vectors have them.
+    package init(
+        _ suite: TLSCipherSuite, key given: Span<UInt8>, vector: Span<UInt8>, number: UInt64
+    ) {
+        precondition(given.count == suite.keyBytes, "A key has the bytes of its cipher.")
+        precondition(vector.count == Self.vectorBytes, "A vector has 12 bytes.")
+        given.withUnsafeBytes { given in
+            withUnsafeMutableBytes(of: &key) { $0.copyMemory(from: given) }
+        }
+        vector.withUnsafeBytes { vector in
+            vectorHead = vector.loadUnaligned(as: UInt32.self)
+            vectorTail = vector.loadUnaligned(fromByteOffset: 4, as: UInt64.self)
+        }
         self.number = number
     }
 
