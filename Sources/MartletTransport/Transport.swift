@@ -108,6 +108,10 @@ public protocol Transport: ~Copyable {
     /// Bytes of sends in flight that the transport holds in memory of its own.
     var heldBytes: Int { get }
 
+    /// Whether the sends since the last submission hold so much memory of the transport that more of them would not
+    /// fit the processor's cache. The loop then submits, and goes on with sends after the events.
+    var mustSubmit: Bool { get }
+
     /// Received bytes of a connection that the transport keeps until more bytes arrive.
     func keptBytes(of connection: ConnectionID) -> Int
 
@@ -155,6 +159,9 @@ extension Transport where Self: ~Copyable {
 
     /// None, for transports that send from the memory of the caller.
     public var heldBytes: Int { 0 }
+
+    /// Never, for transports that send from the memory of the caller.
+    @inlinable public var mustSubmit: Bool { false }
 
     /// Zero kept bytes, for transports that report bytes at their arrival.
     public func keptBytes(of connection: ConnectionID) -> Int { 0 }

@@ -353,11 +353,11 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     /// Starts sends for sessions with bytes to send, twice `sendsPerTurn` at most: half of the sends are for
     /// messages to single sessions. If many devices have come back and some wait for a mailbox, the turn has as
     /// many sends as mailboxes were read. Ready sessions are served in the order of arrival, so each session
-    /// gets WELCOME and its missed messages in one send.
+    /// gets WELCOME and its missed messages in one send. Over TLS the sealed bytes of a turn are bounded too.
     private mutating func sendReady(afterReading readCount: Int) {
         let isStorm = readCount >= Self.stormReadings && delivery.hasBehind
         var left = isStorm ? readCount : 2 * Self.sendsPerTurn
-        while left > 0, let index = delivery.nextReady() {
+        while left > 0, !transport.mustSubmit, let index = delivery.nextReady() {
             left -= 1
             let connection = connections + Int(index)
             guard isOccupied[Int(index)] else { continue }

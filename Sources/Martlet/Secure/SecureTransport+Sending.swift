@@ -48,6 +48,7 @@ extension SecureTransport where Kernel: ~Copyable {
         let stage = stages.take(records.sealedBytesMax(plainBytes, session))
         let count = records.seal(session, pieces, plainBytes: plainBytes, into: stage.bytes)
         stage.pointee.plainBytes = UInt32(plainBytes)
+        batchBytes += count
         send(stage, count, id, link)
     }
 

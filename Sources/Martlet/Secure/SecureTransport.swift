@@ -46,6 +46,8 @@ struct SecureTransport<Kernel: Transport & ~Copyable>: ~Copyable, Transport {
     /// Handshakes in progress, oldest first, and ended ones among them.
     var shaking: [ConnectionID] = []
     var shakingCount = 0
+    /// Sealed bytes since the last submission.
+    var batchBytes = 0
     /// Verified subjects of clients' certificates.
     var names: [UInt32: String] = [:]
 
@@ -104,6 +106,7 @@ struct SecureTransport<Kernel: Transport & ~Copyable>: ~Copyable, Transport {
 
     mutating func submitAndWait(timeoutMicroseconds: Int?) throws(TransportError) {
         stepsLeft = SecureBounds.handshakeStepsPerTurn
+        batchBytes = 0
         let mustReturn = !told.isEmpty || stepsTaken < steps.count
         try kernel.submitAndWait(timeoutMicroseconds: mustReturn ? 0 : timeoutMicroseconds)
     }
@@ -203,6 +206,9 @@ struct SecureTransport<Kernel: Transport & ~Copyable>: ~Copyable, Transport {
 
     var heldBytes: Int { stages.usedBytes }
 
+    @inline(__always)
+    var mustSubmit: Bool { batchBytes >= SecureBounds.batchBytesMax }
+
     func keptBytes(of connection: ConnectionID) -> Int {
         guard let link = link(connection), link.pointee.hasSession else { return 0 }
         return sessions[connection.index].pointee.keptBytes
@@ -222,6 +228,9 @@ enum SecureBounds {
     static let handshakeBytesMax = 64 * 1024
     /// Plain bytes of a send: four records. The loop sends the rest when the kernel has taken these.
     static let sendBytesMax = 64 * 1024
+    /// Sealed bytes past which the loop submits before it seals more. A stage that is free again is written while its
+    /// bytes are still in the processor's second cache (1 MiB), where the kernel finds them too.
+    static let batchBytesMax = 256 * 1024
     /// Sealed bytes of all sends past which a send has one short record, so that readers that stopped hold little.
     static let stagedBytesMax = 64 << 20
     static let sendBytesWhenFull = 4 * 1024
