@@ -95,6 +95,13 @@ class Bench:
         fanout_report.section(
             self.report, "Fanout on io_uring and on epoll", results, kinds, "epoll")
 
+    def tls(self):
+        """Servers over TLS beside themselves in plain text."""
+        kinds = fanout.SECURE
+        results = self.measure(fanout.cells(quick=True), kinds, "tls")
+        fanout_report.judge_secure(self.report, results)
+        fanout_report.section(self.report, "Fanout over TLS", results, kinds, "tls")
+
     def latency(self):
         latency.run(self)
 
@@ -159,7 +166,7 @@ class Bench:
 
 
 SECTIONS = [
-    "fanout", "epoll", "latency", "cores", "audience", "durable", "gateway", "scale", "micro"]
+    "fanout", "epoll", "tls", "latency", "cores", "audience", "durable", "gateway", "scale", "micro"]
 
 
 def main():

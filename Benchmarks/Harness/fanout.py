@@ -8,7 +8,7 @@ import json
 import statistics
 import subprocess
 
-from servers import ALL, GENERATOR_CORE, TRANSPORTS, Martlet, Redis, Unavailable
+from servers import ALL, GENERATOR_CORE, SECURE, TRANSPORTS, Martlet, Redis, Unavailable
 
 # Payload of one window that a slow server is asked for, at most: Mosquitto takes 6 s for 30 MB in
 # messages of 128 bytes, and a run is two windows and more.
@@ -124,4 +124,4 @@ def kinds(names):
     return [kind for kind in ALL if kind.protocol in wanted]
 
 
-__all__ = ["Cell", "cells", "run", "equal_load_cells", "kinds", "Martlet", "Redis", "TRANSPORTS"]
+__all__ = ["Cell", "cells", "run", "equal_load_cells", "kinds", "Martlet", "Redis", "SECURE", "TRANSPORTS"]

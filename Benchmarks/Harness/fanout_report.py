@@ -132,6 +132,33 @@ def judge_transports(report, results):
                 "epoll")
 
 
+def judge_secure(report, results):
+    """TLS against plain text, and against the peers over TLS."""
+    for cell in ordered(results):
+        def figure(server, key="serverNanoseconds"):
+            return results.get((server, cell), {}).get(key)
+
+        mine, plain = figure("Martlet TLS"), figure("Martlet")
+        if not mine or not plain:
+            continue
+        if cell.outstanding == 1:
+            report.at_most(
+                f"CPU over TLS, more than in plain text, ns, {cell.text}", mine - plain, 450,
+                "{:.0f}", "tls")
+        else:
+            report.at_most(
+                f"CPU over TLS against plain text, {cell.text}", mine / plain, 1.25, "{:.2f}×",
+                "tls")
+        for peer in ["Redis TLS", "Mosquitto QoS 0 TLS"]:
+            if figure(peer):
+                report.compare(
+                    f"CPU ns per delivery over TLS, {cell.text}", peer, mine, figure(peer), True)
+                report.compare(
+                    f"deliveries/s over TLS, {cell.text}", peer,
+                    figure("Martlet TLS", "deliveriesPerSecond"),
+                    figure(peer, "deliveriesPerSecond"), False)
+
+
 def judge_redis(report, cell, figure):
     mine, redis = figure("Martlet"), figure("Redis")
     if cell.payload != 128 or not mine or not redis:

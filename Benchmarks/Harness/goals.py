@@ -16,6 +16,8 @@ ROWS = {
     "floor": (
         "CPU against the kernel floor, N ≥ 1000", "≤ 1.2× at W=1 and 16, ≤ 1.5× at W=256"),
     "epoll": ("CPU on epoll against the epoll floor, N ≥ 1000", "≤ 1.5×"),
+    "tls": (
+        "CPU over TLS against plain text, N ≥ 1000", "≤ 450 ns more at W=1, ≤ 1.25× at 16 and 256"),
     "stored": (
         "stored and acknowledged against TTL 0, CPU", "≤ 1.5× at W=1, ≤ 2× at 16 and 256"),
     "direct": (

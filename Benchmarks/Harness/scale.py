@@ -12,11 +12,13 @@ import subprocess
 import time
 
 from guard_cells import APPS, SHARED_CONNECTIONS, shared_memory
-from servers import Floor, Martlet, MartletTLS, Mosquitto0, Nats, Redis, Unavailable
+from servers import (
+    Floor, Martlet, MartletTLS, Mosquitto0, MosquittoTLS, Nats, Redis, RedisTLS, Unavailable)
 from tools import (
     Folder, anonymous, generator, kernel_memory, lines, medians, table)
 
-IDLE_KINDS = [Floor, Martlet, MartletTLS, Redis, Nats, Mosquitto0]
+IDLE_KINDS = [Floor, Martlet, MartletTLS, Redis, RedisTLS, Nats, Mosquitto0, MosquittoTLS]
+HANDSHAKE_KINDS = [MartletTLS, RedisTLS, MosquittoTLS]
 IDLE_CONNECTIONS = 10_000
 RETURNING = 10_000
 HANDSHAKES = 3000
@@ -92,21 +94,35 @@ def connected(kind, binaries):
 
 def handshakes(binaries, repeats, progress, report):
     """What a connection with a handshake costs the server, accepting and closing included."""
-    rows = []
-    for name, options in [("full", []), ("resumed", ["--resume"])]:
-        runs = []
-        for repeat in range(repeats):
-            progress(repeat + 1, repeats, f"{HANDSHAKES:,} handshakes, {name}")
-            with MartletTLS(binaries) as server:
-                figures = generator(
-                    server, "martlet", 1, "--handshakes", HANDSHAKES, *options)
-            report.figures("scale", f"handshakes, {name}", MartletTLS.name, repeat, figures)
-            runs.append(figures)
-        found = medians(runs)
-        rows.append([
-            name, f"{found['serverMicroseconds']:.0f}", f"{found['perSecondAndCore']:,.0f}"])
-    report.section("TLS handshakes", "\n".join(
-        table(["handshake", "CPU µs of the server", "per second and core"], rows)))
+    ways = [("full", []), ("resumed", ["--resume"])]
+    rows, missing, done = [], [], 0
+    for kind in HANDSHAKE_KINDS:
+        for name, options in ways:
+            runs = []
+            for repeat in range(repeats):
+                done += 1
+                progress(
+                    done, repeats * len(ways) * len(HANDSHAKE_KINDS),
+                    f"{kind.name}, {HANDSHAKES:,} handshakes, {name}")
+                try:
+                    with kind(binaries) as server:
+                        figures = generator(
+                            server, kind.protocol, 1, "--handshakes", HANDSHAKES, *options)
+                except (Unavailable, RuntimeError) as error:
+                    missing.append(
+                        f"- not measured: {kind.name}, {name}: {str(error).splitlines()[-1]}")
+                    break
+                report.figures("scale", f"handshakes, {name}", kind.name, repeat, figures)
+                runs.append(figures)
+            if not runs:
+                continue
+            found = medians(runs)
+            rows.append([
+                kind.name, name, f"{found['resumed'] / found['handshakes']:.0%}",
+                f"{found['serverMicroseconds']:.0f}", f"{found['perSecondAndCore']:,.0f}"])
+    report.section("TLS handshakes", "\n".join(table(
+        ["server", "handshake", "resumed", "CPU µs of the server", "per second and core"], rows)
+        + [""] + missing))
 
 
 # Many connections, and one message to all.

@@ -15,6 +15,8 @@ import time
 
 SERVER_CORE = "0"
 GENERATOR_CORE = "1"
+# The cipher that Martlet prefers, for the peers too.
+PEERS_CIPHER = "TLS_AES_128_GCM_SHA256"
 
 
 class Unavailable(Exception):
@@ -105,9 +107,9 @@ class Server:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def free_port():
+def free_port(first=7300):
     """Below the ports that the kernel gives to connections."""
-    for port in range(7300, 8300):
+    for port in range(first, 8300):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
@@ -217,6 +219,36 @@ class Redis(Server):
             "--protected-mode", "no"]
 
 
+def certificate(folder):
+    """A certificate for the run with its key, as Martlet's: ECDSA on P-256."""
+    files = folder / "certificate.pem", folder / "key.pem"
+    if not files[0].exists():
+        command = shutil.which("openssl")
+        if not command:
+            raise Unavailable("openssl is not installed (package openssl)")
+        subprocess.run(
+            [command, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+             "-nodes", "-days", "30", "-subj", "/CN=localhost", "-out", files[0], "-keyout",
+             files[1]], check=True, capture_output=True)
+    return files
+
+
+class RedisTLS(Redis):
+    """The same over TLS."""
+
+    name = "Redis TLS"
+
+    def command(self):
+        chain, key = certificate(self.folder)
+        return super().command() + [
+            "--port", 0, "--tls-port", self.port, "--tls-cert-file", chain, "--tls-key-file", key,
+            "--tls-ca-cert-file", chain, "--tls-auth-clients", "no", "--tls-ciphersuites",
+            PEERS_CIPHER]
+
+    def options(self):
+        return ["--tls"]
+
+
 class Nats(Server):
     name = "NATS"
     protocol = "nats"
@@ -244,6 +276,21 @@ class Mosquitto0(Server):
             "set_tcp_nodelay true\npersistence false\nmax_inflight_messages 0\n"
             "max_queued_messages 0\nmax_queued_bytes 0\nuser root\n")
         return [self.path(), "-c", configuration]
+
+
+class MosquittoTLS(Mosquitto0):
+    name = "Mosquitto QoS 0 TLS"
+
+    def command(self):
+        command = super().command()
+        chain, key = certificate(self.folder)
+        with open(self.folder / "mosquitto.conf", "a") as configuration:
+            configuration.write(
+                f"certfile {chain}\nkeyfile {key}\nciphers_tls1.3 {PEERS_CIPHER}\n")
+        return command
+
+    def options(self):
+        return ["--tls"]
 
 
 class Mosquitto1(Mosquitto0):
@@ -282,5 +329,6 @@ class MosquittoLasting(Mosquitto0):
         return command
 
 
+SECURE = [Martlet, MartletTLS, Redis, RedisTLS, Mosquitto0, MosquittoTLS]
 TRANSPORTS = [Floor, Martlet, FloorEpoll, MartletEpoll]
 ALL = [Floor, Martlet, MartletTLS, MartletDurable, Redis, Nats, Mosquitto0, Mosquitto1]

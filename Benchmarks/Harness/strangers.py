@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Peers without a credential that come to do harm, in one process: new devices that register and leave, unfinished
-# frames, connections that say nothing, and garbage. A bounded number is open at a time, so COUNT may be a million.
-# They come from eight addresses of this machine. Prints what became of them, as JSON.
+# frames, connections that say nothing, and garbage; on the port of TLS handshakes that stop in the middle, garbage,
+# and a second handshake behind the first. A bounded number is open at a time, so COUNT may be a million. They come
+# from eight addresses of this machine. Prints what became of them, as JSON.
 #
-#     strangers.py PORT PROJECT COUNT SECONDS
+#     strangers.py PORT TLS-PORT PROJECT COUNT SECONDS
+#
+# TLS-PORT 0: there is none, and all come to PORT.
 
 import asyncio
 import json
 import os
 import random
+import ssl
 import struct
 import sys
 import time
@@ -19,6 +23,10 @@ ADDRESSES = [f"127.0.200.{last}" for last in range(1, 9)]
 # Seconds for which a connection that says nothing more is kept.
 HELD_SECONDS = 3
 WELCOME = 0x02
+KINDS = (
+    "registered", "unfinished", "stalled", "garbage", "registered", "stalledHandshakes",
+    "garbageHandshakes", "renegotiated")
+PLAIN_KINDS = KINDS[:4] * 2
 
 
 def text(value):
@@ -33,13 +41,57 @@ def hello(project):
 
 
 class Strangers:
-    def __init__(self, port, project, seconds):
-        self.port, self.hello = port, hello(project)
+    def __init__(self, port, secure_port, project, seconds):
+        self.port, self.secure_port, self.hello = port, secure_port, hello(project)
+        self.kinds = KINDS if secure_port else PLAIN_KINDS
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        self.context.check_hostname, self.context.verify_mode = False, ssl.CERT_NONE
+        self.client_hello, _, _ = self.client()
         self.end = time.monotonic() + seconds
         self.random = random.Random(815)
         self.counts = {
             "registered": 0, "registrationsRefused": 0, "unfinished": 0, "unfinishedEnded": 0,
-            "stalled": 0, "stalledEnded": 0, "garbage": 0, "notConnected": 0}
+            "stalled": 0, "stalledEnded": 0, "garbage": 0, "stalledHandshakes": 0,
+            "stalledHandshakesEnded": 0, "garbageHandshakes": 0, "renegotiated": 0, "renegotiatedEnded": 0,
+            "notShaken": 0, "notConnected": 0, "came": 0}
+
+    def client(self):
+        """The first flight of a TLS client, its input, and its object."""
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        client = self.context.wrap_bio(incoming, outgoing)
+        try:
+            client.do_handshake()
+        except ssl.SSLWantReadError:
+            pass
+        client.outgoing = outgoing
+        return outgoing.read(), incoming, client
+
+    async def renegotiate(self, reader, writer):
+        """Ends a handshake, and begins another on the same connection."""
+        flight, incoming, client = self.client()
+        writer.write(flight)
+        while True:
+            data = await asyncio.wait_for(reader.read(65536), 20)
+            if not data:
+                self.counts["notShaken"] += 1
+                return
+            incoming.write(data)
+            try:
+                client.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                pass
+        writer.write(client.outgoing.read() + self.client_hello)
+        self.counts["renegotiated"] += 1
+        try:
+            # The tickets, and an alert.
+            while await asyncio.wait_for(reader.read(65536), HELD_SECONDS):
+                pass
+            self.counts["renegotiatedEnded"] += 1
+        except asyncio.TimeoutError:
+            pass
+        except OSError:
+            self.counts["renegotiatedEnded"] += 1
 
     async def frame_type(self, reader):
         """Type of the next frame; 0 at the end."""
@@ -60,14 +112,17 @@ class Strangers:
             return True
 
     async def one(self, number):
+        self.counts["came"] += 1
+        kind = self.kinds[number % 8]
+        is_secure = kind in KINDS[5:]
         try:
             reader, writer = await asyncio.open_connection(
-                "127.0.0.1", self.port, local_addr=(ADDRESSES[number // 4 % 8], 0))
+                "127.0.0.1", self.secure_port if is_secure else self.port,
+                local_addr=(ADDRESSES[number // 8 % 8], 0))
         except OSError:
             self.counts["notConnected"] += 1
             return
         try:
-            kind = ("registered", "unfinished", "stalled", "garbage")[number % 4]
             if kind == "registered":
                 writer.write(self.hello)
                 is_in = await self.frame_type(reader) == WELCOME
@@ -76,15 +131,19 @@ class Strangers:
                 writer.write(struct.pack("<I", 16_384) + bytes(12_000))
                 self.counts[kind] += 1
                 self.counts["unfinishedEnded"] += await self.held(reader)
-            elif kind == "stalled":
+            elif kind in ("stalled", "stalledHandshakes"):
+                if is_secure:
+                    writer.write(self.client_hello[:100])
                 self.counts[kind] += 1
-                self.counts["stalledEnded"] += await self.held(reader)
+                self.counts[kind + "Ended"] += await self.held(reader)
+            elif kind == "renegotiated":
+                await self.renegotiate(reader, writer)
             else:
                 writer.write(self.random.randbytes(200))
                 self.counts[kind] += 1
                 await self.frame_type(reader)
-        except OSError:
-            pass
+        except (OSError, asyncio.TimeoutError):
+            self.counts["notShaken"] += kind == "renegotiated"
         finally:
             writer.close()
 
@@ -102,10 +161,10 @@ class Strangers:
 
 
 def main():
-    port, project, count, seconds = sys.argv[1:]
+    port, secure_port, project, count, seconds = sys.argv[1:]
     os.nice(19)
     print(json.dumps(asyncio.run(
-        Strangers(int(port), project, float(seconds)).run(int(count)))))
+        Strangers(int(port), int(secure_port), project, float(seconds)).run(int(count)))))
 
 
 if __name__ == "__main__":

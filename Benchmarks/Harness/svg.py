@@ -9,6 +9,7 @@ import math
 COLOURS = {
     "kernel floor": "#8f98a3", "Martlet": "#d1495b", "Martlet durable": "#f0a35e",
     "epoll floor": "#c3c9d0", "Martlet on epoll": "#e39aa5",
+    "Martlet TLS": "#a8324a", "Redis TLS": "#7fb8de", "Mosquitto QoS 0 TLS": "#a08cbf",
     "Redis": "#2e86c1", "NATS": "#2a9d6f", "Mosquitto QoS 0": "#7b5ea7",
     "Mosquitto QoS 1": "#b49bd8", "NATS JetStream": "#2a9d6f", "Mosquitto sessions": "#7b5ea7",
     "CRoaring": "#2e86c1"}
