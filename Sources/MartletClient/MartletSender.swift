@@ -21,6 +21,7 @@ public final class MartletSender: SenderInterface {
     }
 
     /// Makes a sender. The first request opens the connection.
+    /// - Parameter serverKey: a server key or an access token; empty if the client's certificate stands for the sender.
     public convenience init(
         host: String, port: Int = Limits.defaultPort, projectID: String, serverKey: String,
         options: ClientOptions = ClientOptions()

@@ -15,6 +15,10 @@ public enum TLSSetupError: Error, Hashable, Sendable, CustomStringConvertible {
     case noKey(place: String)
     /// The key belongs to another certificate.
     case keyDoesNotFit(certificate: String, key: String)
+    /// Certificates stand for senders, and no client is asked for a certificate.
+    case sendersWithoutAuthorities(place: String)
+    /// The line is no project and subject.
+    case badSenderLine(place: String, line: Int)
     /// OpenSSL refuses.
     case refused(what: String, reason: String)
 
@@ -28,6 +32,10 @@ public enum TLSSetupError: Error, Hashable, Sendable, CustomStringConvertible {
             "\(place) has no private key without a passphrase; PEM begins with -----BEGIN PRIVATE KEY-----."
         case .keyDoesNotFit(let certificate, let key):
             "The key in \(key) is not the key of the first certificate in \(certificate)."
+        case .sendersWithoutAuthorities(let place):
+            "\(place) has the certificates of senders, but no authorities of clients are named."
+        case .badSenderLine(let place, let line):
+            "Line \(line) of \(place) is not a project, a blank, and the subject of a certificate."
         case .refused(let what, let reason):
             "\(what) cannot be used: OpenSSL says '\(reason)'."
         }

@@ -18,7 +18,7 @@ public struct TLSCredentials: Sendable, Hashable {
         /// The name of the source in errors.
         var place: String {
             switch self {
-            case .text: "The PEM text"
+            case .text: "The text"
             case .file(let path): path
             }
         }
@@ -60,11 +60,19 @@ public struct TLSCredentials: Sendable, Hashable {
     public var key: Source
     /// Certificates of the authorities of which each client must present a certificate; nil: clients need none.
     public var clientAuthorities: Source?
+    /// Lines of a project's ID and the subject of a certificate, in the form of RFC 2253: a client with the certificate
+    /// is a sender of the project. Empty lines and lines that begin with `#` have no effect. nil: no certificate stands
+    /// for a sender.
+    public var clientSenders: Source?
 
-    public init(certificate: Source, key: Source, clientAuthorities: Source? = nil) {
+    public init(
+        certificate: Source, key: Source, clientAuthorities: Source? = nil,
+        clientSenders: Source? = nil
+    ) {
         self.certificate = certificate
         self.key = key
         self.clientAuthorities = clientAuthorities
+        self.clientSenders = clientSenders
     }
 }
 
@@ -79,9 +87,17 @@ public final class TLSServerContext: Sendable {
     private let ticketKeys: TLSTicketKeys
     /// SHA-256 of the certificate in DER form, by which clients can recognise the certificate.
     public let fingerprint: [UInt8]
+    /// Projects by the subjects of certificates that stand for their senders.
+    private let senders: [String: Set<String>]
+
+    /// Whether a verified certificate stands for a sender of the project.
+    public func isSender(subject: String, of projectID: String) -> Bool {
+        senders[subject]?.contains(projectID) ?? false
+    }
 
     /// Reads certificates and keys.
     public init(_ credentials: TLSCredentials, ticketKeys: TLSTicketKeys) throws(TLSSetupError) {
+        senders = try Self.senders(credentials)
         ERR_clear_error()
         guard let context = SSL_CTX_new(TLS_server_method()) else {
             throw .refused(what: "TLS", reason: OpenSSLErrors.take())
@@ -109,6 +125,29 @@ public final class TLSServerContext: Sendable {
     }
 
     deinit { SSL_CTX_free(pointer) }
+
+    private static func senders(
+        _ credentials: TLSCredentials
+    ) throws(TLSSetupError) -> [String: Set<String>] {
+        guard let source = credentials.clientSenders else { return [:] }
+        // Without authorities no client is asked for a certificate.
+        guard credentials.clientAuthorities != nil else {
+            throw .sendersWithoutAuthorities(place: source.place)
+        }
+        var senders: [String: Set<String>] = [:]
+        let lines = try source.read().split(
+            separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false)
+        for (index, bytes) in lines.enumerated() {
+            let line = bytes.last == UInt8(ascii: "\r") ? bytes.dropLast() : bytes
+            guard let first = line.first, first != UInt8(ascii: "#") else { continue }
+            let words = line.split(separator: UInt8(ascii: " "), maxSplits: 1)
+            guard words.count == 2, let project = String(validating: words[0], as: UTF8.self),
+                let subject = String(validating: words[1], as: UTF8.self), subject.contains("=")
+            else { throw .badSenderLine(place: source.place, line: index + 1) }
+            senders[subject, default: []].insert(project)
+        }
+        return senders
+    }
 
     private static func setProtocol(_ context: OpaquePointer) throws(TLSSetupError) {
         SSL_CTX_set_options(context, martlet_ssl_options())

@@ -24,6 +24,19 @@ public struct ConnectionID: Hashable, Sendable {
     }
 }
 
+/// What a transport knows of a peer's certificate after an authority has vouched for it.
+public struct VerifiedCertificate: Hashable, Sendable {
+    /// The subject in the form of RFC 2253, such as `CN=till-7,O=Shop`.
+    public let subject: String
+    /// The end of the certificate, in seconds since 1970.
+    public let expires: Int64
+
+    public init(subject: String, expires: Int64) {
+        self.subject = subject
+        self.expires = expires
+    }
+}
+
 /// A completion.
 public enum TransportEvent {
     /// A peer connected; the transport is already receiving the peer's bytes.
@@ -115,8 +128,8 @@ public protocol Transport: ~Copyable {
     /// Received bytes of a connection that the transport keeps until more bytes arrive.
     func keptBytes(of connection: ConnectionID) -> Int
 
-    /// The peer's name, if the peer has proved the name to the transport by a certificate.
-    func verifiedName(of connection: ConnectionID) -> String?
+    /// The peer's certificate, if the peer has proved to the transport that the certificate is its own.
+    func verifiedCertificate(of connection: ConnectionID) -> VerifiedCertificate?
 
     /// Listens on an address and begins to accept connections.
     /// - Returns: the bound port, which differs from `port` if `port` is 0.
@@ -166,6 +179,6 @@ extension Transport where Self: ~Copyable {
     /// Zero kept bytes, for transports that report bytes at their arrival.
     public func keptBytes(of connection: ConnectionID) -> Int { 0 }
 
-    /// No name, for transports without certificates.
-    public func verifiedName(of connection: ConnectionID) -> String? { nil }
+    /// None, for transports without certificates.
+    public func verifiedCertificate(of connection: ConnectionID) -> VerifiedCertificate? { nil }
 }

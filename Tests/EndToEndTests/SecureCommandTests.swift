@@ -82,6 +82,67 @@ struct SecureCommandTests {
     }
 
     @Test(
+        "OPS-6 a sender without a key sends by its certificate, for its own project and while it is listed",
+        .enabled(if: hasOpenSSL, "needs openssl"))
+    func senderCertificate() throws {
+        let desk = try Desk()
+        defer { desk.remove() }
+        try Self.certificate(desk, Self.kinds[0])
+        func openssl(_ words: String) throws -> String {
+            try Self.openssl(desk, words.split(separator: " ").map(String.init))
+        }
+        func write(_ text: String, _ name: String) throws {
+            try text.write(
+                to: desk.folder.appending(path: name), atomically: true, encoding: .utf8)
+        }
+        func read(_ name: String) throws -> String {
+            try String(contentsOf: desk.folder.appending(path: name), encoding: .utf8)
+        }
+        let new = "req -nodes -newkey ec -pkeyopt ec_paramgen_curve:prime256v1"
+        _ = try openssl("\(new) -x509 -days 2 -subj /CN=Authority -keyout ca.key -out ca.pem")
+        for name in ["till-7", "till-8"] {
+            _ = try openssl("\(new) -subj /O=Shop/CN=\(name) -keyout \(name).key -out \(name).csr")
+            _ = try openssl(
+                "x509 -req -in \(name).csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 "
+                    + "-out \(name).crt")
+            try write(try read("\(name).crt") + read("\(name).key"), "\(name).pem")
+        }
+        let printed = try openssl("x509 -in till-7.crt -noout -subject -nameopt RFC2253")
+        #expect(printed == "subject=CN=till-7,O=Shop\n")
+        let line = "tides " + printed.dropFirst("subject=".count)
+        try write("# app servers\n\n" + line, "senders")
+        for project in ["tides", "other"] {
+            #expect(try desk.run("project", "create", project).status == 0)
+        }
+        let (broker, port) = try desk.serve([
+            "--tls-certificate", "chain.pem", "--tls-key", "key.pem", "--tls-client-ca", "ca.pem",
+            "--tls-client-senders", "senders",
+        ])
+        func send(_ project: String, _ certificate: String) throws -> String {
+            let sent = try desk.run(
+                "send", "--project", project, "--port", port, "--ca", "chain.pem",
+                "--client-certificate", certificate, "--topic", "storms", "--title", "Gale",
+                "--json")
+            return sent.status == 0 ? "sent" : sent.out + sent.err
+        }
+        #expect(try send("tides", "till-7.pem") == "sent")
+        let others = [
+            try send("other", "till-7.pem"), try send("tides", "till-8.pem"),
+        ]
+        for answer in others { #expect(answer.contains("stands for no sender"), "\(answer)") }
+        try write(line.replacing("till-7", with: "till-8"), "senders")
+        kill(broker.processIdentifier, SIGHUP)
+        var isChanged = false
+        for _ in 0..<100 where !isChanged {
+            isChanged = try send("tides", "till-8.pem") == "sent"
+        }
+        #expect(isChanged)
+        #expect(try send("tides", "till-7.pem").contains("stands for no sender"))
+        broker.terminate()
+        #expect(desk.finish(broker).status == 0)
+    }
+
+    @Test(
         "OPS-11 SIGHUP reads the certificate again; a bad file is logged and changes nothing",
         .enabled(if: hasOpenSSL, "needs openssl"))
     func reloads() throws {

@@ -9,6 +9,7 @@ import MartletClient
 import MartletClientTLS
 import MartletTLS
 import MartletWire
+import Synchronization
 import TLSPeers
 import Testing
 
@@ -392,6 +393,136 @@ struct SecurePortTests {
         }
         #expect(test.broker.statistics.handshakeCount == 1)
         try await test.broker.close()
+    }
+
+    /// HELLO with a certificate and without a key.
+    private func hello(_ project: String = TestBroker.project) -> ClientFrame {
+        .hello(.sender(projectID: project, serverKey: ""))
+    }
+
+    private func refusal(_ peer: SecurePeer) throws -> ErrorWord? {
+        guard case .error(let error) = try peer.next() else { return nil }
+        return error.error.word
+    }
+
+    @Test("OPS-6 REG-9 a listed certificate stands for a sender, and no longer than it is listed")
+    func certificateSender() async throws {
+        let files = try Files()
+        let list = files.folder.path + ".senders"
+        defer {
+            files.remove()
+            try? FileManager.default.removeItem(atPath: list)
+        }
+        func write(_ text: String) throws {
+            try text.write(toFile: list, atomically: true, encoding: .utf8)
+        }
+        try write("\(TestBroker.project) CN=till-7\r\nelsewhere CN=till-7\n")
+        let authority = try SelfSignedCertificate(names: [], commonName: "till-7")
+        let test = try await open(files) {
+            $0.tls?.clientAuthorities = .text(authority.certificate)
+            $0.tls?.clientSenders = .file(list)
+        }
+        let settings = TLSClientContext()
+        settings.present(certificate: authority.certificate, key: authority.key)
+        // A full handshake, then a resumed one.
+        var peers: [SecurePeer] = []
+        for _ in 0..<2 {
+            let peer = try SecurePeer(test, settings)
+            try peer.send(hello())
+            #expect(try peer.welcome().role == .sender)
+            peer.tls.keepSession()
+            peers.append(peer)
+        }
+        // A listed project that does not exist, a project that is not listed, and the administrator.
+        for (frame, word) in [
+            (hello("elsewhere"), ErrorWord.notFound), (hello("other"), .unauthenticated),
+            (.hello(.administrator(administratorKey: "", projectID: "")), .unauthenticated),
+            (
+                .hello(.sender(projectID: TestBroker.project, serverKey: "x.y")),
+                .unauthenticated
+            ),
+        ] {
+            let peer = try SecurePeer(test, settings)
+            try peer.send(frame)
+            #expect(try refusal(peer) == word)
+        }
+        // A server key is as good as ever.
+        let keyed = try SecurePeer(test, settings)
+        try keyed.send(
+            .hello(.sender(projectID: TestBroker.project, serverKey: test.serverKey)))
+        #expect(try keyed.welcome().role == .sender)
+        try write("no line")
+        #expect(throws: TLSSetupError.self) { try test.broker.reloadCertificates() }
+        for peer in peers { try peer.roundTrip() }
+        try write("# nobody\n")
+        try test.broker.reloadCertificates()
+        for peer in peers {
+            #expect(try refusal(peer) == .unauthenticated)
+            try peer.waitForEnd()
+        }
+        try keyed.roundTrip()
+        let late = try SecurePeer(test, settings)
+        try late.send(hello())
+        #expect(try refusal(late) == .unauthenticated)
+        try await test.broker.close()
+    }
+
+    @Test(
+        "OPS-6 an expired certificate stands for no sender, and a plain port knows no certificate")
+    func certificateExpiry() async throws {
+        let files = try Files()
+        defer { files.remove() }
+        let authority = try SelfSignedCertificate(names: [], commonName: "till-7", days: 1)
+        let days = Atomic<Int64>(0)
+        let test = try await open(files) {
+            $0.tls?.clientAuthorities = .text(authority.certificate)
+            $0.tls?.clientSenders = .text("\(TestBroker.project) CN=till-7")
+            $0.clock = {
+                Instant(
+                    millisecondsSince1970: 1000 * Int64(time(nil))
+                        + 86_400_000 * days.load(ordering: .relaxed))
+            }
+        }
+        let settings = TLSClientContext()
+        settings.present(certificate: authority.certificate, key: authority.key)
+        let peer = try SecurePeer(test, settings)
+        try peer.send(hello())
+        #expect(try peer.welcome().role == .sender)
+        days.store(2, ordering: .relaxed)
+        #expect(try refusal(peer) == .unauthenticated)
+        let late = try SecurePeer(test, settings)
+        try late.send(hello())
+        #expect(try refusal(late) == .unauthenticated)
+        try await test.broker.close()
+
+        let plain = try await TestBroker.open(loops: 1)
+        let stranger = try plain.peer()
+        try stranger.send(hello())
+        guard case .error(let error) = try stranger.next() else {
+            Issue.record("ERROR expected")
+            return
+        }
+        #expect(error.error.word == .unauthenticated)
+        try await plain.broker.close()
+    }
+
+    @Test("OPS-2 a list of senders without authorities, or with a line that is none, is refused")
+    func badSenders() throws {
+        let files = try Files()
+        defer { files.remove() }
+        var credentials = files.credentials
+        credentials.clientSenders = .text("tides CN=a")
+        #expect(throws: TLSSetupError.sendersWithoutAuthorities(place: "The text")) {
+            try TLSServer(credentials)
+        }
+        credentials.clientAuthorities = credentials.certificate
+        _ = try TLSServer(credentials)
+        for bad in ["tides", "tides ", "CN=a", "tides a"] {
+            credentials.clientSenders = .text("# a\n\n\(bad)\n")
+            #expect(throws: TLSSetupError.badSenderLine(place: "The text", line: 3)) {
+                try TLSServer(credentials)
+            }
+        }
     }
 
     @Test("OPS-2 a broker does not open with a certificate that cannot be used")

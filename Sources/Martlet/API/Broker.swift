@@ -212,7 +212,7 @@ public final class Broker: Sendable {
                 number: number, store: store, inquiry: inquiry, committer: committer,
                 committerAddress: committerAddress, clock: clock,
                 monotonic: { SystemClock.monotonicMilliseconds() }, configuration: configuration,
-                administratorKey: digest, senderCredentials: senderCredentials,
+                administratorKey: digest, senderCredentials: senderCredentials, tls: tls,
                 connectionNumbers: numbers, ceiling: ceiling,
                 quotas: quotas,
                 requestMemory: gauges.requestMemory, strangers: gauges.strangers,

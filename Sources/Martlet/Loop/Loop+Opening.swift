@@ -74,12 +74,9 @@ extension Loop where Kernel: ~Copyable {
                 mailbox: found.state, state: state, taken: unconfirmed,
                 token: found.instance.token.text == token ? "" : found.instance.token.text)
         case .sender(let projectID, let serverKey):
-            let sender = try context.senderCredentials.sender(
-                presenting: serverKey, of: projectID, now: context.clock())
-            let project = sender.project
+            let (project, credential) = try sender(connection, serverKey, of: projectID)
             try context.quotas.senderConnects(to: project.number, at: context.clock())
-            senders[connection.pointee.id.index] = SenderCredential(
-                keyID: sender.keyID, expires: sender.expires)
+            senders[connection.pointee.id.index] = credential
             welcome(connection, .sender(project.number), senderID: project.senderID)
         case .administrator(let key, let projectID):
             try checkMayAdminister(connection)

@@ -1,21 +1,66 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// REG-9: a sender's connection lasts as long as its credential. Revoking a key ends the connections opened with
+// OPS-6, REG-9: a sender's connection lasts as long as its credential: a key, an access token, or the certificate of a
+// client that stands for the sender. Revoking a key ends the connections opened with
 // the key, or with access tokens minted from the key. The expiry of a token ends the connections opened with
 // the token. Rests on Loop.
 
 import MartletBase
+import MartletEngine
+import MartletRows
+import MartletStore
+import MartletTLS
+import MartletTransport
 import MartletWire
 
 /// The credential of a sender's connection.
 struct SenderCredential {
-    /// ID of the server key, or of the service-account key from which the token was minted.
+    /// ID of the server key, or of the service-account key from which the token was minted; empty for a certificate.
     var keyID: String
-    /// Expiry of an access token; nil for a server key.
+    /// Expiry of an access token or a certificate; nil for a server key.
     var expires: Instant?
+    /// The certificate's subject, and the ID of the project; nil for a key or a token.
+    var certificate: (subject: String, projectID: String)?
 }
 
 extension Loop where Kernel: ~Copyable {
+    /// Finds the sender of a HELLO: by its server key, or without a key by the connection's certificate (OPS-6).
+    func sender(
+        _ connection: UnsafeMutablePointer<Connection>, _ serverKey: String, of projectID: String
+    ) throws -> (Project, SenderCredential) {
+        guard serverKey.isEmpty,
+            let certificate = transport.verifiedCertificate(of: connection.pointee.id)
+        else {
+            let sender = try context.senderCredentials.sender(
+                presenting: serverKey, of: projectID, now: context.clock())
+            return (
+                sender.project, SenderCredential(keyID: sender.keyID, expires: sender.expires)
+            )
+        }
+        let credential = SenderCredential(
+            keyID: "", expires: Instant(millisecondsSince1970: certificate.expires * 1000),
+            certificate: (certificate.subject, projectID))
+        guard !isOver(certificate: credential, at: context.clock()) else {
+            throw MartletError(
+                .unauthenticated,
+                """
+                The certificate of \(certificate.subject) stands for no sender of this project; \
+                present a server key.
+                """, field: "server_key")
+        }
+        let project = try context.store.read { (transaction) throws in
+            try Authentication.project(id: projectID, in: transaction)
+        }
+        return (project, credential)
+    }
+
+    /// Whether a certificate has expired, or stands for the sender no more after a reload.
+    private func isOver(certificate credential: SenderCredential, at now: Instant) -> Bool {
+        guard let (subject, projectID) = credential.certificate else { return false }
+        let isListed = context.tls?.current.isSender(subject: subject, of: projectID) ?? false
+        return !isListed || credential.expires.map { $0 <= now } ?? false
+    }
+
     /// Ends the connections opened with a revoked key.
     mutating func revoke(_ keyID: String) {
         endSenders(
@@ -23,15 +68,26 @@ extension Loop where Kernel: ~Copyable {
         ) { $0.keyID == keyID }
     }
 
-    /// Ends the connections whose access token has expired. Called once a second.
+    /// Ends the connections whose access token has expired, or whose certificate stands for the sender no more. Called
+    /// once a second.
     mutating func endExpiredSenders() {
         guard !senders.isEmpty else { return }
         let now = context.clock()
+        let over = senders.filter { isOver(certificate: $0.value, at: now) }.map(\.key)
+        for index in over {
+            fail(
+                connections + Int(index),
+                MartletError(
+                    .unauthenticated, "The certificate stands for this sender no more.",
+                    field: "server_key"))
+        }
         endSenders(
             MartletError(
                 .unauthenticated, "The access token has expired; connect with another.",
                 field: "access_token")
-        ) { credential in credential.expires.map { $0 <= now } ?? false }
+        ) { credential in
+            credential.certificate == nil && credential.expires.map { $0 <= now } ?? false
+        }
     }
 
     private mutating func endSenders(

@@ -248,6 +248,7 @@ extension Hello {
     fileprivate var credentialKind: String {
         switch self {
         case .device: "device key"
+        case .sender(_, ""): "certificate"
         case .sender(_, let key):
             key.hasPrefix(SenderCredentials.tokenPrefix) ? "access token" : "server key"
         case .administrator: "administrator key"

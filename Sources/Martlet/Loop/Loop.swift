@@ -14,6 +14,7 @@ import MartletDelivery
 import MartletEngine
 import MartletRows
 import MartletStore
+import MartletTLS
 import MartletTransport
 import Synchronization
 
@@ -31,6 +32,8 @@ struct LoopContext: Sendable {
     let configuration: BrokerConfiguration
     let administratorKey: SecretDigest
     let senderCredentials: SenderCredentials
+    /// nil: no port speaks TLS.
+    let tls: TLSServer?
     let connectionNumbers: ConnectionNumbers
     /// FAN-7: the ceiling on deliveries; nil: no ceiling.
     let ceiling: DeliveryCeiling?

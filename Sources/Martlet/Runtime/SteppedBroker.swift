@@ -76,7 +76,7 @@ package final class SteppedBroker<Kernel: Transport & ~Copyable> {
                 configuration: configuration, administratorKey: digest,
                 // A broker without a folder is presented no access tokens, so the secret does not matter.
                 senderCredentials: SenderCredentials(store: store, secret: Array(digest.bytes)),
-                connectionNumbers: numbers, ceiling: ceiling, quotas: quotas,
+                tls: nil, connectionNumbers: numbers, ceiling: ceiling, quotas: quotas,
                 requestMemory: gauges.requestMemory, strangers: gauges.strangers,
                 refusalLog: refusalLog,
                 frameBounds: FrameBounds(configuration.limits, loopCount: loopCount),

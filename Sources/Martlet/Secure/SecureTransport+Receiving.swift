@@ -208,7 +208,9 @@ extension SecureTransport where Kernel: ~Copyable {
         records.begin(sessions[id.index], secrets)
         link.pointee.hasSession = true
         link.pointee.phase = .open
-        if let name = handshake.clientName { names[id.index] = name }
+        if let subject = handshake.clientName, let expires = handshake.clientCertificateEnd {
+            certificates[id.index] = VerifiedCertificate(subject: subject, expires: expires)
+        }
         counters.handshakes.add(1, ordering: .relaxed)
         if handshake.isResumed { counters.resumptions.add(1, ordering: .relaxed) }
         let rest = handshake.takeRest()

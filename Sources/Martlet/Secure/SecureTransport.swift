@@ -48,8 +48,8 @@ struct SecureTransport<Kernel: Transport & ~Copyable>: ~Copyable, Transport {
     var shakingCount = 0
     /// Sealed bytes since the last submission.
     var batchBytes = 0
-    /// Verified subjects of clients' certificates.
-    var names: [UInt32: String] = [:]
+    /// Verified certificates of clients.
+    var certificates: [UInt32: VerifiedCertificate] = [:]
 
     init(
         _ kernel: consuming Kernel, _ server: TLSServer?,
@@ -139,7 +139,7 @@ struct SecureTransport<Kernel: Transport & ~Copyable>: ~Copyable, Transport {
         if let stage = link.pointee.next { stages.giveBack(stage) }
         if link.pointee.hasSession { records.end(sessions[id.index]) }
         endHandshake(link)
-        if !names.isEmpty { names[id.index] = nil }
+        if !certificates.isEmpty { certificates[id.index] = nil }
         link.deinitialize(count: 1)
         link.initialize(to: SecureLink())
     }
@@ -214,7 +214,9 @@ struct SecureTransport<Kernel: Transport & ~Copyable>: ~Copyable, Transport {
         return sessions[connection.index].pointee.keptBytes
     }
 
-    func verifiedName(of connection: ConnectionID) -> String? { names[connection.index] }
+    func verifiedCertificate(of connection: ConnectionID) -> VerifiedCertificate? {
+        link(connection) == nil ? nil : certificates[connection.index]
+    }
 }
 
 /// OPS-6, NET-6: the bounds of TLS in a loop.

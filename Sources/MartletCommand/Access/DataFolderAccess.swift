@@ -239,10 +239,14 @@ struct ConnectionOptions: ParsableArguments {
         return try await closing(sender.close) { try await ask(sender) }
     }
 
-    /// A sender with a server key. nil: the command works as administrator of the folder.
+    /// A sender with a server key, or with a client's certificate that stands for the sender. nil: the command works
+    /// as administrator of the folder.
     func sender(project: String, folder: String?) throws -> MartletSender? {
         let environment = ProcessInfo.processInfo.environment["MARTLET_KEY"]
-        guard let key = key ?? (folder == nil ? environment : nil) else { return nil }
+        let certificate = tls.clientCertificate.map { _ in "" }
+        guard let key = key ?? (folder == nil ? environment : nil) ?? certificate else {
+            return nil
+        }
         return MartletSender(
             host: host, port: port, projectID: project, serverKey: key,
             options: try tls.applied(to: .once))

@@ -77,6 +77,13 @@ struct ServeOptions: ParsableArguments {
     var tlsClientCa: String?
 
     @Option(
+        help: ArgumentHelp(
+            "A file with lines of a project and the subject of a certificate (CN=till-7,O=Shop): a client "
+                + "with the certificate is a sender of the project. SIGHUP reads it again.",
+            valueName: "file"))
+    var tlsClientSenders: String?
+
+    @Option(
         help:
             "How connections are served: io_uring, epoll, or auto: io_uring where the kernel allows it, else epoll."
     )
@@ -129,6 +136,9 @@ struct ServeOptions: ParsableArguments {
     mutating func validate() throws {
         guard tlsCertificate != nil || (tlsKey == nil && tlsClientCa == nil) else {
             throw ValidationError("--tls-key and --tls-client-ca go with --tls-certificate.")
+        }
+        guard tlsClientCa != nil || tlsClientSenders == nil else {
+            throw ValidationError("--tls-client-senders goes with --tls-client-ca.")
         }
         guard (0...256).contains(loops) else {
             throw ValidationError("--loops takes a number from 0 to 256.")
@@ -194,7 +204,8 @@ struct ServeOptions: ParsableArguments {
         configuration.tls = tlsCertificate.map {
             TLSCredentials(
                 certificate: .file($0), key: .file(tlsKey ?? $0),
-                clientAuthorities: tlsClientCa.map { .file($0) })
+                clientAuthorities: tlsClientCa.map { .file($0) },
+                clientSenders: tlsClientSenders.map { .file($0) })
         }
         configuration.transport = requireIOUring ? .ioUring : transport.kind
         configuration.loopCount = loops

@@ -13,11 +13,9 @@ enum Settings {
     /// the name is in capitals, with `_` for `-` and `MARTLET_` in front.
     static let names: [String] = [
         "data", "host", "port", "listen", "plain-elsewhere", "proxy", "tls-certificate", "tls-key",
-        "tls-client-ca", "transport", "require-io-uring", "loops", "connections-per-loop",
-        "idle-seconds",
-        "handshake-seconds", "frame-seconds", "limit", "deliveries-per-second", "log-level",
-        "log-format", "metrics",
-        "http",
+        "tls-client-ca", "tls-client-senders", "transport", "require-io-uring", "loops",
+        "connections-per-loop", "idle-seconds", "handshake-seconds", "frame-seconds", "limit",
+        "deliveries-per-second", "log-level", "log-format", "metrics", "http",
         "http-certificate", "http-key", "http-plain-elsewhere", "http-token-url",
         "access-token-seconds", "http-body-bytes", "http-requests", "http-connections",
         "http-connections-per-address",
@@ -30,7 +28,8 @@ enum Settings {
     ]
     /// Settings that are valid only together, and so are not judged singly.
     private static let pairs: Set<String> = [
-        "tls-certificate", "tls-key", "tls-client-ca", "http-certificate", "http-key",
+        "tls-certificate", "tls-key", "tls-client-ca", "tls-client-senders",
+        "http-certificate", "http-key",
     ]
     private static let commands: Set<String> = ["serve", "gateway"]
 
