@@ -90,7 +90,7 @@ let package = Package(
         .target(
             name: "MartletStore",
             dependencies: [
-                "MartletBase", "MartletRows", "MartletEngine", "CCrypto", "CLMDB",
+                "MartletBase", "MartletRows", "MartletEngine", "COpenSSL", "CLMDB",
             ],
             swiftSettings: common),
         .target(name: "MartletTransport", swiftSettings: common),

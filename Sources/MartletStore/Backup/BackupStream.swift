@@ -10,9 +10,9 @@
 //            u8 3 ‖ u16 bytes of the key ‖ u32 bytes of the value ‖ key ‖ value, ascending in each table
 //   end      u8 4 ‖ SHA-256 of all bytes before
 //
-// A stream without its end is not whole. The digest detects damage, and not a forger. Rests on CCrypto.
+// A stream without its end is not whole. The digest detects damage, and not a forger. Rests on COpenSSL.
 
-internal import CCrypto
+internal import COpenSSL
 import Glibc
 import MartletRows
 
