@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // An administrator's requests about service-account keys (REG-5), and the answers. The private key never goes over
-// the wire: the administrator makes the key pair and registers the public key. Rests on `WireReader` and
-// `WireWriter`.
+// the wire: the administrator makes the key pair and registers the public key. Rests on `KeyFrames`.
 
 public import MartletBase
 
@@ -53,94 +52,38 @@ public struct CreateServiceAccountRequest: WireRequest {
     }
 }
 
-/// REVOKE_SERVICE_ACCOUNT (0x91): revokes a service-account key. Answered by DONE.
-public struct RevokeServiceAccountRequest: WireRequest {
-    package typealias Answer = Done
+/// Keys of service accounts (REG-5).
+package enum ServiceAccounts: KeyKind {
+    package static var revokeType: FrameType { .revokeServiceAccount }
+    package static var listType: FrameType { .listServiceAccounts }
+    package static var pageType: FrameType { .serviceAccountPage }
+    package static var entryBytesMin: Int { 15 }
 
-    public var correlation: UInt32
-    public var projectID: String
-    public var keyID: String
-
-    public init(correlation: UInt32 = 0, projectID: String, keyID: String) {
-        self.correlation = correlation
-        self.projectID = projectID
-        self.keyID = keyID
+    package static func decode(
+        from reader: inout WireReader
+    ) throws(WireError) -> ServiceAccountSummary {
+        ServiceAccountSummary(
+            keyID: try reader.string(), name: try reader.string(),
+            clientEmail: try reader.string(),
+            created: Instant(millisecondsSince1970: try reader.i64()),
+            isRevoked: try reader.flag("revoked"))
     }
 
-    package static var type: FrameType { .revokeServiceAccount }
-
-    package init(from reader: inout WireReader) throws(WireError) {
-        correlation = try reader.correlation()
-        projectID = try reader.string()
-        keyID = try reader.string()
-    }
-
-    package func encodeBody(into writer: inout WireWriter) {
-        writer.u32(correlation)
-        writer.string(projectID)
-        writer.string(keyID)
+    package static func encode(_ key: ServiceAccountSummary, into writer: inout WireWriter) {
+        writer.string(key.keyID)
+        writer.string(key.name)
+        writer.string(key.clientEmail)
+        writer.i64(key.created.millisecondsSince1970)
+        writer.flag(key.isRevoked)
     }
 }
 
-/// LIST_SERVICE_ACCOUNTS (0x92): asks for the service-account keys of a project. Answered by SERVICE_ACCOUNT_PAGE.
-public struct ListServiceAccountsRequest: WireRequest {
-    package typealias Answer = ServiceAccountPage
-
-    public var correlation: UInt32
-    public var projectID: String
-
-    public init(correlation: UInt32 = 0, projectID: String) {
-        self.correlation = correlation
-        self.projectID = projectID
-    }
-
-    package static var type: FrameType { .listServiceAccounts }
-
-    package init(from reader: inout WireReader) throws(WireError) {
-        correlation = try reader.correlation()
-        projectID = try reader.string()
-    }
-
-    package func encodeBody(into writer: inout WireWriter) {
-        writer.u32(correlation)
-        writer.string(projectID)
-    }
-}
-
-/// SERVICE_ACCOUNT_PAGE (0x93): the answer to LIST_SERVICE_ACCOUNTS.
-public struct ServiceAccountPage: WireAnswer {
-    public var correlation: UInt32
-    public var accounts: [ServiceAccountSummary]
-
-    public init(correlation: UInt32 = 0, accounts: [ServiceAccountSummary]) {
-        self.correlation = correlation
-        self.accounts = accounts
-    }
-
-    package static var type: FrameType { .serviceAccountPage }
-
-    package init(from reader: inout WireReader) throws(WireError) {
-        correlation = try reader.correlation()
-        accounts = try reader.list(entryBytesMin: 15) { (reader) throws(WireError) in
-            ServiceAccountSummary(
-                keyID: try reader.string(), name: try reader.string(),
-                clientEmail: try reader.string(),
-                created: Instant(millisecondsSince1970: try reader.i64()),
-                isRevoked: try reader.flag("revoked"))
-        }
-    }
-
-    package func encodeBody(into writer: inout WireWriter) {
-        writer.u32(correlation)
-        writer.list(accounts) { (writer, account) in
-            writer.string(account.keyID)
-            writer.string(account.name)
-            writer.string(account.clientEmail)
-            writer.i64(account.created.millisecondsSince1970)
-            writer.flag(account.isRevoked)
-        }
-    }
-}
+/// REVOKE_SERVICE_ACCOUNT (0x91), answered by DONE.
+package typealias RevokeServiceAccountRequest = RevokeKey<ServiceAccounts>
+/// LIST_SERVICE_ACCOUNTS (0x92), answered by SERVICE_ACCOUNT_PAGE.
+package typealias ListServiceAccountsRequest = ListRequest<ServiceAccounts>
+/// SERVICE_ACCOUNT_PAGE (0x93).
+package typealias ServiceAccountPage = ListResult<ServiceAccounts>
 
 extension AdministratorInterface {
     /// Registers the public half of a key pair. The app server keeps the private half.
@@ -164,7 +107,7 @@ extension AdministratorInterface {
     /// Revokes a service-account key, and at once each access token minted from the key.
     /// - Throws: `NOT_FOUND`.
     public func revokeServiceAccount(_ keyID: String, in project: String) async throws(Failure) {
-        _ = try await requests.ask(RevokeServiceAccountRequest(projectID: project, keyID: keyID))
+        try await revoke(ServiceAccounts.self, keyID, in: project)
     }
 
     /// All service-account keys of a project, including revoked keys.
@@ -172,6 +115,6 @@ extension AdministratorInterface {
     public func serviceAccounts(
         in project: String
     ) async throws(Failure) -> [ServiceAccountSummary] {
-        try await requests.ask(ListServiceAccountsRequest(projectID: project)).accounts
+        try await list(ServiceAccounts.self, in: project)
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // An administrator's requests about the keys that verify tickets (REG-7), with their frames and answers. The frames of
-// answers have no secret. Rests on `WireReader`, `WireWriter` and `AdministratorInterface`.
+// answers have no secret. Rests on `KeyFrames`.
 
 public import MartletBase
 
@@ -56,94 +56,38 @@ public struct AddTicketKeyRequest: WireRequest {
     }
 }
 
-/// REVOKE_TICKET_KEY (0xA6): revokes a ticket key. Answered by DONE.
-public struct RevokeTicketKeyRequest: WireRequest {
-    package typealias Answer = Done
+/// Ticket keys (REG-7).
+package enum TicketKeys: KeyKind {
+    package static var revokeType: FrameType { .revokeTicketKey }
+    package static var listType: FrameType { .listTicketKeys }
+    package static var pageType: FrameType { .ticketKeyPage }
+    package static var entryBytesMin: Int { 14 }
 
-    public var correlation: UInt32
-    public var projectID: String
-    public var keyID: String
-
-    public init(correlation: UInt32 = 0, projectID: String, keyID: String) {
-        self.correlation = correlation
-        self.projectID = projectID
-        self.keyID = keyID
+    package static func decode(
+        from reader: inout WireReader
+    ) throws(WireError) -> TicketKeySummary {
+        TicketKeySummary(
+            id: try reader.string(), name: try reader.string(),
+            algorithm: try reader.choice("ticket algorithm"),
+            created: Instant(millisecondsSince1970: try reader.i64()),
+            isRevoked: try reader.flag("revoked"))
     }
 
-    package static var type: FrameType { .revokeTicketKey }
-
-    package init(from reader: inout WireReader) throws(WireError) {
-        correlation = try reader.correlation()
-        projectID = try reader.string()
-        keyID = try reader.string()
-    }
-
-    package func encodeBody(into writer: inout WireWriter) {
-        writer.u32(correlation)
-        writer.string(projectID)
-        writer.string(keyID)
+    package static func encode(_ key: TicketKeySummary, into writer: inout WireWriter) {
+        writer.string(key.id)
+        writer.string(key.name)
+        writer.u8(key.algorithm.rawValue)
+        writer.i64(key.created.millisecondsSince1970)
+        writer.flag(key.isRevoked)
     }
 }
 
-/// LIST_TICKET_KEYS (0xA7): asks for the ticket keys of a project. Answered by TICKET_KEY_PAGE.
-public struct ListTicketKeysRequest: WireRequest {
-    package typealias Answer = TicketKeyPage
-
-    public var correlation: UInt32
-    public var projectID: String
-
-    public init(correlation: UInt32 = 0, projectID: String) {
-        self.correlation = correlation
-        self.projectID = projectID
-    }
-
-    package static var type: FrameType { .listTicketKeys }
-
-    package init(from reader: inout WireReader) throws(WireError) {
-        correlation = try reader.correlation()
-        projectID = try reader.string()
-    }
-
-    package func encodeBody(into writer: inout WireWriter) {
-        writer.u32(correlation)
-        writer.string(projectID)
-    }
-}
-
-/// TICKET_KEY_PAGE (0xA8): the answer to LIST_TICKET_KEYS.
-public struct TicketKeyPage: WireAnswer {
-    public var correlation: UInt32
-    public var keys: [TicketKeySummary]
-
-    public init(correlation: UInt32 = 0, keys: [TicketKeySummary]) {
-        self.correlation = correlation
-        self.keys = keys
-    }
-
-    package static var type: FrameType { .ticketKeyPage }
-
-    package init(from reader: inout WireReader) throws(WireError) {
-        correlation = try reader.correlation()
-        keys = try reader.list(entryBytesMin: 14) { (reader) throws(WireError) in
-            TicketKeySummary(
-                id: try reader.string(), name: try reader.string(),
-                algorithm: try reader.choice("ticket algorithm"),
-                created: Instant(millisecondsSince1970: try reader.i64()),
-                isRevoked: try reader.flag("revoked"))
-        }
-    }
-
-    package func encodeBody(into writer: inout WireWriter) {
-        writer.u32(correlation)
-        writer.list(keys) { (writer, key) in
-            writer.string(key.id)
-            writer.string(key.name)
-            writer.u8(key.algorithm.rawValue)
-            writer.i64(key.created.millisecondsSince1970)
-            writer.flag(key.isRevoked)
-        }
-    }
-}
+/// REVOKE_TICKET_KEY (0xA6), answered by DONE.
+package typealias RevokeTicketKeyRequest = RevokeKey<TicketKeys>
+/// LIST_TICKET_KEYS (0xA7), answered by TICKET_KEY_PAGE.
+package typealias ListTicketKeysRequest = ListRequest<TicketKeys>
+/// TICKET_KEY_PAGE (0xA8).
+package typealias TicketKeyPage = ListResult<TicketKeys>
 
 extension AdministratorInterface {
     /// Adds a key that verifies tickets (REG-7): the secret that the app's server signs HS256 tickets with. The
@@ -183,12 +127,12 @@ extension AdministratorInterface {
     /// registered devices stay.
     /// - Throws: `NOT_FOUND`.
     public func revokeTicketKey(_ id: String, in project: String) async throws(Failure) {
-        _ = try await requests.ask(RevokeTicketKeyRequest(projectID: project, keyID: id))
+        try await revoke(TicketKeys.self, id, in: project)
     }
 
     /// All ticket keys of a project, including revoked keys, without secrets.
     /// - Throws: `NOT_FOUND`.
     public func ticketKeys(in project: String) async throws(Failure) -> [TicketKeySummary] {
-        try await requests.ask(ListTicketKeysRequest(projectID: project)).keys
+        try await list(TicketKeys.self, in: project)
     }
 }

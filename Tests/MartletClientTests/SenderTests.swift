@@ -325,7 +325,7 @@ private func accept(_ request: SendRequest?, number: UInt64, on connection: Fake
                 let wish = second.request(as: CreateKeyRequest.self)
             else { return }
             connection.send(
-                .answer(KeyResult(correlation: wish.correlation, keyID: "k1", serverKey: "s")))
+                .answer(KeyResult(correlation: wish.correlation, keyID: "k1", text: "s")))
             let awaitedKey = try await key
             #expect(awaitedKey.id == "k1" && awaitedKey.text == "s")
 

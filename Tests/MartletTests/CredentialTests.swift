@@ -255,7 +255,7 @@ struct CredentialTests {
             return
         }
         let sender = try test.peer()
-        try sender.send(.hello(.sender(projectID: "second", serverKey: key.serverKey)))
+        try sender.send(.hello(.sender(projectID: "second", serverKey: key.text)))
         _ = try sender.welcome()
         try await test.broker.close()
     }

@@ -343,7 +343,7 @@ struct RandomFrames {
             .answer(
                 ProjectPage(
                     correlation: correlation(), hasMore: flag(), projects: list { $0.project() }))
-        case 15: .answer(KeyResult(correlation: correlation(), keyID: text(), serverKey: text()))
+        case 15: .answer(KeyResult(correlation: correlation(), keyID: text(), text: text()))
         case 16: .confirmed(Confirmed(through: u64()))
         case 17: .deleted(Deleted(streamID: u64(), count: u64()))
         case 18: .rotated(Rotated(correlation: correlation(), token: text()))
@@ -378,7 +378,7 @@ struct RandomFrames {
             .answer(
                 ServiceAccountPage(
                     correlation: correlation(),
-                    accounts: list {
+                    entries: list {
                         .init(
                             keyID: $0.text(), name: $0.text(), clientEmail: $0.text(),
                             created: $0.instant(), isRevoked: $0.flag())
@@ -394,7 +394,7 @@ struct RandomFrames {
             .answer(
                 KeyPage(
                     correlation: correlation(),
-                    keys: list {
+                    entries: list {
                         .init(
                             id: $0.text(), name: $0.text(), created: $0.instant(),
                             isRevoked: $0.flag())

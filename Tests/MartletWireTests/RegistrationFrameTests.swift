@@ -16,7 +16,7 @@ let registrationVectors: [String: AnyFrame] = [
         .request(CreateRegistrationKeyRequest(correlation: 50, projectID: "tides", name: "büro"))),
     "registration-key": .broker(
         .answer(
-            RegistrationKeyResult(correlation: 50, keyID: "r1", registrationKey: "r1.secret"))),
+            RegistrationKeyResult(correlation: 50, keyID: "r1", text: "r1.secret"))),
     "revoke-registration-key": .client(
         .request(RevokeRegistrationKeyRequest(correlation: 51, projectID: "tides", keyID: "r1"))),
     "list-registration-keys": .client(
@@ -25,7 +25,7 @@ let registrationVectors: [String: AnyFrame] = [
         .answer(
             RegistrationKeyPage(
                 correlation: 52,
-                keys: [
+                entries: [
                     .init(id: "r1", name: "büro", created: now, isRevoked: true),
                     .init(id: "r2", name: "", created: later, isRevoked: false),
                 ]))),
@@ -47,7 +47,7 @@ let registrationVectors: [String: AnyFrame] = [
         .answer(
             TicketKeyPage(
                 correlation: 56,
-                keys: [
+                entries: [
                     .init(
                         id: "login", name: "büro", algorithm: .hs256, created: now,
                         isRevoked: true),
@@ -69,7 +69,7 @@ let registrationVectors: [String: AnyFrame] = [
         .answer(
             AppPage(
                 correlation: 59,
-                apps: [
+                entries: [
                     .init(
                         name: "com.example.tides", platform: .apple,
                         instanceCount: 3_000_000_000, isBeingDeleted: false),
@@ -146,12 +146,12 @@ extension RandomFrames {
         case 0:
             .answer(
                 RegistrationKeyResult(
-                    correlation: correlation(), keyID: text(), registrationKey: text()))
+                    correlation: correlation(), keyID: text(), text: text()))
         case 1:
             .answer(
                 RegistrationKeyPage(
                     correlation: correlation(),
-                    keys: list {
+                    entries: list {
                         .init(
                             id: $0.text(), name: $0.text(), created: $0.instant(),
                             isRevoked: $0.flag())
@@ -160,7 +160,7 @@ extension RandomFrames {
             .answer(
                 TicketKeyPage(
                     correlation: correlation(),
-                    keys: list {
+                    entries: list {
                         .init(
                             id: $0.text(), name: $0.text(), algorithm: $0.one(),
                             created: $0.instant(), isRevoked: $0.flag())
@@ -169,7 +169,7 @@ extension RandomFrames {
             .answer(
                 AppPage(
                     correlation: correlation(),
-                    apps: list {
+                    entries: list {
                         .init(
                             name: $0.text(), platform: $0.one(), instanceCount: $0.u64(),
                             isBeingDeleted: $0.flag())

@@ -458,7 +458,7 @@ private let administrators: [String: AnyFrame] = [
                 ]))),
     "create-key": .client(
         .request(CreateKeyRequest(correlation: 19, projectID: "tides", name: "büro"))),
-    "key": .broker(.answer(KeyResult(correlation: 19, keyID: "k1", serverKey: "srv-secret"))),
+    "key": .broker(.answer(KeyResult(correlation: 19, keyID: "k1", text: "srv-secret"))),
     "revoke-key": .client(
         .request(RevokeKeyRequest(correlation: 20, projectID: "tides", keyID: "k1"))),
     "list-keys": .client(
@@ -467,7 +467,7 @@ private let administrators: [String: AnyFrame] = [
         .answer(
             KeyPage(
                 correlation: 21,
-                keys: [.init(id: "k1", name: "büro", created: now, isRevoked: true)]))),
+                entries: [.init(id: "k1", name: "büro", created: now, isRevoked: true)]))),
     "create-service-account": .client(
         .request(
             CreateServiceAccountRequest(
@@ -482,7 +482,7 @@ private let administrators: [String: AnyFrame] = [
         .answer(
             ServiceAccountPage(
                 correlation: 24,
-                accounts: [
+                entries: [
                     .init(
                         keyID: "a1b2", name: "büro", clientEmail: "s@tides", created: now,
                         isRevoked: false)

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An administrator's requests about who may register (REG-7, TOP-10): policies, registration keys and ticket keys. The
-// text of a registration key goes from here to the answer and never reaches the store. Rests on ServedRequest and
-// MartletTicket.
+// An administrator's requests about who may register (REG-7, TOP-10): policies, and new ticket keys. Rests on
+// ServedRequest and MartletTicket.
 
 import MartletBase
 import MartletEngine
@@ -29,43 +28,6 @@ extension ChangePoliciesRequest: ServedRequest {
         return .command(
             .changeRegistry(
                 project: projectID, .policies(registration: registration, topics: topics)))
-    }
-}
-
-// MARK: Registration keys
-
-extension CreateRegistrationKeyRequest: ServedRequest {
-    func plan(
-        for principal: Principal, _ answerer: Answerer
-    ) throws(MartletError) -> Plan<RegistrationKeyResult> {
-        try principal.checkAdministrator()
-        let key = Credentials.serverKey()
-        let new = NewKey(id: key.id, name: name, digest: Credentials.digest(key.text))
-        return .command(.changeRegistry(project: projectID, .createRegistrationKey(new))) { _ in
-            .answer(RegistrationKeyResult(keyID: key.id, registrationKey: key.text))
-        }
-    }
-}
-
-extension RevokeRegistrationKeyRequest: ServedRequest {
-    func plan(for principal: Principal, _ answerer: Answerer) throws(MartletError) -> Plan<Done> {
-        try principal.checkAdministrator()
-        return .command(.changeRegistry(project: projectID, .revokeRegistrationKey(id: keyID)))
-    }
-}
-
-extension ListRegistrationKeysRequest: ServedQuestion {
-    func answer(to principal: Principal, _ answerer: Answerer) throws -> RegistrationKeyPage {
-        try principal.checkAdministrator()
-        let keys = try answerer.read {
-            try $0.registrations.registrationKeys(
-                of: try Authentication.project(id: projectID, in: $0).number)
-        }
-        return RegistrationKeyPage(
-            keys: keys.map {
-                RegistrationKeySummary(
-                    id: $0.id, name: $0.name, created: $0.created, isRevoked: $0.isRevoked)
-            })
     }
 }
 
@@ -102,28 +64,5 @@ extension AddTicketKeyRequest: ServedRequest {
 
     private static func refusal(_ text: String) -> MartletError {
         MartletError(.invalidArgument, text, field: "ticket_key")
-    }
-}
-
-extension RevokeTicketKeyRequest: ServedRequest {
-    func plan(for principal: Principal, _ answerer: Answerer) throws(MartletError) -> Plan<Done> {
-        try principal.checkAdministrator()
-        return .command(.changeRegistry(project: projectID, .revokeTicketKey(id: keyID)))
-    }
-}
-
-extension ListTicketKeysRequest: ServedQuestion {
-    func answer(to principal: Principal, _ answerer: Answerer) throws -> TicketKeyPage {
-        try principal.checkAdministrator()
-        let keys = try answerer.read {
-            try $0.registrations.ticketKeys(
-                of: try Authentication.project(id: projectID, in: $0).number)
-        }
-        return TicketKeyPage(
-            keys: keys.map {
-                TicketKeySummary(
-                    id: $0.id, name: $0.name, algorithm: $0.algorithm, created: $0.created,
-                    isRevoked: $0.isRevoked)
-            })
     }
 }

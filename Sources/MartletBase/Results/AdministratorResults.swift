@@ -48,11 +48,12 @@ public struct ProjectSummary: Sendable, Hashable {
     }
 }
 
-/// A new server key with its secret. The broker stores only a digest, so the text is told here and never again.
-public struct NewServerKey: Sendable, Hashable {
+/// A key whose text the broker has just made: a server key or a registration key. The broker stores only a digest, so
+/// the text is told here and never again.
+public struct IssuedKey: Sendable, Hashable {
     /// ID of the key: the part of `text` before the dot.
     public var id: String
-    /// `ID.SECRET`, as a sender presents the key.
+    /// `ID.SECRET`, as a sender or a new device presents the key.
     public var text: String
 
     package init(id: String, text: String) {
@@ -61,15 +62,15 @@ public struct NewServerKey: Sendable, Hashable {
     }
 }
 
-/// A server key without its secret.
-public struct ServerKeySummary: Sendable, Hashable {
-    /// ID of the key, by which `revokeServerKey(_:in:)` finds the key.
+/// A server key or a registration key, without its secret.
+public struct KeySummary: Sendable, Hashable {
+    /// ID of the key, by which `revokeServerKey(_:in:)` or `revokeRegistrationKey(_:in:)` finds the key.
     public var id: String
     /// Name of the key for people, at most 200 bytes.
     public var name: String
     /// Instant at which the key was created.
     public var created: Instant
-    /// True for a revoked key. A revoked key stays in the list, and senders with the key are refused.
+    /// True for a revoked key. A revoked key stays in the list, and senders or new devices with the key are refused.
     public var isRevoked: Bool
 
     package init(id: String, name: String, created: Instant, isRevoked: Bool) {

@@ -3,38 +3,6 @@
 // Answers to an administrator's requests about who may register (REG-7) and about apps (REG-8), as plain values: the
 // broker, the wire and the client have these types in common. Rests on RegistrationPolicy.
 
-/// A new registration key with its text. The broker stores only a digest, so the text is told here and never again.
-public struct NewRegistrationKey: Sendable, Hashable {
-    /// ID of the key: the part of `text` before the dot.
-    public var id: String
-    /// `ID.SECRET`, as a new device presents the key.
-    public var text: String
-
-    package init(id: String, text: String) {
-        self.id = id
-        self.text = text
-    }
-}
-
-/// A registration key without its secret.
-public struct RegistrationKeySummary: Sendable, Hashable {
-    /// ID of the key, by which `revokeRegistrationKey(_:in:)` finds the key.
-    public var id: String
-    /// Name of the key for people, at most 200 bytes.
-    public var name: String
-    /// Instant at which the key was created.
-    public var created: Instant
-    /// True for a revoked key. A revoked key stays in the list, and new devices with the key are refused.
-    public var isRevoked: Bool
-
-    package init(id: String, name: String, created: Instant, isRevoked: Bool) {
-        self.id = id
-        self.name = name
-        self.created = created
-        self.isRevoked = isRevoked
-    }
-}
-
 /// A ticket key without its secret.
 public struct TicketKeySummary: Sendable, Hashable {
     /// ID of the key: the `kid` of its tickets.

@@ -28,12 +28,9 @@ struct KeyCommand: AsyncParsableCommand {
             let key = try await folder.access.administrator {
                 try await $0.createServerKey(named: name, in: project)
             }
-            if output.json {
-                return JSON.print(NewKeyAnswer(project: project, keyID: key.id, key: key.text))
-            }
-            Terminal.print(key.text)
-            Terminal.printError(
-                "Key \(key.id) of project \(project). It is not shown again; keep it secret.")
+            output.print(
+                key, of: project,
+                note: "Key \(key.id) of project \(project). It is not shown again; keep it secret.")
         }
     }
 
@@ -51,14 +48,7 @@ struct KeyCommand: AsyncParsableCommand {
             let keys = try await folder.access.administrator {
                 try await $0.serverKeys(in: project)
             }
-            if output.json { return JSON.print(keys.map { KeyAnswer($0) }) }
-            var table = Table(
-                ("KEY ID", .left), ("NAME", .left), ("CREATED", .left), ("STATE", .left))
-            for key in keys {
-                table.add(
-                    key.id, key.name, key.created.iso8601, key.isRevoked ? "revoked" : "valid")
-            }
-            Terminal.print(table.text)
+            output.print(keys.map { KeyAnswer($0) })
         }
     }
 
@@ -79,8 +69,7 @@ struct KeyCommand: AsyncParsableCommand {
             try await folder.access.administrator {
                 try await $0.revokeServerKey(id, in: project)
             }
-            if output.json { return JSON.print(RevokedKeyAnswer(keyID: id)) }
-            Terminal.print("Revoked key \(id) of project \(project).")
+            output.printRevoked(id, of: project)
         }
     }
 }

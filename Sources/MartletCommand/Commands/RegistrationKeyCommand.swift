@@ -33,12 +33,9 @@ struct RegistrationKeyCommand: AsyncParsableCommand {
             let key = try await folder.access.administrator {
                 try await $0.createRegistrationKey(named: name, in: project)
             }
-            if output.json {
-                return JSON.print(NewKeyAnswer(project: project, keyID: key.id, key: key.text))
-            }
-            Terminal.print(key.text)
-            Terminal.printError(
-                "Registration key \(key.id) of project \(project). It is not shown again.")
+            output.print(
+                key, of: project,
+                note: "Registration key \(key.id) of project \(project). It is not shown again.")
         }
     }
 
@@ -56,14 +53,7 @@ struct RegistrationKeyCommand: AsyncParsableCommand {
             let keys = try await folder.access.administrator {
                 try await $0.registrationKeys(in: project)
             }
-            if output.json { return JSON.print(keys.map { KeyAnswer($0) }) }
-            var table = Table(
-                ("KEY ID", .left), ("NAME", .left), ("CREATED", .left), ("STATE", .left))
-            for key in keys {
-                table.add(
-                    key.id, key.name, key.created.iso8601, key.isRevoked ? "revoked" : "valid")
-            }
-            Terminal.print(table.text)
+            output.print(keys.map { KeyAnswer($0) })
         }
     }
 
@@ -85,8 +75,7 @@ struct RegistrationKeyCommand: AsyncParsableCommand {
             try await folder.access.administrator {
                 try await $0.revokeRegistrationKey(id, in: project)
             }
-            if output.json { return JSON.print(RevokedKeyAnswer(keyID: id)) }
-            Terminal.print("Revoked registration key \(id) of project \(project).")
+            output.printRevoked(id, of: project, kind: "registration key")
         }
     }
 }

@@ -96,16 +96,7 @@ struct ServiceAccountCommand: AsyncParsableCommand {
             let keys = try await folder.access.administrator {
                 try await $0.serviceAccounts(in: project)
             }
-            if output.json { return JSON.print(keys.map { ServiceAccountAnswer($0) }) }
-            var table = Table(
-                ("KEY ID", .left), ("NAME", .left), ("E-MAIL", .left), ("CREATED", .left),
-                ("STATE", .left))
-            for key in keys {
-                table.add(
-                    key.keyID, key.name, key.clientEmail, key.created.iso8601,
-                    key.isRevoked ? "revoked" : "valid")
-            }
-            Terminal.print(table.text)
+            output.print(keys.map { ServiceAccountAnswer($0) })
         }
     }
 
@@ -126,19 +117,20 @@ struct ServiceAccountCommand: AsyncParsableCommand {
             try await folder.access.administrator {
                 try await $0.revokeServiceAccount(id, in: project)
             }
-            if output.json { return JSON.print(RevokedKeyAnswer(keyID: id)) }
-            Terminal.print("Revoked key \(id) of project \(project).")
+            output.printRevoked(id, of: project)
         }
     }
 }
 
-private struct ServiceAccountAnswer: Encodable {
+private struct ServiceAccountAnswer: ListedKeyAnswer {
     var keyID: String
     var name: String
     var clientEmail: String
-    /// Instant of creation, in ISO 8601.
     var created: String
     var revoked: Bool
+
+    static var ownTitle: String? { "E-MAIL" }
+    var ownCell: String? { clientEmail }
 
     init(_ key: ServiceAccountSummary) {
         keyID = key.keyID

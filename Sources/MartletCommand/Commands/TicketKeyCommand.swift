@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `martlet ticket-key`: adds, lists and revokes the keys that verify tickets (REG-7). Rests on DataFolderAccess and
-// KeyInput.
+// `martlet ticket-key`: adds, lists and revokes the keys that verify tickets (REG-7). Rests on DataFolderAccess,
+// KeyInput and KeyAnswers.
 
 import ArgumentParser
 import Martlet
@@ -97,16 +97,7 @@ struct TicketKeyCommand: AsyncParsableCommand {
             let keys = try await folder.access.administrator {
                 try await $0.ticketKeys(in: project)
             }
-            if output.json { return JSON.print(keys.map { TicketKeyAnswer($0) }) }
-            var table = Table(
-                ("KEY ID", .left), ("NAME", .left), ("ALGORITHM", .left), ("CREATED", .left),
-                ("STATE", .left))
-            for key in keys {
-                table.add(
-                    key.id, key.name, key.algorithm.name, key.created.iso8601,
-                    key.isRevoked ? "revoked" : "valid")
-            }
-            Terminal.print(table.text)
+            output.print(keys.map { TicketKeyAnswer($0) })
         }
     }
 
@@ -128,20 +119,21 @@ struct TicketKeyCommand: AsyncParsableCommand {
             try await folder.access.administrator {
                 try await $0.revokeTicketKey(id, in: project)
             }
-            if output.json { return JSON.print(RevokedKeyAnswer(keyID: id)) }
-            Terminal.print("Revoked ticket key \(id) of project \(project).")
+            output.printRevoked(id, of: project, kind: "ticket key")
         }
     }
 }
 
-private struct TicketKeyAnswer: Encodable {
+private struct TicketKeyAnswer: ListedKeyAnswer {
     var keyID: String
     var name: String
     /// HS256, RS256 or ES256.
     var algorithm: String
-    /// Instant of creation, in ISO 8601.
     var created: String
     var revoked: Bool
+
+    static var ownTitle: String? { "ALGORITHM" }
+    var ownCell: String? { algorithm }
 
     init(_ key: TicketKeySummary) {
         keyID = key.id
