@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Takes the fields of a JSON object one by one, each by either of its spellings, and refuses the remaining fields.
-// Rests on JSONValue.
+// Rests on JSONValue and the gateway's SharedFields.
 
 import Martlet
+import MartletGateway
 
 /// A value and its path in the object.
-struct JSONField {
+struct JSONField: MessageField {
     var value: JSONValue
     var path: String
 
@@ -55,7 +56,7 @@ struct JSONField {
     }
 }
 
-struct JSONFields {
+struct JSONFields: MessageObject {
     private var members: [String: JSONValue]
     var path: String
 
@@ -72,11 +73,7 @@ struct JSONFields {
 
     /// Takes a member by its name in snake_case or lowerCamelCase.
     mutating func take(_ name: String) -> JSONField? {
-        let words = name.split(separator: "_")
-        let camel = words.dropFirst().reduce(String(words.first ?? "")) {
-            $0 + $1.prefix(1).uppercased() + $1.dropFirst()
-        }
-        for spelling in [name, camel] {
+        for spelling in [name, RequestObject.camelCase(name)] {
             if let value = members.removeValue(forKey: spelling) {
                 return JSONField(value: value, path: place(spelling))
             }
@@ -99,15 +96,8 @@ struct JSONFields {
             field: place(unknown))
     }
 
-    mutating func notification() throws(MartletError) -> Message.Notification? {
-        let made = Message.Notification(
-            title: try take("title")?.text(), body: try take("body")?.text(),
-            image: try take("image")?.text())
-        return made == .init() ? nil : made
-    }
-
     /// Takes the remaining members of a notification: texts unchanged, other values as JSON.
     mutating func options() -> [Message.DataEntry] {
-        rest().map { .init(key: $0.name, value: $0.field.value.string ?? $0.field.value.text) }
+        rest().map { .init(key: $0.name, value: $0.field.value.plainText) }
     }
 }

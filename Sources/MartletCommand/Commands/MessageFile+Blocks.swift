@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The blocks of a message file, in each platform's own terms (MSG-5, TTL-1, PRI-1, COL-1). Rests on
-// JSONFields.
+// JSONFields and the gateway's SharedFields.
 
 import Martlet
+import MartletGateway
 
 extension Message.Android {
     init(_ block: JSONField) throws(MartletError) {
         self.init()
         var fields = try block.fields()
         if let field = fields.take("ttl") {
-            guard case .seconds(let seconds)? = Lifespan(androidDuration: try field.text()) else {
-                throw field.refusal(
-                    "It takes seconds up to 28 days, such as \"4500s\" or \"3.5s\".")
-            }
-            timeToLiveSeconds = seconds
+            timeToLiveSeconds = try field.converted(
+                { Lifespan(androidDuration: $0)?.seconds },
+                else: "It takes seconds up to 28 days, such as \"4500s\" or \"3.5s\".")
         }
         if let field = fields.take("priority") {
             switch try field.text().lowercased() {
@@ -23,12 +22,10 @@ extension Message.Android {
             default: throw field.refusal("It takes \"normal\" or \"high\".")
             }
         }
-        collapseKey = try fields.take("collapse_key")?.text()
-        restrictedPackageName = try fields.take("restricted_package_name")?.text()
-        if let field = fields.take("data") { data = try field.entries() }
+        try takeKeys(&fields)
         if let field = fields.take("notification") {
             var shown = try field.fields()
-            notification = try shown.notification()
+            notification = try shown.takeTexts()
             options = shown.options()
         }
         try fields.finish(among: [
@@ -44,19 +41,14 @@ extension Message.APNS {
         if let field = fields.take("headers") {
             var headers = try field.fields()
             if let field = headers.take("apns-expiration") {
-                guard let seconds = Int64(try field.text()),
-                    Lifespan(unixSeconds: seconds) != nil
-                else {
-                    throw field.refusal(
-                        "It takes seconds since 1970 in quotes, or \"0\" for now or never.")
-                }
-                expirationSeconds = seconds
+                expirationSeconds = try field.converted(
+                    Self.expirationSeconds,
+                    else: "It takes seconds since 1970 in quotes, or \"0\" for now or never.")
             }
             if let field = headers.take("apns-priority") {
-                guard let urgency = MessagePriority(apnsPriority: Int(try field.text()) ?? 0) else {
-                    throw field.refusal("It takes \"5\" (normal) or \"10\" (high).")
-                }
-                priority = urgency
+                priority = try field.converted(
+                    { MessagePriority(apnsPriority: Int($0) ?? 0) },
+                    else: "It takes \"5\" (normal) or \"10\" (high).")
             }
             collapseID = try headers.take("apns-collapse-id")?.text()
             try headers.finish(among: ["apns-expiration", "apns-priority", "apns-collapse-id"])
@@ -64,11 +56,7 @@ extension Message.APNS {
         if let field = fields.take("payload") { try read(payload: field) }
         if let field = fields.take("fcm_options") {
             var options = try field.fields()
-            if let image = try options.take("image")?.text() {
-                var shown = notification ?? .init()
-                shown.image = image
-                notification = shown
-            }
+            try takeImage(&options)
             try options.finish(among: ["image"])
         }
         try fields.finish(among: ["headers", "payload", "fcm_options"])
@@ -114,17 +102,14 @@ extension Message.WebPush {
         if let field = fields.take("headers") {
             var headers = try field.fields()
             if let field = headers.take("TTL") {
-                guard case .seconds(let seconds)? = Lifespan(webTTL: try field.text()) else {
-                    throw field.refusal("It takes seconds up to 28 days in quotes.")
-                }
-                timeToLiveSeconds = seconds
+                timeToLiveSeconds = try field.converted(
+                    { Lifespan(webTTL: $0)?.seconds },
+                    else: "It takes seconds up to 28 days in quotes.")
             }
             if let field = headers.take("Urgency") {
-                guard let urgency = MessagePriority(webUrgency: try field.text()) else {
-                    throw field.refusal(
-                        "It takes \"very-low\", \"low\", \"normal\" or \"high\".")
-                }
-                priority = urgency
+                priority = try field.converted(
+                    MessagePriority.init(webUrgency:),
+                    else: "It takes \"very-low\", \"low\", \"normal\" or \"high\".")
             }
             topic = try headers.take("Topic")?.text()
             try headers.finish(among: ["TTL", "Urgency", "Topic"])
@@ -132,7 +117,7 @@ extension Message.WebPush {
         if let field = fields.take("data") { data = try field.entries() }
         if let field = fields.take("notification") {
             var shown = try field.fields()
-            notification = try shown.notification()
+            notification = try shown.takeTexts()
             options = shown.options()
         }
         if let field = fields.take("fcm_options") {

@@ -6,6 +6,7 @@
 
 import FoundationEssentials
 import Martlet
+import MartletGateway
 
 struct MessageFile {
     /// All targets in the file; a message must have exactly one (MSG-1).
@@ -37,7 +38,7 @@ struct MessageFile {
         }
         if let field = fields.take("notification") {
             var texts = try field.fields()
-            message.notification = try texts.notification()
+            message.notification = try texts.takeTexts()
             try texts.finish(among: ["title", "body", "image"])
         }
         if let data = fields.take("data") { message.data = try data.entries() }

@@ -26,11 +26,7 @@ extension Message.APNS {
         }
         if let field = try fields.take("fcm_options") {
             var apple = try field.object("ApnsFcmOptions")
-            if let image = try apple.take("image")?.text() {
-                var shown = notification ?? .init()
-                shown.image = image
-                notification = shown
-            }
+            try takeImage(&apple)
             if let label = try apple.takeLabel() {
                 options.append(.init(key: Message.labelOption, value: label))
             }
@@ -49,11 +45,8 @@ extension Message.APNS {
     /// recipient that passes the message on to Apple.
     private mutating func take(headers: inout RequestObject) throws(GatewayError) {
         if let field = headers.takeHeader("apns-expiration") {
-            guard let seconds = Int64(try field.text()), Lifespan(unixSeconds: seconds) != nil
-            else {
-                throw field.refusal("apns-expiration takes seconds since 1970, or 0.")
-            }
-            expirationSeconds = seconds
+            expirationSeconds = try field.converted(
+                Self.expirationSeconds, else: "apns-expiration takes seconds since 1970, or 0.")
         }
         if let field = headers.takeHeader("apns-priority") {
             switch try field.text() {

@@ -55,13 +55,11 @@ extension Message.Android {
         if let field = try fields.take("ttl") {
             let text = try field.text()
             if text.hasPrefix("-") { throw Self.badTimeToLive(field) }
-            guard case .seconds(let seconds)? = Lifespan(androidDuration: try field.duration())
+            guard let seconds = Lifespan(androidDuration: try field.duration())?.seconds
             else { throw Self.badTimeToLive(field) }
             timeToLiveSeconds = seconds
         }
-        collapseKey = try fields.take("collapse_key")?.text()
-        restrictedPackageName = try fields.take("restricted_package_name")?.text()
-        data = try fields.take("data")?.entries() ?? []
+        try takeKeys(&fields)
         for name in ["direct_boot_ok", "bandwidth_constrained_ok", "restricted_satellite_ok"] {
             try addFlag(name, &fields)
         }

@@ -30,7 +30,7 @@ package struct LegacyRequest {
         if let data = try fields.take("data") {
             var members = try data.members()
             message.message.data = members.rest().map {
-                .init(key: $0.name, value: $0.field.value.string ?? $0.field.value.text)
+                .init(key: $0.name, value: $0.field.value.plainText)
             }
         }
         if let shown { try take(notification: shown) }
@@ -112,7 +112,7 @@ package struct LegacyRequest {
         }
         apple.subtitle = try fields.take("subtitle")?.text()
         for (name, field) in fields.rest() {
-            let text = field.value.string ?? field.value.text
+            let text = field.value.plainText
             switch name {
             case "sound": apple.sound = text
             case "click_action":

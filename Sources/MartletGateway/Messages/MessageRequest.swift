@@ -98,14 +98,6 @@ extension RequestObject {
         return notification
     }
 
-    /// Reads title, body and image; nil without any of the three.
-    mutating func takeTexts() throws(GatewayError) -> Message.Notification? {
-        let texts = Message.Notification(
-            title: try take("title")?.text(), body: try take("body")?.text(),
-            image: try take("image")?.text())
-        return texts == .init() ? nil : texts
-    }
-
     /// Reads `fcm_options` with a label and no other field.
     mutating func takeAnalyticsLabel() throws(GatewayError) -> String? {
         guard let field = try take("fcm_options") else { return nil }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Reads the JSON of v1 requests field by field. Names have two spellings, null means absent, and refusals use the
-// words known to callers of v1. Source: the JSON form of protocol buffers. Rests on JSONValue.
+// words known to callers of v1. Source: the JSON form of protocol buffers. Rests on JSONValue and SharedFields.
 
 import Martlet
 
 /// A value and its path in the request. The path is in snake_case, also for a request in lowerCamelCase.
-struct RequestField {
+package struct RequestField: MessageField {
     var value: JSONValue
     var path: String
 
-    func text() throws(GatewayError) -> String {
+    package func text() throws(GatewayError) -> String {
         guard case .string(let text) = value else { throw mistyped("TYPE_STRING") }
         return text
     }
@@ -81,7 +81,7 @@ struct RequestField {
     }
 
     /// The entries of a map of texts, in the order of keys.
-    func entries() throws(GatewayError) -> [Message.DataEntry] {
+    package func entries() throws(GatewayError) -> [Message.DataEntry] {
         guard case .object(let members) = value else { throw mistyped("TYPE_MAP") }
         var entries: [Message.DataEntry] = []
         for (key, value) in members.sorted(by: { $0.key < $1.key }) {
@@ -113,15 +113,19 @@ struct RequestField {
 
     /// Refuses a value of the right type with wrong content.
     func refusal(
-        _ message: String, code: GatewayError.Code? = .invalidArgument
+        _ message: String, code: GatewayError.Code?
     ) -> GatewayError {
         GatewayError(
             .invalidArgument, message, code: code, violations: [.init(path, message)])
     }
+
+    package func refusal(_ message: String) -> GatewayError {
+        refusal(message, code: .invalidArgument)
+    }
 }
 
 /// Takes the fields of an object one by one; `finish` refuses the remaining fields.
-package struct RequestObject {
+package struct RequestObject: MessageObject {
     private var members: [String: JSONValue]
     var path: String
 
@@ -134,7 +138,7 @@ package struct RequestObject {
 
     /// Takes a field by its name in snake_case or lowerCamelCase; nil for an absent field or null.
     /// - Throws: INVALID_ARGUMENT if the object has both spellings.
-    mutating func take(_ name: String) throws(GatewayError) -> RequestField? {
+    package mutating func take(_ name: String) throws(GatewayError) -> RequestField? {
         let camel = Self.camelCase(name)
         let first = members.removeValue(forKey: name)
         let second = camel == name ? nil : members.removeValue(forKey: camel)
@@ -156,7 +160,7 @@ package struct RequestObject {
     }
 
     /// Takes all remaining members, in the order of names.
-    mutating func rest() -> [(name: String, field: RequestField)] {
+    package mutating func rest() -> [(name: String, field: RequestField)] {
         defer { members = [:] }
         return members.sorted { $0.key < $1.key }
             .map { ($0.key, RequestField(value: $0.value, path: place($0.key))) }

@@ -20,7 +20,7 @@ extension Message.WebPush {
             var members = try field.members()
             notification = try members.takeTexts()
             for (name, field) in members.rest() where field.value != .null {
-                shown[name] = field.value.string ?? field.value.text
+                shown[name] = field.value.plainText
             }
         }
         if let field = try fields.take("fcm_options") {
@@ -43,20 +43,17 @@ extension Message.WebPush {
     /// Martlet.
     private mutating func take(headers: inout RequestObject) throws(GatewayError) {
         if let field = headers.takeHeader("TTL") {
-            guard case .seconds(let seconds)? = Lifespan(webTTL: try field.text()) else {
-                let isNumber = field.value.string.flatMap { UInt64($0) } != nil
-                throw field.refusal(
-                    isNumber
-                        ? "TTL must be at most \(Limits.timeToLiveSecondsMax) seconds (28 days)."
-                        : "TTL must be a non-negative integer.")
-            }
-            timeToLiveSeconds = seconds
+            let isNumber = field.value.string.flatMap { UInt64($0) } != nil
+            timeToLiveSeconds = try field.converted(
+                { Lifespan(webTTL: $0)?.seconds },
+                else: isNumber
+                    ? "TTL must be at most \(Limits.timeToLiveSecondsMax) seconds (28 days)."
+                    : "TTL must be a non-negative integer.")
         }
         if let field = headers.takeHeader("Urgency") {
-            guard let urgency = MessagePriority(webUrgency: try field.text().lowercased()) else {
-                throw field.refusal("Urgency must be very-low, low, normal or high.")
-            }
-            priority = urgency
+            priority = try field.converted(
+                { MessagePriority(webUrgency: $0.lowercased()) },
+                else: "Urgency must be very-low, low, normal or high.")
         }
         topic = try headers.takeHeader("Topic")?.text()
         for (_, field) in headers.rest() { _ = try field.text() }

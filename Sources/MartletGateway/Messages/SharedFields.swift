@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Fields of a message that two JSON forms have in common: the v1 requests of the gateway, and the message files of
+// `martlet send`. A form of its own decides how names are spelled, which further fields there are, and the words of a
+// refusal. The order in which a form reads its fields is the order of its refusals. Pure.
+
+import Martlet
+
+/// A value of a JSON form, and its place.
+package protocol MessageField {
+    associatedtype Failure: Error
+    func text() throws(Failure) -> String
+    /// The entries of a map of texts, in the order of keys.
+    func entries() throws(Failure) -> [Message.DataEntry]
+    func refusal(_ message: String) -> Failure
+}
+
+/// An object of a JSON form, whose fields are taken one by one.
+package protocol MessageObject {
+    associatedtype Field: MessageField
+    mutating func take(_ name: String) throws(Field.Failure) -> Field?
+    /// Takes all remaining members, in the order of names.
+    mutating func rest() -> [(name: String, field: Field)]
+}
+
+extension MessageField {
+    /// A text that is the form of a value.
+    /// - Parameters:
+    ///   - convert: nil refuses the text.
+    ///   - words: the sentence of the refusal.
+    package func converted<Value>(
+        _ convert: (String) -> Value?, else words: String
+    ) throws(Failure) -> Value {
+        guard let value = convert(try text()) else { throw refusal(words) }
+        return value
+    }
+}
+
+extension MessageObject {
+    /// Takes title, body and image; nil without any of the three.
+    package mutating func takeTexts() throws(Field.Failure) -> Message.Notification? {
+        let texts = Message.Notification(
+            title: try take("title")?.text(), body: try take("body")?.text(),
+            image: try take("image")?.text())
+        return texts == .init() ? nil : texts
+    }
+}
+
+extension Message.Android {
+    /// Takes the fields that name the message's place on a device, and its data.
+    package mutating func takeKeys<Object: MessageObject>(
+        _ fields: inout Object
+    ) throws(Object.Field.Failure) {
+        collapseKey = try fields.take("collapse_key")?.text()
+        restrictedPackageName = try fields.take("restricted_package_name")?.text()
+        data = try fields.take("data")?.entries() ?? []
+    }
+}
+
+extension Message.APNS {
+    /// Takes the image from `fcm_options`.
+    package mutating func takeImage<Object: MessageObject>(
+        _ options: inout Object
+    ) throws(Object.Field.Failure) {
+        guard let image = try options.take("image")?.text() else { return }
+        var shown = notification ?? .init()
+        shown.image = image
+        notification = shown
+    }
+
+    /// Seconds of `apns-expiration`: nil for a text that is no instant in seconds since 1970.
+    package static func expirationSeconds(_ text: String) -> Int64? {
+        guard let seconds = Int64(text), Lifespan(unixSeconds: seconds) != nil else { return nil }
+        return seconds
+    }
+}
+
+extension Lifespan {
+    /// The length of a life that is given in seconds; nil for an instant.
+    package var seconds: UInt32? { if case .seconds(let seconds) = self { seconds } else { nil } }
+}
+
+extension JSONValue {
+    /// A text unchanged, and any other value as JSON.
+    package var plainText: String { string ?? text }
+}
