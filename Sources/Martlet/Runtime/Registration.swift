@@ -32,7 +32,9 @@ extension NewInstance {
             case .ticket(let text):
                 admitted.proof = try RegistrationProof.ticket(text, of: new, now, transaction)
             }
-            try Authentication.registration(of: admitted, at: now, in: transaction)
+            if let refusal = try Authentication.refusal(of: admitted, at: now, in: transaction) {
+                throw refusal
+            }
             return admitted.proof
         }
     }

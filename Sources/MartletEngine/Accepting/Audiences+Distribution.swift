@@ -10,33 +10,36 @@ import MartletRows
 
 extension Audiences {
     /// The variant for an instance; nil if no variant is for its platform.
-    /// - Throws: `MartletError` if the variant is for another app (MSG-8), `StorageError`.
+    /// - Throws: a refusal if the variant is for another app (MSG-8).
     func variant(
         of dispatch: Dispatch, for instance: Instance,
         _ storage: borrowing Transaction
-    ) throws -> DispatchVariant? {
+    ) throws(Obstacle) -> DispatchVariant? {
         guard
             let variant = dispatch.variants.first(where: {
                 $0.variant.platforms.contains(instance.platform)
             })
         else { return nil }
         guard let name = variant.variant.restrictedPackageName else { return variant }
-        guard try storage.projects.app(instance.app, in: instance.project)?.name == name else {
-            throw MartletError(
-                .invalidArgument,
-                "The token belongs to another app than the message is restricted to.",
-                field: "restricted_package_name")
+        guard
+            try rows(storage.projects.app(instance.app, in: instance.project))?.name == name
+        else {
+            throw .refusal(
+                MartletError(
+                    .invalidArgument,
+                    "The token belongs to another app than the message is restricted to.",
+                    field: "restricted_package_name"))
         }
         return variant
     }
 
     /// The recipients of a message before quotas; nil: no instance is a recipient. For a single instance, `dispatch`
     /// keeps only the variant for its platform.
-    /// - Throws: `MartletError` (MSG-8), `StorageError`.
+    /// - Throws: a refusal if the only instance has another app (MSG-8).
     mutating func recipients(
         of dispatch: inout Dispatch, among instances: ResolvedTarget.Instances,
         in project: ProjectNumber, _ storage: borrowing Transaction
-    ) throws -> Recipients? {
+    ) throws(Obstacle) -> Recipients? {
         switch instances {
         case .one(let instance):
             guard let variant = try variant(of: dispatch, for: instance, storage) else {
@@ -52,7 +55,8 @@ extension Audiences {
             if isLast, let known = lastTopic?.recipients(for: reaches) {
                 return known.count > 0 ? .many(known) : nil
             }
-            let reached = try intersection(of: set, with: reaches, in: project, storage)
+            let reached = try rows(
+                intersection(of: set, with: reaches, in: project, storage))
             if isLast { lastTopic?.keep(reached, for: reaches) }
             return reached.count > 0 ? .many(reached) : nil
         }

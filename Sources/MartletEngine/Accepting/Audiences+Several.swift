@@ -10,47 +10,47 @@ import MartletRows
 
 extension Audiences {
     /// GRP-5: the members of a group; no members if the group does not exist.
-    /// - Throws: `MartletError` for a malformed key, `StorageError`.
+    /// - Throws: a refusal of a malformed key.
     func members(
         of text: String, for dispatch: Dispatch, in project: ProjectNumber,
         _ storage: borrowing Transaction
-    ) throws -> NamedInstances {
+    ) throws(Obstacle) -> NamedInstances {
         var named = NamedInstances(.group)
-        let group = try storage.groups.group(try Self.groupKey(text), in: project)
+        let key = try checked(Self.groupKey(text))
+        let group = try rows(storage.groups.group(key, in: project))
         for (index, ordinal) in (group?.members ?? []).enumerated() {
-            let instance = try storage.member(ordinal, in: project)
+            let instance = try rows(storage.member(ordinal, in: project))
             named.add(instance, at: index, try refusal(of: dispatch, to: instance, storage))
         }
         return named
     }
 
     /// The union of several targets, and the results for their tokens.
-    /// - Throws: `MartletError` for a fault of a topic, condition or key, `StorageError`.
+    /// - Throws: a refusal of a topic, condition or key.
     mutating func union(
         of targets: [SendCommand.Target], for dispatch: Dispatch, in project: Project,
         _ storage: borrowing Transaction
-    ) throws -> (RecipientSet, NamedInstances) {
-        try checkForm(targets)
+    ) throws(Obstacle) -> (RecipientSet, NamedInstances) {
+        try checked(checkForm(targets))
         let named = try tokens(among: targets, for: dispatch, in: project.number, storage)
         var ordinals = named.ordinals
         var sets: [RecipientSet] = []
         for (index, target) in targets.enumerated() {
-            do {
+            do throws(Obstacle) {
                 switch target {
                 case .token, .several: break
                 case .topic(let text):
-                    let name = try TopicName(validating: text)
-                    sets.append(try subscribers(of: name, in: project.number, storage))
+                    let name = try checked(TopicName(validating: text))
+                    sets.append(try rows(subscribers(of: name, in: project.number, storage)))
                 case .condition(let text):
-                    let condition = try programs.condition(
-                        parsing: text, topicsMax: project.conditionTopicsMax)
-                    sets.append(try matches(of: condition, in: project.number, storage))
+                    let condition = try condition(text, of: project)
+                    sets.append(try rows(matches(of: condition, in: project.number, storage)))
                 case .group(let text):
-                    let group = try storage.groups.group(
-                        try Self.groupKey(text), in: project.number)
+                    let key = try checked(Self.groupKey(text))
+                    let group = try rows(storage.groups.group(key, in: project.number))
                     ordinals += group?.members ?? []
                 }
-            } catch let error as MartletError {
+            } catch {
                 throw error.at("targets[\(index)]")
             }
         }
@@ -60,21 +60,18 @@ extension Audiences {
 
     /// Checks several targets without computing their instances.
     /// - Returns: the results for the tokens.
-    /// - Throws: `MartletError`, `StorageError`.
     func check(
         _ targets: [SendCommand.Target], of dispatch: Dispatch, in project: Project,
         _ storage: borrowing Transaction
-    ) throws -> NamedResults {
-        try checkForm(targets)
+    ) throws(Obstacle) -> NamedResults {
+        try checked(checkForm(targets))
         for (index, target) in targets.enumerated() {
-            do {
+            do throws(Obstacle) {
                 switch target {
                 case .token, .several: break
-                case .topic(let text): _ = try TopicName(validating: text)
-                case .condition(let text):
-                    _ = try programs.condition(
-                        parsing: text, topicsMax: project.conditionTopicsMax)
-                case .group(let text): _ = try Self.groupKey(text)
+                case .topic(let text): _ = try checked(TopicName(validating: text))
+                case .condition(let text): _ = try condition(text, of: project)
+                case .group(let text): _ = try checked(Self.groupKey(text))
                 }
             } catch {
                 throw error.at("targets[\(index)]")
@@ -90,15 +87,16 @@ extension Audiences {
     private func tokens(
         among targets: [SendCommand.Target], for dispatch: Dispatch, in project: ProjectNumber,
         _ storage: borrowing Transaction
-    ) throws -> NamedInstances {
+    ) throws(Obstacle) -> NamedInstances {
         var named = NamedInstances(.tokens)
         for (index, target) in targets.enumerated() {
             guard case .token(let text) = target else { continue }
-            do {
+            do throws(Obstacle) {
                 let instance = try addressee(text, of: dispatch, in: project, storage)
                 named.add(instance, at: index, try refusal(of: dispatch, to: instance, storage))
-            } catch let error as MartletError {
-                named.addNobody(at: index, error.word)
+            } catch {
+                guard case .refusal(let refusal) = error else { throw error }
+                named.addNobody(at: index, refusal.word)
             }
         }
         return named
@@ -108,12 +106,13 @@ extension Audiences {
     private func refusal(
         of dispatch: Dispatch, to instance: Instance,
         _ storage: borrowing Transaction
-    ) throws -> ErrorWord? {
-        do {
+    ) throws(Obstacle) -> ErrorWord? {
+        do throws(Obstacle) {
             _ = try variant(of: dispatch, for: instance, storage)
             return nil
-        } catch let error as MartletError {
-            return error.word
+        } catch {
+            guard case .refusal(let refusal) = error else { throw error }
+            return refusal.word
         }
     }
 

@@ -26,21 +26,19 @@ struct ResolvedTarget {
 extension Audiences {
     /// Checks the target of a message without computing all instances.
     /// - Returns: the results for listed instances.
-    /// - Throws: `MartletError`, `StorageError`.
     func check(
         _ dispatch: Dispatch, in project: Project,
         _ storage: borrowing Transaction
-    ) throws -> NamedResults {
+    ) throws(Obstacle) -> NamedResults {
         switch dispatch.target {
         case .token(let text):
             let instance = try instance(text, in: project.number, storage)
             _ = try variant(of: dispatch, for: instance, storage)
             return .none
-        case .topic(let text): _ = try TopicName(validating: text)
-        case .condition(let text):
-            _ = try programs.condition(parsing: text, topicsMax: project.conditionTopicsMax)
+        case .topic(let text): _ = try checked(TopicName(validating: text))
+        case .condition(let text): _ = try condition(text, of: project)
         case .group(let text):
-            _ = try Self.groupKey(text)
+            _ = try checked(Self.groupKey(text))
             return NamedInstances(.group).results
         case .several(let targets): return try check(targets, of: dispatch, in: project, storage)
         }
@@ -48,11 +46,10 @@ extension Audiences {
     }
 
     /// Resolves the target of a message.
-    /// - Throws: `MartletError`, `StorageError`.
     mutating func resolve(
         _ dispatch: Dispatch, in project: Project,
         _ storage: borrowing Transaction
-    ) throws -> ResolvedTarget {
+    ) throws(Obstacle) -> ResolvedTarget {
         switch dispatch.target {
         case .token(let text):
             let instance = try addressee(text, of: dispatch, in: project.number, storage)
@@ -64,14 +61,13 @@ extension Audiences {
                 return ResolvedTarget(
                     kind: .topic, from: from, instances: .many(lastTopic!.subscribers))
             }
-            let name = try TopicName(validating: text)
-            let set = try subscribers(of: name, in: project.number, storage)
+            let name = try checked(TopicName(validating: text))
+            let set = try rows(subscribers(of: name, in: project.number, storage))
             return ResolvedTarget(
                 kind: .topic, from: TopicAudience.from(name), instances: .many(set))
         case .condition(let text):
-            let condition = try programs.condition(
-                parsing: text, topicsMax: project.conditionTopicsMax)
-            let set = try matches(of: condition, in: project.number, storage)
+            let condition = try condition(text, of: project)
+            let set = try rows(matches(of: condition, in: project.number, storage))
             return ResolvedTarget(
                 kind: .condition, from: sender(of: project), instances: .many(set))
         case .group(let text):
@@ -86,52 +82,58 @@ extension Audiences {
         }
     }
 
+    func condition(_ text: String, of project: Project) throws(Obstacle) -> Condition {
+        try checked(programs.condition(parsing: text, topicsMax: project.conditionTopicsMax))
+    }
+
     /// REG-4: the instance of a token now; for a message that has waited, at acceptance.
-    /// - Throws: `MartletError`, `StorageError`.
     func addressee(
         _ text: String, of dispatch: Dispatch, in number: ProjectNumber,
         _ storage: borrowing Transaction
-    ) throws -> Instance {
+    ) throws(Obstacle) -> Instance {
         guard let addressee = dispatch.addressees[text] else {
             return try instance(text, in: number, storage)
         }
-        guard let instance = try storage.instances.instance(addressee.ordinal, in: number),
+        guard
+            let instance = try rows(
+                storage.instances.instance(addressee.ordinal, in: number)),
             instance.holder == addressee.holder
         else {
-            throw MartletError(
-                .unregistered, "The instance has been unregistered since then.", field: "token")
+            throw .refusal(
+                MartletError(
+                    .unregistered, "The instance has been unregistered since then.",
+                    field: "token"))
         }
         return instance
     }
 
     /// The instance of a token.
-    /// - Throws: `MartletError` with `field`, `StorageError`.
+    /// - Parameter field: the field that a refusal names.
     func instance(
         _ text: String, at field: String = "token", in number: ProjectNumber,
         _ storage: borrowing Transaction
-    ) throws -> Instance {
-        guard let token = Token(text: text) else { throw MartletError.noToken(at: field) }
-        guard let place = try storage.instances.locate(token) else {
-            throw MartletError(
-                .unregistered, "The token is not registered; drop it from your records.",
-                field: field)
+    ) throws(Obstacle) -> Instance {
+        guard let token = Token(text: text) else { throw .refusal(.noToken(at: field)) }
+        guard let place = try rows(storage.instances.locate(token)) else {
+            throw .refusal(
+                MartletError(
+                    .unregistered, "The token is not registered; drop it from your records.",
+                    field: field))
         }
         guard place.project == number else {
-            throw MartletError(
-                .senderIDMismatch, "The token belongs to another project.", field: field)
+            throw .refusal(
+                MartletError(
+                    .senderIDMismatch, "The token belongs to another project.", field: field))
         }
-        guard let instance = try storage.instances.instance(place.ordinal, in: number) else {
-            throw StorageError(
-                operation: "read instances", code: 0,
-                text: "a token has no instance; run 'martlet check'", isFull: false)
-        }
+        guard let instance = try rows(storage.instances.instance(place.ordinal, in: number))
+        else { throw .trouble(.tokenWithoutInstance) }
         return instance
     }
 
     mutating func subscribers(
         of name: TopicName, in number: ProjectNumber,
         _ storage: borrowing Transaction
-    ) throws -> RecipientSet {
+    ) throws(StorageError) -> RecipientSet {
         if let last = lastTopic, last.project == number, last.topic == name {
             return last.subscribers
         }
@@ -143,7 +145,7 @@ extension Audiences {
     private func readSubscribers(
         of name: TopicName, in number: ProjectNumber,
         _ storage: borrowing Transaction
-    ) throws -> RecipientSet {
+    ) throws(StorageError) -> RecipientSet {
         guard let topic = try storage.topics.topic(named: name, in: number) else { return .none }
         var blocks = try storage.sets.blocks(of: [.topic(topic.number)], in: number)
         var builder = RecipientSetBuilder()
@@ -160,7 +162,7 @@ extension Audiences {
     func matches(
         of condition: Condition, in number: ProjectNumber,
         _ storage: borrowing Transaction
-    ) throws -> RecipientSet {
+    ) throws(StorageError) -> RecipientSet {
         let blocks = try storage.sets.blocks(
             of: try Self.slots(of: condition, in: number, storage), in: number)
         var evaluator = ConditionEvaluator(condition, source: blocks)
@@ -185,6 +187,15 @@ extension Audiences {
         }
         sets.append(.everyone)
         return sets
+    }
+}
+
+extension StorageError {
+    /// The store has a token whose instance is missing.
+    static var tokenWithoutInstance: StorageError {
+        StorageError(
+            operation: "read instances", code: 0,
+            text: "a token has no instance; run 'martlet check'", isFull: false)
     }
 }
 

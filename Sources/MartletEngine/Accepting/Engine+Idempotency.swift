@@ -9,11 +9,11 @@ import MartletRows
 extension Engine {
     /// The kept answer for an idempotency key, or for an attempt of the gateway (GW-8); nil: the key or the attempt
     /// is new.
-    /// - Throws: `MartletError` for an invalid key, or if the key was used for a different message; `StorageError`.
+    /// An invalid key is refused, and so is a key that was used for a different message.
     func answer(
         to message: SendCommand, in project: ProjectNumber, now: Instant,
         _ storage: borrowing Transaction
-    ) throws -> Outcome? {
+    ) throws(StorageError) -> Outcome? {
         if let attempt = message.attempt {
             let kept = try storage.answers.answer(toKey: attempt.key, in: project, now: now)
             guard let kept, kept.digest == attempt.number else { return nil }
@@ -21,19 +21,21 @@ extension Engine {
         }
         guard let key = message.idempotencyKey else { return nil }
         guard (1...Limits.idempotencyKeyBytesMax).contains(key.utf8.count) else {
-            throw MartletError(
-                .invalidArgument,
-                "An idempotency key has 1 to \(Limits.idempotencyKeyBytesMax) bytes of UTF-8.",
-                field: "idempotency_key")
+            return .refused(
+                MartletError(
+                    .invalidArgument,
+                    "An idempotency key has 1 to \(Limits.idempotencyKeyBytesMax) bytes of UTF-8.",
+                    field: "idempotency_key"))
         }
         guard let known = try storage.answers.answer(toKey: key, in: project, now: now) else {
             return nil
         }
         guard known.digest == message.digest else {
-            throw MartletError(
-                .invalidArgument,
-                "The key was used for another message in the last 24 hours; choose another key.",
-                field: "idempotency_key")
+            return .refused(
+                MartletError(
+                    .invalidArgument,
+                    "The key was used for another message in the last 24 hours; choose another key.",
+                    field: "idempotency_key"))
         }
         return message.validateOnly ? nil : .accepted(known.acceptance, fanouts: [])
     }

@@ -16,27 +16,6 @@ extension Engine {
         guard let project = try storage.projects.project(number) else {
             return .refused(.noProject)
         }
-        do {
-            return try accept(message, in: project, now: now, storage)
-        } catch {
-            return .refused(try Self.refusal(error))
-        }
-    }
-
-    /// The refusal that the sender is told.
-    /// - Throws: `StorageError` if the store failed.
-    static func refusal(_ error: any Error) throws(StorageError) -> MartletError {
-        switch error {
-        case let refusal as MartletError: return refusal
-        case let trouble as StorageError: throw trouble
-        default: preconditionFailure("Sending throws refusals and store trouble.")
-        }
-    }
-
-    private mutating func accept(
-        _ message: SendCommand, in project: Project, now: Instant,
-        _ storage: borrowing Transaction
-    ) throws -> Outcome {
         if let known = try answer(to: message, in: project.number, now: now, storage) {
             return known
         }
@@ -46,24 +25,39 @@ extension Engine {
         } else if let deferred = try `defer`(message, in: project, now: now, storage) {
             outcome = deferred
         } else {
-            var dispatch = try Dispatch(message, from: now, number: nil)
-            let target = try audiences.resolve(dispatch, in: project, storage)
-            let recipients = try recipients(
-                of: &dispatch, among: target.instances, without: message.notReceived,
-                in: project.number, storage)
-            if message.validateOnly {
-                if dispatch.isStored, case .one(let ordinal) = recipients,
-                    let delay = rates.delay(ordinal, in: project.number, at: now)
-                {
-                    throw overQuota(delay)
-                }
-                return Self.validated(recipients?.count ?? 0, target.named?.results ?? .none)
-            }
-            outcome = try send(
-                dispatch, to: recipients, of: target, in: project, now: now, storage)
+            outcome = try begin(message, in: project, now: now, storage)
         }
         try keepAnswer(outcome, to: message, in: project.number, now: now, storage)
         return outcome
+    }
+
+    /// Sends a message that waits for nothing. With `validateOnly`, the message is checked and not sent (MSG-7).
+    private mutating func begin(
+        _ message: SendCommand, in project: Project, now: Instant,
+        _ storage: borrowing Transaction
+    ) throws(StorageError) -> Outcome {
+        var dispatch: Dispatch
+        let target: ResolvedTarget
+        let recipients: Recipients?
+        do throws(Obstacle) {
+            dispatch = try checked(Dispatch(message, from: now, number: nil))
+            target = try audiences.resolve(dispatch, in: project, storage)
+            recipients = try self.recipients(
+                of: &dispatch, among: target.instances, without: message.notReceived,
+                in: project.number, storage)
+        } catch {
+            return .refused(try error.refusal())
+        }
+        guard message.validateOnly else {
+            return try send(
+                dispatch, to: recipients, of: target, in: project, now: now, storage)
+        }
+        if dispatch.isStored, case .one(let ordinal) = recipients,
+            let delay = rates.delay(ordinal, in: project.number, at: now)
+        {
+            return .refused(overQuota(delay))
+        }
+        return Self.validated(recipients?.count ?? 0, target.named?.results ?? .none)
     }
 
     static func validated(_ recipientCount: UInt64, _ named: NamedResults) -> Outcome {
@@ -73,12 +67,12 @@ extension Engine {
     }
 
     /// Sends a message to `recipients`. All faults of the message have been checked.
-    /// - Throws: `StorageError`; `MartletError` if the only recipient is over its quota (QUO-1). For a message that
-    ///   has waited, the device is left out instead, because no sender waits for the answer.
+    /// - Returns: `refused` if the only recipient is over its quota (QUO-1). For a message that has waited, the device
+    ///   is left out instead, because no sender waits for the answer.
     mutating func send(
         _ dispatch: Dispatch, to recipients: Recipients?, of target: ResolvedTarget,
         in project: Project, now: Instant, _ storage: borrowing Transaction
-    ) throws -> Outcome {
+    ) throws(StorageError) -> Outcome {
         var distribution: Distribution?
         var named = target.named
         if let recipients {
@@ -88,7 +82,7 @@ extension Engine {
                 distribution?.granted = granted
                 named?.refuse(recipients, beside: granted)
             case .nobody(let retryMilliseconds):
-                if dispatch.number == nil { throw overQuota(retryMilliseconds) }
+                if dispatch.number == nil { return .refused(overQuota(retryMilliseconds)) }
             }
         }
         var project = project

@@ -79,22 +79,28 @@ package struct LiveSender: ~Copyable {
             audiences.forget()
             rememberedSince = storage.snapshot
         }
-        do {
-            if message.target.isFanout { try checkRoom(project, inProgressCount, now) }
-            return try accept(message, in: project, now: now, storage)
+        var dispatch: Dispatch
+        let target: ResolvedTarget
+        let recipients: Recipients?
+        do throws(Obstacle) {
+            if message.target.isFanout {
+                try checked(checkRoom(project, inProgressCount, now))
+            }
+            dispatch = try checked(Dispatch(message, from: now, number: nil))
+            target = try audiences.resolve(dispatch, in: project, storage)
+            recipients = try audiences.recipients(
+                of: &dispatch, among: target.instances, in: project.number, storage)
         } catch {
-            return .refused(try Engine.refusal(error))
+            return .refused(try error.refusal())
         }
+        return try send(
+            dispatch, to: recipients, of: target, in: project, now: now, storage)
     }
 
-    private mutating func accept(
-        _ message: SendCommand, in project: Project, now: Instant,
-        _ storage: borrowing Transaction
-    ) throws -> Outcome {
-        var dispatch = try Dispatch(message, from: now, number: nil)
-        let target = try audiences.resolve(dispatch, in: project, storage)
-        let recipients = try audiences.recipients(
-            of: &dispatch, among: target.instances, in: project.number, storage)
+    private mutating func send(
+        _ dispatch: Dispatch, to recipients: Recipients?, of target: ResolvedTarget,
+        in project: Project, now: Instant, _ storage: borrowing Transaction
+    ) throws(StorageError) -> Outcome {
         let sequence = shared.numbers.next(now)
         invariant(!sequence.isStored, "A message without a row takes no sequence.")
         let stored = StoredMessage(

@@ -36,35 +36,42 @@ extension Engine {
     // MARK: Accepting
 
     /// Defers a message if its project has no room. A now-or-never message is refused instead.
-    /// - Returns: the outcome of a deferred message; nil if the message may begin.
-    /// - Throws: `MartletError` for a fault of the message, or if the message may not wait; `StorageError`.
+    /// - Returns: the outcome of a deferred message; `refused` for a fault of the message, or if the message may not
+    ///   wait; nil if the message may begin.
     mutating func `defer`(
         _ message: SendCommand, in project: Project, now: Instant,
         _ storage: borrowing Transaction
-    ) throws -> Outcome? {
+    ) throws(StorageError) -> Outcome? {
         guard let book, message.target.isFanout else { return nil }
         // TTL-2: a now-or-never message does not wait, and takes no place of stored messages.
         guard !message.isNowOrNever(at: now) else {
             guard book.hasLiveRoom(for: project.number) else {
-                throw book.liveRefusal(of: project.number, at: now)
+                return .refused(book.liveRefusal(of: project.number, at: now))
             }
             return nil
         }
         guard try mustWait(project.number, storage) else { return nil }
-        let dispatch = try Dispatch(message, from: now, number: nil)
-        var named = try audiences.check(dispatch, in: project, storage)
-        // GRP-5: the group's present members are counted, because 0 successes and 0 failures would mean an empty
-        // group.
-        if case .group(let text) = dispatch.target {
-            named = try audiences.members(of: text, for: dispatch, in: project.number, storage)
-                .results
+        var named: NamedResults
+        do throws(Obstacle) {
+            let dispatch = try checked(Dispatch(message, from: now, number: nil))
+            named = try audiences.check(dispatch, in: project, storage)
+            // GRP-5: the group's present members are counted, because 0 successes and 0 failures would mean an empty
+            // group.
+            if case .group(let text) = dispatch.target {
+                named = try audiences.members(
+                    of: text, for: dispatch, in: project.number, storage
+                ).results
+            }
+        } catch {
+            return .refused(try error.refusal())
         }
         let count = admission.count(of: project.number)
         let mayWait = limits.fanoutsDeferredMax == 0 || count < limits.fanoutsDeferredMax
         guard project.overload == .defer, mayWait else {
-            throw overload(
-                of: project, waiting: count,
-                retryMilliseconds: book.retryMilliseconds(for: project.number, at: now))
+            return .refused(
+                overload(
+                    of: project, waiting: count,
+                    retryMilliseconds: book.retryMilliseconds(for: project.number, at: now)))
         }
         // MSG-7: `validateOnly` is answered with the present recipients.
         guard !message.validateOnly else { return nil }

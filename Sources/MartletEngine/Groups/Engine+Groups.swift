@@ -12,49 +12,54 @@ extension Engine {
         named text: String, key: GroupKey, tokens: [String], in number: ProjectNumber,
         _ storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
-        do {
-            let name = try GroupName(validating: text)
-            guard try storage.groups.group(named: name, in: number) == nil else {
-                throw MartletError(
-                    .alreadyExists, "A group of this name exists; choose another name.",
-                    field: "name")
+        var group: Group
+        do throws(Obstacle) {
+            let name = try checked(GroupName(validating: text))
+            guard try rows(storage.groups.group(named: name, in: number)) == nil else {
+                throw .refusal(
+                    MartletError(
+                        .alreadyExists, "A group of this name exists; choose another name.",
+                        field: "name"))
             }
-            var group = Group(key: key, name: name, members: [])
+            group = Group(key: key, name: name, members: [])
             try join(tokens, to: &group, in: number, storage)
-            invariant(
-                (1...Limits.groupMembersMax).contains(group.members.count),
-                "A new group has 1 to 20 members.")
-            try storage.groups.put(group, in: number)
-            return .group(try GroupMembers(group, in: number, storage))
         } catch {
-            return .refused(try Self.refusal(error))
+            return .refused(try error.refusal())
         }
+        invariant(
+            (1...Limits.groupMembersMax).contains(group.members.count),
+            "A new group has 1 to 20 members.")
+        try storage.groups.put(group, in: number)
+        return .group(try GroupMembers(group, in: number, storage))
     }
 
     func changeGroup(
         named text: String, key keyText: String, _ change: GroupOperation, tokens: [String],
         in number: ProjectNumber, _ storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
-        do {
-            let name = try GroupName(validating: text)
-            let key = try GroupKey(validating: keyText)
-            guard var group = try storage.groups.group(named: name, in: number) else {
-                throw MartletError.noGroup
+        var group: Group
+        do throws(Obstacle) {
+            let name = try checked(GroupName(validating: text))
+            let key = try checked(GroupKey(validating: keyText))
+            guard let found = try rows(storage.groups.group(named: name, in: number)) else {
+                throw .refusal(.noGroup)
             }
+            group = found
             guard group.key == key else {
-                throw MartletError(
-                    .invalidArgument, "The key is not that of the group of this name.",
-                    field: "key")
+                throw .refusal(
+                    MartletError(
+                        .invalidArgument, "The key is not that of the group of this name.",
+                        field: "key"))
             }
             switch change {
             case .add: try join(tokens, to: &group, in: number, storage)
             case .remove: try leave(tokens, &group, in: number, storage)
             }
-            try put(group, in: number, storage)
-            return .group(try GroupMembers(group, in: number, storage))
         } catch {
-            return .refused(try Self.refusal(error))
+            return .refused(try error.refusal())
         }
+        try put(group, in: number, storage)
+        return .group(try GroupMembers(group, in: number, storage))
     }
 
     /// REG-3: removes an unregistering instance from its groups.
@@ -81,55 +86,55 @@ extension Engine {
         }
     }
 
-    /// - Throws: `MartletError` for a fault of the tokens or past a limit, `StorageError`.
+    /// - Throws: a refusal for a fault of the tokens or past a limit.
     private func join(
         _ tokens: [String], to group: inout Group, in number: ProjectNumber,
         _ storage: borrowing Transaction
-    ) throws {
-        try checkCount(tokens)
+    ) throws(Obstacle) {
+        try checked(checkCount(tokens))
         for (index, text) in tokens.enumerated() {
             let ordinal = try audiences.instance(text, at: "tokens[\(index)]", in: number, storage)
                 .ordinal
             guard !group.members.contains(ordinal) else { continue }
             guard
-                try storage.groups.groupKeys(of: ordinal, in: number).count
+                try rows(storage.groups.groupKeys(of: ordinal, in: number)).count
                     < Limits.groupsPerInstanceMax
             else {
-                throw MartletError(
-                    .resourceExhausted,
-                    "An instance is a member of \(Limits.groupsPerInstanceMax) groups at most.",
-                    field: "tokens[\(index)]")
+                throw .refusal(
+                    MartletError(
+                        .resourceExhausted,
+                        "An instance is a member of \(Limits.groupsPerInstanceMax) groups at most.",
+                        field: "tokens[\(index)]"))
             }
             group.members.append(ordinal)
         }
         guard group.members.count <= Limits.groupMembersMax else {
-            throw MartletError(
-                .invalidArgument,
-                """
-                A group has \(Limits.groupMembersMax) members at most; this one would have \
-                \(group.members.count).
-                """, field: "tokens")
+            throw .refusal(
+                MartletError(
+                    .invalidArgument,
+                    """
+                    A group has \(Limits.groupMembersMax) members at most; this one would have \
+                    \(group.members.count).
+                    """, field: "tokens"))
         }
     }
 
     /// Removes instances from a group. A token that is not registered is skipped, because its instance is not a
     /// member any more.
-    /// - Throws: `MartletError` for a malformed token, `StorageError`.
+    /// - Throws: a refusal for a malformed token.
     private func leave(
         _ tokens: [String], _ group: inout Group, in number: ProjectNumber,
         _ storage: borrowing Transaction
-    ) throws {
-        try checkCount(tokens)
+    ) throws(Obstacle) {
+        try checked(checkCount(tokens))
         for (index, text) in tokens.enumerated() {
             guard let token = Token(text: text) else {
-                throw MartletError.noToken(at: "tokens[\(index)]")
+                throw .refusal(.noToken(at: "tokens[\(index)]"))
             }
             // REG-4: a former token stands for the instance that had the token.
-            guard
-                let place = try storage.instances.locate(token)
-                    ?? storage.instances.locateFormer(token),
-                place.project == number
-            else { continue }
+            var place = try rows(storage.instances.locate(token))
+            if place == nil { place = try rows(storage.instances.locateFormer(token)) }
+            guard let place, place.project == number else { continue }
             group.members.removeAll { $0 == place.ordinal }
         }
     }

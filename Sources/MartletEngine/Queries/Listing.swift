@@ -104,10 +104,9 @@ package enum Listing {
     package static func group(
         _ key: GroupKey, in project: ProjectNumber,
         _ storage: borrowing Transaction
-    ) throws -> GroupMembers? {
-        try storage.groups.group(key, in: project).map { (group) throws in
-            try GroupMembers(group, in: project, storage)
-        }
+    ) throws(StorageError) -> GroupMembers? {
+        guard let group = try storage.groups.group(key, in: project) else { return nil }
+        return try GroupMembers(group, in: project, storage)
     }
 
     /// Groups of a project, in the order of names.
@@ -219,9 +218,7 @@ package enum Listing {
         guard let instance = try storage.instances.instance(ordinal, in: project),
             let app = try storage.projects.app(instance.app, in: project)
         else {
-            throw StorageError(
-                operation: "read instances", code: 0,
-                text: "a token has no instance; run 'martlet check'", isFull: false)
+            throw StorageError.tokenWithoutInstance
         }
         return (instance, app)
     }
@@ -232,11 +229,27 @@ package enum Listing {
         _ text: String, in project: ProjectNumber,
         _ storage: borrowing Transaction
     ) throws -> Ordinal {
-        let token = try Token(validating: text)
+        guard let ordinal = try ordinal(of: Token(validating: text), in: project, storage) else {
+            throw MartletError.unknownToken
+        }
+        return ordinal
+    }
+
+    /// The ordinal of the instance that has the token; nil if the token is not registered in the project.
+    static func ordinal(
+        of token: Token, in project: ProjectNumber, _ storage: borrowing Transaction
+    ) throws(StorageError) -> Ordinal? {
         guard let place = try storage.instances.locate(token), place.project == project else {
-            throw MartletError(
-                .notFound, "The token is not registered in this project.", field: "token")
+            return nil
         }
         return place.ordinal
+    }
+}
+
+extension MartletError {
+    /// The refusal of a token that is not registered in the project.
+    static var unknownToken: MartletError {
+        MartletError(
+            .notFound, "The token is not registered in this project.", field: "token")
     }
 }

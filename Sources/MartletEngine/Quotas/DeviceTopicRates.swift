@@ -35,9 +35,6 @@ struct DeviceTopicRates {
         refillMilliseconds = Int64(refillSeconds) * 1000
     }
 
-    /// Number of buckets in memory.
-    var bucketCount: Int { fullAt.count }
-
     /// Milliseconds until a device may change `count` subscriptions; nil: now. More changes than the burst need a full
     /// bucket.
     mutating func delay(

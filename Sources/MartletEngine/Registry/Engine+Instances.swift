@@ -124,12 +124,16 @@ extension Engine {
         token: String, in number: ProjectNumber, now: Instant,
         _ storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
-        do {
-            let ordinal = try Listing.locate(token, in: number, storage)
-            return try unregister(ordinal, of: nil, in: number, now: now, storage)
+        let found: Token
+        do throws(MartletError) {
+            found = try Token(validating: token)
         } catch {
-            return .refused(try Self.refusal(error))
+            return .refused(error)
         }
+        guard let ordinal = try Listing.ordinal(of: found, in: number, storage) else {
+            return .refused(.unknownToken)
+        }
+        return try unregister(ordinal, of: nil, in: number, now: now, storage)
     }
 
     /// REG-4: gives an instance a new token. Topics, groups, sets and mailbox stay, because the ordinal stays.

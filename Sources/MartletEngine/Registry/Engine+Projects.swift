@@ -92,21 +92,10 @@ extension Engine {
         guard let project = try storage.projects.project(id: projectID) else {
             return .refused(.noProject)
         }
-        guard key.name.utf8.count <= Limits.keyNameBytesMax else {
-            return .refused(
-                MartletError(
-                    .invalidArgument, "A key's name has at most \(Limits.keyNameBytesMax) bytes.",
-                    field: "name"))
-        }
-        guard
-            try storage.projects.serverKeys(of: project.number).count
-                < Limits.serverKeysPerProjectMax
-        else {
-            return .refused(
-                MartletError(
-                    .resourceExhausted,
-                    "The project has \(Limits.serverKeysPerProjectMax) server keys; no more are allowed.",
-                    field: "key"))
+        if let fault = Self.fault(inKeyName: key.name) { return .refused(fault) }
+        let count = try storage.projects.serverKeys(of: project.number).count
+        guard count < Limits.serverKeysPerProjectMax else {
+            return .refused(.tooMany("server keys", count, field: "key"))
         }
         let stored = ServerKey(
             id: key.id, project: project.number, name: key.name, digest: key.digest, created: now,
@@ -130,5 +119,21 @@ extension Engine {
         key.isRevoked = true
         try storage.projects.put(key)
         return .key(key)
+    }
+
+    static func fault(inKeyName name: String) -> MartletError? {
+        guard name.utf8.count > Limits.keyNameBytesMax else { return nil }
+        return MartletError(
+            .invalidArgument, "A key's name has at most \(Limits.keyNameBytesMax) bytes.",
+            field: "name")
+    }
+}
+
+extension MartletError {
+    /// The refusal of one more key or app of a project.
+    static func tooMany(_ nouns: String, _ count: Int, field: String) -> MartletError {
+        MartletError(
+            .resourceExhausted, "The project has \(count) \(nouns); no more are allowed.",
+            field: field)
     }
 }

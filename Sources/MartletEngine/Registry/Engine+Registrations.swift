@@ -5,20 +5,20 @@
 // again, because a key may be revoked and a ticket used meanwhile. Rests on the ledgers.
 
 package import MartletBase
-import MartletRows
+package import MartletRows
 
 extension Authentication {
     /// REG-7: checks what a new device presents against the policy of its project, and REG-8: that an open
     /// project has the app. No row is written.
-    /// - Throws: `MartletError` if the device may not register, `StorageError`.
-    package static func registration(
+    /// - Returns: the refusal; nil if the device may register.
+    package static func refusal(
         of new: NewInstance, at now: Instant, in storage: borrowing Transaction
-    ) throws {
+    ) throws(StorageError) -> MartletError? {
         guard let project = try storage.projects.project(id: new.project) else {
-            throw MartletError.noProject
+            return .noProject
         }
-        if let fault = fault(inAppName: new.app) { throw fault }
-        if let refusal = try refusal(of: new, in: project, now, storage) { throw refusal }
+        if let fault = fault(inAppName: new.app) { return fault }
+        return try refusal(of: new, in: project, now, storage)
     }
 
     static func fault(inAppName name: String) -> MartletError? {
@@ -152,11 +152,7 @@ extension Engine {
         if let error = Self.fault(inKeyName: key.name) { return .refused(error) }
         let count = try storage.registrations.registrationKeys(of: project.number).count
         guard count < Limits.registrationKeysPerProjectMax else {
-            return .refused(
-                MartletError(
-                    .resourceExhausted,
-                    "The project has \(count) registration keys; no more are allowed.",
-                    field: "registration_key"))
+            return .refused(.tooMany("registration keys", count, field: "registration_key"))
         }
         try storage.registrations.put(
             RegistrationKey(id: key.id, name: key.name, digest: key.digest, created: now),
@@ -195,24 +191,13 @@ extension Engine {
                     field: "ticket_key"))
         }
         guard known.count < Limits.ticketKeysPerProjectMax else {
-            return .refused(
-                MartletError(
-                    .resourceExhausted,
-                    "The project has \(known.count) ticket keys; no more are allowed.",
-                    field: "ticket_key"))
+            return .refused(.tooMany("ticket keys", known.count, field: "ticket_key"))
         }
         try storage.registrations.put(
             TicketKey(
                 id: key.id, name: key.name, algorithm: key.algorithm, material: key.material,
                 created: now), in: project.number)
         return .done
-    }
-
-    private static func fault(inKeyName name: String) -> MartletError? {
-        guard name.utf8.count > Limits.keyNameBytesMax else { return nil }
-        return MartletError(
-            .invalidArgument, "A key's name has at most \(Limits.keyNameBytesMax) bytes.",
-            field: "name")
     }
 
     // MARK: Apps
@@ -243,11 +228,7 @@ extension Engine {
             }
         }
         guard project.appCount < UInt32(Limits.appsPerProjectMax) else {
-            return .refused(
-                MartletError(
-                    .resourceExhausted,
-                    "The project has \(Limits.appsPerProjectMax) apps; no more are allowed.",
-                    field: "app"))
+            return .refused(.tooMany("apps", Limits.appsPerProjectMax, field: "app"))
         }
         return .free(deleted: found)
     }

@@ -22,13 +22,7 @@ extension Engine {
         }
         let known = try storage.projects.serviceAccountKeys(of: project.number).count
         guard known < Limits.serviceAccountsPerProjectMax else {
-            return .refused(
-                MartletError(
-                    .resourceExhausted,
-                    """
-                    The project has \(Limits.serviceAccountsPerProjectMax) service-account keys; \
-                    no more are allowed.
-                    """, field: "key"))
+            return .refused(.tooMany("service-account keys", known, field: "key"))
         }
         try storage.projects.put(
             ServiceAccountKey(
@@ -49,11 +43,7 @@ extension Engine {
                 "The ID of a service-account key has 1 to \(Limits.serviceAccountIDBytesMax) "
                     + "characters of [a-z0-9].", field: "key")
         }
-        guard key.name.utf8.count <= Limits.keyNameBytesMax else {
-            return MartletError(
-                .invalidArgument, "A key's name has at most \(Limits.keyNameBytesMax) bytes.",
-                field: "name")
-        }
+        if let fault = Self.fault(inKeyName: key.name) { return fault }
         guard (1...Limits.clientEmailBytesMax).contains(key.clientEmail.utf8.count) else {
             return MartletError(
                 .invalidArgument,

@@ -80,29 +80,33 @@ extension Engine {
 
     /// The recipients of a message. With `number`, only instances without the earlier message of that number remain
     /// (REP-2).
-    /// - Throws: `MartletError`, `StorageError`.
+    /// - Throws: a refusal if the earlier message has no report.
     mutating func recipients(
         of dispatch: inout Dispatch, among instances: ResolvedTarget.Instances,
         without number: UInt64?, in project: ProjectNumber,
         _ storage: borrowing Transaction
-    ) throws -> Recipients? {
+    ) throws(Obstacle) -> Recipients? {
         let recipients = try audiences.recipients(
             of: &dispatch, among: instances, in: project, storage)
         guard let number, let recipients else { return recipients }
-        guard let sequence = try storage.reporting.reportSequence(ofNumber: number, in: project)
+        guard
+            let sequence = try rows(
+                storage.reporting.reportSequence(ofNumber: number, in: project))
         else {
-            throw MartletError(
-                .notFound,
-                """
-                There is no report of that message: there was none, it was now or never, or its report \
-                is not kept any more.
-                """, field: "not_received")
+            throw .refusal(
+                MartletError(
+                    .notFound,
+                    """
+                    There is no report of that message: there was none, it was now or never, or its \
+                    report is not kept any more.
+                    """, field: "not_received"))
         }
         var ordinals: [Ordinal] = []
-        try storage.reporting.forEachNotReceived(sequence, in: project, from: Ordinal(0)) {
-            ordinals.append($0)
-            return true
-        }
+        try rows(
+            storage.reporting.forEachNotReceived(sequence, in: project, from: Ordinal(0)) {
+                ordinals.append($0)
+                return true
+            })
         let missing = RecipientSet.of(ordinals)
         switch recipients {
         case .one(let ordinal): return missing.view.contains(ordinal) ? recipients : nil

@@ -91,26 +91,33 @@ extension Engine {
     mutating func schedule(
         _ message: SendCommand, due: Instant, in project: Project, now: Instant,
         _ storage: borrowing Transaction
-    ) throws -> Outcome {
+    ) throws(StorageError) -> Outcome {
         guard due <= now.advanced(bySeconds: Int64(Limits.scheduleSecondsMax)) else {
-            throw MartletError(
-                .invalidArgument,
-                "A message can be scheduled \(Limits.scheduleSecondsMax) seconds ahead at most.",
-                field: "send_at")
+            return .refused(
+                MartletError(
+                    .invalidArgument,
+                    "A message can be scheduled \(Limits.scheduleSecondsMax) seconds ahead at most.",
+                    field: "send_at"))
         }
-        let named = try audiences.check(
-            try Dispatch(message, from: due, number: nil), in: project, storage)
+        let named: NamedResults
+        do throws(Obstacle) {
+            let dispatch = try checked(Dispatch(message, from: due, number: nil))
+            named = try audiences.check(dispatch, in: project, storage)
+        } catch {
+            return .refused(try error.refusal())
+        }
         if message.validateOnly { return Self.validated(0, named) }
         guard
             try storage.scheduled.count(in: project.number)
                 < UInt64(Limits.scheduledPerProjectMax)
         else {
-            throw MartletError(
-                .resourceExhausted,
-                """
-                \(Limits.scheduledPerProjectMax) messages of the project are scheduled; no more are \
-                allowed until one is sent or cancelled.
-                """, field: "send_at")
+            return .refused(
+                MartletError(
+                    .resourceExhausted,
+                    """
+                    \(Limits.scheduledPerProjectMax) messages of the project are scheduled; no more \
+                    are allowed until one is sent or cancelled.
+                    """, field: "send_at"))
         }
         var project = project
         project.lastSequence = MessageSequence(project.lastSequence.rawValue + 1)
@@ -135,20 +142,23 @@ extension Engine {
         guard let project = try storage.projects.project(due.project) else {
             return .refused(.noProject)
         }
-        do {
-            let (message, addressees) = try ScheduledSend.read(due.bytes)
-            var dispatch = try Dispatch(message, from: due.due, number: due.number)
+        let (message, addressees) = try ScheduledSend.read(due.bytes)
+        var dispatch: Dispatch
+        let target: ResolvedTarget
+        let recipients: Recipients?
+        do throws(Obstacle) {
+            dispatch = try checked(Dispatch(message, from: due.due, number: due.number))
             dispatch.addressees = addressees
             // The broker may have been stopped for longer than the time to live.
             dispatch.variants.removeAll { (isLate || $0.isStored) && $0.expires <= now }
-            let target = try audiences.resolve(dispatch, in: project, storage)
-            let recipients = try recipients(
+            target = try audiences.resolve(dispatch, in: project, storage)
+            recipients = try self.recipients(
                 of: &dispatch, among: target.instances, without: message.notReceived,
                 in: project.number, storage)
-            return try send(dispatch, to: recipients, of: target, in: project, now: now, storage)
         } catch {
-            return .refused(try Self.refusal(error))
+            return .refused(try error.refusal())
         }
+        return try send(dispatch, to: recipients, of: target, in: project, now: now, storage)
     }
 
     /// MSG-10: cancels a message. Recipients without the message will not get it.

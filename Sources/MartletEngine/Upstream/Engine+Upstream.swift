@@ -20,24 +20,24 @@ extension Engine {
             return .refused(
                 MartletError(.unregistered, "The instance is not registered.", field: "token"))
         }
-        do {
+        do throws(Obstacle) {
             return try acceptUpstream(message, from: instance, now: now, storage)
         } catch {
-            return .refused(try Self.refusal(error))
+            return .refused(try error.refusal())
         }
     }
 
-    /// - Throws: `MartletError` for the device, `StorageError`.
     private mutating func acceptUpstream(
         _ message: UpstreamCommand, from instance: Instance, now: Instant,
         _ storage: borrowing Transaction
-    ) throws -> Outcome {
+    ) throws(Obstacle) -> Outcome {
         let project = message.project
         let seconds = message.timeToLiveSeconds ?? Limits.upstreamSecondsMax
-        try Self.check(message, seconds)
-        if let number = try storage.upstream.number(
-            ofID: message.messageID, of: instance.ordinal, in: project, now: now)
-        {
+        try checked(Self.check(message, seconds))
+        let known = try rows(
+            storage.upstream.number(
+                ofID: message.messageID, of: instance.ordinal, in: project, now: now))
+        if let number = known {
             return .upstreamAccepted(
                 UpstreamAcceptance(
                     project: project, number: number, isForSenders: false, passing: nil),
@@ -48,25 +48,31 @@ extension Engine {
                 message, toGroup: key, seconds: seconds, from: instance, now: now, storage)
         }
         let isKept = seconds > 0
-        if isKept { try checkKept(in: project, storage) } else { try checkListening(project) }
-        try takeUpstreamQuotas(of: instance, now: now)
-        let number = try storage.upstream.takeNumber(in: project)
+        if isKept {
+            try checkKept(in: project, storage)
+        } else {
+            try checked(checkListening(project))
+        }
+        try checked(takeUpstreamQuotas(of: instance, now: now))
+        let number = try rows(storage.upstream.takeNumber(in: project))
         let record = UpstreamMessage.record(
             number, of: instance, message, accepted: now,
             expires: now.advanced(bySeconds: Int64(seconds)))
         if isKept {
-            try storage.upstream.put(record, in: project)
+            try rows(storage.upstream.put(record, in: project))
         } else {
             upstreamPromised[project, default: 0] += 1
         }
-        try storage.upstream.putNumber(
-            number, ofID: message.messageID, of: instance.ordinal, in: project, now: now,
-            until: now.advanced(bySeconds: Int64(Limits.upstreamIDSeconds)),
-            idsMax: Limits.upstreamIDsPerInstanceMax)
+        try rows(
+            storage.upstream.putNumber(
+                number, ofID: message.messageID, of: instance.ordinal, in: project, now: now,
+                until: now.advanced(bySeconds: Int64(Limits.upstreamIDSeconds)),
+                idsMax: Limits.upstreamIDsPerInstanceMax))
         return .upstreamAccepted(
             UpstreamAcceptance(
                 project: project, number: number, isForSenders: true,
-                passing: isKept ? nil : try UpstreamMessage(record, in: project, storage)),
+                passing: isKept
+                    ? nil : try rows(UpstreamMessage(record, in: project, storage))),
             fanouts: [])
     }
 
@@ -75,33 +81,37 @@ extension Engine {
     private mutating func acceptUpstream(
         _ message: UpstreamCommand, toGroup text: String, seconds: UInt32, from instance: Instance,
         now: Instant, _ storage: borrowing Transaction
-    ) throws -> Outcome {
+    ) throws(Obstacle) -> Outcome {
         let number = message.project
         guard let key = try? Audiences.groupKey(text),
-            let group = try storage.groups.group(key, in: number),
+            let group = try rows(storage.groups.group(key, in: number)),
             group.members.contains(instance.ordinal),
-            let project = try storage.projects.project(number)
+            let project = try rows(storage.projects.project(number))
         else {
-            throw MartletError(
-                .notFound, "The device is a member of no group with this notification key.",
-                field: "group")
+            throw .refusal(
+                MartletError(
+                    .notFound, "The device is a member of no group with this notification key.",
+                    field: "group"))
         }
-        try takeUpstreamQuotas(of: instance, now: now)
-        var dispatch = try Dispatch(
-            SendCommand(target: .group(text), body: message.body, lifespan: .seconds(seconds)),
-            from: now, number: nil)
+        try checked(takeUpstreamQuotas(of: instance, now: now))
+        var dispatch = try checked(
+            Dispatch(
+                SendCommand(
+                    target: .group(text), body: message.body, lifespan: .seconds(seconds)),
+                from: now, number: nil))
         let others = group.members.filter { $0 != instance.ordinal }
         let target = ResolvedTarget(kind: .group, from: text, instances: .many(.of(others)))
         let recipients = try audiences.recipients(
             of: &dispatch, among: target.instances, in: number, storage)
-        let sent = try send(
-            dispatch, to: recipients, of: target, in: project, now: now, storage)
+        let sent = try rows(
+            send(dispatch, to: recipients, of: target, in: project, now: now, storage))
         guard case .accepted(_, let fanouts) = sent else { return sent }
-        let upstreamNumber = try storage.upstream.takeNumber(in: number)
-        try storage.upstream.putNumber(
-            upstreamNumber, ofID: message.messageID, of: instance.ordinal, in: number, now: now,
-            until: now.advanced(bySeconds: Int64(Limits.upstreamIDSeconds)),
-            idsMax: Limits.upstreamIDsPerInstanceMax)
+        let upstreamNumber = try rows(storage.upstream.takeNumber(in: number))
+        try rows(
+            storage.upstream.putNumber(
+                upstreamNumber, ofID: message.messageID, of: instance.ordinal, in: number,
+                now: now, until: now.advanced(bySeconds: Int64(Limits.upstreamIDSeconds)),
+                idsMax: Limits.upstreamIDsPerInstanceMax))
         return .upstreamAccepted(
             UpstreamAcceptance(
                 project: number, number: upstreamNumber, isForSenders: false, passing: nil),
@@ -126,17 +136,18 @@ extension Engine {
 
     private func checkKept(
         in project: ProjectNumber, _ storage: borrowing Transaction
-    ) throws {
+    ) throws(Obstacle) {
         let max = limits.upstreamKeptMax
-        guard max > 0, try storage.upstream.count(in: project) >= UInt64(max) else {
+        guard max > 0, try rows(storage.upstream.count(in: project)) >= UInt64(max) else {
             return
         }
-        throw MartletError(
-            .resourceExhausted,
-            """
-            \(max) messages of the project's devices wait for a sender (upstream-kept-max); no \
-            more are kept until one is taken. Send again later.
-            """, field: "message", retryDelayMilliseconds: Limits.upstreamFullMilliseconds)
+        throw .refusal(
+            MartletError(
+                .resourceExhausted,
+                """
+                \(max) messages of the project's devices wait for a sender (upstream-kept-max); no \
+                more are kept until one is taken. Send again later.
+                """, field: "message", retryDelayMilliseconds: Limits.upstreamFullMilliseconds))
     }
 
     private func checkListening(_ project: ProjectNumber) throws(MartletError) {

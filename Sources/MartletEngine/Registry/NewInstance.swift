@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// An instance to be registered, and what its device proves (REG-7). Pure.
+
+package import MartletBase
+
+/// An instance to be registered. The broker makes the token and the device key.
+package struct NewInstance: Sendable {
+    /// ID of the project.
+    package var project: String
+    /// REG-1: package name or bundle ID, 1 to `Limits.appNameBytesMax` bytes.
+    package var app: String
+    /// Platform of the app.
+    package var platform: Platform
+    /// Token of the new instance.
+    package var token: Token
+    /// REG-1: digest of the device key. The device keeps the key.
+    package var keyDigest: SecretDigest
+    /// REG-7: what is known of the device.
+    package var proof: RegistrationProof
+
+    package init(
+        project: String, app: String, platform: Platform, token: Token, keyDigest: SecretDigest,
+        proof: RegistrationProof = .none
+    ) {
+        self.project = project
+        self.app = app
+        self.platform = platform
+        self.token = token
+        self.keyDigest = keyDigest
+        self.proof = proof
+    }
+}
+
+/// REG-7: what is known of a new device before its registration.
+package enum RegistrationProof: Sendable {
+    /// The device presented nothing.
+    case none
+    /// The embedding program registers the instance itself. No policy applies.
+    case trusted
+    /// The device presented a registration key. The engine compares the digest.
+    case key(id: String, digest: SecretDigest)
+    /// The device presented a ticket whose signature, app and platform are verified.
+    case ticket(VerifiedTicket)
+}
+
+/// REG-7: a ticket with a verified signature.
+package struct VerifiedTicket: Sendable {
+    /// ID of the ticket key.
+    package var keyID: String
+    /// Identifies the ticket: two tickets with equal digests are one ticket.
+    package var digest: SecretDigest
+    /// End of the ticket.
+    package var expires: Instant
+    /// TOP-10: topics that the device may subscribe itself to beside the project's policy.
+    package var topics: [String]
+
+    package init(keyID: String, digest: SecretDigest, expires: Instant, topics: [String] = []) {
+        self.keyID = keyID
+        self.digest = digest
+        self.expires = expires
+        self.topics = topics
+    }
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The result of a topic request, and the progress of a request that several transactions apply. Pure.
+
+package import MartletBase
+
+/// TOP-4: the result of a topic request, with an entry for each failed item.
+package struct TopicChangeResult: Sendable, Hashable {
+    /// An item of the request that failed.
+    package struct Failure: Sendable, Hashable {
+        /// Position of the item in the request, from 0.
+        package var index: Int
+        /// Reason for the failure.
+        package var word: ErrorWord
+
+        package init(index: Int, word: ErrorWord) {
+            self.index = index
+            self.word = word
+        }
+    }
+
+    /// Items that the request applied.
+    package var successCount: Int
+    /// Items that the request did not apply.
+    package var failures: [Failure]
+
+    package init(successCount: Int, failures: [Failure]) {
+        self.successCount = successCount
+        self.failures = failures
+    }
+}
+
+/// TOP-4: the progress of a request that several transactions apply. Later commands of the project wait for the end
+/// of the request. After a crash the sender has no answer, and may repeat the request.
+package struct TopicChangeProgress: Sendable, Hashable {
+    /// Tokens that earlier transactions have applied.
+    package var doneCount = 0
+    /// The result for the tokens that earlier transactions have applied.
+    package var result = TopicChangeResult(successCount: 0, failures: [])
+    /// The order in which tokens are applied, as indexes of tokens; empty: the order of the request.
+    package var order: [UInt16] = []
+    /// Tokens that one transaction may apply.
+    package var stepMax = Int.max
+
+    /// Makes the progress of a request of which no transaction has applied a part.
+    package init() {}
+}
