@@ -19,8 +19,6 @@ public enum Limits {
     public static let conditionTopicsMax = 5
     /// MSG-3: payload of a message, in UTF-8 bytes of notification texts and data.
     public static let payloadBytesMax = 4000
-    /// MSG-3: payload of a message written in the composer, in characters.
-    public static let composerCharactersMax = 1024
     /// TTL-1: longest and default time to live of a stored message (28 days).
     public static let timeToLiveSecondsMax: UInt32 = 2_419_200
 

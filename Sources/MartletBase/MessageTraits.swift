@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The traits of a message (target, priority, collapse key, lifespan), the operations on subscriptions and groups,
-// and the states of a device. The wire, the store and the engine share these numbers. Rests on nothing.
+// The traits of a message (target, priority, collapse key), the operations on subscriptions and groups, and the
+// states of a device. The wire, the store and the engine share these numbers. Rests on nothing.
 
 /// The kinds of target of a message, numbered as in SEND and DELIVER.
 public enum TargetKind: UInt8, Sendable, CaseIterable, Hashable {
@@ -132,18 +132,6 @@ public struct PlatformSet: OptionSet, Sendable, Hashable {
 
     /// Whether the platform is a member.
     public func contains(_ platform: Platform) -> Bool { contains(PlatformSet(platform)) }
-}
-
-/// The time to live of a message (TTL-1).
-public enum Lifespan: Sendable, Hashable {
-    /// Seconds from the message's acceptance; 0: now or never (TTL-2).
-    case seconds(UInt32)
-    /// Until an instant, but at most `Limits.timeToLiveSecondsMax` after acceptance. An instant not later than the
-    /// acceptance means now or never.
-    case until(Instant)
-
-    /// TTL-1: the longest time to live, 28 days.
-    public static let longest = Lifespan.seconds(Limits.timeToLiveSecondsMax)
 }
 
 /// A message as sent to the instances of some platforms (MSG-5): the platforms' block merged into the common

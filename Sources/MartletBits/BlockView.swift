@@ -35,12 +35,6 @@ public enum BlockView {
         }
     }
 
-    /// The number of set bits, if known without looking at every word; nil for a bitmap.
-    @inlinable public var knownCount: Int? {
-        if case .bitmap = self { return nil }
-        return count
-    }
-
     /// The number of elements of a list or wide list; nil for other forms.
     @inlinable package var listCount: Int? {
         switch self {

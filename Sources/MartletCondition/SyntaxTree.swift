@@ -46,11 +46,6 @@ public struct SyntaxTree: Sendable, Hashable {
     /// The node of the whole condition.
     public var root: Node { nodes[rootIndex] }
 
-    /// The number of operator nodes: the amount of computation in the tree.
-    public var operatorCount: Int {
-        nodes.reduce(into: 0) { if case .topic = $1.kind {} else { $0 += 1 } }
-    }
-
     /// Computes a value for every node from the values of its operands.
     func fold<Value>(
         topic: (Int) -> Value, not: (Value) -> Value, and: (Value, Value) -> Value,
