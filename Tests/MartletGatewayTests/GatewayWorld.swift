@@ -14,44 +14,42 @@ import Testing
 final class GatewayWorld: Sendable {
     static let project = "tides"
 
-    let folder: URL
+    let folder: TestFolder
     let broker: Broker
     let gateway: Gateway
     let serverKey: String
     let senderID: UInt64
 
     private init(
-        _ folder: URL, _ broker: Broker, _ serverKey: String, _ senderID: UInt64, _ faults: Faults?
+        _ folder: TestFolder, _ broker: Broker, _ gateway: Gateway, serverKey: String,
+        senderID: UInt64
     ) {
         self.folder = folder
         self.broker = broker
+        self.gateway = gateway
         self.serverKey = serverKey
         self.senderID = senderID
+    }
+
+    /// - Parameters:
+    ///   - faults: what the gateway answers in its place.
+    ///   - settings: settings of the broker that differ from a test's.
+    ///   - change: settings of the gateway that differ from a test's.
+    static func open(
+        in folder: TestFolder = TestFolder(), clock: TestClock? = nil, faults: Faults? = nil,
+        broker settings: (inout BrokerConfiguration) -> Void = { _ in },
+        _ change: (inout GatewayConfiguration) -> Void = { _ in }
+    ) async throws -> GatewayWorld {
+        let broker = try await folder.open(clock: clock, settings)
+        if (try? broker.project(project)) == nil { _ = try await broker.createProject(project) }
+        let key = try await broker.createServerKey(named: "test", in: project)
         var configuration = GatewayConfiguration()
         configuration.address.port = 0
         configuration.logger.logLevel = .critical
-        gateway = Gateway(broker, configuration) { faults?.take($0) }
-    }
-
-    deinit { try? FileManager.default.removeItem(at: folder) }
-
-    /// - Parameter change: settings that differ from the defaults.
-    static func open(
-        faults: Faults? = nil, _ change: (inout BrokerConfiguration) -> Void = { _ in }
-    ) async throws -> GatewayWorld {
-        let folder = FileManager.default.temporaryDirectory
-            .appending(path: "martlet-gateway-\(UUID().uuidString)")
-        var configuration = BrokerConfiguration(folder: folder.path, address: .init(port: 0))
-        configuration.loopCount = 1
-        configuration.connectionsPerLoopMax = 1024
-        configuration.logger.logLevel = .critical
-        // Tests of a limit set it; the others are about something else.
-        configuration.limits = .none
         change(&configuration)
-        let broker = try await Broker.open(configuration)
-        let project = try await broker.createProject(project).summary
-        let key = try await broker.createServerKey(named: "test", in: project.id)
-        return GatewayWorld(folder, broker, key.text, project.senderID, faults)
+        return GatewayWorld(
+            folder, broker, Gateway(broker, configuration) { faults?.take($0) },
+            serverKey: key.text, senderID: try broker.project(project).senderID)
     }
 
     /// A registered instance that is not connected.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A gateway that is served over HTTP, with the file of a service account for the official clients.
-// Rests on GatewayWorld and PythonClients.
+// Rests on ServedGateway and PythonClients.
 
 import Foundation
 import Martlet
@@ -28,14 +28,16 @@ final class Faults: Sendable {
     }
 }
 
-/// A world whose gateway has a port.
+/// A served gateway, and the credentials of an official client.
 struct SDKWorld {
-    let world: GatewayWorld
+    let served: ServedGateway
     let faults: Faults
-    let url: String
+    /// Path of the service account's file.
     let credentials: String
 
-    var broker: Broker { world.broker }
+    var world: GatewayWorld { served.world }
+    var broker: Broker { served.broker }
+    var url: String { served.url }
 
     /// Serves until the body ends.
     static func run(
@@ -43,24 +45,12 @@ struct SDKWorld {
         _ body: (SDKWorld) async throws -> Void
     ) async throws {
         let faults = Faults()
-        let world = try await GatewayWorld.open(faults: faults, change)
-        let server = try GatewayServer(world.gateway)
-        try await withThrowingTaskGroup(of: Void.self) { group in
-            group.addTask { try await server.run() }
-            let url = "http://127.0.0.1:\(try await server.port())"
-            let account = try ServiceAccountFile(
-                projectID: GatewayWorld.project, tokenURI: url + "/token")
-            try await world.broker.createServiceAccount(
-                keyID: account.keyID, named: "test", clientEmail: account.clientEmail,
-                publicKey: account.publicKey, in: GatewayWorld.project)
-            let file = world.folder.appending(path: "service-account.json")
-            try account.json.write(to: file, atomically: true, encoding: .utf8)
-            try await body(
-                SDKWorld(world: world, faults: faults, url: url, credentials: file.path))
-            group.cancelAll()
-            try? await group.waitForAll()
+        try await ServedGateway.run(faults: faults, broker: change) { served in
+            let account = try await served.newAccount()
+            let file = served.world.folder.url.appending(path: "service-account.json")
+            try account.file.json.write(to: file, atomically: true, encoding: .utf8)
+            try await body(SDKWorld(served: served, faults: faults, credentials: file.path))
         }
-        try await world.broker.close()
     }
 
     /// Runs a scenario of `admin_sdk.py`.
