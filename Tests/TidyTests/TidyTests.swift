@@ -198,6 +198,10 @@ struct TidyTests {
                     let isKnown = declared.contains(String(type.1)) || modules.contains(name)
                     let hasMember = type.2.map { declared.contains(String($0)) || $0 == "init" }
                     #expect(isKnown && hasMember ?? true, "\(article) names \(name)")
+                } else if article.hasSuffix("/Architecture.md"),
+                    let member = name.wholeMatch(of: /([a-z]\w*[A-Z]\w*|[a-z]\w+(?=\(\)))(?:\(\))?/)
+                {
+                    #expect(declared.contains(String(member.1)), "\(article) names \(name)")
                 }
             }
         }
@@ -229,6 +233,37 @@ struct TidyTests {
         return found
     }
 
+    /// The numbers of a text with their units, each with the values that a constant for it may have.
+    private static func numbers(in text: String) -> [(text: Substring, values: [Int])] {
+        text.matches(of: /(\d[\d,]*\d|\d)(?: (KiB|MiB|ms|µs|days))?/).map { match in
+            let number = Int(match.1.replacing(",", with: ""))!
+            let values =
+                switch match.2 {
+                case "KiB": [number << 10]
+                case "MiB": [number << 20, number]
+                case "ms": [number, number * 1000, number * 1_000_000]
+                case "µs": [number, number * 1000]
+                case "days": [number, number * 86_400]
+                default: [number]
+                }
+            return (match.0, values)
+        }
+    }
+
+    @Test("The numbers in the prose of the Architecture article are constants of the sources")
+    func proseNumbers() throws {
+        let article = try Self.text("Sources/Martlet/Martlet.docc/Architecture.md")
+        let prose = try #require(article.split(separator: "## Bounds").first)
+            .replacing(/(?ms)^```.*?^```$/, with: "").replacing(/`[^`\n]*`/, with: "")
+        let constants = try Self.files(below: "Sources", ending: ".swift")
+            .reduce(into: Set<Int>()) { $0.formUnion(Self.integers(of: try Self.text($1))) }
+        let numbers = Self.numbers(in: String(prose)).filter { $0.values.max()! >= 50 }
+        #expect(numbers.count > 30)
+        for number in numbers {
+            #expect(!constants.isDisjoint(with: number.values), "\(number.text)")
+        }
+    }
+
     @Test("The bounds of the Architecture article are constants of the files that it names")
     func bounds() throws {
         let article = try Self.text("Sources/Martlet/Martlet.docc/Architecture.md")
@@ -251,17 +286,10 @@ struct TidyTests {
             let known = try named.reduce(into: limits) {
                 $0.formUnion(Self.integers(of: try Self.text($1)))
             }
-            for match in cells[1].matches(of: /(\d[\d,]*)(?: (KiB|MiB|ms|days))?/) {
-                let number = Int(match.1.replacing(",", with: ""))!
-                let values =
-                    switch match.2 {
-                    case "KiB": [number << 10]
-                    case "MiB": [number << 20, number]
-                    case "ms": [number, number * 1000, number * 1_000_000]
-                    case "days": [number, number * 86_400]
-                    default: [number]
-                    }
-                #expect(!known.isDisjoint(with: values), "\(cells[0]): \(match.0) in \(name)")
+            for number in Self.numbers(in: cells[1]) {
+                #expect(
+                    !known.isDisjoint(with: number.values),
+                    "\(cells[0]): \(number.text) in \(name)")
             }
         }
         #expect(rowCount > 30)
