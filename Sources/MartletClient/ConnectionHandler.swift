@@ -207,7 +207,9 @@ final class ConnectionHandler: ChannelInboundHandler, BrokerLine {
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        end(MartletError(.unavailable, "The connection failed (\(error)); try again."))
+        end(
+            error as? MartletError
+                ?? MartletError(.unavailable, "The connection failed (\(error)); try again."))
     }
 
     // MARK: Frames

@@ -105,7 +105,7 @@ struct Dialer: Sendable {
             .channelOption(.autoRead, value: false)
             // A read takes one chunk, so a client's queue exceeds its bound by one chunk at most.
             .channelOption(.maxMessagesPerRead, value: 1)
-            .channelOption(.socketOption(.tcp_nodelay), value: 1)
+            .channelOption(.tcpOption(.tcp_nodelay), value: 1)
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     if let encryption = settings.encryption {

@@ -53,6 +53,9 @@ public actor MartletDevice {
     private var backoff: Backoff
     private var openedAt = NIODeadline.uptimeNanoseconds(0)
     private var connections: UInt64 = 0
+    /// The reason why the last connection ended, or why the last attempt to connect failed; nil while the device is
+    /// connected, and before the first attempt has ended. The device tries again by itself.
+    public private(set) var lastFailure: MartletError?
     /// Longest pause before the next connection, as DRAINING told.
     var drainDelay: Duration?
     var state = State.idle
@@ -325,6 +328,7 @@ extension MartletDevice: ConnectionOwner {
             return link.abandon()
         }
         state = .open(link)
+        lastFailure = nil
         openedAt = .now()
         ledger.connected(acknowledgedThrough: link.welcome.acknowledgedThrough)
         // REG-4: the broker rotated the token, and the answer was lost with the earlier connection.
@@ -352,6 +356,7 @@ extension MartletDevice: ConnectionOwner {
 
     private func lost(_ error: MartletError, connection: UInt64) {
         guard connection == connections else { return }
+        lastFailure = error
         for answer in requests.removeAll(ofConnection: connection) {
             answer.resume(throwing: error)
         }

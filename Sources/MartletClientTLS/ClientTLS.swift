@@ -38,11 +38,12 @@ public struct ClientTLS: Sendable {
     func encryption() throws(MartletError) -> Encryption {
         let context: NIOSSLContext
         do { context = try NIOSSLContext(configuration: try configuration()) } catch {
-            throw MartletError(
-                .invalidArgument, "The certificates for TLS cannot be used (\(error)).",
-                field: "tls")
+            throw error as? MartletError
+                ?? MartletError(
+                    .invalidArgument, "The certificates for TLS cannot be used (\(error)).",
+                    field: "tls")
         }
-        let (trust, serverName) = (trust, serverName)
+        let (trust, serverName, hasCertificate) = (trust, serverName, certificate != nil)
         return Encryption { channel, host in
             let handler: NIOSSLClientHandler
             // RFC 6066 §3: an address is no server name. The certificate is then checked for the address.
@@ -59,7 +60,12 @@ public struct ClientTLS: Sendable {
                         promise.succeed(isKnown ? .certificateVerified : .failed)
                     })
             }
-            try channel.pipeline.syncOperations.addHandler(handler)
+            let isPinned = if case .certificate = trust { true } else { false }
+            let failure = TLSFailure(
+                name: serverName ?? host, isPinned: isPinned, hasCertificate: hasCertificate)
+            try channel.pipeline.syncOperations.addHandlers([
+                handler, TLSFailureHandler(failure),
+            ])
         }
     }
 
@@ -67,14 +73,35 @@ public struct ClientTLS: Sendable {
         var configuration = TLSConfiguration.makeClientConfiguration()
         configuration.minimumTLSVersion = .tlsv13
         configuration.applicationProtocols = [Self.protocolName]
-        if case .authorities(let file) = trust { configuration.trustRoots = .file(file) }
+        switch trust {
+        case .system: break
+        case .authorities(let file):
+            configuration.trustRoots = .certificates(try Self.certificates(file))
+        // The known certificate decides alone: a broker may be asked at an address that its certificate does not name.
+        case .certificate: configuration.certificateVerification = .noHostnameVerification
+        }
         if let certificate {
-            configuration.certificateChain = try NIOSSLCertificate.fromPEMFile(certificate.chain)
+            configuration.certificateChain = try Self.certificates(certificate.chain)
                 .map { .certificate($0) }
-            configuration.privateKey = .privateKey(
-                try NIOSSLPrivateKey(file: certificate.key, format: .pem))
+            do {
+                configuration.privateKey = .privateKey(
+                    try NIOSSLPrivateKey(file: certificate.key, format: .pem))
+            } catch { throw Self.unusable(certificate.key, "private key without a passphrase") }
         }
         return configuration
+    }
+
+    /// - Throws: `INVALID_ARGUMENT` with the name of a file without certificates.
+    private static func certificates(_ file: String) throws(MartletError) -> [NIOSSLCertificate] {
+        let found = (try? NIOSSLCertificate.fromPEMFile(file)) ?? []
+        guard !found.isEmpty else { throw unusable(file, "certificate") }
+        return found
+    }
+
+    private static func unusable(_ file: String, _ what: String) -> MartletError {
+        MartletError(
+            .invalidArgument,
+            "'\(file)' cannot be read, or has no \(what) in PEM form.", field: "tls")
     }
 
     private static func isAddress(_ host: String) -> Bool {
