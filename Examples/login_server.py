@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The server of an app: who has logged in gets a ticket, with which one device registers once.
 
-    TICKET_SECRET=$(openssl rand -hex 32) python3 login_server.py 8090 com.example.tides
+    TICKET_SECRET=$(openssl rand -hex 32) python3 login_server.py 8090 com.example.tides [KID]
 
-The broker knows the same secret as a ticket key with the ID `login`, and the project's policy is `ticket`.
+The broker knows the same secret as a ticket key with the ID KID (else `login`), and the project's policy is `ticket`.
 """
 import base64, hashlib, hmac, http.server, json, os, secrets, sys, time
 
 SECRET, APP, USERS = os.environ["TICKET_SECRET"].encode(), sys.argv[2], {"ada": "lovelace"}
+HEADER = json.dumps({"alg": "HS256", "kid": sys.argv[3] if len(sys.argv) > 3 else "login"}).encode()
 
 
 def part(value):
@@ -17,7 +18,7 @@ def part(value):
 
 def ticket(user):
     claims = {"jti": secrets.token_urlsafe(16), "exp": time.time() + 60, "app": APP, "topics": [f"user.{user}"]}
-    signed = part(b'{"alg":"HS256","kid":"login"}') + b"." + part(json.dumps(claims).encode())
+    signed = part(HEADER) + b"." + part(json.dumps(claims).encode())
     return signed + b"." + part(hmac.digest(SECRET, signed, hashlib.sha256))
 
 

@@ -4,6 +4,7 @@
 // OpenSSL's queue of errors.
 
 internal import COpenSSL
+internal import Glibc
 
 /// A certificate, key or setting that cannot be used.
 public enum TLSSetupError: Error, Hashable, Sendable, CustomStringConvertible {
@@ -19,6 +20,8 @@ public enum TLSSetupError: Error, Hashable, Sendable, CustomStringConvertible {
     case sendersWithoutAuthorities(place: String)
     /// The line is no project and subject.
     case badSenderLine(place: String, line: Int)
+    /// The certificate is not valid now, and the certificate that it would replace is.
+    case notValidNow(certificate: String, begin: Int64, end: Int64)
     /// OpenSSL refuses.
     case refused(what: String, reason: String)
 
@@ -36,6 +39,8 @@ public enum TLSSetupError: Error, Hashable, Sendable, CustomStringConvertible {
             "\(place) has the certificates of senders, but no authorities of clients are named."
         case .badSenderLine(let place, let line):
             "Line \(line) of \(place) is not a project, a blank, and the subject of a certificate."
+        case .notValidNow(let certificate, let begin, let end):
+            "\(certificate) is valid from \(UTCTime.text(begin)) to \(UTCTime.text(end)), and not now."
         case .refused(let what, let reason):
             "\(what) cannot be used: OpenSSL says '\(reason)'."
         }
@@ -58,5 +63,25 @@ enum OpenSSLErrors {
             words = ERR_reason_error_string(code).map { String(cString: $0) } ?? "error \(code)"
         }
         return words
+    }
+}
+
+/// Times of certificates.
+enum UTCTime {
+    /// Seconds since 1970; nil: the value is no time.
+    static func seconds(_ time: UnsafePointer<ASN1_TIME>?) -> Int64? {
+        var fields = tm()
+        guard ASN1_TIME_to_tm(time, &fields) == 1 else { return nil }
+        return Int64(timegm(&fields))
+    }
+
+    /// A time in the form of ISO 8601.
+    static func text(_ seconds: Int64) -> String {
+        var (time, fields) = (time_t(seconds), tm())
+        gmtime_r(&time, &fields)
+        let text = [CChar](unsafeUninitializedCapacity: 32) { bytes, count in
+            count = strftime(bytes.baseAddress, bytes.count, "%Y-%m-%dT%H:%M:%SZ", &fields)
+        }
+        return String(decoding: text.map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
 }

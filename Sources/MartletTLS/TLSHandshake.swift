@@ -58,6 +58,8 @@ public final class TLSHandshake {
     private let clientSecret = Secret()
     private let serverSecret = Secret()
     private var isDone = false
+    /// Whether the handshake has had bytes for the peer.
+    public private(set) var hasAnswered = false
 
     public init(_ context: TLSServerContext) {
         self.context = context
@@ -95,12 +97,22 @@ public final class TLSHandshake {
         }
         switch SSL_get_error(ssl, result) {
         case SSL_ERROR_WANT_READ: return .waits
-        default: return .failed(TLSHandshakeError(reason: OpenSSLErrors.take()))
+        default:
+            var reason = OpenSSLErrors.take()
+            let verdict = SSL_get_verify_result(ssl)
+            if verdict != Int(X509_V_OK), let text = X509_verify_cert_error_string(verdict) {
+                reason += " (\(String(cString: text)))"
+            }
+            return .failed(TLSHandshakeError(reason: reason))
         }
     }
 
     /// Bytes for the peer since the last call.
-    public func takeOutput() -> [UInt8] { Self.takeAll(output) }
+    public func takeOutput() -> [UInt8] {
+        let bytes = Self.takeAll(output)
+        if !bytes.isEmpty { hasAnswered = true }
+        return bytes
+    }
 
     /// After the last step: bytes for the session's record layer that came with the handshake's.
     public func takeRest() -> [UInt8] { Self.takeAll(input) }

@@ -94,6 +94,8 @@ public final class TLSServerContext: Sendable {
     public func isSender(subject: String, of projectID: String) -> Bool {
         senders[subject]?.contains(projectID) ?? false
     }
+    /// First and last second of the certificate, since 1970.
+    public let validity: (begin: Int64, end: Int64)
 
     /// Reads certificates and keys.
     public init(_ credentials: TLSCredentials, ticketKeys: TLSTicketKeys) throws(TLSSetupError) {
@@ -107,7 +109,7 @@ public final class TLSServerContext: Sendable {
         var authorities: [UInt8] = []
         do throws(TLSSetupError) {
             try Self.setProtocol(context)
-            fingerprint = try Self.setCertificate(context, credentials)
+            (fingerprint, validity) = try Self.setCertificate(context, credentials)
             if let source = credentials.clientAuthorities {
                 authorities = try source.read()
                 try Self.setAuthorities(context, authorities, place: source.place)
@@ -192,10 +194,10 @@ public final class TLSServerContext: Sendable {
         }
 
     /// Sets certificate, chain and key.
-    /// - Returns: the SHA-256 of the certificate.
+    /// - Returns: the SHA-256 of the certificate, and its first and last second.
     private static func setCertificate(
         _ context: OpaquePointer, _ credentials: TLSCredentials
-    ) throws(TLSSetupError) -> [UInt8] {
+    ) throws(TLSSetupError) -> ([UInt8], (begin: Int64, end: Int64)) {
         let place = credentials.certificate.place
         let chain = PEM.certificates(in: try credentials.certificate.read())
         defer { for certificate in chain { X509_free(certificate) } }
@@ -221,7 +223,10 @@ public final class TLSServerContext: Sendable {
         }
         var digest = [UInt8](repeating: 0, count: 32)
         X509_digest(first, EVP_sha256(), &digest, nil)
-        return digest
+        guard let begin = UTCTime.seconds(X509_get0_notBefore(first)),
+            let end = UTCTime.seconds(X509_get0_notAfter(first))
+        else { throw .refused(what: place, reason: "its dates are none") }
+        return (digest, (begin, end))
     }
 
     private static func setAuthorities(
@@ -257,9 +262,19 @@ public final class TLSServer: Sendable {
     /// The context for a new handshake.
     public var current: TLSServerContext { context.withLock { $0 } }
 
-    /// Reads the files again. After an error the certificates stay as they were.
+    /// Reads the files again. After an error the certificates stay as they were. A certificate that is not valid now
+    /// does not replace one that is.
     public func reload() throws(TLSSetupError) {
         let new = try TLSServerContext(credentials, ticketKeys: ticketKeys)
+        let now = Int64(time(nil))
+        func isValid(_ context: TLSServerContext) -> Bool {
+            context.validity.begin <= now && now <= context.validity.end
+        }
+        guard isValid(new) || !isValid(current) else {
+            throw .notValidNow(
+                certificate: credentials.certificate.place, begin: new.validity.begin,
+                end: new.validity.end)
+        }
         context.withLock { $0 = new }
     }
 }

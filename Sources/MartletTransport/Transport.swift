@@ -130,6 +130,9 @@ public protocol Transport: ~Copyable {
 
     /// The peer's certificate, if the peer has proved to the transport that the certificate is its own.
     func verifiedCertificate(of connection: ConnectionID) -> VerifiedCertificate?
+    /// The reason why the encryption of a connection failed; nil without a failure. A second call returns nil.
+    mutating func takeFailure(of connection: ConnectionID) -> String?
+
 
     /// Listens on an address and begins to accept connections.
     /// - Returns: the bound port, which differs from `port` if `port` is 0.
@@ -181,4 +184,7 @@ extension Transport where Self: ~Copyable {
 
     /// None, for transports without certificates.
     public func verifiedCertificate(of connection: ConnectionID) -> VerifiedCertificate? { nil }
+    /// No failure, for transports without encryption.
+    public mutating func takeFailure(of connection: ConnectionID) -> String? { nil }
+
 }

@@ -171,6 +171,7 @@ extension Loop where Kernel: ~Copyable {
     private mutating func receiveEnded(_ id: ConnectionID, _ errno: Int32) {
         guard let connection = connection(id) else { return }
         connection.pointee.hasEnded = true
+        if errno != 0 { noteSecureFailure(connection) }
         // The last frame is still on its way to the peer.
         if errno == 0, connection.pointee.phase == .closing { return }
         guard errno == 0, connection.pointee.phase == .open else {
@@ -234,6 +235,9 @@ extension Loop where Kernel: ~Copyable {
         sendConfirmations()
         endExpiredSenders()
         endHeldRefusals()
+        if context.number == 0, let tls = context.tls {
+            certificateWatch.look(tls.current.validity, at: context.clock())
+        }
         undoAgain()
         for index in places where isOccupied[index] {
             let connection = connections + index

@@ -105,6 +105,7 @@ extension Loop where Kernel: ~Copyable {
         switch outcome {
         case .refused(let error):
             if case .registration = context.purpose {
+                noteRefusedRegistration(error, connection)
                 fail(connection, error)
             } else {
                 send(.error(ErrorFrame(correlation: correlation, error: error)), to: connection)

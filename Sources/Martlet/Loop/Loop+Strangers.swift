@@ -47,6 +47,7 @@ extension Loop where Kernel: ~Copyable {
                 || listener.map { PeerAddress($0.address.host) == origin.address } ?? false)
         if isProxied {
             guard context.configuration.isProxy(origin.address) else {
+                context.refusalLog.tell(.proxy, from: origin.address.description)
                 return close(connection)
             }
             stranger.header = []
@@ -162,7 +163,7 @@ extension Loop where Kernel: ~Copyable {
     mutating func refuse(
         _ hello: Hello, _ error: MartletError, _ connection: UnsafeMutablePointer<Connection>
     ) throws(MartletError) {
-        guard error.word == .unauthenticated else { throw error }
+        guard error.word == .unauthenticated || hello.isRefused(by: error) else { throw error }
         let address = address(of: connection)
         context.refusalLog.refused(hello.credentialKind, from: address.description)
         switch context.strangers.refused(from: address) {
@@ -184,6 +185,27 @@ extension Loop where Kernel: ~Copyable {
                     id: connection.pointee.id, address: address, error: error,
                     end: context.monotonic() + StrangerBook.waitMilliseconds))
         }
+    }
+
+    /// REG-10: counts and logs a registration that the committer refused for its credential, which was good on the
+    /// loop's snapshot a moment ago.
+    func noteRefusedRegistration(
+        _ error: MartletError, _ connection: UnsafeMutablePointer<Connection>
+    ) {
+        guard error.word == .permissionDenied, error.field == "registration" else { return }
+        let address = address(of: connection)
+        context.refusalLog.refused("registration", from: address.description)
+        if case .later = context.strangers.refused(from: address) {
+            context.strangers.settled(address)
+        }
+    }
+
+    /// Logs the failure of TLS on a connection that has ended.
+    mutating func noteSecureFailure(_ connection: UnsafeMutablePointer<Connection>) {
+        guard let reason = transport.takeFailure(of: connection.pointee.id) else { return }
+        let address = strangers[connection.pointee.id.index]?.address.description
+        context.refusalLog.tell(
+            .handshake, from: address ?? "a connected peer", ["reason": "\(reason)"])
     }
 
     /// Tells the refusals that have waited. Called once a second.
@@ -252,8 +274,18 @@ extension Hello {
         case .sender(_, let key):
             key.hasPrefix(SenderCredentials.tokenPrefix) ? "access token" : "server key"
         case .administrator: "administrator key"
-        case .newDevice: "registration"
+        case .newDevice(_, _, _, .ticket): "ticket"
+        case .newDevice: "registration key"
         case .shared: "none"
         }
+    }
+
+    /// REG-7: whether an error refuses the credential of a new device. A new device without a credential has none
+    /// that could be wrong.
+    fileprivate func isRefused(by error: MartletError) -> Bool {
+        guard case .newDevice(_, _, _, let credential) = self, credential != .none else {
+            return false
+        }
+        return error.word == .permissionDenied && error.field == "registration"
     }
 }

@@ -161,6 +161,8 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     var arrivals: ArraySlice<ConnectionID> = []
     /// REG-10: refusals that wait, in the order of their ends.
     var heldRefusals: [HeldRefusal] = []
+    /// OPS-6: looks at the certificate of the port. One loop of a broker has a use for the watch.
+    var certificateWatch: CertificateWatch
     /// `newcomers`: instances registered by this loop, with unsent tokens, by the connection's place.
     /// `notUndone`: instances with an unsent token that the store could not unregister.
     var newcomers: [UInt32: Newcomer] = [:]
@@ -190,6 +192,7 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
 
     init(context: LoopContext, transport: consuming Kernel, connectionsMax: Int) {
         self.context = context
+        certificateWatch = CertificateWatch("tls-certificate", context.logger)
         self.transport = transport
         self.connectionsMax = connectionsMax
         placesMax = 2 * connectionsMax

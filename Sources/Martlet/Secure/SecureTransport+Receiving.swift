@@ -3,8 +3,10 @@
 // Received bytes of TLS connections: first the handshake's, then records. Rests on SecureTransport.
 
 import Glibc
+import MartletBase
 import MartletTLS
 import MartletTransport
+import MartletWire
 import Synchronization
 
 extension SecureTransport where Kernel: ~Copyable {
@@ -74,9 +76,15 @@ extension SecureTransport where Kernel: ~Copyable {
         } catch {
             dropChunk()
             link.pointee.alert = error
-            counters.failures.add(1, ordering: .relaxed)
+            fail(id, "a record is wrong (\(error))")
             return end(id, link, errno: EBADMSG)
         }
+    }
+
+    /// Counts a failure, and keeps the reason for the loop.
+    private mutating func fail(_ id: ConnectionID, _ reason: String) {
+        counters.failures.add(1, ordering: .relaxed)
+        failures[id.index] = reason
     }
 
     private mutating func dropChunk() {
@@ -131,7 +139,7 @@ extension SecureTransport where Kernel: ~Copyable {
         let id = shaking[index]
         shaking.removeFirst(index + 1)
         guard let link = link(id) else { return }
-        counters.failures.add(1, ordering: .relaxed)
+        fail(id, "too many handshakes are in progress, and this is the oldest")
         told.append(end(id, link, errno: ETIMEDOUT))
     }
 
@@ -174,12 +182,14 @@ extension SecureTransport where Kernel: ~Copyable {
         sendRaw(output, id, link)
         switch outcome {
         case .waits: break
-        case .failed:
-            counters.failures.add(1, ordering: .relaxed)
+        case .failed(let error):
+            fail(id, error.reason)
+            // Bytes that are no TLS at all, such as HELLO in plain text, get no alert.
+            if !handshake.hasAnswered { sendRaw(Self.plainAnswer, id, link) }
             return end(id, link, errno: EPROTO)
         case .done:
             guard let secrets = handshake.secrets(lastOutput: output) else {
-                counters.failures.add(1, ordering: .relaxed)
+                fail(id, "the handshake has no keys")
                 return end(id, link, errno: EPROTO)
             }
             begin(id, link, handshake, secrets)
@@ -190,6 +200,16 @@ extension SecureTransport where Kernel: ~Copyable {
         }
         // The records of the last chunk come before the end.
         return chunk == nil ? endIfOver(id, link) : nil
+    }
+
+    /// The answer to a client that speaks the protocol in plain text. The error is not final, because a network or a
+    /// proxy may be at fault.
+    private static var plainAnswer: [UInt8] {
+        var writer = WireWriter()
+        let error = MartletError(
+            .protocolViolation, "This port speaks TLS; connect over TLS (--tls or --ca).")
+        BrokerFrame.error(ErrorFrame(correlation: 0, error: error)).encode(into: &writer)
+        return writer.bytes
     }
 
     /// The end of receiving, if the end came while the handshake waited for its turn.

@@ -50,6 +50,8 @@ struct SecureTransport<Kernel: Transport & ~Copyable>: ~Copyable, Transport {
     var batchBytes = 0
     /// Verified certificates of clients.
     var certificates: [UInt32: VerifiedCertificate] = [:]
+    /// Reasons of failures until the loop asks, by the number of the connection.
+    var failures: [UInt32: String] = [:]
 
     init(
         _ kernel: consuming Kernel, _ server: TLSServer?,
@@ -140,6 +142,7 @@ struct SecureTransport<Kernel: Transport & ~Copyable>: ~Copyable, Transport {
         if link.pointee.hasSession { records.end(sessions[id.index]) }
         endHandshake(link)
         if !certificates.isEmpty { certificates[id.index] = nil }
+        if !failures.isEmpty { failures[id.index] = nil }
         link.deinitialize(count: 1)
         link.initialize(to: SecureLink())
     }
@@ -217,6 +220,10 @@ struct SecureTransport<Kernel: Transport & ~Copyable>: ~Copyable, Transport {
     func verifiedCertificate(of connection: ConnectionID) -> VerifiedCertificate? {
         link(connection) == nil ? nil : certificates[connection.index]
     }
+    mutating func takeFailure(of connection: ConnectionID) -> String? {
+        failures.isEmpty ? nil : failures.removeValue(forKey: connection.index)
+    }
+
 }
 
 /// OPS-6, NET-6: the bounds of TLS in a loop.

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// REG-10: a refused credential leaves a line in the log, at most one line a second. A caller with a thousand wrong
-// keys a second neither fills the disk nor goes unnoticed. Rests on swift-log.
+// REG-10: a refused credential, a failed handshake and an unknown proxy leave a line in the log, at most one line of
+// each kind a second. A caller with a thousand wrong keys a second neither fills the disk nor goes unnoticed. Rests on
+// swift-log.
 
 package import Logging
 import Synchronization
 
-/// Logs refused credentials. The log never contains the presented credential.
+/// Logs refused peers. The log never contains a presented credential.
 package final class RefusalLog: Sendable {
     private static let silence = Duration.seconds(1)
 
@@ -15,8 +16,23 @@ package final class RefusalLog: Sendable {
         var untoldCount = 0
     }
 
+    /// Reasons to refuse a peer. A line of one does not suppress a line of another.
+    package enum Event: Int, CaseIterable, Sendable {
+        case credential
+        case handshake
+        case proxy
+
+        fileprivate var message: Logger.Message {
+            switch self {
+            case .credential: "a credential was refused"
+            case .handshake: "TLS with a peer failed"
+            case .proxy: "a peer that is no proxy of --proxy was closed"
+            }
+        }
+    }
+
     private let logger: Logger
-    private let state = Mutex(State())
+    private let states = Mutex([State](repeating: State(), count: Event.allCases.count))
 
     package init(_ logger: Logger) { self.logger = logger }
 
@@ -25,20 +41,25 @@ package final class RefusalLog: Sendable {
     ///   - kind: kind of the credential.
     ///   - peer: the peer's address.
     package func refused(_ kind: String, from peer: String) {
+        tell(.credential, from: peer, ["kind": "\(kind)"])
+    }
+
+    /// Logs an event, or counts the event for the next line of its kind.
+    package func tell(_ event: Event, from peer: String, _ more: Logger.Metadata = [:]) {
         let now = ContinuousClock.now
-        let untoldCount: Int? = state.withLock { state in
+        let untoldCount: Int? = states.withLock { states in
+            let state = states[event.rawValue]
             if let lastTold = state.lastTold, now < lastTold + Self.silence {
-                state.untoldCount += 1
+                states[event.rawValue].untoldCount += 1
                 return nil
             }
-            defer { state = State(lastTold: now) }
+            states[event.rawValue] = State(lastTold: now)
             return state.untoldCount
         }
         guard let untoldCount else { return }
-        var metadata: Logger.Metadata = [
-            "kind": "\(kind)", "from": "\(peer)",
-        ]
+        var metadata = more
+        metadata["from"] = "\(peer)"
         if untoldCount > 0 { metadata["untold"] = "\(untoldCount)" }
-        logger.warning("a credential was refused", metadata: metadata)
+        logger.warning(event.message, metadata: metadata)
     }
 }

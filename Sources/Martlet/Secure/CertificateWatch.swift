@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// OPS-6: warns of a certificate that clients refuse because of its dates: at once, and again each day, from two weeks
+// before its end. A broker serves such a certificate all the same, because a client that knows the certificate by its
+// SHA-256 looks at no date. The owner of the watch calls `look` from time to time. Rests on swift-log.
+
+package import Logging
+package import MartletBase
+
+/// The dates of one certificate, as its owner is warned of them.
+package struct CertificateWatch: Sendable {
+    /// Days before the end of a certificate from which on the log warns.
+    package static let daysBefore: Int64 = 14
+    private static let daySeconds: Int64 = 86_400
+
+    private let setting: String
+    private let logger: Logger
+    /// The end of the certificate of the last warning, and the time of the warning, in seconds since 1970.
+    private var told: (end: Int64, at: Int64)?
+
+    /// - Parameter setting: name of the setting that has the certificate's file.
+    package init(_ setting: String, _ logger: Logger) {
+        self.setting = setting
+        self.logger = logger
+    }
+
+    /// Warns, unless the last warning about this certificate is younger than a day.
+    /// - Parameter validity: first and last second of the certificate, since 1970.
+    package mutating func look(_ validity: (begin: Int64, end: Int64), at now: Instant) {
+        let second = now.millisecondsSince1970 / 1000
+        guard
+            second < validity.begin
+                || second >= validity.end - Self.daysBefore * Self.daySeconds
+        else { return }
+        if let told, told.end == validity.end, second - told.at < Self.daySeconds { return }
+        told = (validity.end, second)
+        func day(_ second: Int64) -> String {
+            Day(of: Instant(millisecondsSince1970: second * 1000)).description
+        }
+        var metadata: Logger.Metadata = ["setting": "\(setting)"]
+        if second < validity.begin {
+            metadata["begins"] = "\(day(validity.begin))"
+            logger.error(
+                "the certificate is not valid yet, and clients refuse it", metadata: metadata)
+        } else if second > validity.end {
+            metadata["ended"] = "\(day(validity.end))"
+            logger.error("the certificate has expired, and clients refuse it", metadata: metadata)
+        } else {
+            metadata["ends"] = "\(day(validity.end))"
+            metadata["days"] = "\((validity.end - second) / Self.daySeconds)"
+            logger.warning(
+                "the certificate ends soon; replace the files, and send SIGHUP", metadata: metadata)
+        }
+    }
+}
