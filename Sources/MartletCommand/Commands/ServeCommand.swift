@@ -15,9 +15,9 @@ struct ServeCommand: ReportingCommand {
         abstract: "Run a broker.",
         discussion: """
             Prints one line when it listens. SIGINT (Ctrl-C), SIGTERM or SIGHUP tells clients to go, finishes \
-            what was accepted, and ends with 0; a second signal ends at once. With --tls-certificate, with \
-            a file of settings, or under a service manager (NOTIFY_SOCKET), SIGHUP reads certificate, key \
-            and log level again instead. Logs go to standard \
+            what was accepted, and ends with 0; a second signal ends at once. With --tls-certificate or \
+            --http-certificate, with a file of settings, or under a service manager (NOTIFY_SOCKET), \
+            SIGHUP reads certificates, keys and log level again instead. Logs go to standard \
             error. With --http, SDKs of the original system are served too.
             """)
 
@@ -81,35 +81,31 @@ private struct Serving {
         let broker = try await options.open()
         let logger = options.configuration.logger
         let manager = ServiceManager()
-        let isReloaded =
-            options.tlsCertificate != nil || Settings.hasFile(options.config) || manager != nil
-        if isReloaded { interrupt.reload { reload(broker, logger, manager) } }
-        let watching = manager?.watch(broker)
-        defer { watching?.cancel() }
         let metrics: MetricsListener?
+        let configuration = http.configuration(otherwise: httpOtherwise, logger: logger)
+        let server: GatewayServer?
         do {
             metrics = try options.metrics.flatMap { ListenSetting.address($0) }.map { address in
                 try MetricsListener(address) { broker.metricsText }
             }
+            server = try configuration.map { try GatewayServer(Gateway(broker, $0)) }
         } catch {
             try await broker.close()
             throw error
         }
         defer { metrics?.end() }
-        guard let configuration = http.configuration(otherwise: httpOtherwise, logger: logger)
-        else {
+        let isReloaded =
+            options.tlsCertificate != nil || http.httpCertificate != nil
+            || Settings.hasFile(options.config) || manager != nil
+        if isReloaded { interrupt.reload { reload(broker, server, logger, manager) } }
+        let watching = manager?.watch(broker)
+        defer { watching?.cancel() }
+        guard let configuration, let server else {
             tellReady(broker, http: nil, metrics: metrics)
             manager?.ready()
             await interrupt.wait()
             manager?.stopping()
             return try await showing(Self.finishing) { try await broker.close() }
-        }
-        let server: GatewayServer
-        do throws(MartletError) {
-            server = try GatewayServer(Gateway(broker, configuration))
-        } catch {
-            try await broker.close()
-            throw error
         }
         let group = ServiceGroup(
             configuration: .init(services: [BrokerService(broker), server], logger: logger))
@@ -129,8 +125,10 @@ private struct Serving {
         }
     }
 
-    /// OPS-11: reads the certificates and the log level again. A fault changes nothing.
-    private func reload(_ broker: Broker, _ logger: Logger, _ manager: ServiceManager?) {
+    /// OPS-11: reads the certificates and the log level again. A fault of one setting does not touch the others.
+    private func reload(
+        _ broker: Broker, _ server: GatewayServer?, _ logger: Logger, _ manager: ServiceManager?
+    ) {
         manager?.reloading()
         defer { manager?.ready() }
         do {
@@ -139,13 +137,22 @@ private struct Serving {
         } catch {
             logger.error("the settings stay as they were", metadata: ["error": "\(error)"])
         }
-        guard options.tlsCertificate != nil else { return }
-        do throws(TLSSetupError) {
-            try broker.reloadCertificates()
-            logger.notice("certificate and key were read again")
-        } catch {
-            logger.error(
-                "certificate and key stay as they were", metadata: ["error": "\(error)"])
+        func read(_ setting: String, _ body: () throws -> Void) {
+            do {
+                try body()
+                logger.notice(
+                    "certificate and key were read again", metadata: ["setting": "\(setting)"])
+            } catch {
+                logger.error(
+                    "certificate and key stay as they were",
+                    metadata: ["setting": "\(setting)", "error": "\(error)"])
+            }
+        }
+        if options.tlsCertificate != nil {
+            read("tls-certificate") { try broker.reloadCertificates() }
+        }
+        if let server, http.httpCertificate != nil {
+            read("http-certificate") { try server.reloadCertificate() }
         }
     }
 
@@ -174,11 +181,12 @@ private struct Serving {
                     "\(place) is plain text: every machine on the way reads messages and credentials. "
                         + "Administrators are refused there.")
             }
+            let source = Settings.sourceOfFolder(CommandLine.arguments)
             let gateway = http.map { ", SDKs at \($0)" } ?? ""
             let measured = metricsURL.map { ", metrics at \($0)" } ?? ""
             Terminal.print(
                 "Martlet listens on \(places.joined(separator: ", "))\(gateway)\(measured), data in "
-                    + "\(folder). Ctrl-C stops it.")
+                    + "\(folder)\(source.map { " (by \($0))" } ?? ""). Ctrl-C stops it.")
         }
     }
 

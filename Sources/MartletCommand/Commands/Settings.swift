@@ -6,6 +6,7 @@
 
 import ArgumentParser
 import FoundationEssentials
+import Glibc
 
 /// Settings outside of the command line.
 enum Settings {
@@ -90,6 +91,22 @@ enum Settings {
         option != nil || ProcessInfo.processInfo.environment["MARTLET_CONFIG"] != nil
     }
 
+    /// The place of the data folder's name, if that is the environment or a file; nil: the command line, or the
+    /// default.
+    static func sourceOfFolder(_ arguments: [String]) -> String? {
+        let isTyped = arguments.contains {
+            $0 == "--data" || $0 == "--data-folder" || $0.hasPrefix("--data=")
+                || $0.hasPrefix("--data-folder=")
+        }
+        let environment = ProcessInfo.processInfo.environment
+        guard !isTyped else { return nil }
+        if environment["MARTLET_DATA"] != nil { return "MARTLET_DATA" }
+        guard let file = file(arguments) ?? environment["MARTLET_CONFIG"],
+            let settings = try? read(file), settings.contains(where: { $0.name == "data" })
+        else { return nil }
+        return file
+    }
+
     /// The file given with --config.
     private static func file(_ arguments: [String]) -> String? {
         for (index, argument) in arguments.enumerated() {
@@ -101,6 +118,9 @@ enum Settings {
 
     /// Reads `name = value` from each line of a file. A line with `#` in front is a comment.
     private static func read(_ file: String) throws(Fault) -> [Setting] {
+        guard access(file, R_OK) == 0 else {
+            throw Fault(description: "\(file): \(String(cString: strerror(errno)))")
+        }
         guard let bytes = FileManager.default.contents(atPath: file),
             let text = String(validating: bytes, as: UTF8.self)
         else { throw Fault(description: "\(file): there is no text to be read") }

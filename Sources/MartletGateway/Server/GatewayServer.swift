@@ -3,6 +3,7 @@
 // HTTP for a gateway: connections, TLS, bounds on the cost of a peer, and the way from requests to calls. The service
 // finishes requests in progress before a graceful shutdown ends. Rests on Hummingbird and NIO.
 
+import Glibc
 import HTTPTypes
 import HummingbirdCore
 import HummingbirdHTTP2
@@ -10,7 +11,6 @@ import Logging
 public import Martlet
 import NIOCore
 import NIOPosix
-import NIOSSL
 public import ServiceLifecycle
 import Synchronization
 
@@ -19,6 +19,8 @@ public final class GatewayServer: Service {
     /// Gateway that answers the requests. Address, certificate and bounds are in its configuration.
     public let gateway: Gateway
     private let server: any Service
+    /// nil: plain HTTP.
+    private let certificate: ServerCertificate?
     private let bound: EventLoopPromise<UInt16>
 
     /// Makes a server and reads the files of the certificate. `run()` opens the listening socket.
@@ -32,8 +34,12 @@ public final class GatewayServer: Service {
         self.bound = bound
         do {
             let broker = gateway.broker
+            let certificate = try configuration.certificate.map {
+                (files) throws(MartletError) in try ServerCertificate(files)
+            }
+            self.certificate = certificate
             let builder = try Self.builder(
-                configuration,
+                configuration, certificate,
                 ConnectionsByAddress(
                     most: configuration.connectionsPerAddressMax, isProxy: { broker.isProxy($0) }))
             let responder = Responder(gateway)
@@ -68,13 +74,35 @@ public final class GatewayServer: Service {
     /// - Throws: the error that ended the server.
     public func run() async throws {
         defer { gateway.broker.tellGateway(nil) }
+        let watch = certificate.map { certificate in
+            Task { await certificate.watch(by: gateway) }
+        }
+        defer { watch?.cancel() }
         do {
             try await server.run()
             bound.fail(CancellationError())
         } catch {
+            let error = explained(error)
             bound.fail(error)
             throw error
         }
+    }
+
+    /// OPS-11: reads certificate and key again. New connections get the new certificate; open connections stay.
+    /// Without TLS the call has no effect.
+    /// - Throws: `INVALID_ARGUMENT` with the reason why a file cannot be used. The certificate then stays as it was.
+    public func reloadCertificate() throws(MartletError) { try certificate?.reload() }
+
+    /// The address in words, where the system names only the reason.
+    private func explained(_ error: any Error) -> any Error {
+        guard let error = error as? IOError else { return error }
+        let address = gateway.configuration.address
+        let reason =
+            error.errnoCode == EADDRINUSE
+            ? "is in use by another process. Stop it or choose another port"
+            : "cannot be listened on: \(String(cString: strerror(error.errnoCode)))"
+        return MartletError(
+            .unavailable, "\(address.host) port \(address.port) \(reason).", field: "http")
     }
 
     /// The bound port; waits until the server listens.
@@ -90,7 +118,8 @@ public final class GatewayServer: Service {
     }
 
     private static func builder(
-        _ configuration: GatewayConfiguration, _ addresses: ConnectionsByAddress
+        _ configuration: GatewayConfiguration, _ certificate: ServerCertificate?,
+        _ addresses: ConnectionsByAddress
     ) throws -> HTTPServerBuilder {
         let requestTime = TimeAmount.seconds(Int64(configuration.requestSeconds))
         let idleTime = TimeAmount.seconds(Int64(configuration.idleSeconds))
@@ -101,7 +130,7 @@ public final class GatewayServer: Service {
                 maxHeaderFieldSize: Limits.httpHeadBytesMax,
                 maxHeaderListSize: Limits.httpHeadBytesMax,
                 maxHeaderFieldCount: Limits.httpHeaderFieldsMax))
-        guard let certificate = configuration.certificate else {
+        guard let certificate else {
             try requireLoopback(configuration)
             return HTTPServerBuilder { responder in
                 GuardedChannel(
@@ -109,7 +138,7 @@ public final class GatewayServer: Service {
                     handshakeLimit: nil, requestLimit: requestTime, addresses: addresses)
             }
         }
-        let tls = try tlsConfiguration(certificate)
+        let tls = certificate.configuration
         let connection = HTTP2ChannelConfiguration(
             idleTimeout: .seconds(configuration.idleSeconds),
             gracefulCloseTimeout: .seconds(configuration.requestSeconds),
@@ -121,27 +150,6 @@ public final class GatewayServer: Service {
                 handshakeLimit: .seconds(Int64(Limits.httpHandshakeSeconds)),
                 requestLimit: requestTime, addresses: addresses)
         }
-    }
-
-    private static func tlsConfiguration(
-        _ files: GatewayConfiguration.Certificate
-    ) throws(MartletError) -> TLSConfiguration {
-        let chain: [NIOSSLCertificate]
-        do { chain = try NIOSSLCertificate.fromPEMFile(files.chain) } catch {
-            throw MartletError(
-                .invalidArgument, "There is no PEM certificate in '\(files.chain)' (\(error)).",
-                field: "http-certificate")
-        }
-        let key: NIOSSLPrivateKey
-        do { key = try NIOSSLPrivateKey(file: files.key, format: .pem) } catch {
-            throw MartletError(
-                .invalidArgument, "There is no PEM private key in '\(files.key)' (\(error)).",
-                field: "http-key")
-        }
-        var configuration = TLSConfiguration.makeServerConfiguration(
-            certificateChain: chain.map { .certificate($0) }, privateKey: .privateKey(key))
-        configuration.minimumTLSVersion = .tlsv12
-        return configuration
     }
 
     /// Requires a loopback address, because credentials over plain HTTP must not leave this machine.

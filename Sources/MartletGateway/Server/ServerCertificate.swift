@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// OPS-11: the certificate of the gateway, which a reload replaces. A handshake asks for the certificate in use, so the
+// settings of TLS and the listening socket stay. Rests on swift-nio-ssl.
+
+import Glibc
+import Martlet
+import NIOCore
+import NIOSSL
+import Synchronization
+
+/// Certificate and key of a gateway, read from files.
+final class ServerCertificate: Sendable {
+    private struct Pair: Sendable {
+        let chain: [NIOSSLCertificate]
+        let key: NIOSSLPrivateKey
+
+        /// First and last second of the certificate, since 1970.
+        var validity: (begin: Int64, end: Int64) {
+            chain.first.map { (Int64($0.notValidBefore), Int64($0.notValidAfter)) } ?? (0, 0)
+        }
+
+        var isValid: Bool {
+            let now = Int64(time(nil))
+            return validity.begin <= now && now <= validity.end
+        }
+    }
+
+    private let files: GatewayConfiguration.Certificate
+    private let pair: Mutex<Pair>
+
+    /// - Throws: `INVALID_ARGUMENT` with the file that cannot be used.
+    init(_ files: GatewayConfiguration.Certificate) throws(MartletError) {
+        self.files = files
+        pair = Mutex(try Self.read(files))
+    }
+
+    /// Reads the files again. After an error the certificate stays as it was. A certificate that is not valid now does
+    /// not replace one that is.
+    func reload() throws(MartletError) {
+        let new = try Self.read(files)
+        guard new.isValid || !pair.withLock({ $0.isValid }) else {
+            func day(_ second: Int64) -> Day {
+                Day(of: Instant(millisecondsSince1970: second * 1000))
+            }
+            throw MartletError(
+                .invalidArgument,
+                """
+                \(files.chain) is valid from \(day(new.validity.begin)) to \(day(new.validity.end)), \
+                and not now.
+                """, field: "http-certificate")
+        }
+        pair.withLock { $0 = new }
+    }
+
+    /// The settings of a server that takes the certificate anew for each handshake.
+    var configuration: TLSConfiguration {
+        var configuration = Self.configuration(pair.withLock { $0 })
+        configuration.sslContextCallback = { [self] _, promise in
+            let pair = pair.withLock { $0 }
+            var change = NIOSSLContextConfigurationOverride()
+            change.certificateChain = pair.chain.map { .certificate($0) }
+            change.privateKey = .privateKey(pair.key)
+            promise.succeed(change)
+        }
+        return configuration
+    }
+
+    /// OPS-6: warns of the certificate's end until the task is cancelled.
+    func watch(by gateway: Gateway) async {
+        var watch = CertificateWatch("http-certificate", gateway.configuration.logger)
+        repeat {
+            watch.look(pair.withLock { $0.validity }, at: gateway.broker.now)
+        } while (try? await Task.sleep(for: .seconds(60))) != nil
+    }
+
+    private static func configuration(_ pair: Pair) -> TLSConfiguration {
+        var configuration = TLSConfiguration.makeServerConfiguration(
+            certificateChain: pair.chain.map { .certificate($0) }, privateKey: .privateKey(pair.key)
+        )
+        configuration.minimumTLSVersion = .tlsv12
+        return configuration
+    }
+
+    private static func read(
+        _ files: GatewayConfiguration.Certificate
+    ) throws(MartletError) -> Pair {
+        let chain = (try? NIOSSLCertificate.fromPEMFile(files.chain)) ?? []
+        guard !chain.isEmpty else {
+            throw MartletError(
+                .invalidArgument,
+                "'\(files.chain)' cannot be read, or has no certificate in PEM form.",
+                field: "http-certificate")
+        }
+        guard let key = try? NIOSSLPrivateKey(file: files.key, format: .pem) else {
+            throw MartletError(
+                .invalidArgument,
+                "'\(files.key)' cannot be read, or has no private key in PEM form.",
+                field: "http-key")
+        }
+        let pair = Pair(chain: chain, key: key)
+        do { _ = try NIOSSLContext(configuration: configuration(pair)) } catch {
+            throw MartletError(
+                .invalidArgument,
+                "The key in '\(files.key)' is not the key of the first certificate in '\(files.chain)'.",
+                field: "http-key")
+        }
+        return pair
+    }
+}
