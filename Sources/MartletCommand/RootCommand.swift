@@ -48,11 +48,22 @@ extension RootCommand {
     /// Puts the settings of file and environment for `serve` and `gateway` in front of the typed arguments.
     static func main() async {
         do {
-            await main(try Settings.expanded(Array(CommandLine.arguments.dropFirst())))
+            var arguments = try Settings.expanded(Array(CommandLine.arguments.dropFirst()))
+            if let first = arguments.first, !first.hasPrefix("-"), !isCommand(first) {
+                // With a flag for help, ArgumentParser would explain `martlet` and name no fault.
+                arguments.removeAll { ["-h", "--help"].contains($0) }
+            }
+            await main(arguments)
         } catch {
             Terminal.printError("\(error)")
             exit(withError: ExitCode.validationFailure)
         }
+    }
+}
+
+extension RootCommand {
+    private static func isCommand(_ name: String) -> Bool {
+        name == "help" || configuration.subcommands.contains { $0._commandName == name }
     }
 }
 

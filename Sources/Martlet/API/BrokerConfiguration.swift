@@ -152,8 +152,9 @@ public struct BrokerConfiguration: Sendable {
             guard security == .plain || !listener.isProxied else {
                 throw MartletError(
                     .invalidArgument,
-                    "\(host) cannot speak TLS behind proxies that name their clients; let the proxy do "
-                        + "TLS, and listen there with plain,proxy.", field: "listen")
+                    "\(host) cannot speak TLS behind proxies that name their clients: 'proxy' goes with "
+                        + "'plain' alone, and with a certificate 'plain' must be written "
+                        + "(address:port,plain,proxy). Let the proxy do TLS.", field: "listen")
             }
             guard security == .tls || listener.address.isLoopback || allowsPlainElsewhere else {
                 throw MartletError(

@@ -103,15 +103,65 @@ struct DataFolderAccess {
                 return .embedded(try await Broker.open(configuration))
             } catch let error as StoreOpenError {
                 guard case .inUse = error else { throw error }
-                if let address = ServedAddress(in: folder), let key = read("admin.key"),
-                    !key.isEmpty, await canConnect(at: address, key: key)
-                {
-                    return .running(address, key: key)
+                let obstacle: Obstacle
+                do throws(Obstacle) { return try await running() } catch { obstacle = error }
+                guard !obstacle.isFinal, ContinuousClock.now < deadline else {
+                    throw MartletError(
+                        .unavailable,
+                        "A broker serves '\(folder)', and this command could not ask it: "
+                            + obstacle.text, field: "data")
                 }
-                guard ContinuousClock.now < deadline else { throw error }
                 try await Task.sleep(for: .milliseconds(100))
             }
         }
+    }
+
+    /// Why the broker that serves the folder cannot be asked, and what to do.
+    private struct Obstacle: Error {
+        var text: String
+        /// Whether another attempt would end in the same way.
+        var isFinal = false
+    }
+
+    /// The broker that serves the folder.
+    private func running() async throws(Obstacle) -> Found {
+        guard let address = ServedAddress(in: folder) else {
+            throw Obstacle(text: unreadable("serve.address") ?? Self.noAddress)
+        }
+        guard let key = read("admin.key"), !key.isEmpty else {
+            throw Obstacle(
+                text: unreadable("admin.key")
+                    ?? "the file 'admin.key' is missing or empty. Restore the file; or restart the "
+                    + "broker, which makes another key.")
+        }
+        do {
+            let administrator = try administrator(at: address, key: key)
+            try await closing(administrator.close) { _ = try await administrator.connect() }
+            return .running(address, key: key)
+        } catch {
+            guard let error = error as? MartletError else { throw Obstacle(text: "\(error)") }
+            guard error.word == .unauthenticated else { throw Obstacle(text: error.message) }
+            throw Obstacle(
+                text: "the broker refuses the key in 'admin.key'. Restore the file; or restart the "
+                    + "broker, which reads the file when it starts.", isFinal: true)
+        }
+    }
+
+    private static let noAddress =
+        "no broker listens at the address in 'serve.address', or the file is missing. Another "
+        + "command may hold the folder: wait for its end. A broker whose listeners all have "
+        + "',proxy' writes no address: give it one more, such as --listen 127.0.0.1:5229,plain."
+
+    /// Why a file of the folder cannot be read; nil for a file that can, and for a missing file.
+    private func unreadable(_ name: String) -> String? {
+        let descriptor = open(folder + "/" + name, O_RDONLY | O_CLOEXEC)
+        guard descriptor < 0 else {
+            close(descriptor)
+            return nil
+        }
+        guard errno != ENOENT else { return nil }
+        return "'\(name)' cannot be read (\(String(cString: strerror(errno)))). Run the command as "
+            + "the broker's user."
     }
 
     /// The address at which the folder's gateway exchanges assertions for tokens; nil without a gateway.
@@ -127,6 +177,16 @@ struct DataFolderAccess {
     func registrationKey(of project: String) -> String? {
         guard !project.contains("/") else { return nil }
         return read("registration-" + project + ".key")
+    }
+
+    /// REG-7: removes the file with a registration key that was revoked, so that no device presents the key.
+    /// - Returns: the name of the removed file; nil if the file has another key, or if there is none.
+    func forgetRegistrationKey(_ id: String, of project: String) -> String? {
+        let path = registrationKeyPath(of: project)
+        guard let text = registrationKey(of: project), text.prefix(while: { $0 != "." }) == id,
+            unlink(path) == 0
+        else { return nil }
+        return path
     }
 
     /// REG-7: keeps the registration key of a new project for `martlet listen`, for the folder's owner alone.
@@ -159,13 +219,6 @@ struct DataFolderAccess {
         return MartletAdministrator(
             host: host, port: address.port, administratorKey: key, projectID: project,
             options: options)
-    }
-
-    private func canConnect(at address: ServedAddress, key: String) async -> Bool {
-        guard let administrator = try? administrator(at: address, key: key) else { return false }
-        let isThere = (try? await administrator.connect()) != nil
-        await administrator.close()
-        return isThere
     }
 
     private func read(_ name: String) -> String? {

@@ -54,7 +54,7 @@ struct KeyCommand: AsyncParsableCommand {
 
     struct Revoke: ReportingCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Revoke a server key: no new connection is opened with it.")
+            abstract: "Revoke a server key: its connections end, and no new one is opened with it.")
 
         @Argument(help: "The key's ID, as `martlet key list` shows it.")
         var id: String

@@ -52,6 +52,12 @@ struct ListenCommand: ReportingCommand {
             """, valueName: "key"))
     var registrationKey: String?
 
+    @Option(
+        help: ArgumentHelp(
+            "A file with a ticket of the app's server, for a first run; - means standard input.",
+            valueName: "file"))
+    var ticket: String?
+
     @OptionGroup var folder: FolderOptions
 
     @Option(help: "The broker's address.")
@@ -74,7 +80,10 @@ struct ListenCommand: ReportingCommand {
             "Send this to the project's senders first; may be given again.", valueName: "text"))
     var sendUpstream: [String] = []
 
-    @Option(help: "End after so many messages; with 0 as soon as everything is sent.")
+    @Option(
+        help:
+            "End after so many messages; with 0, which needs --send-upstream, when everything is sent."
+    )
     var count: Int?
 
     @Option(
@@ -118,6 +127,9 @@ struct ListenCommand: ReportingCommand {
         }
         guard count ?? 1 > 0 || (count == 0 && !sendUpstream.isEmpty) else {
             throw ValidationError("--count takes at least 1, or 0 with --send-upstream.")
+        }
+        guard ticket == nil || registrationKey == nil else {
+            throw ValidationError("--ticket and --registration-key exclude each other.")
         }
         guard timeout ?? 1 > 0 else { throw ValidationError("--timeout takes more than 0.") }
     }
@@ -192,7 +204,10 @@ struct ListenCommand: ReportingCommand {
         defer { refusals.cancel() }
         let patience = Task {
             try await Task.sleep(for: .seconds(1))
-            Terminal.printError("No broker at \(host) port \(port) yet; trying again.")
+            let reason = await device.lastFailure?.message
+            Terminal.printError(
+                "Not connected to \(host) port \(port) yet; trying again. "
+                    + (reason ?? "Nobody has answered."))
         }
         defer { patience.cancel() }
         try await device.connect()
@@ -242,7 +257,13 @@ struct ListenCommand: ReportingCommand {
         let file = DeviceStateFile(path: statePath)
         let isNew = try file.load() == nil
         var options = try tls.applied(to: DeviceOptions())
-        if let key = registrationKey ?? folder.access.registrationKey(of: project) {
+        if let ticket {
+            if isNew {
+                let input = try KeyInput(path: ticket == "-" ? nil : ticket)
+                let text = String(decoding: input.secret, as: UTF8.self)
+                options.registration = .ticket { text }
+            }
+        } else if let key = registrationKey ?? folder.access.registrationKey(of: project) {
             options.registration = .key(key)
         }
         let open = { [options] in

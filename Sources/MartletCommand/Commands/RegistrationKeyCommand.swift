@@ -60,7 +60,10 @@ struct RegistrationKeyCommand: AsyncParsableCommand {
     struct Revoke: ReportingCommand {
         static let configuration = CommandConfiguration(
             abstract: "Revoke a registration key: no new device registers with it.",
-            discussion: "Devices that registered with it stay.")
+            discussion: """
+                Devices that registered with it stay. If the data folder has the key in \
+                registration-PROJECT.key, the file is removed.
+                """)
 
         @Argument(help: "The key's ID, as `martlet registration-key list` shows it.")
         var id: String
@@ -74,6 +77,11 @@ struct RegistrationKeyCommand: AsyncParsableCommand {
         func perform() async throws {
             try await folder.access.administrator {
                 try await $0.revokeRegistrationKey(id, in: project)
+            }
+            if let file = folder.access.forgetRegistrationKey(id, of: project) {
+                Terminal.printError(
+                    "The file '\(file)' had this key and is removed; give `martlet listen` another key "
+                        + "with --registration-key.")
             }
             output.printRevoked(id, of: project, kind: "registration key")
         }

@@ -155,6 +155,12 @@ struct ServeOptions: ParsableArguments {
                 "--listen takes address:port[,tls|plain][,proxy], such as 0.0.0.0:5228 or "
                     + "[::]:443,plain,proxy, not '\(text)'.")
         }
+        // The sockets of the loops share a port, so the kernel would not refuse the second listener.
+        let places = listen.compactMap { ListenSetting.listener($0)?.address }
+        for (index, place) in places.enumerated()
+        where place.port != 0 && places[..<index].contains(place) {
+            throw ValidationError("--listen has '\(listen[index])' and the same place before.")
+        }
         for text in proxy where AddressPrefix(text) == nil {
             throw ValidationError(
                 "--proxy takes an address or a prefix, such as 192.0.2.7 or 10.0.0.0/8, not "

@@ -114,8 +114,14 @@ struct ServiceAccountCommand: AsyncParsableCommand {
         @OptionGroup var output: OutputOptions
 
         func perform() async throws {
-            try await folder.access.administrator {
-                try await $0.revokeServiceAccount(id, in: project)
+            do {
+                try await folder.access.administrator {
+                    try await $0.revokeServiceAccount(id, in: project)
+                }
+            } catch var error as MartletError where error.word == .notFound {
+                // The other commands that revoke take the ID alone and --project.
+                error.message += " Write the project first: service-account revoke PROJECT ID."
+                throw error
             }
             output.printRevoked(id, of: project)
         }
