@@ -15,12 +15,23 @@ final class SecurePeer {
     private var splitter = FrameSplitter(frameBytesMax: 1 << 20)
     private var arrived: [BrokerFrame] = []
     /// Bytes handed to the kernel at a time.
-    var chunkBytes = Int.max
+    var chunkBytes: Int
 
     /// Connects, and ends the handshake.
-    init(_ test: TestBroker, _ settings: TLSClientContext = TLSClientContext()) throws {
-        socket = try test.peer()
-        tls = TLSClient(settings)
+    convenience init(
+        _ test: TestBroker, _ settings: TLSClientContext = TLSClientContext(),
+        chunkBytes: Int = .max, receiveBufferBytes: Int32? = nil
+    ) throws {
+        try self.init(
+            try test.peer(receiveBufferBytes: receiveBufferBytes), TLSClient(settings),
+            chunkBytes: chunkBytes)
+    }
+
+    /// Ends a handshake that has begun on the socket.
+    init(_ socket: Peer, _ tls: TLSClient, chunkBytes: Int = .max) throws {
+        self.socket = socket
+        self.tls = tls
+        self.chunkBytes = chunkBytes
         while !tls.shake() {
             try flush()
             try receive()

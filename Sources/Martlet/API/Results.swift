@@ -61,8 +61,10 @@ public struct BrokerStatistics: Sendable, Hashable {
     public var requestBytes = 0
     /// NET-6: the part of `requestBytes` that peers without a credential hold.
     public var strangerBytes = 0
-    /// Peers without a credential that were turned away for a bound by address or on their memory, since the broker
-    /// was opened.
+    /// Sealed bytes of TLS connections that the kernel has not taken yet.
+    public var sealedBytes = 0
+    /// Peers without a credential that were turned away for a bound by address, on their memory, on places or on TLS
+    /// handshakes, since the broker was opened.
     public var turnedAwayCount: UInt64 = 0
     /// Bytes of the store's file in use; 0 after the broker is closed.
     public var storeBytesUsed = 0

@@ -231,7 +231,7 @@ extension Loop where Kernel: ~Copyable {
         _ bytes: UnsafeRawBufferPointer, _ connection: UnsafeMutablePointer<Connection>
     ) -> UnsafeRawBufferPointer? {
         let place = connection.pointee.id.index
-        guard connection.pointee.phase == .hello, !strangers.isEmpty,
+        guard connection.pointee.phase == .hello, !strangers.isEmpty, !bytes.isEmpty,
             var header = strangers[place]?.header
         else { return bytes }
         let heldBytes = header.count

@@ -258,7 +258,7 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
         if isTickDue { tick(now) }
         context.metrics.record(
             delivery.counters, connections: transport.connectionCount,
-            frameBytes: delivery.frameBytes)
+            frameBytes: delivery.frameBytes, sealedBytes: transport.heldBytes)
         return isDraining && (!isBusy || !waitsForFanouts(now)) && isDrained(now)
     }
 

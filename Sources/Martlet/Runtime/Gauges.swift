@@ -49,12 +49,14 @@ final class Gauges: Sendable {
             result.resumptionCount += metrics.secure.resumptions.load(ordering: .relaxed)
             result.secureFailureCount += metrics.secure.failures.load(ordering: .relaxed)
             result.truncationCount += metrics.secure.truncations.load(ordering: .relaxed)
+            result.turnedAwayCount += metrics.secure.crowdedOut.load(ordering: .relaxed)
+            result.sealedBytes += metrics.secure.sealedBytes.load(ordering: .relaxed)
             result.frameBytes += metrics.frameBytes.load(ordering: .relaxed)
         }
         result.acceptedCount = committer.acceptedCount.load(ordering: .relaxed)
         result.requestBytes = requestMemory.total
         result.strangerBytes = strangers.bytes
-        result.turnedAwayCount = strangers.turnedAway
+        result.turnedAwayCount += strangers.turnedAway
         result.commandsWaiting = committer.inbox.count
         result.storeBytesUsed = store.size.used
         result.allocatedBytes = ProcessMemory.allocatedBytes

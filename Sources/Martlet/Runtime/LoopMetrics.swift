@@ -22,8 +22,12 @@ final class LoopMetrics: Sendable {
     /// The load of each project, written once a second.
     let projects = Mutex<[ProjectLoad]>([])
 
-    func record(_ counters: DeliveryCounters, connections count: Int, frameBytes bytes: Int) {
+    func record(
+        _ counters: DeliveryCounters, connections count: Int, frameBytes bytes: Int,
+        sealedBytes: Int
+    ) {
         frameBytes.store(bytes, ordering: .relaxed)
+        secure.sealedBytes.store(sealedBytes, ordering: .relaxed)
         connections.store(count, ordering: .relaxed)
         fanouts.store(counters.fanoutsStarted, ordering: .relaxed)
         delivered.store(counters.delivered, ordering: .relaxed)

@@ -53,12 +53,12 @@ struct SecureLink {
     var phase = Phase.plain
     /// Whether keys of a session are in the table.
     var hasSession = false
-    /// Whether the place is in the queue of handshakes with bytes to take.
-    var isStepQueued = false
     /// Whether the handshake has more bytes than it needs, and receiving pauses.
     var isFull = false
     /// Whether the loop has paused receiving.
     var isPaused = false
+    /// Whether a KEY UPDATE follows the send with the kernel.
+    var owesKeyUpdate = false
     /// Whether the sending half ends after the last stage.
     var endsSending = false
     /// Whether the peer's end came while the handshake waited for its turn.
@@ -68,10 +68,36 @@ struct SecureLink {
     var generation: UInt32 = 0
     /// Bytes of an unfinished record that the loop was told of.
     var toldKeptBytes: UInt32 = 0
-    var handshake: TLSHandshake?
+    /// nil: the session has begun, or the connection has ended.
+    var opening: SecureOpening?
     /// The send with the kernel, and sealed bytes that follow.
     var inFlight: UnsafeMutablePointer<Stage>?
     var next: UnsafeMutablePointer<Stage>?
+}
+
+/// A connection before its session. Freed when the session begins.
+final class SecureOpening {
+    /// The network of the peer's address.
+    let address: PeerAddress
+    /// The beginning of the peer's first record, until the record is whole.
+    var firstRecord: [UInt8] = []
+    /// The handshake, from the first whole record on: a handshake holds much more memory than some bytes.
+    var handshake: TLSHandshake?
+    /// Whether the connection is in the queue of handshakes with bytes to take.
+    var isStepQueued = false
+
+    init(from address: PeerAddress) { self.address = address }
+
+    /// Whether a handshake can take these first bytes: a record is whole, or is no record of a handshake, which OpenSSL
+    /// then refuses.
+    static func isRecord(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        guard let type = bytes.first else { return false }
+        guard type == 22 else { return true }
+        guard bytes.count >= TLSLimits.headerBytes else { return false }
+        let length = Int(bytes[3]) << 8 | Int(bytes[4])
+        return length > TLSLimits.recordPlainBytesMax
+            || bytes.count >= TLSLimits.headerBytes + length
+    }
 }
 
 /// Memory for sealed bytes: blocks of powers of two. Freed blocks are kept for the next sends, up to a bound.

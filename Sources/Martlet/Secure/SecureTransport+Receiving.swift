@@ -15,9 +15,7 @@ extension SecureTransport where Kernel: ~Copyable {
         _ bytes: UnsafeRawBufferPointer
     ) -> TransportEvent? {
         switch link.pointee.phase {
-        case .shaking:
-            feed(id, link, bytes)
-            return nil
+        case .shaking: return feed(id, link, bytes)
         case .open:
             chunk = (id, UnsafeMutableRawBufferPointer(mutating: bytes))
             return openChunk()
@@ -29,7 +27,7 @@ extension SecureTransport where Kernel: ~Copyable {
         _ id: ConnectionID, _ link: UnsafeMutablePointer<SecureLink>, _ errno: Int32
     ) -> TransportEvent? {
         switch link.pointee.phase {
-        case .shaking where link.pointee.isStepQueued && errno == 0:
+        case .shaking where errno == 0 && link.pointee.opening?.isStepQueued ?? false:
             link.pointee.endsAfterStep = true
             return nil
         case .shaking, .open:
@@ -98,75 +96,86 @@ extension SecureTransport where Kernel: ~Copyable {
         _ id: ConnectionID, _ link: UnsafeMutablePointer<SecureLink>, errno: Int32
     ) -> TransportEvent {
         link.pointee.phase = .ended
-        endHandshake(link)
+        endOpening(id, link)
         kernel.pauseReceive(id)
         return .receiveEnded(id, errno: errno)
     }
 
     // MARK: Handshakes
 
+    /// Gives bytes to the handshake, or keeps them until the first record is whole.
+    /// - Returns: an event without bytes if other bytes are kept than the loop was told of.
     private mutating func feed(
         _ id: ConnectionID, _ link: UnsafeMutablePointer<SecureLink>,
         _ bytes: UnsafeRawBufferPointer
-    ) {
-        guard let server else { return }
-        if link.pointee.handshake == nil {
-            // A connection without bytes costs no handshake.
-            link.pointee.handshake = TLSHandshake(server.current)
-            // Ended handshakes stay in the list until the list is long.
-            if shaking.count >= 4 * SecureBounds.handshakesMax {
-                let ended = shaking
-                shaking = ended.filter { isShaking($0) }
-            }
-            shaking.append(id)
-            shakingCount += 1
-            if shakingCount > SecureBounds.handshakesMax { endOldest() }
+    ) -> TransportEvent? {
+        guard let server, let opening = link.pointee.opening else { return nil }
+        if let handshake = opening.handshake {
+            give(bytes, to: handshake, id, link)
+            return nil
         }
-        guard let handshake = link.pointee.handshake else { return }
+        if opening.firstRecord.isEmpty, SecureOpening.isRecord(bytes) {
+            give(bytes, to: begin(id, opening, server), id, link)
+            return nil
+        }
+        opening.firstRecord.append(contentsOf: bytes)
+        if opening.firstRecord.withUnsafeBytes({ SecureOpening.isRecord($0) }) {
+            let handshake = begin(id, opening, server)
+            opening.firstRecord.withUnsafeBytes { give($0, to: handshake, id, link) }
+            opening.firstRecord = []
+        }
+        let kept = UInt32(opening.firstRecord.count)
+        guard kept != link.pointee.toldKeptBytes else { return nil }
+        link.pointee.toldKeptBytes = kept
+        return .received(id, UnsafeRawBufferPointer(start: nil, count: 0))
+    }
+
+    private mutating func give(
+        _ bytes: UnsafeRawBufferPointer, to handshake: TLSHandshake, _ id: ConnectionID,
+        _ link: UnsafeMutablePointer<SecureLink>
+    ) {
         handshake.receive(bytes)
         if handshake.waitingBytes > SecureBounds.handshakeBytesMax, !link.pointee.isFull {
             link.pointee.isFull = true
             kernel.pauseReceive(id)
         }
-        guard !link.pointee.isStepQueued else { return }
-        link.pointee.isStepQueued = true
-        steps.append(id)
+        guard let opening = link.pointee.opening, !opening.isStepQueued else { return }
+        opening.isStepQueued = true
+        steps.append(id, of: opening.address)
     }
 
-    /// Ends the oldest handshake in progress.
-    private mutating func endOldest() {
-        guard let index = shaking.firstIndex(where: { isShaking($0) }) else { return }
-        let id = shaking[index]
-        shaking.removeFirst(index + 1)
-        guard let link = link(id) else { return }
-        fail(id, "too many handshakes are in progress, and this is the oldest")
-        told.append(end(id, link, errno: ETIMEDOUT))
+    /// Begins a handshake. Past the bound, the oldest handshake of the address with most handshakes ends.
+    private mutating func begin(
+        _ id: ConnectionID, _ opening: SecureOpening, _ server: TLSServer
+    ) -> TLSHandshake {
+        let handshake = TLSHandshake(server.current)
+        opening.handshake = handshake
+        shaking.insert(id, from: opening.address)
+        if shaking.count > SecureBounds.handshakesMax, let first = shaking.first,
+            let address = shaking.largest, let ended = link(first)
+        {
+            counters.crowdedOut.add(1, ordering: .relaxed)
+            counters.crowdedFrom.withLock { $0 = address }
+            fail(first, "too many handshakes are in progress, and most are of this address")
+            told.append(end(first, ended, errno: ETIMEDOUT))
+        }
+        return handshake
     }
 
-    private func isShaking(_ id: ConnectionID) -> Bool {
-        link(id)?.pointee.handshake != nil
-    }
-
-    mutating func endHandshake(_ link: UnsafeMutablePointer<SecureLink>) {
-        guard link.pointee.handshake != nil else { return }
-        link.pointee.handshake = nil
-        shakingCount -= 1
+    mutating func endOpening(_ id: ConnectionID, _ link: UnsafeMutablePointer<SecureLink>) {
+        guard let opening = link.pointee.opening else { return }
+        if opening.handshake != nil { shaking.remove(id) }
+        link.pointee.opening = nil
     }
 
     /// Takes the next step of a handshake, unless the turn has had its steps.
     /// - Returns: an event of the step; nil also after a step without an event if a chunk or an event waits.
     mutating func takeStep() -> TransportEvent? {
-        while stepsLeft > 0, stepsTaken < steps.count {
-            let id = steps[stepsTaken]
-            stepsTaken += 1
-            if stepsTaken == steps.count {
-                steps.removeAll(keepingCapacity: true)
-                stepsTaken = 0
-            }
+        while stepsLeft > 0, let id = steps.next() {
             guard let link = link(id), link.pointee.phase == .shaking,
-                let handshake = link.pointee.handshake
+                let opening = link.pointee.opening, let handshake = opening.handshake
             else { continue }
-            link.pointee.isStepQueued = false
+            opening.isStepQueued = false
             stepsLeft -= 1
             if let event = step(id, link, handshake) { return event }
             if chunk != nil { return nil }
@@ -234,7 +243,7 @@ extension SecureTransport where Kernel: ~Copyable {
         counters.handshakes.add(1, ordering: .relaxed)
         if handshake.isResumed { counters.resumptions.add(1, ordering: .relaxed) }
         let rest = handshake.takeRest()
-        endHandshake(link)
+        endOpening(id, link)
         guard !rest.isEmpty else { return }
         let owned = UnsafeMutableRawBufferPointer.allocate(byteCount: rest.count, alignment: 16)
         owned.copyBytes(from: rest)

@@ -62,9 +62,13 @@ extension SecureTransport where Kernel: ~Copyable {
         send(stage, bytes.count, id, link)
     }
 
-    /// RFC 8446 §4.6.3: sends the KEY UPDATE that the peer waits for.
+    /// RFC 8446 §4.6.3: sends the KEY UPDATE that the peer waits for. Behind a send with the kernel the KEY UPDATE waits
+    /// for the end of that send, and answers all requests until then: a peer that asks again and again without reading
+    /// holds no memory for it.
     mutating func sendKeyUpdate(_ id: ConnectionID, _ link: UnsafeMutablePointer<SecureLink>) {
         guard !sessions[id.index].pointee.hasClosed else { return }
+        link.pointee.owesKeyUpdate = link.pointee.inFlight != nil
+        guard !link.pointee.owesKeyUpdate else { return }
         let stage = stages.take(TLSRecordLayer.keyUpdateBytes)
         send(stage, records.changeKeyIfDue(sessions[id.index], into: stage.bytes), id, link)
     }
@@ -93,7 +97,7 @@ extension SecureTransport where Kernel: ~Copyable {
             link.pointee.next = stage
             return
         }
-        // Records of TLS alone are short, so joining them to what waits costs little.
+        // Only an alert follows a stage that waits, so the bytes are copied once.
         let beforeCount = Int(before.pointee.count)
         let joined = stages.take(beforeCount + count)
         joined.bytes.copyMemory(from: before.rest)
@@ -134,6 +138,9 @@ extension SecureTransport where Kernel: ~Copyable {
             kernel.send(id, next.rest)
         } else if link.pointee.endsSending {
             kernel.endSending(id)
+        } else if link.pointee.owesKeyUpdate, link.pointee.phase != .closing {
+            // The session knows whether a send of the loop has brought the KEY UPDATE meanwhile.
+            sendKeyUpdate(id, link)
         }
         return plainBytes > 0 ? .sent(id, byteCount: plainBytes, errno: 0) : nil
     }

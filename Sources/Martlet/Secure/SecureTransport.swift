@@ -38,14 +38,12 @@ struct SecureTransport<Kernel: Transport & ~Copyable>: ~Copyable, Transport {
     var chunk: (id: ConnectionID, bytes: UnsafeMutableRawBufferPointer)?
     /// Memory of a chunk that came with a handshake's last bytes.
     var chunkOwned: UnsafeMutableRawBufferPointer?
-    /// Handshakes with received bytes, in the order of arrival.
-    var steps: [ConnectionID] = []
-    var stepsTaken = 0
+    /// Handshakes with received bytes. Each address has its turn.
+    var steps = AddressTurns<ConnectionID>()
     /// Steps left in this turn.
     var stepsLeft = SecureBounds.handshakeStepsPerTurn
-    /// Handshakes in progress, oldest first, and ended ones among them.
-    var shaking: [ConnectionID] = []
-    var shakingCount = 0
+    /// Handshakes in progress.
+    var shaking = PeersByAddress()
     /// Sealed bytes since the last submission.
     var batchBytes = 0
     /// Verified certificates of clients.
@@ -109,7 +107,7 @@ struct SecureTransport<Kernel: Transport & ~Copyable>: ~Copyable, Transport {
     mutating func submitAndWait(timeoutMicroseconds: Int?) throws(TransportError) {
         stepsLeft = SecureBounds.handshakeStepsPerTurn
         batchBytes = 0
-        let mustReturn = !told.isEmpty || stepsTaken < steps.count
+        let mustReturn = !told.isEmpty || !steps.isEmpty
         try kernel.submitAndWait(timeoutMicroseconds: mustReturn ? 0 : timeoutMicroseconds)
     }
 
@@ -118,7 +116,9 @@ struct SecureTransport<Kernel: Transport & ~Copyable>: ~Copyable, Transport {
         case .accepted(let id):
             guard securities[kernel.acceptedOrigin.listener] == .tls else { return event }
             (links + Int(id.index)).initialize(
-                to: SecureLink(phase: .shaking, generation: id.generation))
+                to: SecureLink(
+                    phase: .shaking, generation: id.generation,
+                    opening: SecureOpening(from: kernel.acceptedOrigin.address.network)))
             return event
         case .received(let id, let bytes):
             guard let link = link(id) else { return event }
@@ -140,7 +140,7 @@ struct SecureTransport<Kernel: Transport & ~Copyable>: ~Copyable, Transport {
         if let stage = link.pointee.inFlight { stages.giveBack(stage) }
         if let stage = link.pointee.next { stages.giveBack(stage) }
         if link.pointee.hasSession { records.end(sessions[id.index]) }
-        endHandshake(link)
+        endOpening(id, link)
         if !certificates.isEmpty { certificates[id.index] = nil }
         if !failures.isEmpty { failures[id.index] = nil }
         link.deinitialize(count: 1)
@@ -171,7 +171,7 @@ struct SecureTransport<Kernel: Transport & ~Copyable>: ~Copyable, Transport {
             sealAlert(connection, link)
         } else {
             link.pointee.phase = .ended
-            endHandshake(link)
+            endOpening(connection, link)
         }
         if link.pointee.inFlight == nil { kernel.endSending(connection) }
     }
@@ -186,7 +186,7 @@ struct SecureTransport<Kernel: Transport & ~Copyable>: ~Copyable, Transport {
                 sealAlert(connection, link)
             }
             link.pointee.phase = .closing
-            endHandshake(link)
+            endOpening(connection, link)
         }
         kernel.close(connection)
     }
@@ -213,7 +213,8 @@ struct SecureTransport<Kernel: Transport & ~Copyable>: ~Copyable, Transport {
     var mustSubmit: Bool { batchBytes >= SecureBounds.batchBytesMax }
 
     func keptBytes(of connection: ConnectionID) -> Int {
-        guard let link = link(connection), link.pointee.hasSession else { return 0 }
+        guard let link = link(connection) else { return 0 }
+        guard link.pointee.hasSession else { return link.pointee.opening?.firstRecord.count ?? 0 }
         return sessions[connection.index].pointee.keptBytes
     }
 
@@ -230,8 +231,8 @@ struct SecureTransport<Kernel: Transport & ~Copyable>: ~Copyable, Transport {
 enum SecureBounds {
     /// Handshake steps in a turn: some 230 µs each, so that other connections wait 4 ms at most.
     static let handshakeStepsPerTurn = 16
-    /// Handshakes in progress. OpenSSL holds some 50 KB for each, so all have 50 MB. At the bound the oldest handshake
-    /// ends: an honest client ends its handshake in two round trips, long before.
+    /// Handshakes in progress. OpenSSL holds some 50 KB for each, so all have 50 MB. At the bound the oldest handshake of
+    /// the address with most handshakes ends, so a flood from few addresses ends its own.
     static let handshakesMax = 1024
     /// Received bytes that wait for a handshake's step, past which the connection is read from later.
     static let handshakeBytesMax = 64 * 1024
@@ -252,4 +253,9 @@ final class SecureCounters: Sendable {
     /// Handshakes that failed, and sessions that ended for an error of TLS or without close_notify.
     let failures = Atomic<UInt64>(0)
     let truncations = Atomic<UInt64>(0)
+    /// Handshakes ended for the bound on handshakes, and the address of the last one.
+    let crowdedOut = Atomic<UInt64>(0)
+    let crowdedFrom = Mutex(PeerAddress.loopback)
+    /// Sealed bytes that the kernel has not taken.
+    let sealedBytes = Atomic<Int>(0)
 }

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Work for strangers, served in turns by address: an address with much work waits for itself, and an address with one
+// piece of work waits for one piece of each other address. Rests on PeerAddress.
+
+package import MartletTransport
+
+/// A queue in which each address has its turn. The caller reduces an address to its network.
+package struct AddressTurns<Element> {
+    private var queues: [PeerAddress: ArraySlice<Element>] = [:]
+    /// The addresses with elements. The first address is served next.
+    private var turns: ArraySlice<PeerAddress> = []
+    package private(set) var count = 0
+
+    package init() {}
+
+    package var isEmpty: Bool { count == 0 }
+
+    package func count(of address: PeerAddress) -> Int { queues[address]?.count ?? 0 }
+
+    package mutating func append(_ element: Element, of address: PeerAddress) {
+        count += 1
+        guard queues[address] == nil else {
+            queues[address]?.append(element)
+            return
+        }
+        queues[address] = [element]
+        turns.append(address)
+    }
+
+    /// Takes the first element of the next address.
+    package mutating func next() -> Element? {
+        guard let address = turns.popFirst(), let element = queues[address]?.popFirst() else {
+            return nil
+        }
+        count -= 1
+        if queues[address]?.isEmpty ?? true {
+            queues[address] = nil
+        } else {
+            turns.append(address)
+        }
+        return element
+    }
+}
