@@ -144,6 +144,128 @@ struct StrangerFloodTests {
         try await test.broker.close()
     }
 
+    // MARK: Places
+
+    @Test("NET-6 strangers never fill the table of places, and devices of other addresses come in")
+    func fullTable() async throws {
+        let lines = CountingLog.Lines()
+        let test = try await TestBroker.open(loops: 1) {
+            $0.connectionsPerLoopMax = 64
+            $0.handshakeSeconds = 100
+            $0.logger = Logger(label: "test") { _ in
+                CountingLog(
+                    text: "places are scarce: a connection without HELLO was ended", lines: lines,
+                    logLevel: .warning)
+            }
+        }
+        let silent = try (0..<200).map { _ in try test.peer(from: 2) }
+        var known: [Peer] = []
+        for _ in 0..<40 { known.append(try test.newDevice(from: 3).peer) }
+        for peer in known { try peer.roundTrip() }
+        try silent[0].waitForEnd()
+        #expect(test.broker.statistics.turnedAwayCount >= 200 - 64 + 40)
+        waitUntil { lines.count == 1 }
+        try await test.broker.close()
+    }
+
+    @Test("NET-6 an address has at most a quarter of the places without WELCOME, by default")
+    func quarter() async throws {
+        let test = try await TestBroker.open(loops: 1) {
+            $0.connectionsPerLoopMax = 64
+            $0.handshakeSeconds = 100
+            $0.limits.handshakesPerAddressMax = Limits.handshakesPerAddressMax
+        }
+        let waiting = try (0..<16).map { _ in try test.peer(from: 2) }
+        waitUntil { test.broker.statistics.connectionCount == 16 }
+        try test.peer(from: 2).waitForEnd()
+        let (device, _) = try test.newDevice(from: 3)
+        try device.roundTrip()
+        #expect(!waiting[0].hasMore(milliseconds: 0))
+        try await test.broker.close()
+    }
+
+    // MARK: Shared connections
+
+    private let unknown = ClientFrame.hello(
+        .device(
+            projectID: TestBroker.project, token: String(repeating: "A", count: 32),
+            deviceKey: String(repeating: "B", count: 43), state: .active, unconfirmed: []))
+
+    @Test("NET-4 NET-6 refused apps do not prolong the life of a shared connection without an app")
+    func refusedApps() async throws {
+        let test = try await TestBroker.open(loops: 1) { $0.handshakeSeconds = 1 }
+        let shared = try SharedPeer(test)
+        var isEnded = false
+        for _ in 0..<15 where !isEnded {
+            do {
+                try shared.send(unknown, on: 1)
+                #expect(try shared.end(on: 1) != nil)
+            } catch { isEnded = true }
+            usleep(300_000)
+        }
+        #expect(isEnded)
+        try await test.broker.close()
+    }
+
+    @Test("NET-4 NET-6 a shared connection ends after some refused apps; an app with WELCOME stays")
+    func manyRefusedApps() async throws {
+        let test = try await TestBroker.open(loops: 1) { $0.handshakeSeconds = 100 }
+        let shared = try SharedPeer(test)
+        for channel in 1...16 as ClosedRange<UInt8> {
+            try shared.send(unknown, on: channel)
+            #expect(try shared.end(on: channel) == .unregistered)
+        }
+        // A WELCOME begins the count anew.
+        _ = try shared.register(on: 1)
+        for channel in 2...17 as ClosedRange<UInt8> {
+            try shared.send(unknown, on: channel)
+            #expect(try shared.end(on: channel) == .unregistered)
+        }
+        #expect(try shared.isQuiet(on: 1))
+        try shared.send(unknown, on: 18)
+        guard case .error(let frame) = try shared.next(on: 0) else { throw Peer.Failure.silent }
+        #expect(frame.error.word == .resourceExhausted)
+        try shared.peer.waitForEnd()
+        try await test.broker.close()
+    }
+
+    @Test("NET-6 shared connections without an app give up their places when places are scarce")
+    func sharedPlaces() async throws {
+        let test = try await TestBroker.open(loops: 1) {
+            $0.connectionsPerLoopMax = 64
+            $0.handshakeSeconds = 100
+        }
+        let hostile = try (0..<60).map { _ in try SharedPeer(test) }
+        var known: [Peer] = []
+        for _ in 0..<40 { known.append(try test.newDevice(from: 3).peer) }
+        for peer in known { try peer.roundTrip() }
+        try hostile[0].peer.waitForEnd()
+        try await test.broker.close()
+    }
+
+    // MARK: Proxies
+
+    @Test("OPS-6 connections of a proxy without a header leave few lines in the log")
+    func wrongHeaders() async throws {
+        let lines = CountingLog.Lines()
+        let test = try await TestBroker.open(loops: 1) {
+            $0.listeners = [.init(.init(port: 0), isProxied: true)]
+            $0.proxies = [AddressPrefix("127.0.0.1")!]
+            $0.logger = Logger(label: "test") { _ in
+                CountingLog(
+                    text: "a proxy did not name its client by PROXY protocol version 2",
+                    lines: lines, logLevel: .warning)
+            }
+        }
+        for _ in 0..<300 {
+            let peer = try test.peer()
+            try? peer.send(raw: Array("GET / HTTP/1.0\r\n\r\n".utf8))
+            try peer.waitForEnd()
+        }
+        waitUntil { lines.count >= 1 }
+        #expect(lines.count < 150)
+        try await test.broker.close()
+    }
 }
 
 @Suite("Peers by address")

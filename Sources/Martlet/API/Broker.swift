@@ -207,6 +207,7 @@ public final class Broker: Sendable {
         }
         let connectionsMax = Kernel.connectionsMax(
             wanted: configuration.connectionsPerLoopMax, transportCount: count)
+        gauges.strangers.bound(connectionsMax: connectionsMax * count)
         for number in 0..<count {
             let context = LoopContext(
                 number: number, store: store, inquiry: inquiry, committer: committer,

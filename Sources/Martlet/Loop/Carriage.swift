@@ -37,8 +37,13 @@ final class Carriage {
     /// All apps with a place. A connection has few apps, so a list takes less memory than a table of channels,
     /// and a search hardly more time.
     private(set) var apps: [App] = []
-    /// When the last app left, or the connection began. Seconds of the loop's clock.
+    /// When the last app with WELCOME left, or the connection began. Seconds of the loop's clock.
     private(set) var emptySince: UInt32
+    /// Apps that left without WELCOME, since the last WELCOME.
+    var refusedCount = 0
+    /// Apps refused one after another, past which the connection ends. A device of which most apps must register anew
+    /// needs a few connections; a stranger that tries tokens opens a connection for each few.
+    static let refusedMax = 16
 
     /// Place of the queue in the current send.
     private(set) var sending: UInt32?
@@ -76,10 +81,10 @@ final class Carriage {
         apps[index].isAttached = false
     }
 
-    /// Removes an app whose place is given back.
-    func remove(_ place: UInt32, now: UInt32) {
+    /// Removes an app whose place is given back. A refused app does not prolong the life of an empty connection.
+    func remove(_ place: UInt32, wasWelcomed: Bool, now: UInt32) {
         apps.removeAll { $0.place == place }
-        emptySince = now
+        if wasWelcomed { emptySince = now } else { refusedCount += 1 }
     }
 
     // MARK: Sending

@@ -164,8 +164,16 @@ extension Loop where Kernel: ~Copyable {
             let connection = carrier(of: app)
             connection.pointee.outstanding -= app.pointee.outstanding
             connection.pointee.requestBytes -= app.pointee.requestBytes
-            carriage.remove(place, now: lastTick)
+            carriage.remove(place, wasWelcomed: app.pointee.principal.holder != nil, now: lastTick)
             release(place)
+            if carriage.refusedCount > Carriage.refusedMax, connection.pointee.phase == .open {
+                fail(
+                    connection,
+                    MartletError(
+                        .resourceExhausted,
+                        "Too many apps of this connection were refused one after another.",
+                        retryDelayMilliseconds: context.configuration.reconnectDelayMilliseconds))
+            }
             resumeIfDrained(connection)
             closeIfDone(connection)
         }
@@ -224,10 +232,15 @@ extension Loop where Kernel: ~Copyable {
         tellConnected(app)
     }
 
-    /// Whether a connection of several apps has been without an app for longer than a handshake may take.
+    /// Whether a connection of several apps has been without an app for longer than a handshake may take. A refused app
+    /// is none.
     func isDeserted(_ connection: UnsafeMutablePointer<Connection>, _ now: UInt32) -> Bool {
-        guard let carriage = connection.pointee.carriage, carriage.apps.isEmpty else {
-            return false
+        guard let carriage = connection.pointee.carriage else { return false }
+        for app in carriage.apps {
+            let one = connections + Int(app.place)
+            guard one.pointee.principal.holder == nil, one.pointee.phase != .registering else {
+                return false
+            }
         }
         return now &- carriage.emptySince > context.configuration.handshakeSeconds
     }

@@ -100,6 +100,7 @@ extension Loop where Kernel: ~Copyable {
             connections[Int(app.place)].phase = .closed
             delivery.detach(app.place, now: context.clock())
         }
+        closingCount += 1
         transport.close(connection.pointee.id)
     }
 

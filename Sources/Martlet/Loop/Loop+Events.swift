@@ -204,6 +204,7 @@ extension Loop where Kernel: ~Copyable {
     private mutating func closed(_ id: ConnectionID) {
         let index = Int(id.index)
         guard isOccupied[index] else { return }
+        closingCount -= 1
         for app in connections[index].carriage?.apps ?? [] { release(app.place) }
         delivery.close(id.index, now: context.clock())
         newcomerEnded(id.index)
@@ -239,6 +240,8 @@ extension Loop where Kernel: ~Copyable {
             certificateWatch.look(tls.current.validity, at: context.clock())
         }
         undoAgain()
+        makeRoom()
+        logStrangers(now)
         for index in places where isOccupied[index] {
             let connection = connections + index
             let inPhase = now &- connection.pointee.since

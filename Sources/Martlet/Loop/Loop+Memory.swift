@@ -123,7 +123,7 @@ extension Loop where Kernel: ~Copyable {
         release.receives = receivedCount
         transport.releaseMemory()
         delivery.releaseMemory()
-        if strangers.isEmpty { (strangers, arrivals) = ([:], []) }
+        if strangers.isEmpty { (strangers, arrivals) = ([:], PeersByAddress()) }
         ProcessMemory.release()
     }
 

@@ -157,6 +157,7 @@ extension Loop where Kernel: ~Copyable {
         let number = context.connectionNumbers.next()
         connection.pointee.principal = .device(project.number, ordinal, instance.holder)
         forget(carrier(of: connection).pointee.id.index)
+        connection.pointee.carriage?.refusedCount = 0
         open(connection)
         send(
             .welcome(

@@ -56,35 +56,16 @@ extension Loop where Kernel: ~Copyable {
         }
         makeRoom()
         strangers[connection.pointee.id.index] = stranger
-        arrivals.append(connection.pointee.id)
-    }
-
-    /// Seconds for which a connection keeps its place without HELLO while places are scarce.
-    static var silentSecondsMax: UInt32 { 2 }
-
-    /// Ends the connection that has been without HELLO for longest, if places are scarce. Honest peers say HELLO at once.
-    private mutating func makeRoom() {
-        let isScarce = transport.connectionCount > connectionsMax - connectionsMax / 8
-        while let first = arrivals.first {
-            if let connection = connection(first), connection.pointee.phase == .hello,
-                strangers[first.index] != nil
-            {
-                guard isScarce, lastTick &- connection.pointee.since > Self.silentSecondsMax else {
-                    return
-                }
-                arrivals.removeFirst()
-                return close(connection)
-            }
-            arrivals.removeFirst()
-        }
+        arrivals.insert(connection.pointee.id, from: stranger.address.network)
     }
 
     /// Ends the life of a connection as a stranger: at WELCOME, or with the connection.
     mutating func forget(_ place: UInt32) {
-        guard !strangers.isEmpty, let stranger = strangers.removeValue(forKey: place),
-            stranger.header == nil
-        else { return }
-        context.strangers.leave(stranger.address)
+        guard !strangers.isEmpty, let stranger = strangers.removeValue(forKey: place) else {
+            return
+        }
+        arrivals.remove(connections[Int(place)].id)
+        if stranger.header == nil { context.strangers.leave(stranger.address) }
     }
 
     /// The address of the peer of a connection before WELCOME, or of an app.
@@ -248,17 +229,18 @@ extension Loop where Kernel: ~Copyable {
                 strangers[place]?.isPrivate = named.isLoopback
             }
             strangers[place]?.address = address
+            arrivals.remove(connection.pointee.id)
             guard context.strangers.arrive(address) else {
                 strangers[place] = nil
                 close(connection)
                 return nil
             }
+            arrivals.insert(connection.pointee.id, from: address.network)
             let rest = UnsafeRawBufferPointer(rebasing: bytes[(byteCount - heldBytes)...])
             return rest.isEmpty ? nil : rest
         case .wrong:
-            context.logger.notice(
-                "a proxy did not name its client by PROXY protocol version 2",
-                metadata: ["proxy": "\(strangers[place]?.address.description ?? "")"])
+            strangerLog.note(
+                .wrongProxyHeader, from: strangers[place]?.address ?? .loopback)
             close(connection)
             return nil
         }

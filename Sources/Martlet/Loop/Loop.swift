@@ -157,8 +157,13 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     var senders: [UInt32: SenderCredential] = [:]
     /// NET-6: connections without a credential, by place.
     var strangers: [UInt32: Stranger] = [:]
-    /// The strangers in the order of their arrival. Some are gone.
-    var arrivals: ArraySlice<ConnectionID> = []
+    /// The strangers by their addresses: some of them end when places are scarce.
+    var arrivals = PeersByAddress()
+    /// Connections that the transport is closing, with places that are free soon.
+    var closingCount = 0
+    var strangerLog = StrangerLog()
+    /// TLS handshakes ended for want of room, as far as the log knows.
+    var crowdedOutTold: UInt64 = 0
     /// REG-10: refusals that wait, in the order of their ends.
     var heldRefusals: [HeldRefusal] = []
     /// OPS-6: looks at the certificate of the port. One loop of a broker has a use for the watch.

@@ -21,6 +21,8 @@ package final class StrangerBook: Sendable {
         var bytes = 0
         /// Connections closed or refused for a bound by address.
         var turnedAway: UInt64 = 0
+        /// Largest number of connections of an address before WELCOME; 0: no bound.
+        var handshakesMax = 0
         /// The address that held most when it was last looked for, and the time in milliseconds of the monotonic
         /// clock.
         var largest: PeerAddress?
@@ -57,7 +59,6 @@ package final class StrangerBook: Sendable {
     private static let searchMilliseconds: Int64 = 10
 
     private let bytesMax: Int
-    private let handshakesMax: Int
     private let registrationsPerSecond: Int
     private let refusalsPerMinute: Int
     private let monotonic: @Sendable () -> Int64
@@ -65,10 +66,19 @@ package final class StrangerBook: Sendable {
 
     init(_ limits: MailboxLimits, monotonic: @escaping @Sendable () -> Int64) {
         bytesMax = limits.strangerMegabytesMax.megabytes
-        handshakesMax = limits.handshakesPerAddressMax
         registrationsPerSecond = limits.registrationsPerSecondPerAddress
         refusalsPerMinute = limits.refusalsPerMinutePerAddress
         self.monotonic = monotonic
+        state.withLock { $0.handshakesMax = limits.handshakesPerAddressMax }
+    }
+
+    /// Bounds the connections of an address without WELCOME by a quarter of the broker's connections, which can be few:
+    /// a process may have few descriptors.
+    /// - Parameter connectionsMax: connections of all loops.
+    func bound(connectionsMax: Int) {
+        state.withLock {
+            $0.handshakesMax = min($0.handshakesMax, max(connectionsMax / 4, 1))
+        }
     }
 
     // MARK: Connections
@@ -79,7 +89,8 @@ package final class StrangerBook: Sendable {
         let now = monotonic()
         return state.withLock { state in
             let counts = state.table.counts(of: address.network, now: now)
-            guard handshakesMax == 0 || Int(counts.pointee.handshakes) < handshakesMax else {
+            guard state.handshakesMax == 0 || counts.pointee.handshakes < state.handshakesMax
+            else {
                 state.turnedAway += 1
                 return false
             }
@@ -95,6 +106,9 @@ package final class StrangerBook: Sendable {
             counts.pointee.handshakes -= min(counts.pointee.handshakes, 1)
         }
     }
+
+    /// Counts a stranger that a loop has turned away.
+    func turnAway() { state.withLock { $0.turnedAway += 1 } }
 
     // MARK: Bytes
 

@@ -61,7 +61,8 @@ struct DemoCommand: ReportingCommand {
         configuration.reconnectDelayMilliseconds = 100
         // The demo makes in seconds the subscriptions of weeks, so changes of topics have no limit here.
         configuration.limits.topicChangesPerSecond = 0
-        // All devices have one address, and register at once.
+        // All devices have one address, and connect and register at once.
+        configuration.limits.handshakesPerAddressMax = 0
         configuration.limits.registrationsPerSecondPerAddress = 0
         configuration.limits.registrationsPerSecond = 0
         var client: ClientTLS?

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// NET-6: places for newcomers while strangers hold many. Past seven eighths of the places, connections that have been
+// strangers for more than two seconds end. When only the reserve is left, strangers end at once, so that the transport
+// can always accept. The address with most strangers loses its oldest one first: honest peers say HELLO at once, and
+// lose nothing to an address that opens thousands of connections. Rests on PeersByAddress.
+
+import Logging
+import MartletTransport
+import Synchronization
+
+extension Loop where Kernel: ~Copyable {
+    /// Seconds for which a connection keeps its place without HELLO while places are scarce.
+    static var silentSecondsMax: UInt32 { 2 }
+    /// Most places kept free for newcomers: the connections of two full accepts. A small table keeps a sixteenth.
+    static var reservedPlacesMax: Int { 64 }
+
+    private var reservedPlaces: Int { min(connectionsMax / 16, Self.reservedPlacesMax) }
+
+    /// Ends strangers as far as places are scarce. Called before each new connection is counted, and once a second: when
+    /// all places are taken, no connection comes.
+    mutating func makeRoom() {
+        while let first = arrivals.first {
+            let used = transport.connectionCount - closingCount
+            guard used > connectionsMax - connectionsMax / 8 else { return }
+            guard let connection = connection(first), let since = strangerSince(connection) else {
+                arrivals.remove(first)
+                continue
+            }
+            // Half of the reserve is for honest newcomers of one moment, who do not displace each other.
+            let mustEnd =
+                used > connectionsMax - reservedPlaces && arrivals.count > reservedPlaces / 2
+            guard mustEnd || lastTick &- since > Self.silentSecondsMax else { return }
+            strangerLog.note(.placeFreed, from: address(of: connection))
+            context.strangers.turnAway()
+            arrivals.remove(first)
+            close(connection)
+        }
+    }
+
+    /// The beginning of a connection without HELLO, or of a shared connection without an app; nil: the connection has
+    /// shown a credential, or is ending.
+    private func strangerSince(_ connection: UnsafeMutablePointer<Connection>) -> UInt32? {
+        switch connection.pointee.phase {
+        case .hello: connection.pointee.since
+        case .open: connection.pointee.carriage?.emptySince
+        case .registering, .finishing, .closing, .lingering, .closed: nil
+        }
+    }
+
+    /// Writes the lines about strangers that are due. Called once a second.
+    mutating func logStrangers(_ now: UInt32) {
+        let ended = context.metrics.secure.crowdedOut.load(ordering: .relaxed)
+        if ended != crowdedOutTold {
+            let address = context.metrics.secure.crowdedFrom.withLock { $0 }
+            strangerLog.note(
+                .handshakeEnded, from: address, count: Int(ended - crowdedOutTold))
+            crowdedOutTold = ended
+        }
+        for line in strangerLog.lines(at: now) {
+            context.logger.warning(
+                "\(line.event.message)",
+                metadata: ["count": "\(line.count)", "last": "\(line.address)"])
+        }
+    }
+}
