@@ -107,7 +107,7 @@ extension AdministratorInterface {
 
     /// Adds a key that verifies tickets (REG-7): the public half of the key that the app's server signs with.
     /// - Parameters:
-    ///   - publicKey: the text from `BEGIN PUBLIC KEY` to `END PUBLIC KEY`: RSA of 2048 to 8192 bits for RS256, P-256
+    ///   - publicKey: the text from `BEGIN PUBLIC KEY` to `END PUBLIC KEY`: RSA of 2048 to 4096 bits for RS256, P-256
     ///     for ES256.
     ///   - algorithm: `rs256` or `es256`. HS256 has a secret and is refused.
     ///   - id: the `kid` of the tickets, 1 to 64 characters of `[a-zA-Z0-9-_.~%]`.

@@ -243,6 +243,108 @@ struct StrangerFloodTests {
         try await test.broker.close()
     }
 
+    // MARK: Registrations
+
+    @Test("REG-8 refused registrations cost their address none of its registrations")
+    func refusedRegistrations() async throws {
+        let test = try await TestBroker.open(loops: 1) {
+            $0.limits.registrationsPerSecondPerAddress = 1
+        }
+        _ = try await test.broker.createProject("keyed")
+        for _ in 0..<120 {
+            let peer = try test.peer(from: 2)
+            try peer.send(
+                .hello(
+                    .newDevice(
+                        projectID: "keyed", appName: "a.b", platform: .android,
+                        credential: .key("AAAAAAAAAAAA.wrong"))))
+            #expect(try peer.error().word == .permissionDenied)
+        }
+        let (device, _) = try test.newDevice(from: 2)
+        try device.roundTrip()
+        try await test.broker.close()
+    }
+
+    @Test("REG-7 tickets past the bound of a turn wait; a right ticket among wrong ones is good")
+    func waitingTickets() async throws {
+        let test = try await TestBroker.open(loops: 1)
+        _ = try await test.broker.createProject("ticketed")
+        try await test.broker.setPolicies(registration: .ticket, in: "ticketed")
+        try await test.broker.addTicketSecret(
+            [UInt8](repeating: 7, count: 32), id: "k1", in: "ticketed")
+        func hello(_ channel: UInt8, in project: String) -> [UInt8] {
+            var writer = WireWriter()
+            ClientFrame.channel(ChannelSelection(number: channel)).encode(into: &writer)
+            ClientFrame.hello(
+                .newDevice(
+                    projectID: project, appName: "a.b", platform: .android,
+                    credential: .ticket("e30.e30.AAAA"))
+            ).encode(into: &writer)
+            return writer.bytes
+        }
+        let shared = try (0..<10).map { _ in try SharedPeer(test) }
+        // Sixteen wrong tickets in one chunk use up the turn. An open project takes any ticket.
+        let chunk =
+            (1...16).flatMap { hello($0, in: "ticketed") } + hello(17, in: TestBroker.project)
+        for peer in shared { try peer.peer.send(raw: chunk) }
+        for peer in shared {
+            for channel in 1...16 as ClosedRange<UInt8> {
+                #expect(try peer.end(on: channel) == .permissionDenied)
+            }
+            _ = try peer.welcome(on: 17)
+        }
+        // A peer that leaves while its ticket waits leaves nothing behind.
+        let leaving = try (0..<40).map { _ in
+            let peer = try SharedPeer(test)
+            try peer.peer.send(raw: chunk)
+            return peer
+        }
+        for peer in leaving { peer.peer.close() }
+        waitUntil { test.broker.statistics.connectionCount == 10 }
+        waitUntil { test.broker.statistics.requestBytes == 0 }
+        try await test.broker.close()
+    }
+
+    @Test("REG-7 a ticket key of RSA has at most 4096 bits")
+    func ticketKeys() async throws {
+        let test = try await TestBroker.open(loops: 1)
+        for (bits, isTaken) in [(4096, true), (8192, false)] {
+            // A key that nobody has: the checks look at its length.
+            let key = Self.publicKey(bits: bits)
+            var word: ErrorWord?
+            do {
+                try await test.broker.addTicketKey(
+                    key, for: .rs256, id: "k\(bits)", in: TestBroker.project)
+            } catch { word = error.word }
+            #expect(word == (isTaken ? nil : .invalidArgument))
+        }
+        try await test.broker.close()
+    }
+
+    /// A SubjectPublicKeyInfo with an odd modulus of so many bits, and the exponent 65537.
+    private static func publicKey(bits: Int) -> String {
+        func der(_ tag: UInt8, _ content: [UInt8]) -> [UInt8] {
+            let count = content.count
+            let length: [UInt8] =
+                count < 128
+                ? [UInt8(count)]
+                : count < 256
+                    ? [0x81, UInt8(count)] : [0x82, UInt8(count >> 8), UInt8(count & 255)]
+            return [tag] + length + content
+        }
+        let modulus = [0] + [UInt8](repeating: 0xC5, count: bits / 8)
+        let numbers = der(0x30, der(2, modulus) + der(2, [1, 0, 1]))
+        let name: [UInt8] = [
+            0x30, 13, 6, 9, 0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 1, 1, 1, 5, 0,
+        ]
+        let bytes = der(0x30, name + der(3, [0] + numbers))
+        return """
+            -----BEGIN PUBLIC KEY-----
+            \(Data(bytes).base64EncodedString())
+            -----END PUBLIC KEY-----
+            """
+    }
+
     // MARK: Proxies
 
     @Test("OPS-6 connections of a proxy without a header leave few lines in the log")

@@ -41,16 +41,7 @@ extension Loop where Kernel: ~Copyable {
                         role: .shared, idleSeconds: context.configuration.idleSeconds,
                         frameBytesMax: UInt32(Limits.deviceFrameBytesMax), now: context.clock(),
                         senderID: 0)), to: connection)
-        case .newDevice(let projectID, let appName, let platform, let credential):
-            try context.strangers.register(from: address(of: connection))
-            let deviceKey = Credentials.deviceKey()
-            try ask(
-                .register(
-                    NewInstance(
-                        admitting: credential, to: projectID, app: appName, platform: platform,
-                        deviceKey: deviceKey, now: context.clock(), store: context.store)),
-                0, connection, .registration(deviceKey: deviceKey))
-            connection.pointee.phase = .registering
+        case .newDevice: try admit(hello, connection)
         case .device(let projectID, let token, let deviceKey, let state, let unconfirmed):
             let digest = Credentials.digest(deviceKey)
             let (found, appName) = try context.store.read { (transaction) throws in

@@ -164,6 +164,9 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     var strangerLog = StrangerLog()
     /// TLS handshakes ended for want of room, as far as the log knows.
     var crowdedOutTold: UInt64 = 0
+    /// REG-7: tickets to be verified, and how many this turn may still verify.
+    var waitingTickets = AddressTurns<WaitingTicket>()
+    var ticketsLeft = 0
     /// REG-10: refusals that wait, in the order of their ends.
     var heldRefusals: [HeldRefusal] = []
     /// OPS-6: looks at the certificate of the port. One loop of a broker has a use for the watch.
@@ -236,6 +239,7 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
         let now = seconds
         let isTickDue = now != lastTick
         lastTick = now
+        goOnWithTickets()
         while let event = transport.nextEvent() {
             handle(event)
             // The peer may know of the end of an app, and want the place in the next event of this turn.
@@ -268,7 +272,7 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     }
 
     mutating func waitMilliseconds() -> Int {
-        if delivery.readyCount > 0 || !receiptsDue.isEmpty { return 0 }
+        if delivery.readyCount > 0 || !receiptsDue.isEmpty || !waitingTickets.isEmpty { return 0 }
         guard delivery.fanoutCount > 0 else { return idleMilliseconds() }
         // Fanouts wait for the ceiling alone.
         guard let wait = allowance?.wait(at: context.clock()), wait > 0 else { return 0 }

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// REG-7: registrations with tickets. The signature of a ticket costs the loop up to a tenth of a millisecond before the
+// peer has proved anything, so a turn verifies few tickets, and further ones wait. Addresses have turns: a stranger with
+// a thousand tickets waits for itself. Rests on AddressTurns and the checks of Registration.
+
+import MartletBase
+import MartletEngine
+import MartletTransport
+import MartletWire
+
+/// A HELLO with a ticket that is not verified yet.
+struct WaitingTicket {
+    let id: ConnectionID
+    let hello: Hello
+    let charge: RequestCharge
+    let frameBytes: Int
+}
+
+extension Loop where Kernel: ~Copyable {
+    /// Tickets verified in a turn: with RSA of 4096 bits some 1.5 ms.
+    static var ticketsPerTurn: Int { 16 }
+    /// Waiting tickets of an address. All waiting tickets count as memory of strangers.
+    static var ticketsPerAddressMax: Int { 1024 }
+
+    /// Registers a new device, or has its ticket wait.
+    mutating func admit(
+        _ hello: Hello, _ connection: UnsafeMutablePointer<Connection>
+    ) throws {
+        guard case .newDevice(_, _, _, .ticket) = hello else {
+            return try register(hello, connection)
+        }
+        guard ticketsLeft == 0 || !waitingTickets.isEmpty else {
+            ticketsLeft -= 1
+            return try register(hello, connection)
+        }
+        let network = address(of: connection).network
+        guard waitingTickets.count(of: network) < Self.ticketsPerAddressMax else {
+            context.strangers.turnAway()
+            throw MartletError(
+                .resourceExhausted, "Too many tickets of this address wait; try again.",
+                retryDelayMilliseconds: 1000)
+        }
+        let charge = try charge(connection)
+        waitingTickets.append(
+            WaitingTicket(
+                id: connection.pointee.id, hello: hello, charge: charge, frameBytes: servedBytes),
+            of: network)
+        connection.pointee.phase = .registering
+    }
+
+    /// Begins the turn's verifications with the tickets that wait.
+    mutating func goOnWithTickets() {
+        ticketsLeft = Self.ticketsPerTurn
+        while ticketsLeft > 0, let next = waitingTickets.next() {
+            guard let connection = settled(next.id, next.charge) else { continue }
+            guard connection.pointee.phase == .registering else {
+                resumeIfDrained(connection)
+                closeIfDone(connection)
+                continue
+            }
+            ticketsLeft -= 1
+            servedBytes = next.frameBytes
+            connection.pointee.phase = .hello
+            do {
+                do { try register(next.hello, connection) } catch let error as MartletError {
+                    try refuse(next.hello, error, connection)
+                }
+            } catch {
+                fail(connection, for: error)
+                if !connection.pointee.isApp { chargeUnfinished(connection) }
+            }
+        }
+    }
+
+    /// Checks what a new device presents, and asks for its registration. REG-8: a device that may not register costs
+    /// its address nothing, because other devices of the address may.
+    private mutating func register(
+        _ hello: Hello, _ connection: UnsafeMutablePointer<Connection>
+    ) throws {
+        guard case .newDevice(let projectID, let appName, let platform, let credential) = hello
+        else { return }
+        let deviceKey = Credentials.deviceKey()
+        let new = try NewInstance(
+            admitting: credential, to: projectID, app: appName, platform: platform,
+            deviceKey: deviceKey, now: context.clock(), store: context.store)
+        try context.strangers.register(from: address(of: connection))
+        try ask(.register(new), 0, connection, .registration(deviceKey: deviceKey))
+        connection.pointee.phase = .registering
+    }
+}
