@@ -262,6 +262,11 @@ public enum Limits {
     public static let httpIdleSeconds: UInt32 = 120
     /// OPS-5: seconds for receiving a whole request, and for the client to read the answer.
     public static let httpRequestSeconds: UInt32 = 30
+    /// OPS-5: unanswered requests of one HTTP/1.1 connection. Clients that write requests before the answers of earlier
+    /// ones write few.
+    public static let httpPipelinedMax = 16
+    /// OPS-5: bytes behind an unanswered request of one HTTP/1.1 connection: the largest record of TLS and a few reads.
+    public static let httpHeldBytesMax = 64 * 1024
     /// OPS-5: seconds for a TLS handshake.
     public static let httpHandshakeSeconds: UInt32 = 10
     /// Retry delay in the answer of a full gateway, in milliseconds.

@@ -101,6 +101,47 @@ extension OverHTTP {
             }
         }
 
+        @Test("OPS-5 requests behind an unanswered one wait, and all are answered in their order")
+        func pipelined() async throws {
+            try await ServedGateway.run { served in
+                let peer = try served.peer()
+                let body = String(repeating: "m", count: 1500)
+                for number in 0..<60 {
+                    if number % 3 == 0 {
+                        peer.request("POST", Self.send, headers: bearer(served), body)
+                    } else {
+                        peer.request(
+                            "GET", number % 3 == 1 ? "/healthz" : "/nothing",
+                            headers: [("X-Long", String(repeating: "x", count: 200))])
+                    }
+                }
+                for number in 0..<60 {
+                    let status = try peer.answer().status
+                    #expect(status == [400, 200, 404][number % 3], "\(number)")
+                }
+            }
+        }
+
+        @Test("OPS-5 a flood of requests without a wait for answers ends the connection")
+        func pipelineFlood() async throws {
+            try await ServedGateway.run { served in
+                let peer = try served.peer()
+                peer.write(
+                    String(repeating: "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n", count: 3000))
+                var answeredCount = 0
+                while (try? peer.answer()) != nil { answeredCount += 1 }
+                #expect(answeredCount <= 2 * Limits.httpPipelinedMax)
+                let other = try served.peer()
+                other.request("GET", "/metrics")
+                let lines = try other.answer().body.split(separator: "\n")
+                let line = lines.first {
+                    $0.contains(#"martlet_http_requests_total{route="healthz""#)
+                }
+                let servedCount = line?.split(separator: " ").last.flatMap { Int($0) } ?? 0
+                #expect(servedCount <= 4 * Limits.httpPipelinedMax)
+            }
+        }
+
         @Test("OPS-5 a body that is too long is refused in the envelope, however it comes")
         func longBodies() async throws {
             try await ServedGateway.run({ $0.bodyBytesMax = 1000 }) { served in

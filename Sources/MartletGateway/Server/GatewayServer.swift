@@ -124,7 +124,9 @@ public final class GatewayServer: Service {
         let requestTime = TimeAmount.seconds(Int64(configuration.requestSeconds))
         let idleTime = TimeAmount.seconds(Int64(configuration.idleSeconds))
         let stream = HTTP1Channel.Configuration(
-            additionalChannelHandlers: [SlowPeerHandler(requestTime), AnswerWatchHandler()],
+            additionalChannelHandlers: [
+                RequestTurnHandler(), SlowPeerHandler(requestTime), AnswerWatchHandler(),
+            ],
             idleTimeout: idleTime,
             httpDecoderConfiguration: .init(
                 maxHeaderFieldSize: Limits.httpHeadBytesMax,

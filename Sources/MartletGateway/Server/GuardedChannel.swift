@@ -39,6 +39,7 @@ struct GuardedChannel<Base: ServerChildChannel>: ServerChildChannel {
             let addresses = addresses
             channel.closeFuture.whenComplete { _ in addresses.leave(address) }
         }
+        readLittle(channel)
         if let handshakeLimit { endWithoutHTTP(channel, after: handshakeLimit) }
         let value = base.setup(channel: channel, logger: logger)
         do {
@@ -66,6 +67,18 @@ struct GuardedChannel<Base: ServerChildChannel>: ServerChildChannel {
         } onCancel: {
             channel.close(promise: nil)
         }
+    }
+
+    /// Most bytes of a connection that the event loop takes at a time, before it serves the next connection.
+    private static var readBytesMax: Int { 4096 }
+
+    private func readLittle(_ channel: any Channel) {
+        let options = channel.syncOptions
+        try? options?.setOption(.maxMessagesPerRead, value: 1)
+        try? options?.setOption(
+            .recvAllocator,
+            value: AdaptiveRecvByteBufferAllocator(
+                minimum: 64, initial: 2048, maximum: Self.readBytesMax))
     }
 
     private func endWithoutHTTP(_ channel: any Channel, after limit: TimeAmount) {

@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// OPS-5: looks at the bytes of a connection below HTTP, and above TLS if the connection has TLS. On HTTP/1.1 the
-// handler tells SlowPeerHandler of the beginning of a request, because SlowPeerHandler sees a head only when the head
-// is whole. On HTTP/2 the handler ends connections with slow frames or floods of frames. Rests on NIO.
+// OPS-5: looks at the bytes of a connection below HTTP, and above TLS if the connection has TLS.
+//
+// On HTTP/1.1 a peer may write requests without end and read no answer. The handler therefore holds the bytes behind an
+// unanswered request, and reads no further ones. Bytes pass in small pieces, so that few requests are read before the
+// first of them counts. The handler also tells SlowPeerHandler of the beginning of a request, because SlowPeerHandler
+// sees a head only when the head is whole.
+//
+// On HTTP/2 the handler ends connections with slow frames or floods of frames. Rests on RequestTurns and NIO.
 
+import Martlet
 import NIOCore
+import NIOHTTPTypes
 
 /// Bounds a peer below the level of requests.
 final class PeerBytesHandler: ChannelDuplexHandler {
@@ -26,6 +33,15 @@ final class PeerBytesHandler: ChannelDuplexHandler {
     }
 
     private let limit: TimeAmount
+    private var turns = RequestTurns()
+    /// HTTP/1.1: bytes behind an unanswered request.
+    private var held = ByteBuffer()
+    /// HTTP/1.1: the peer has closed its side behind `held`.
+    private var isEndHeld = false
+    /// A read waits until the peer may send again.
+    private var isReadHeld = false
+    private var isPassing = false
+    private var context: ChannelHandlerContext?
     private var mode = Mode.unknown(beginning: [])
     /// Closes the connection if the frame with this number is still unfinished after `limit`.
     private var clock: (frame: Int, end: Scheduled<Void>)?
@@ -38,12 +54,97 @@ final class PeerBytesHandler: ChannelDuplexHandler {
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         let buffer = unwrapInboundIn(data)
         if case .ended = mode { return }
-        guard take(buffer.readableBytesView, context) else {
-            mode = .ended
-            return context.close(promise: nil)
+        guard take(buffer.readableBytesView, context) else { return end(context) }
+        guard case .requests = mode else { return context.fireChannelRead(data) }
+        if held.readableBytes == 0 {
+            held = buffer
+        } else {
+            held.writeImmutableBuffer(buffer)
         }
-        context.fireChannelRead(data)
+        pass(context)
     }
+
+    private func end(_ context: ChannelHandlerContext) {
+        mode = .ended
+        held = ByteBuffer()
+        context.close(promise: nil)
+    }
+
+    // MARK: The turn of a request
+
+    /// Hands on the bytes that may pass, and ends a connection that has brought too many requests or bytes.
+    private func pass(_ context: ChannelHandlerContext) {
+        guard !isPassing else { return }
+        isPassing = true
+        defer { isPassing = false }
+        while !turns.isFlood, turns.passableBytes > 0,
+            let piece = held.readSlice(length: min(turns.passableBytes, held.readableBytes)),
+            piece.readableBytes > 0
+        {
+            // Some clients send an empty line after a body.
+            if piece.readableBytesView.contains(where: { $0 != 0x0D && $0 != 0x0A }) {
+                let pipeline = context.pipeline.syncOperations
+                (try? pipeline.handler(type: SlowPeerHandler.self))?.bytesCame(on: context.channel)
+            }
+            context.fireChannelRead(wrapInboundOut(piece))
+            guard case .requests = mode else { return }
+        }
+        if held.readableBytes == 0 { held = ByteBuffer() }
+        if turns.isFlood || held.readableBytes > Limits.httpHeldBytesMax { end(context) }
+    }
+
+    private var mayRead: Bool {
+        guard case .requests = mode else { return true }
+        return held.readableBytes == 0 && turns.passableBytes > 0
+    }
+
+    func read(context: ChannelHandlerContext) {
+        if mayRead {
+            context.read()
+        } else {
+            isReadHeld = true
+        }
+    }
+
+    /// Notes a part of a request that was read on this HTTP/1.1 connection.
+    func requestCame(_ part: HTTPRequestPart) { turns.came(part) }
+
+    /// Notes the last part of an answer on this HTTP/1.1 connection.
+    func answered() {
+        turns.answered()
+        guard isReadHeld || held.readableBytes > 0, let context else { return }
+        // The answer is not written yet: the next request waits for its place behind the answer.
+        context.eventLoop.assumeIsolated().execute { self.resume() }
+    }
+
+    private func resume() {
+        guard let context, case .requests = mode else { return }
+        if held.readableBytes > 0 {
+            pass(context)
+            context.fireChannelReadComplete()
+        }
+        if isEndHeld, held.readableBytes == 0 {
+            isEndHeld = false
+            context.fireUserInboundEventTriggered(ChannelEvent.inputClosed)
+        }
+        if isReadHeld, mayRead {
+            isReadHeld = false
+            context.read()
+        }
+    }
+
+    /// Hands on the end of a peer's side behind the held bytes, because HTTP reads nothing after the end.
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        if case ChannelEvent.inputClosed = event, held.readableBytes > 0 {
+            isEndHeld = true
+        } else {
+            context.fireUserInboundEventTriggered(event)
+        }
+    }
+
+    func handlerAdded(context: ChannelHandlerContext) { self.context = context }
+
+    // MARK: Bytes
 
     /// Reads bytes of the peer.
     /// - Returns: false if the connection must end.
@@ -53,7 +154,7 @@ final class PeerBytesHandler: ChannelDuplexHandler {
             let beginning = before + bytes.prefix(FrameScanner.preface.count - before.count)
             guard FrameScanner.preface.starts(with: beginning) else {
                 mode = .requests
-                return take(bytes, context)
+                return true
             }
             guard beginning.count == FrameScanner.preface.count else {
                 mode = .unknown(beginning: beginning)
@@ -61,13 +162,7 @@ final class PeerBytesHandler: ChannelDuplexHandler {
             }
             mode = .frames(FrameScanner(now: .now))
             return take(bytes.dropFirst(beginning.count - before.count), context)
-        case .requests:
-            // Some clients send an empty line after a body.
-            if bytes.contains(where: { $0 != 0x0D && $0 != 0x0A }) {
-                let pipeline = context.pipeline.syncOperations
-                (try? pipeline.handler(type: SlowPeerHandler.self))?.bytesCame(on: context.channel)
-            }
-            return true
+        case .requests: return true
         case .frames(var scanner):
             let isHonest = scanner.read(bytes, now: .now)
             mode = .frames(scanner)
@@ -108,6 +203,8 @@ final class PeerBytesHandler: ChannelDuplexHandler {
     func handlerRemoved(context: ChannelHandlerContext) {
         clock?.end.cancel()
         farewell?.cancel()
+        self.context = nil
+        held = ByteBuffer()
     }
 }
 
