@@ -246,10 +246,17 @@ public enum Limits {
     public static let httpCredentialBytesMax = 1024
     /// GW-15: longest body of a request without a credential, in bytes: an assertion of 8 KiB with its escapes.
     public static let httpStrangerBodyBytesMax = 16 * 1024
-    /// GW-15: bodies of all unanswered requests without a credential, in bytes.
-    public static let httpStrangerBodiesBytesMax = 4 << 20
-    /// GW-15: bodies of the unanswered requests of one address without a credential, in bytes.
-    public static let httpStrangerBodiesPerAddressBytesMax = 512 * 1024
+    /// GW-15: heads, bodies and unread answers of all unanswered requests without a right credential, in bytes.
+    public static let httpStrangerBytesMax = 4 << 20
+    /// GW-15: the part of one address in `httpStrangerBytesMax`.
+    public static let httpStrangerBytesPerAddressMax = 512 * 1024
+    /// GW-15: bytes that a request without a right credential counts beside its head, body and answer: about what the
+    /// server keeps for a request.
+    public static let httpStrangerRequestBytes = 2048
+    /// GW-15: open HTTP/2 streams of one connection without a right credential.
+    public static let httpStrangerStreamsMax = 8
+    /// GW-15: HTTP/2 streams refused on one connection before the connection ends: more than a client opens at once.
+    public static let httpRefusedStreamsMax = 128
     /// OPS-5: header fields of one HTTP request.
     public static let httpHeaderFieldsMax = 100
     /// OPS-5: requests that the gateway answers at a time.

@@ -11,18 +11,9 @@ extension Gateway {
     /// - Throws: UNAUTHENTICATED for a missing credential, `WrongCredential` for a refused credential; other errors of the
     ///   broker pass on.
     func authenticate(_ call: GatewayCall, allowsKey: Bool) throws -> Caller {
-        guard let header = call.header("authorization") else {
-            throw GatewayError(.unauthenticated, GatewayError.noCredential)
-        }
-        let credential: Substring
-        let isKey = header.prefix(4).lowercased() == "key="
-        if header.prefix(7).lowercased() == "bearer " {
-            credential = header.dropFirst(7)
-        } else if allowsKey, isKey {
-            credential = header.dropFirst(4)
-        } else {
-            throw GatewayError(.unauthenticated, GatewayError.noCredential)
-        }
+        guard let header = call.header("authorization"),
+            let (credential, isKey) = Self.credential(in: header), allowsKey || !isKey
+        else { throw GatewayError(.unauthenticated, GatewayError.noCredential) }
         guard credential.utf8.count <= Limits.httpCredentialBytesMax else {
             throw GatewayError(.unauthenticated, GatewayError.badCredential)
         }
@@ -39,6 +30,20 @@ extension Gateway {
                 refusal: GatewayError(
                     .unauthenticated, GatewayError.badCredential, cause: error))
         }
+    }
+
+    /// GW-15: whether a value of `Authorization` is a right credential of any project. Nothing is logged or counted.
+    func recognises(_ header: String) -> Bool {
+        guard let (credential, _) = Self.credential(in: header),
+            credential.utf8.count <= Limits.httpCredentialBytesMax
+        else { return false }
+        return (try? broker.sender(presenting: String(credential))) != nil
+    }
+
+    private static func credential(in header: String) -> (text: Substring, isKey: Bool)? {
+        if header.prefix(7).lowercased() == "bearer " { return (header.dropFirst(7), false) }
+        if header.prefix(4).lowercased() == "key=" { return (header.dropFirst(4), true) }
+        return nil
     }
 }
 

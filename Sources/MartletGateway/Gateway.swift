@@ -16,6 +16,8 @@ public final class Gateway: Sendable {
     public let configuration: GatewayConfiguration
     let metrics: GatewayMetrics
     let retries: RetryTable
+    /// GW-15: memory of requests without a right credential.
+    let strangers = StrangerMemory()
     private let refusalLog: RefusalLog
     /// A hook for tests: called before a route's handler. The gateway refuses the call with the returned error.
     private let fault: (@Sendable (GatewayCall) -> GatewayError?)?
@@ -51,8 +53,11 @@ public final class Gateway: Sendable {
     /// Records the broker's present figures in the metrics. `/metrics` does so at each request; with another metrics
     /// backend, call this method from time to time.
     public func recordMetrics() {
+        var statistics = broker.statistics
+        statistics.strangerBytes += strangers.bytes
+        statistics.turnedAwayCount += strangers.turnedAwayCount
         metrics.record(
-            broker.statistics, requestsInProgress: requestsInProgress.load(ordering: .relaxed))
+            statistics, requestsInProgress: requestsInProgress.load(ordering: .relaxed))
     }
 
     /// Answers one call. Never fails: a failure becomes an answer with an error status.

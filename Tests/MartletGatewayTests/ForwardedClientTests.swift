@@ -18,9 +18,8 @@ struct ForwardedClientTests {
     }
 
     private func client(_ peer: String?, _ headers: [(String, String)]) -> String? {
-        let call = GatewayCall(
-            .get, path: [], headers: headers.map { (name: $0.0, value: $0.1) })
-        return ForwardedClient.address(of: call, from: peer, isProxy: isProxy)
+        ForwardedClient.address(
+            in: headers.map { (name: $0.0, value: $0.1) }, from: peer, isProxy: isProxy)
     }
 
     @Test("NET-6 without a proxy the word of a header does not count")

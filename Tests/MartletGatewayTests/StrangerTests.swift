@@ -124,6 +124,58 @@ extension OverHTTP {
             }
         }
 
+        /// The connections of unfinished bodies of 16,300 bytes, each of one client behind a proxy.
+        private func unfinished(_ hosts: [String], _ served: ServedGateway) throws -> [HTTPPeer] {
+            try hosts.map { host in
+                let peer = try served.peer()
+                peer.write(
+                    head("/token", 16_384, [("X-Forwarded-For", host)])
+                        + String(repeating: "x", count: 16_300))
+                return peer
+            }
+        }
+
+        private func strangerBytes(_ served: ServedGateway) throws -> Int {
+            let peer = try served.peer()
+            peer.request("GET", "/metrics")
+            let lines = try peer.answer().body.split(separator: "\n")
+            let line = try #require(lines.first { $0.hasPrefix("martlet_stranger_bytes ") })
+            return try #require(line.split(separator: " ").last.flatMap { Int($0) })
+        }
+
+        @Test("GW-15 unfinished bodies of a few addresses do not close /token to others")
+        func fullMemory() async throws {
+            try await ServedGateway.run(broker: {
+                $0.proxies = [AddressPrefix("127.0.0.0/8")!]
+            }) { served in
+                let hosts = (0..<310).map { "192.0.2.\($0 % 10 + 1)" }
+                let hostile = try unfinished(hosts, served)
+                var most = 0
+                for number in 0..<20 {
+                    most = max(most, try strangerBytes(served))
+                    let peer = try served.peer()
+                    peer.request(
+                        "POST", "/token", headers: [("X-Forwarded-For", "203.0.113.\(number)")],
+                        "grant_type=x&assertion=y")
+                    #expect(try peer.answer().status == 400)
+                }
+                #expect(most > Limits.httpStrangerBytesMax / 2)
+                #expect(most <= Limits.httpStrangerBytesMax)
+                withExtendedLifetime(hostile) {}
+            }
+        }
+
+        @Test("GW-15 the hosts of one IPv6 network have one part of the memory of strangers")
+        func network() async throws {
+            try await ServedGateway.run(broker: {
+                $0.proxies = [AddressPrefix("127.0.0.0/8")!]
+            }) { served in
+                let peers = try unfinished((1...60).map { "2001:db8::\($0)" }, served)
+                #expect(try peers[59].answer().status == 503)
+                #expect(try strangerBytes(served) <= Limits.httpStrangerBytesPerAddressMax + 4096)
+            }
+        }
+
         @Test("GW-15 an address cannot take all connections")
         func connections() async throws {
             try await ServedGateway.run({ $0.connectionsPerAddressMax = 5 }) { served in

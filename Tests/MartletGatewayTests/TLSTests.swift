@@ -135,6 +135,29 @@ extension OverHTTP {
             #expect(list.first == expected.first && Set(list) == Set(expected))
         }
 
+        @Test(
+            "GW-15 over HTTP/2 a stranger has few streams at a time, and many more end the connection"
+        )
+        func strangers() async throws {
+            let told = try await Self.peer("strangers") { _ in .object(["count": .integer(50)]) }
+            let most = Int64(50 - Limits.httpStrangerStreamsMax)
+            #expect(told["refused"] == .integer(most), "\(told)")
+            #expect(told["ended"] == .bool(true), "\(told)")
+        }
+
+        @Test(
+            "GW-15 over HTTP/2 a caller with a right credential begins a hundred requests at once")
+        func burst() async throws {
+            let told = try await Self.peer("burst") { served in
+                .object([
+                    "key": .string(served.serverKey), "count": .integer(100),
+                    "path": .string("/v1/projects/tides/messages:send"),
+                    "body": .string(#"{"message":{"topic":"t","data":{"a":"b"}}}"#),
+                ])
+            }
+            #expect(told == .integer(100))
+        }
+
         @Test("OPS-5 a flood of WINDOW_UPDATE over HTTP/2 ends the connection")
         func flood() async throws {
             let told = try await Self.peer("flood") { _ in .object(["count": .integer(5000)]) }

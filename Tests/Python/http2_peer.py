@@ -12,7 +12,7 @@ import struct
 import sys
 import time
 
-HEADERS, RST_STREAM, SETTINGS, WINDOW_UPDATE, DATA = 1, 3, 4, 8, 0
+HEADERS, RST_STREAM, SETTINGS, PING, WINDOW_UPDATE, DATA = 1, 3, 4, 6, 8, 0
 END_STREAM, END_HEADERS = 1, 4
 
 
@@ -28,6 +28,15 @@ def connect(port, certificate):
 def frame(kind, flags, stream, payload):
     return struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(
         ">I", stream) + payload
+
+
+def varint(number):
+    """The rest of a number that fills its prefix (RFC 7541, 5.1)."""
+    rest = b""
+    while number >= 128:
+        rest += bytes([number % 128 + 128])
+        number //= 128
+    return rest + bytes([number])
 
 
 def fields(pairs):
@@ -85,6 +94,25 @@ def answers(connection, streams):
     return [json.loads(bodies[stream])["name"] for stream in streams]
 
 
+def settle(connection):
+    """The codes of the streams reset until the server answers a PING."""
+    connection.sendall(frame(PING, 0, 0, b"settle!!"))
+    codes, arrived = {}, b""
+    while True:
+        while len(arrived) < 9 or len(arrived) < 9 + int.from_bytes(arrived[:3], "big"):
+            piece = connection.recv(65536)
+            if not piece:
+                raise SystemExit("the connection ended")
+            arrived += piece
+        length, kind, flags = int.from_bytes(arrived[:3], "big"), arrived[3], arrived[4]
+        stream, payload = int.from_bytes(arrived[5:9], "big"), arrived[9:9 + length]
+        arrived = arrived[9 + length:]
+        if kind == RST_STREAM:
+            codes[stream] = int.from_bytes(payload, "big")
+        if kind == PING and flags & 1:
+            return codes
+
+
 # Scenarios
 
 
@@ -124,6 +152,37 @@ def deaf(port, certificate, seconds):
             return {"ended": True, "seconds": time.monotonic() - began}
         time.sleep(0.1)
     return {"ended": False, "seconds": time.monotonic() - began}
+
+
+def strangers(port, certificate, count):
+    """How many streams without a credential are refused, each with a head of 15 kB out of few bytes, and what the
+    server then does with many more."""
+    connection = connect(port, certificate)
+    # An entry of the dynamic table (RFC 7541, 6.2.1), and references to the newest entry.
+    entry = b"\x40\x01a" + bytes([127]) + varint(3900 - 127) + b"x" * 3900
+    begin = fields([
+        (":method", "POST"), (":scheme", "https"), (":path", "/token"), (":authority", "l")])
+    for number in range(count):
+        block = begin + (entry if number == 0 else b"\xbe") + b"\xbe" * 3
+        connection.sendall(frame(HEADERS, END_HEADERS, 2 * number + 1, block))
+    codes = settle(connection)
+    ended = False
+    try:
+        for number in range(count, 10 * count):
+            block = begin + b"\xbe" * 4
+            connection.sendall(frame(HEADERS, END_HEADERS, 2 * number + 1, block))
+            ended = ended or has_ended(connection)
+    except OSError:
+        ended = True
+    return {"refused": sum(code == 7 for code in codes.values()), "ended": ended}
+
+
+def burst(port, certificate, key, path, body, count):
+    """How many requests with a right credential are answered, all begun at once on a new connection."""
+    connection = connect(port, certificate)
+    streams = range(1, 2 * count, 2)
+    connection.sendall(b"".join(post(stream, path, key, body) for stream in streams))
+    return len(answers(connection, streams))
 
 
 def reset(port, certificate, key, path, body):

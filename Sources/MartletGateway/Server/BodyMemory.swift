@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory for the bodies of unanswered requests, of which each owner may hold a part. There are two such memories: one
-// for callers with a credential, by project (OPS-5), so that a project with many long bodies leaves room for the
-// others; and a small one for callers without a credential, by address (GW-15). An owner is known only while it has
-// bytes, so the table is no longer than the list of connections. Rests on Synchronization.
+// Memory for the bodies of unanswered requests of callers with a credential. Each project may hold a part (OPS-5), so
+// that a project with many long bodies leaves room for the others. An owner is known only while it has bytes, so the
+// table is no longer than the list of connections. Callers without a credential have StrangerMemory. Rests on
+// Synchronization.
 
 import Synchronization
 

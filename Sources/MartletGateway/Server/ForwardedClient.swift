@@ -7,15 +7,16 @@
 package import MartletTransport
 
 package enum ForwardedClient {
-    /// The address of a call's client.
+    /// The address of the client of a request with these headers.
     /// - Parameters:
     ///   - peer: address of the connection's other end.
     ///   - isProxy: whether the word of an address counts.
     package static func address(
-        of call: GatewayCall, from peer: String?, isProxy: (PeerAddress) -> Bool
+        in headers: [(name: String, value: String)], from peer: String?,
+        isProxy: (PeerAddress) -> Bool
     ) -> String? {
         guard let peer, var client = PeerAddress(peer), isProxy(client) else { return peer }
-        for text in named(in: call).reversed() {
+        for text in named(in: headers).reversed() {
             guard let next = PeerAddress(text) else { break }
             client = next
             guard isProxy(next) else { break }
@@ -24,9 +25,9 @@ package enum ForwardedClient {
     }
 
     /// The named addresses in the order of the proxies.
-    private static func named(in call: GatewayCall) -> [String] {
+    private static func named(in headers: [(name: String, value: String)]) -> [String] {
         func values(_ name: String) -> [Substring] {
-            call.headers.filter { $0.name == name }.flatMap { $0.value.split(separator: ",") }
+            headers.filter { $0.name == name }.flatMap { $0.value.split(separator: ",") }
         }
         let forwarded = values("forwarded")
         guard forwarded.isEmpty else {

@@ -39,7 +39,7 @@ public final class GatewayServer: Service {
             }
             self.certificate = certificate
             let builder = try Self.builder(
-                configuration, certificate,
+                gateway, certificate,
                 ConnectionsByAddress(
                     most: configuration.connectionsPerAddressMax, isProxy: { broker.isProxy($0) }))
             let responder = Responder(gateway)
@@ -118,14 +118,15 @@ public final class GatewayServer: Service {
     }
 
     private static func builder(
-        _ configuration: GatewayConfiguration, _ certificate: ServerCertificate?,
-        _ addresses: ConnectionsByAddress
+        _ gateway: Gateway, _ certificate: ServerCertificate?, _ addresses: ConnectionsByAddress
     ) throws -> HTTPServerBuilder {
+        let configuration = gateway.configuration
         let requestTime = TimeAmount.seconds(Int64(configuration.requestSeconds))
         let idleTime = TimeAmount.seconds(Int64(configuration.idleSeconds))
         let stream = HTTP1Channel.Configuration(
             additionalChannelHandlers: [
-                RequestTurnHandler(), SlowPeerHandler(requestTime), AnswerWatchHandler(),
+                RequestTurnHandler(), StrangerHandler(gateway), SlowPeerHandler(requestTime),
+                AnswerWatchHandler(),
             ],
             idleTimeout: idleTime,
             httpDecoderConfiguration: .init(
@@ -137,7 +138,7 @@ public final class GatewayServer: Service {
             return HTTPServerBuilder { responder in
                 GuardedChannel(
                     HTTP1Channel(responder: responder, configuration: stream),
-                    handshakeLimit: nil, requestLimit: requestTime, addresses: addresses)
+                    gateway, handshakeLimit: nil, requestLimit: requestTime, addresses: addresses)
             }
         }
         let tls = certificate.configuration
@@ -149,7 +150,7 @@ public final class GatewayServer: Service {
             GuardedChannel(
                 try HTTP2UpgradeChannel(
                     tlsConfiguration: tls, configuration: connection, responder: responder),
-                handshakeLimit: .seconds(Int64(Limits.httpHandshakeSeconds)),
+                gateway, handshakeLimit: .seconds(Int64(Limits.httpHandshakeSeconds)),
                 requestLimit: requestTime, addresses: addresses)
         }
     }

@@ -13,16 +13,18 @@ import NIOSSL
 /// Wraps a channel of another kind: bounds the peer's bytes, and sets a deadline for the beginning of HTTP.
 struct GuardedChannel<Base: ServerChildChannel>: ServerChildChannel {
     private let base: Base
+    private let gateway: Gateway
     private let handshakeLimit: TimeAmount?
     private let requestLimit: TimeAmount
     private let addresses: ConnectionsByAddress
 
     /// - Parameter handshakeLimit: time until the connection must speak HTTP; nil without TLS.
     init(
-        _ base: Base, handshakeLimit: TimeAmount?, requestLimit: TimeAmount,
+        _ base: Base, _ gateway: Gateway, handshakeLimit: TimeAmount?, requestLimit: TimeAmount,
         addresses: ConnectionsByAddress
     ) {
         self.base = base
+        self.gateway = gateway
         self.addresses = addresses
         self.handshakeLimit = handshakeLimit
         self.requestLimit = requestLimit
@@ -44,7 +46,7 @@ struct GuardedChannel<Base: ServerChildChannel>: ServerChildChannel {
         let value = base.setup(channel: channel, logger: logger)
         do {
             let pipeline = channel.pipeline.syncOperations
-            let handler = PeerBytesHandler(requestLimit)
+            let handler = PeerBytesHandler(GatewayPeer(channel, gateway), requestLimit)
             if handshakeLimit == nil {
                 try pipeline.addHandler(handler, position: .first)
             } else {

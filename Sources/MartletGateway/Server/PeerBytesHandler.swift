@@ -7,7 +7,8 @@
 // first of them counts. The handler also tells SlowPeerHandler of the beginning of a request, because SlowPeerHandler
 // sees a head only when the head is whole.
 //
-// On HTTP/2 the handler ends connections with slow frames or floods of frames. Rests on RequestTurns and NIO.
+// On HTTP/2 the handler ends connections with slow frames or floods of frames, and reads nothing from a peer that does
+// not read. Rests on RequestTurns and NIO.
 
 import Martlet
 import NIOCore
@@ -32,6 +33,7 @@ final class PeerBytesHandler: ChannelDuplexHandler {
         case ended
     }
 
+    let peer: GatewayPeer
     private let limit: TimeAmount
     private var turns = RequestTurns()
     /// HTTP/1.1: bytes behind an unanswered request.
@@ -49,7 +51,10 @@ final class PeerBytesHandler: ChannelDuplexHandler {
     /// peer may never answer.
     private var farewell: Scheduled<Void>?
 
-    init(_ limit: TimeAmount) { self.limit = limit }
+    init(_ peer: GatewayPeer, _ limit: TimeAmount) {
+        self.peer = peer
+        self.limit = limit
+    }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         let buffer = unwrapInboundIn(data)
@@ -93,13 +98,27 @@ final class PeerBytesHandler: ChannelDuplexHandler {
         if turns.isFlood || held.readableBytes > Limits.httpHeldBytesMax { end(context) }
     }
 
-    private var mayRead: Bool {
-        guard case .requests = mode else { return true }
-        return held.readableBytes == 0 && turns.passableBytes > 0
+    private func mayRead(_ context: ChannelHandlerContext) -> Bool {
+        switch mode {
+        case .unknown, .ended: true
+        case .requests: held.readableBytes == 0 && turns.passableBytes > 0
+        case .frames: context.channel.isWritable
+        }
+    }
+
+    func channelWritabilityChanged(context: ChannelHandlerContext) {
+        readHeld(context)
+        context.fireChannelWritabilityChanged()
+    }
+
+    private func readHeld(_ context: ChannelHandlerContext) {
+        guard isReadHeld, mayRead(context) else { return }
+        isReadHeld = false
+        context.read()
     }
 
     func read(context: ChannelHandlerContext) {
-        if mayRead {
+        if mayRead(context) {
             context.read()
         } else {
             isReadHeld = true
@@ -127,10 +146,7 @@ final class PeerBytesHandler: ChannelDuplexHandler {
             isEndHeld = false
             context.fireUserInboundEventTriggered(ChannelEvent.inputClosed)
         }
-        if isReadHeld, mayRead {
-            isReadHeld = false
-            context.read()
-        }
+        readHeld(context)
     }
 
     /// Hands on the end of a peer's side behind the held bytes, because HTTP reads nothing after the end.

@@ -7,6 +7,7 @@
 import HTTPTypes
 import HummingbirdCore
 import Martlet
+import MartletTransport
 import NIOCore
 
 /// Answers the requests of a server.
@@ -25,10 +26,6 @@ final class Responder: Sendable {
     private let gateway: Gateway
     /// Bodies of callers with a credential, by project. A project has half, so that others always have the other half.
     private let bodies: BodyMemory
-    /// Bodies of callers without a credential, by address.
-    private let strangerBodies = BodyMemory(
-        totalMax: Limits.httpStrangerBodiesBytesMax,
-        ownerMax: Limits.httpStrangerBodiesPerAddressBytesMax)
 
     init(_ gateway: Gateway) {
         self.gateway = gateway
@@ -63,11 +60,14 @@ final class Responder: Sendable {
         if expectsContinue, declaredBytes(request) ?? 0 <= most {
             try await writer.writeInformationalHead(HTTPResponse(status: .continue))
         }
-        let memory = admitted.call.caller == nil ? strangerBodies : bodies
+        let stranger = admitted.call.caller == nil ? part(of: admitted.call, on: channel) : nil
         let owner = admitted.call.caller?.projectID ?? admitted.call.peer ?? ""
         var held = 0
-        defer { memory.giveBack(held, of: owner) }
-        switch try await read(request, most, memory, owner, &held) {
+        defer {
+            stranger?.giveBack()
+            bodies.giveBack(held, of: owner)
+        }
+        switch try await read(request, most, stranger, owner, &held) {
         case .whole(let body):
             var call = admitted
             call.call.delivery = request.method == .post ? try await delivery(on: channel) : nil
@@ -77,6 +77,12 @@ final class Responder: Sendable {
             gateway.metrics.answered("none", status: error.envelope.status, after: .zero)
             try await refuse(error.envelope, request, writer, on: channel)
         }
+    }
+
+    /// GW-15: begins the part of a body in the memory of strangers.
+    private func part(of call: GatewayCall, on channel: any Channel) -> StrangerMemory.Part {
+        let address = call.peer.flatMap { PeerAddress($0) } ?? .loopback
+        return gateway.strangers.begin(address) { channel.close(promise: nil) }
     }
 
     /// Answers before the body has come, and ends the connection.
@@ -123,7 +129,8 @@ final class Responder: Sendable {
                 ).envelope)
         }
         call.peer = ForwardedClient.address(
-            of: call, from: channel.remoteAddress?.ipAddress, isProxy: gateway.broker.isProxy)
+            in: call.headers, from: channel.remoteAddress?.ipAddress,
+            isProxy: gateway.broker.isProxy)
         return await gateway.admit(call)
     }
 
@@ -135,11 +142,12 @@ final class Responder: Sendable {
 
     /// Reads a body within the bounds on one body and on all bodies.
     /// - Parameters:
-    ///   - memory: the memory for the bodies of such callers.
-    ///   - owner: who pays for the body in that memory.
-    ///   - held: bytes that the request holds of the memory.
+    ///   - stranger: part of a caller without a credential in the memory of strangers; nil for other callers.
+    ///   - owner: the owner of another caller's body in the memory for all bodies.
+    ///   - held: bytes that another caller's request holds of the memory for all bodies.
     private func read(
-        _ request: HummingbirdCore.Request, _ most: Int, _ memory: BodyMemory, _ owner: String,
+        _ request: HummingbirdCore.Request, _ most: Int, _ stranger: StrangerMemory.Part?,
+        _ owner: String,
         _ held: inout Int
     ) async throws -> Body {
         let tooLong = GatewayError(
@@ -150,11 +158,20 @@ final class Responder: Sendable {
         for try await part in request.body {
             let count = part.readableBytes
             guard body.count + count <= most else { return .refused(tooLong) }
-            guard memory.take(count, of: owner) else { return .refused(Gateway.full) }
-            held += count
+            guard hold(count, stranger, owner, &held) else { return .refused(Gateway.full) }
             body.append(contentsOf: part.readableBytesView)
         }
         return .whole(body)
+    }
+
+    private func hold(
+        _ count: Int, _ stranger: StrangerMemory.Part?, _ owner: String, _ held: inout Int
+    ) -> Bool {
+        guard count > 0 else { return true }
+        if let stranger { return stranger.take(count) }
+        guard bodies.take(count, of: owner) else { return false }
+        held += count
+        return true
     }
 
     /// Reads and drops the rest of a refused body, within the time limit of a request.

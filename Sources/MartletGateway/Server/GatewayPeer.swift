@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// GW-15: the other end of a connection, as far as the bounds on strangers need it. A peer is a stranger until one of its
+// requests had a right credential. A proxy stays a stranger, because each of its requests may be another client's.
+// Rests on PeerAddress and NIO.
+
+import HTTPTypes
+import MartletTransport
+import NIOCore
+import NIOSSL
+import Synchronization
+
+/// What is known of a connection's other end.
+final class GatewayPeer: Sendable {
+    let address: PeerAddress
+    let isProxy: Bool
+    private let channel: any Channel
+    private let gateway: Gateway
+    private let hasRightCredential = Atomic<Bool>(false)
+    /// Streams with requests of a stranger, and streams refused for their number.
+    private let openStreams = Atomic<Int>(0)
+    private let refusedStreams = Atomic<Int>(0)
+
+    init(_ channel: any Channel, _ gateway: Gateway) {
+        self.channel = channel
+        self.gateway = gateway
+        address = channel.remoteAddress?.ipAddress.flatMap { PeerAddress($0) } ?? .loopback
+        isProxy = gateway.broker.isProxy(address)
+    }
+
+    /// Whether a request of the connection had a right credential.
+    var isTrusted: Bool { hasRightCredential.load(ordering: .relaxed) }
+
+    /// Judges the head of a request.
+    /// - Returns: nil for a caller with a right credential; for others the address to which the request counts.
+    func stranger(of head: HTTPRequest) -> PeerAddress? {
+        if isTrusted { return nil }
+        if let presented = head.headerFields[.authorization], gateway.recognises(presented) {
+            if !isProxy { hasRightCredential.store(true, ordering: .relaxed) }
+            return nil
+        }
+        guard isProxy else { return address }
+        let headers = head.headerFields.map { (name: $0.name.canonicalName, value: $0.value) }
+        let client = ForwardedClient.address(
+            in: headers, from: address.description, isProxy: gateway.broker.isProxy)
+        return client.flatMap { PeerAddress($0) } ?? address
+    }
+
+    // MARK: Streams of HTTP/2
+
+    /// Counts a stream of a stranger.
+    /// - Returns: false if the connection has too many; the stream is not counted.
+    func openStream() -> Bool {
+        if isProxy { return true }
+        guard openStreams.load(ordering: .relaxed) < Limits.httpStrangerStreamsMax else {
+            return false
+        }
+        openStreams.add(1, ordering: .relaxed)
+        return true
+    }
+
+    /// Notes the end of a counted stream.
+    func closeStream() {
+        if !isProxy { openStreams.subtract(1, ordering: .relaxed) }
+    }
+
+    /// Counts a refused stream, and ends a connection with too many.
+    func refusedStream() {
+        let count = refusedStreams.add(1, ordering: .relaxed).newValue
+        if count > Limits.httpRefusedStreamsMax, !isProxy { end() }
+    }
+
+    // MARK: The end
+
+    /// Ends the connection at once. With TLS a usual close waits for the peer's answer.
+    func end() {
+        let channel = channel
+        channel.eventLoop.execute {
+            let pipeline = channel.pipeline.syncOperations
+            if let tls = try? pipeline.context(handlerType: NIOSSLServerHandler.self) {
+                tls.close(promise: nil)
+            } else {
+                channel.close(promise: nil)
+            }
+        }
+    }
+}
