@@ -274,6 +274,8 @@ public enum Limits {
     public static let httpPipelinedMax = 16
     /// OPS-5: bytes behind an unanswered request of one HTTP/1.1 connection: the largest record of TLS and a few reads.
     public static let httpHeldBytesMax = 64 * 1024
+    /// GW-15: TLS handshakes of one address at a time; further ones wait for their turn.
+    public static let httpHandshakesPerAddressMax = 64
     /// OPS-5: seconds for a TLS handshake.
     public static let httpHandshakeSeconds: UInt32 = 10
     /// Retry delay in the answer of a full gateway, in milliseconds.

@@ -136,10 +136,14 @@ extension OverHTTP {
         }
 
         private func strangerBytes(_ served: ServedGateway) throws -> Int {
+            try figure("martlet_stranger_bytes", served)
+        }
+
+        private func figure(_ name: String, _ served: ServedGateway) throws -> Int {
             let peer = try served.peer()
             peer.request("GET", "/metrics")
             let lines = try peer.answer().body.split(separator: "\n")
-            let line = try #require(lines.first { $0.hasPrefix("martlet_stranger_bytes ") })
+            let line = try #require(lines.first { $0.hasPrefix(name + " ") })
             return try #require(line.split(separator: " ").last.flatMap { Int($0) })
         }
 
@@ -191,6 +195,21 @@ extension OverHTTP {
                     isServed = (try? sends(served)) == true
                 }
                 #expect(isServed)
+            }
+        }
+
+        @Test("GW-15 silent connections make room, and a caller with a right credential stays")
+        func room() async throws {
+            try await ServedGateway.run({ $0.connectionsMax = 16 }) { served in
+                let caller = try served.peer()
+                caller.request("POST", Self.send, headers: bearer(served), Self.message)
+                #expect(try caller.answer().status == 200)
+                let idle = try (0..<40).map { _ in try served.peer() }
+                for _ in 0..<10 { #expect(try sends(served)) }
+                try idle[0].end()
+                caller.request("POST", Self.send, headers: bearer(served), Self.message)
+                #expect(try caller.answer().status == 200)
+                #expect(try figure("martlet_strangers_turned_away_total", served) >= 40 - 16)
             }
         }
 

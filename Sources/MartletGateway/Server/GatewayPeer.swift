@@ -66,9 +66,13 @@ final class GatewayPeer: Sendable {
 
     /// Counts a refused stream, and ends a connection with too many.
     func refusedStream() {
+        turnAway(1)
         let count = refusedStreams.add(1, ordering: .relaxed).newValue
         if count > Limits.httpRefusedStreamsMax, !isProxy { end() }
     }
+
+    /// Counts strangers that were refused, or made room.
+    func turnAway(_ count: Int) { gateway.strangers.turnAway(count) }
 
     // MARK: The end
 

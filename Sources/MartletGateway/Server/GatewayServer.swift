@@ -9,6 +9,7 @@ import HummingbirdCore
 import HummingbirdHTTP2
 import Logging
 public import Martlet
+import MartletTransport
 import NIOCore
 import NIOPosix
 public import ServiceLifecycle
@@ -33,23 +34,21 @@ public final class GatewayServer: Service {
         let bound = group.next().makePromise(of: UInt16.self)
         self.bound = bound
         do {
-            let broker = gateway.broker
             let certificate = try configuration.certificate.map {
                 (files) throws(MartletError) in try ServerCertificate(files)
             }
             self.certificate = certificate
+            let (most, perAddress) = Self.connectionsMax(configuration)
             let builder = try Self.builder(
                 gateway, certificate,
-                ConnectionsByAddress(
-                    most: configuration.connectionsPerAddressMax, isProxy: { broker.isProxy($0) }))
+                ConnectionTable(most: most, perAddress: perAddress, configuration.logger))
             let responder = Responder(gateway)
             server = try builder.buildServer(
                 configuration: ServerConfiguration(
                     address: .hostname(
                         configuration.address.host, port: Int(configuration.address.port)),
                     backlog: 1024,
-                    availableConnectionsDelegate: MaximumAvailableConnections(
-                        configuration.connectionsMax)),
+                    availableConnectionsDelegate: MaximumAvailableConnections(most)),
                 eventLoopGroup: group, logger: configuration.logger,
                 responder: { (request, writer, channel) in
                     try await responder.respond(to: request, writer, on: channel)
@@ -117,8 +116,24 @@ public final class GatewayServer: Service {
         }.get()
     }
 
+    /// OPS-5: the bounds on connections, as far as the process has descriptors. Half of the descriptors are for the
+    /// device port and files. An address then has a quarter of the connections.
+    private static func connectionsMax(
+        _ configuration: GatewayConfiguration
+    ) -> (all: Int, perAddress: Int) {
+        let (most, perAddress) = (
+            configuration.connectionsMax, configuration.connectionsPerAddressMax
+        )
+        let possible = max(OpenDescriptors.raiseLimit(to: 2 * most) / 2, 1)
+        guard possible < most else { return (most, perAddress) }
+        configuration.logger.warning(
+            "fewer HTTP connections are possible than configured; raise the limit of descriptors",
+            metadata: ["configured": "\(most)", "possible": "\(possible)"])
+        return (possible, min(perAddress, max(1, possible / 4)))
+    }
+
     private static func builder(
-        _ gateway: Gateway, _ certificate: ServerCertificate?, _ addresses: ConnectionsByAddress
+        _ gateway: Gateway, _ certificate: ServerCertificate?, _ connections: ConnectionTable
     ) throws -> HTTPServerBuilder {
         let configuration = gateway.configuration
         let requestTime = TimeAmount.seconds(Int64(configuration.requestSeconds))
@@ -138,7 +153,8 @@ public final class GatewayServer: Service {
             return HTTPServerBuilder { responder in
                 GuardedChannel(
                     HTTP1Channel(responder: responder, configuration: stream),
-                    gateway, handshakeLimit: nil, requestLimit: requestTime, addresses: addresses)
+                    gateway, handshakeLimit: nil, requestLimit: requestTime,
+                    connections: connections)
             }
         }
         let tls = certificate.configuration
@@ -151,7 +167,7 @@ public final class GatewayServer: Service {
                 try HTTP2UpgradeChannel(
                     tlsConfiguration: tls, configuration: connection, responder: responder),
                 gateway, handshakeLimit: .seconds(Int64(Limits.httpHandshakeSeconds)),
-                requestLimit: requestTime, addresses: addresses)
+                requestLimit: requestTime, connections: connections)
         }
     }
 

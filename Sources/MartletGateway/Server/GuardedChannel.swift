@@ -5,7 +5,6 @@
 
 import HummingbirdCore
 import Logging
-import MartletTransport
 import NIOCore
 import NIOHTTP2
 import NIOSSL
@@ -16,16 +15,16 @@ struct GuardedChannel<Base: ServerChildChannel>: ServerChildChannel {
     private let gateway: Gateway
     private let handshakeLimit: TimeAmount?
     private let requestLimit: TimeAmount
-    private let addresses: ConnectionsByAddress
+    private let connections: ConnectionTable
 
     /// - Parameter handshakeLimit: time until the connection must speak HTTP; nil without TLS.
     init(
         _ base: Base, _ gateway: Gateway, handshakeLimit: TimeAmount?, requestLimit: TimeAmount,
-        addresses: ConnectionsByAddress
+        connections: ConnectionTable
     ) {
         self.base = base
         self.gateway = gateway
-        self.addresses = addresses
+        self.connections = connections
         self.handshakeLimit = handshakeLimit
         self.requestLimit = requestLimit
     }
@@ -33,20 +32,19 @@ struct GuardedChannel<Base: ServerChildChannel>: ServerChildChannel {
     func setup(
         channel: any Channel, logger: Logger
     ) -> EventLoopFuture<AcceptedConnection<Base.Value>> {
-        if let address = channel.remoteAddress?.ipAddress.flatMap({ PeerAddress($0) }) {
-            guard addresses.enter(address) else {
-                channel.close(promise: nil)
-                return channel.eventLoop.makeFailedFuture(ChannelError.ioOnClosedChannel)
-            }
-            let addresses = addresses
-            channel.closeFuture.whenComplete { _ in addresses.leave(address) }
+        let peer = GatewayPeer(channel, gateway)
+        guard let number = connections.enter(peer) else {
+            channel.close(promise: nil)
+            return channel.eventLoop.makeFailedFuture(ChannelError.ioOnClosedChannel)
         }
+        let connections = connections
+        channel.closeFuture.whenComplete { _ in connections.leave(number) }
         readLittle(channel)
         if let handshakeLimit { endWithoutHTTP(channel, after: handshakeLimit) }
         let value = base.setup(channel: channel, logger: logger)
         do {
             let pipeline = channel.pipeline.syncOperations
-            let handler = PeerBytesHandler(GatewayPeer(channel, gateway), requestLimit)
+            let handler = PeerBytesHandler(peer, requestLimit)
             if handshakeLimit == nil {
                 try pipeline.addHandler(handler, position: .first)
             } else {

@@ -85,8 +85,13 @@ final class StrangerMemory: Sendable {
 
     /// Bytes of all requests.
     var bytes: Int { state.withLock { $0.bytes } }
-    /// Requests that were refused, or made room.
+    /// Requests and connections that were refused, or made room.
     var turnedAwayCount: UInt64 { state.withLock { $0.turnedAwayCount } }
+
+    /// Counts connections or streams of strangers that were refused, or made room.
+    func turnAway(_ count: Int) {
+        if count > 0 { state.withLock { $0.turnedAwayCount += UInt64(count) } }
+    }
 
     /// Begins the part of a request, with no bytes.
     /// - Parameter end: ends the request when the request must make room. Any thread may call the function.

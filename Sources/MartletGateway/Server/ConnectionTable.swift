@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// GW-15: the open connections of the gateway by address. One address cannot take all connections, and silent
+// connections of several addresses do not either.
+//
+// When seven eighths of all connections are in use, connections of strangers end: the address with most connections
+// loses its oldest stranger, and so on until a 64th of all connections is free. A connection counts as a stranger's
+// until one of its requests had a right credential. A search sorts the connections, some 3 ms for 8192 of them, and
+// frees enough for many arrivals. A proxy has no bound, because it stands for many clients. Rests on GatewayPeer.
+
+import Logging
+import Martlet
+import MartletTransport
+import Synchronization
+
+/// Counts the connections of each address, and makes room for others.
+final class ConnectionTable: Sendable {
+    private struct State {
+        var lastNumber: UInt64 = 0
+        var peers: [UInt64: GatewayPeer] = [:]
+        var counts: [PeerAddress: Int] = [:]
+        var lastTold: ContinuousClock.Instant?
+        var untoldCount = 0
+
+        mutating func remove(_ number: UInt64) -> GatewayPeer? {
+            guard let peer = peers.removeValue(forKey: number) else { return nil }
+            let left = (counts[peer.address.network] ?? 0) - 1
+            counts[peer.address.network] = left > 0 ? left : nil
+            return peer
+        }
+    }
+
+    /// Shortest time between two lines in the log.
+    private static let silence = Duration.seconds(60)
+
+    /// Connections at which strangers begin to make room.
+    private let fullCount: Int
+    /// Connections that make room at a time.
+    private let roomCount: Int
+    private let perAddressMax: Int
+    private let logger: Logger
+    private let state = Mutex(State())
+
+    init(most: Int, perAddress: Int, _ logger: Logger) {
+        fullCount = max(1, most - max(1, most / 8))
+        roomCount = max(1, most / 64)
+        perAddressMax = perAddress
+        self.logger = logger
+    }
+
+    /// Counts a connection, and ends strangers if many connections are in use.
+    /// - Returns: the number for `leave`; nil if the address has too many connections.
+    func enter(_ peer: GatewayPeer) -> UInt64? {
+        let (number, ended) = state.withLock { state -> (UInt64?, [GatewayPeer]) in
+            let count = state.counts[peer.address.network, default: 0]
+            guard peer.isProxy || count < perAddressMax else { return (nil, []) }
+            let ended = state.peers.count >= fullCount ? makeRoom(&state) : []
+            state.lastNumber += 1
+            state.peers[state.lastNumber] = peer
+            state.counts[peer.address.network, default: 0] += 1
+            return (state.lastNumber, ended)
+        }
+        for stranger in ended { stranger.end() }
+        peer.turnAway(ended.count + (number == nil ? 1 : 0))
+        tell(ended.count)
+        return number
+    }
+
+    /// Notes the end of a counted connection.
+    func leave(_ number: UInt64) {
+        state.withLock { state in _ = state.remove(number) }
+    }
+
+    /// Removes the strangers that make room. The place of a stranger is the number of connections that its address
+    /// would have if the address lost its older strangers before.
+    private func makeRoom(_ state: inout State) -> [GatewayPeer] {
+        var left = state.counts
+        var strangers: [(place: Int, number: UInt64)] = []
+        for number in state.peers.keys.sorted() {
+            guard let peer = state.peers[number], !peer.isTrusted, !peer.isProxy else { continue }
+            let place = left[peer.address.network, default: 0]
+            left[peer.address.network] = place - 1
+            strangers.append((place, number))
+        }
+        strangers.sort { ($1.place, $0.number) < ($0.place, $1.number) }
+        return strangers.prefix(roomCount).compactMap { state.remove($0.number) }
+    }
+
+    private func tell(_ endedCount: Int) {
+        guard endedCount > 0 else { return }
+        let now = ContinuousClock.now
+        let count: Int? = state.withLock { state in
+            state.untoldCount += endedCount
+            if let lastTold = state.lastTold, now < lastTold + Self.silence { return nil }
+            state.lastTold = now
+            defer { state.untoldCount = 0 }
+            return state.untoldCount
+        }
+        guard let count else { return }
+        logger.warning(
+            "HTTP connections without a right credential were closed, because most connections are in use",
+            metadata: ["count": "\(count)"])
+    }
+}
