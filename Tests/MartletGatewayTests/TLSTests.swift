@@ -178,6 +178,34 @@ extension OverHTTP {
             #expect(told["ended"] == .bool(true), "\(told)")
         }
 
+        @Test(
+            "GW-15 with silent connections of an address in all places for handshakes, others connect"
+        )
+        func handshakes() async throws {
+            let folder = TestFolder()
+            let files = try await Self.certificate(in: folder)
+            try await ServedGateway.run({ $0.certificate = files }) { served in
+                let silent = try (0..<200).map { _ in try served.peer() }
+                let printed = try await Self.run(
+                    "/usr/bin/curl",
+                    [
+                        "--silent", "--cacert", files.chain, "--interface", "127.0.0.2",
+                        "https://localhost:\(served.port)/healthz",
+                    ])
+                #expect(printed == "ok\n")
+                // Places come free when the silent connections end.
+                let later = try await Self.run(
+                    "/usr/bin/curl",
+                    [
+                        "--silent", "--cacert", files.chain, "--retry", "20",
+                        "--retry-all-errors", "--retry-delay", "1",
+                        "https://localhost:\(served.port)/healthz",
+                    ])
+                #expect(later == "ok\n")
+                for peer in silent { try peer.end() }
+            }
+        }
+
         @Test("OPS-5 plain text where TLS is spoken ends the connection")
         func plainText() async throws {
             let folder = TestFolder()

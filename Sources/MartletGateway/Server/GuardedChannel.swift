@@ -16,6 +16,7 @@ struct GuardedChannel<Base: ServerChildChannel>: ServerChildChannel {
     private let handshakeLimit: TimeAmount?
     private let requestLimit: TimeAmount
     private let connections: ConnectionTable
+    private let turns = HandshakeTurns()
 
     /// - Parameter handshakeLimit: time until the connection must speak HTTP; nil without TLS.
     init(
@@ -50,6 +51,10 @@ struct GuardedChannel<Base: ServerChildChannel>: ServerChildChannel {
             } else {
                 let tls = try pipeline.handler(type: NIOSSLServerHandler.self)
                 try pipeline.addHandler(handler, position: .after(tls))
+                if !peer.isProxy {
+                    try pipeline.addHandler(
+                        HandshakeTurnHandler(turns, peer.address), position: .before(tls))
+                }
             }
             return value.map { AcceptedConnection($0) }
         } catch {

@@ -13,6 +13,7 @@
 import Martlet
 import NIOCore
 import NIOHTTPTypes
+import NIOTLS
 
 /// Bounds a peer below the level of requests.
 final class PeerBytesHandler: ChannelDuplexHandler {
@@ -151,6 +152,10 @@ final class PeerBytesHandler: ChannelDuplexHandler {
 
     /// Hands on the end of a peer's side behind the held bytes, because HTTP reads nothing after the end.
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        if case TLSUserEvent.handshakeCompleted = event {
+            let pipeline = context.pipeline.syncOperations
+            (try? pipeline.handler(type: HandshakeTurnHandler.self))?.established()
+        }
         if case ChannelEvent.inputClosed = event, held.readableBytes > 0 {
             isEndHeld = true
         } else {

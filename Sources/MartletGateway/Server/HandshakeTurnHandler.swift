@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// GW-15: holds a connection unread, below TLS, until its turn for a handshake has come. Rests on HandshakeTurns and NIO.
+
+import MartletTransport
+import NIOCore
+
+/// Delays the first read of a connection.
+final class HandshakeTurnHandler: ChannelDuplexHandler {
+    typealias InboundIn = ByteBuffer
+    typealias InboundOut = ByteBuffer
+    typealias OutboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+
+    private enum Turn {
+        /// Nothing is read. Can transition to: begun, ended.
+        case waiting(number: UInt64)
+        /// The handshake goes on. Can transition to: ended.
+        case begun
+        /// TLS is established, or the connection has ended. Final state.
+        case ended
+    }
+
+    /// How long a failed handshake keeps its place.
+    private static let penalty = TimeAmount.seconds(1)
+
+    private let turns: HandshakeTurns
+    private let address: PeerAddress
+    private var turn = Turn.begun
+    private var isReadHeld = false
+
+    init(_ turns: HandshakeTurns, _ address: PeerAddress) {
+        self.turns = turns
+        self.address = address
+    }
+
+    func handlerAdded(context: ChannelHandlerContext) {
+        let loop = context.eventLoop
+        let own = NIOLoopBound((handler: self, context: context), eventLoop: loop)
+        // The number is stored before the loop runs `begin`.
+        let number = turns.wait(address) {
+            loop.execute { own.value.handler.begin(own.value.context) }
+        }
+        turn = .waiting(number: number)
+    }
+
+    private func begin(_ context: ChannelHandlerContext) {
+        guard case .waiting = turn else { return }
+        turn = .begun
+        if isReadHeld {
+            isReadHeld = false
+            context.read()
+        }
+    }
+
+    func read(context: ChannelHandlerContext) {
+        if case .waiting = turn {
+            isReadHeld = true
+        } else {
+            context.read()
+        }
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        // Before its turn a connection is read only when the peer has closed its side.
+        if case .waiting = turn { return context.close(promise: nil) }
+        context.fireChannelRead(data)
+    }
+
+    /// Ends the turn, because TLS is established.
+    func established() {
+        guard case .begun = turn else { return }
+        turn = .ended
+        turns.end(of: address)
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) {
+        switch turn {
+        case .waiting(let number):
+            // A turn that came at this moment has begun nothing.
+            if !turns.leave(number, of: address) { turns.end(of: address) }
+        case .begun:
+            let (turns, address) = (turns, address)
+            context.eventLoop.scheduleTask(in: Self.penalty) { turns.end(of: address) }
+        case .ended: break
+        }
+        turn = .ended
+    }
+}
+
+@available(*, unavailable)
+extension HandshakeTurnHandler: Sendable {}
