@@ -4,6 +4,7 @@
 
 import Martlet
 import MartletGateway
+import MartletTransport
 import Synchronization
 import Testing
 
