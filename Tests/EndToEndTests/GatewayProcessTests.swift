@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `martlet gateway` as a process: killed between a send and its answer, and out of descriptors. Rests on
+// `martlet gateway` as a process: killed between a send and its answer, and with few descriptors. Rests on
 // Desk and HTTPClient.
 
 import Foundation
@@ -77,7 +77,7 @@ struct GatewayProcessTests {
     }
 
     @Test(
-        "OPS-5 out of descriptors the gateway rests instead of asking on and on, and goes on when there are some"
+        "OPS-5 GW-15 with few descriptors the gateway takes fewer connections, rests, and serves on"
     )
     func descriptors() throws {
         let desk = try Desk()
@@ -105,14 +105,20 @@ struct GatewayProcessTests {
         #expect(spent < 60, "\(spent) ticks")
         withExtendedLifetime(held) {}
         held.removeAll()
-        let late = try HTTPClient(port: port)
-        late.send("GET", "/healthz")
-        #expect(try late.answer().contains(" 200 "))
+        var answer = ""
+        // The gateway sees the end of the held connections a little later.
+        for _ in 0..<500 where !answer.contains(" 200 ") {
+            usleep(10_000)
+            let late = try HTTPClient(port: port)
+            late.send("GET", "/healthz")
+            answer = (try? late.answer()) ?? ""
+        }
+        #expect(answer.contains(" 200 "))
         process.terminate()
         let end = desk.finish(process)
         #expect(end.status == 0)
         let told = end.err.split(separator: "\n").filter {
-            $0.contains("no HTTP connection can be accepted for now")
+            $0.contains("fewer HTTP connections are possible than configured")
         }
         #expect(told.count == 1, "\(end.err)")
     }

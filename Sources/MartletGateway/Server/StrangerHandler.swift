@@ -58,7 +58,9 @@ final class StrangerHandler: ChannelDuplexHandler, RemovableChannelHandler {
             guard peer.openStream() else { return false }
             isStreamCounted = true
         }
-        let part = gateway.strangers.begin(address) { channel.close(promise: nil) }
+        let part = gateway.strangers.begin(address) {
+            if channel.isStream { channel.close(promise: nil) } else { peer.end() }
+        }
         requests.append(part)
         return part.take(byteCount(head) + Limits.httpStrangerRequestBytes)
     }
