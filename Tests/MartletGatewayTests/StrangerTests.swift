@@ -175,8 +175,11 @@ extension OverHTTP {
                 $0.proxies = [AddressPrefix("127.0.0.0/8")!]
             }) { served in
                 let peers = try unfinished((1...60).map { "2001:db8::\($0)" }, served)
-                #expect(try peers[59].answer().status == 503)
+                // The loops are not in step: any of the peers is refused, and the figures come a little later.
+                while try strangerBytes(served) < Limits.httpStrangerBytesPerAddressMax - 20_000 {}
+                #expect(try figure("martlet_strangers_turned_away_total", served) > 0)
                 #expect(try strangerBytes(served) <= Limits.httpStrangerBytesPerAddressMax + 4096)
+                withExtendedLifetime(peers) {}
             }
         }
 
