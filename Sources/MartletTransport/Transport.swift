@@ -133,7 +133,6 @@ public protocol Transport: ~Copyable {
     /// The reason why the encryption of a connection failed; nil without a failure. A second call returns nil.
     mutating func takeFailure(of connection: ConnectionID) -> String?
 
-
     /// Listens on an address and begins to accept connections.
     /// - Returns: the bound port, which differs from `port` if `port` is 0.
     mutating func listen(address: String, port: UInt16) throws(TransportError) -> UInt16
