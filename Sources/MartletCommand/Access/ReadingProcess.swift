@@ -18,7 +18,7 @@ enum ReadingProcess {
     ///
     /// - Parameter work: names the work in the error of an interruption.
     static func run(reading folder: String, work: String) throws {
-        let owner = StoreOwner(of: folder)
+        let owner = StoreOwner(holding: folder)
         var arguments: [UnsafeMutablePointer<CChar>?] = CommandLine.arguments.map { strdup($0) }
         arguments += [strdup("--" + flag), nil]
         // A crash is a result, reported below, so the second process prints no backtrace.
@@ -46,8 +46,11 @@ enum ReadingProcess {
                 "\(work) was ended (\(String(cString: strsignal(signal)))) before it was done.")
         default: break
         }
-        // Pages of a snapshot are not to be trusted after another broker has opened the folder.
-        guard owner == StoreOwner(of: folder) else { throw StoreOpenError.restarted(folder) }
+        // Pages of a snapshot are not to be trusted after another broker has opened the folder. Without an owner the
+        // second process held the folder itself.
+        guard owner == nil || owner == StoreOwner(of: folder) else {
+            throw StoreOpenError.restarted(folder)
+        }
         throw StoreOpenError.damaged(
             folder + "/data.mdb",
             text: isDamage

@@ -37,11 +37,20 @@ package struct StoreOwner: Equatable {
         self.text = text
     }
 
-    /// The owner of a folder.
+    /// The last owner of a folder.
     package init?(of folder: String) {
         let descriptor = open(folder + "/martlet.lock", O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return nil }
         defer { close(descriptor) }
+        self.init(at: descriptor)
+    }
+
+    /// The owner that holds a folder now; nil: no process holds the folder.
+    package init?(holding folder: String) {
+        let descriptor = open(folder + "/martlet.lock", O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { return nil }
+        defer { close(descriptor) }
+        guard flock(descriptor, LOCK_SH | LOCK_NB) != 0 else { return nil }
         self.init(at: descriptor)
     }
 
