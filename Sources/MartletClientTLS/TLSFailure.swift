@@ -7,6 +7,7 @@
 import MartletBase
 import NIOCore
 import NIOSSL
+import NIOTLS
 
 #if canImport(Darwin)
     import Darwin
@@ -21,10 +22,21 @@ final class TLSFailureHandler: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 
     private let failure: TLSFailure
+    private var isEstablished = false
 
     init(_ failure: TLSFailure) { self.failure = failure }
 
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        if case .handshakeCompleted = event as? TLSUserEvent { isEstablished = true }
+        context.fireUserInboundEventTriggered(event)
+    }
+
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        // In TLS 1.3 the broker judges the client's certificate after the client's end of the handshake. Other errors of
+        // an established connection do not concern TLS.
+        guard !isEstablished || TLSFailure.isAlert(error) else {
+            return context.fireErrorCaught(error)
+        }
         let tls = try? context.pipeline.syncOperations.handler(type: NIOSSLClientHandler.self)
         context.fireErrorCaught(failure.explained(error, tls?.peerCertificate))
     }
@@ -38,6 +50,11 @@ struct TLSFailure: Sendable {
     let isPinned: Bool
     /// Whether the client has a certificate of its own.
     let hasCertificate: Bool
+
+    static func isAlert(_ error: any Error) -> Bool {
+        let text = String(describing: error)
+        return text.contains("_ALERT_") || text.contains("CERTIFICATE_REQUIRED")
+    }
 
     /// - Parameter certificate: the broker's certificate, if the broker has sent one.
     func explained(_ error: any Error, _ certificate: NIOSSLCertificate?) -> MartletError {

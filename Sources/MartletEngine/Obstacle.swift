@@ -4,8 +4,8 @@
 // an outcome, and the other commands of the transaction go on. Trouble of the store ends the transaction. Swift turns
 // no typed error into another, so `rows` and `checked` say at each call which of the two may happen.
 //
-// Questions (`Queries`, `Reports`) throw both errors untyped: their callers answer each error that is no `MartletError`
-// as trouble of the store, so an unknown error ends nothing. Pure.
+// Questions (`Queries`, `Reports`) throw both errors untyped. The code that answers a question takes every error except
+// `MartletError` as trouble of the store, so an unknown error ends nothing. Pure.
 
 import MartletBase
 import MartletRows

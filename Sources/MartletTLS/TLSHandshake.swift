@@ -6,7 +6,6 @@
 // SSL_CTX_set_keylog_callback(3)). Rests on TLSServerContext.
 
 internal import COpenSSL
-internal import Glibc
 
 /// A handshake in progress. Not thread-safe.
 public final class TLSHandshake {
@@ -175,9 +174,7 @@ public final class TLSHandshake {
     /// The end of the client's certificate, in seconds since 1970; nil without a certificate.
     public var clientCertificateEnd: Int64? {
         guard let certificate = SSL_get0_peer_certificate(ssl) else { return nil }
-        var time = tm()
-        guard ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &time) == 1 else { return nil }
-        return Int64(timegm(&time))
+        return UTCTime.seconds(X509_get0_notAfter(certificate))
     }
 
     /// XN_FLAG_RFC2253 with UTF-8 left as it is; the header's constants are macros that Swift does not see.

@@ -388,6 +388,12 @@ struct PeersByAddressTests {
                 let id = number % 3 == 0 ? peers.first! : naive[index].id
                 peers.remove(id)
                 naive.removeAll { $0.id == id }
+                // A proxy has named the connection's client.
+                if number % 4 == 0 {
+                    let from = address(Int.random(in: 0..<12, using: &random))
+                    peers.insert(id, from: from)
+                    naive.append((id, from))
+                }
             }
             #expect(peers.count == naive.count)
             guard number % 10 == 0 else { continue }
@@ -402,6 +408,22 @@ struct PeersByAddressTests {
             #expect(counts[largest] == counts.values.max())
             #expect(peers.first == naive.first { $0.address == largest }?.id)
         }
+    }
+
+    @Test("connections that a proxy's header moves to their clients are no more the proxy's")
+    func moved() {
+        var peers = PeersByAddress()
+        let ids = (0..<4).map { ConnectionID(index: UInt32($0), generation: 1) }
+        for id in ids { peers.insert(id, from: address(0)) }
+        for index in [1, 0] {
+            peers.remove(ids[index])
+            peers.insert(ids[index], from: address(10 + index))
+        }
+        #expect(peers.first == ids[2] && peers.largest == address(0))
+        peers.remove(ids[1])
+        #expect(peers.first == ids[2])
+        for id in ids { peers.remove(id) }
+        #expect(peers.first == nil && peers.count == 0)
     }
 
     @Test("of addresses with one connection each, the oldest is the first")

@@ -232,16 +232,19 @@ extension Loop where Kernel: ~Copyable {
         tellConnected(app)
     }
 
+    /// Whether an app of the connection waits for its registration.
+    func isRegistering(_ carriage: Carriage) -> Bool {
+        carriage.apps.contains { connections[Int($0.place)].phase == .registering }
+    }
+
     /// Whether a connection of several apps has been without an app for longer than a handshake may take. A refused app
     /// is none.
     func isDeserted(_ connection: UnsafeMutablePointer<Connection>, _ now: UInt32) -> Bool {
         guard let carriage = connection.pointee.carriage else { return false }
-        for app in carriage.apps {
-            let one = connections + Int(app.place)
-            guard one.pointee.principal.holder == nil, one.pointee.phase != .registering else {
-                return false
-            }
+        let hasDevice = carriage.apps.contains {
+            connections[Int($0.place)].principal.holder != nil
         }
+        guard !hasDevice, !isRegistering(carriage) else { return false }
         return now &- carriage.emptySince > context.configuration.handshakeSeconds
     }
 

@@ -15,21 +15,25 @@ extension Loop where Kernel: ~Copyable {
     /// Most places kept free for newcomers: the connections of two full accepts. A small table keeps a sixteenth.
     static var reservedPlacesMax: Int { 64 }
 
+    /// Places of connections that are not about to leave.
+    private var usedPlaces: Int { transport.connectionCount - closingCount }
+
+    /// Whether more than seven eighths of the places are taken.
+    var isScarce: Bool { usedPlaces > connectionsMax - connectionsMax / 8 }
+
     private var reservedPlaces: Int { min(connectionsMax / 16, Self.reservedPlacesMax) }
 
     /// Ends strangers as far as places are scarce. Called before each new connection is counted, and once a second: when
     /// all places are taken, no connection comes.
     mutating func makeRoom() {
-        while let first = arrivals.first {
-            let used = transport.connectionCount - closingCount
-            guard used > connectionsMax - connectionsMax / 8 else { return }
+        while isScarce, let first = arrivals.first {
             guard let connection = connection(first), let since = strangerSince(connection) else {
                 arrivals.remove(first)
                 continue
             }
-            // Half of the reserve is for honest newcomers of one moment, who do not displace each other.
+            // Honest newcomers of one moment fill at most half of the reserve. Up to that number no stranger ends.
             let mustEnd =
-                used > connectionsMax - reservedPlaces && arrivals.count > reservedPlaces / 2
+                usedPlaces > connectionsMax - reservedPlaces && arrivals.count > reservedPlaces / 2
             guard mustEnd || lastTick &- since > Self.silentSecondsMax else { return }
             strangerLog.note(.placeFreed, from: address(of: connection))
             context.strangers.turnAway()
@@ -39,11 +43,11 @@ extension Loop where Kernel: ~Copyable {
     }
 
     /// The beginning of a connection without HELLO, or of a shared connection without an app; nil: the connection has
-    /// shown a credential, or is ending.
+    /// shown a credential, waits for a registration, or is ending.
     private func strangerSince(_ connection: UnsafeMutablePointer<Connection>) -> UInt32? {
         switch connection.pointee.phase {
         case .hello: connection.pointee.since
-        case .open: connection.pointee.carriage?.emptySince
+        case .open: connection.pointee.carriage.flatMap { isRegistering($0) ? nil : $0.emptySince }
         case .registering, .finishing, .closing, .lingering, .closed: nil
         }
     }

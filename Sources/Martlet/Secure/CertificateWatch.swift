@@ -7,7 +7,7 @@
 package import Logging
 package import MartletBase
 
-/// The dates of one certificate, as its owner is warned of them.
+/// Warns in the log before the end of one certificate, and after the end.
 package struct CertificateWatch: Sendable {
     /// Days before the end of a certificate from which on the log warns.
     package static let daysBefore: Int64 = 14
@@ -32,7 +32,9 @@ package struct CertificateWatch: Sendable {
             second < validity.begin
                 || second >= validity.end - Self.daysBefore * Self.daySeconds
         else { return }
-        if let told, told.end == validity.end, second - told.at < Self.daySeconds { return }
+        if let told, told.end == validity.end, (0..<Self.daySeconds).contains(second - told.at) {
+            return
+        }
         told = (validity.end, second)
         func day(_ second: Int64) -> String {
             Day(of: Instant(millisecondsSince1970: second * 1000)).description

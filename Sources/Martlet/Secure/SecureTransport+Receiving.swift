@@ -154,9 +154,10 @@ extension SecureTransport where Kernel: ~Copyable {
         if shaking.count > SecureBounds.handshakesMax, let first = shaking.first,
             let address = shaking.largest, let ended = link(first)
         {
+            // `logStrangers` tells of them together: a line for each would hide other failures in a flood.
+            counters.failures.add(1, ordering: .relaxed)
             counters.crowdedOut.add(1, ordering: .relaxed)
             counters.crowdedFrom.withLock { $0 = address }
-            fail(first, "too many handshakes are in progress, and most are of this address")
             told.append(end(first, ended, errno: ETIMEDOUT))
         }
         return handshake

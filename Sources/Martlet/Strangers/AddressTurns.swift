@@ -5,7 +5,7 @@
 
 package import MartletTransport
 
-/// A queue in which each address has its turn. The caller reduces an address to its network.
+/// A queue that serves the addresses in turns. The queue takes networks: the caller cuts an address to its prefix.
 package struct AddressTurns<Element> {
     private var queues: [PeerAddress: ArraySlice<Element>] = [:]
     /// The addresses with elements. The first address is served next.

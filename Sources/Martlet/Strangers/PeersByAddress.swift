@@ -16,10 +16,17 @@ package import MartletTransport
 
 /// Connections by the address of their peers. The caller reduces an address to its network.
 package struct PeersByAddress {
+    /// A connection may come, go and come again, also from another address: a proxy names the client late. The number
+    /// tells the arrivals of a connection apart.
+    private struct Arrival {
+        let connection: ConnectionID
+        let number: UInt64
+    }
+
     private struct Group {
         let address: PeerAddress
-        /// Oldest first. The first connection is present, and some of the others are gone.
-        var arrivals: ArraySlice<ConnectionID> = []
+        /// Oldest first. The first arrival is present, and some of the others are gone.
+        var arrivals: ArraySlice<Arrival> = []
         var count = 0
         /// The neighbours among the groups with as many connections; -1: none.
         var previous = -1
@@ -29,7 +36,9 @@ package struct PeersByAddress {
     private var groups: [Group] = []
     private var freeGroups: [Int] = []
     private var numbers: [PeerAddress: Int] = [:]
-    private var homes: [ConnectionID: Int] = [:]
+    /// The present connections, with the number of the arrival.
+    private var homes: [ConnectionID: (group: Int, arrival: UInt64)] = [:]
+    private var lastArrival: UInt64 = 0
     /// First and last group with so many connections; -1: none.
     private var lists: [(first: Int, last: Int)] = [(-1, -1)]
     private var largestCount = 0
@@ -44,7 +53,7 @@ package struct PeersByAddress {
 
     /// The oldest connection of the address with most connections.
     package var first: ConnectionID? {
-        largestCount > 0 ? groups[lists[largestCount].first].arrivals.first : nil
+        largestCount > 0 ? groups[lists[largestCount].first].arrivals.first?.connection : nil
     }
 
     /// The address with most connections.
@@ -55,14 +64,15 @@ package struct PeersByAddress {
     package mutating func insert(_ connection: ConnectionID, from address: PeerAddress) {
         precondition(homes[connection] == nil, "A connection comes once.")
         let number = numbers[address] ?? makeGroup(address)
-        homes[connection] = number
-        groups[number].arrivals.append(connection)
+        lastArrival += 1
+        homes[connection] = (number, lastArrival)
+        groups[number].arrivals.append(Arrival(connection: connection, number: lastArrival))
         move(number, to: groups[number].count + 1)
     }
 
     /// Has no effect for an unknown connection.
     package mutating func remove(_ connection: ConnectionID) {
-        guard let number = homes.removeValue(forKey: connection) else { return }
+        guard let number = homes.removeValue(forKey: connection)?.group else { return }
         move(number, to: groups[number].count - 1)
         guard groups[number].count > 0 else {
             numbers[groups[number].address] = nil
@@ -70,13 +80,17 @@ package struct PeersByAddress {
             freeGroups.append(number)
             return
         }
-        while let first = groups[number].arrivals.first, homes[first] == nil {
+        while let first = groups[number].arrivals.first, !isPresent(first) {
             groups[number].arrivals.removeFirst()
         }
         // Connections that are gone make up three quarters at most, so the time is that of the departures.
         if groups[number].arrivals.count > 4 * groups[number].count + 16 {
-            groups[number].arrivals = groups[number].arrivals.filter { homes[$0] != nil }[...]
+            groups[number].arrivals = groups[number].arrivals.filter(isPresent)[...]
         }
+    }
+
+    private func isPresent(_ arrival: Arrival) -> Bool {
+        homes[arrival.connection]?.arrival == arrival.number
     }
 
     private mutating func makeGroup(_ address: PeerAddress) -> Int {

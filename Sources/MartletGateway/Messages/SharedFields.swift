@@ -15,7 +15,7 @@ package protocol MessageField {
     func refusal(_ message: String) -> Failure
 }
 
-/// An object of a JSON form, whose fields are taken one by one.
+/// A JSON object. The decoder takes the fields one by one, and refuses the rest.
 package protocol MessageObject {
     associatedtype Field: MessageField
     mutating func take(_ name: String) throws(Field.Failure) -> Field?

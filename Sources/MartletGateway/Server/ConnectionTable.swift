@@ -3,10 +3,12 @@
 // GW-15: the open connections of the gateway by address. One address cannot take all connections, and silent
 // connections of several addresses do not either.
 //
-// When seven eighths of all connections are in use, connections of strangers end: the address with most connections
-// loses its oldest stranger, and so on until a 64th of all connections is free. A connection counts as a stranger's
-// until one of its requests had a right credential. A search sorts the connections, some 3 ms for 8192 of them, and
-// frees enough for many arrivals. A proxy has no bound, because it stands for many clients. Rests on GatewayPeer.
+// When seven eighths of all connections are in use, connections of strangers end that are older than two seconds: the
+// address with most connections loses its oldest stranger, and so on until a 64th of all connections is free. Of the last
+// sixteenth, newcomers may take a half; past that, strangers of any age end. A connection counts as a stranger's until
+// one of its requests had a right credential. A search sorts the connections, some 3 ms for 8192 of them, and frees
+// enough for many arrivals; a search that found less is not repeated at once. A proxy has no bound, because it stands
+// for many clients. Rests on GatewayPeer.
 
 import Logging
 import Martlet
@@ -19,6 +21,8 @@ final class ConnectionTable: Sendable {
         var lastNumber: UInt64 = 0
         var peers: [UInt64: GatewayPeer] = [:]
         var counts: [PeerAddress: Int] = [:]
+        /// Before this time a search begins only if the reserve is touched.
+        var nextSearch: ContinuousClock.Instant?
         var lastTold: ContinuousClock.Instant?
         var untoldCount = 0
 
@@ -33,8 +37,16 @@ final class ConnectionTable: Sendable {
     /// Shortest time between two lines in the log.
     private static let silence = Duration.seconds(60)
 
+    /// Time after a search that found too few strangers.
+    private static let rest = Duration.milliseconds(100)
+    /// Time in which an honest client presents its credential. Longer than its handshake and its first request.
+    private static let silentMax = Duration.seconds(2)
+
     /// Connections at which strangers begin to make room.
     private let fullCount: Int
+    /// Connections that are kept free for newcomers.
+    private let reservedCount: Int
+    private let most: Int
     /// Connections that make room at a time.
     private let roomCount: Int
     private let perAddressMax: Int
@@ -44,6 +56,8 @@ final class ConnectionTable: Sendable {
     init(most: Int, perAddress: Int, _ logger: Logger) {
         fullCount = max(1, most - max(1, most / 8))
         roomCount = max(1, most / 64)
+        reservedCount = max(1, most / 16)
+        self.most = most
         perAddressMax = perAddress
         self.logger = logger
     }
@@ -74,14 +88,25 @@ final class ConnectionTable: Sendable {
     /// Removes the strangers that make room. The place of a stranger is the number of connections that its address
     /// would have if the address lost its older strangers before.
     private func makeRoom(_ state: inout State) -> [GatewayPeer] {
+        let now = ContinuousClock.now
+        let isReserve = state.peers.count >= most - reservedCount
+        if let next = state.nextSearch, next > now, !isReserve { return [] }
         var left = state.counts
         var strangers: [(place: Int, number: UInt64)] = []
+        var silent: Set<UInt64> = []
         for number in state.peers.keys.sorted() {
             guard let peer = state.peers[number], !peer.isTrusted, !peer.isProxy else { continue }
             let place = left[peer.address.network, default: 0]
             left[peer.address.network] = place - 1
             strangers.append((place, number))
+            if peer.arrived < now - Self.silentMax { silent.insert(number) }
         }
+        // The last place must come free again, because no connection is accepted without a place.
+        let mustEnd =
+            isReserve
+            && (strangers.count > reservedCount / 2 || state.peers.count >= most - 1)
+        if !mustEnd { strangers.removeAll { !silent.contains($0.number) } }
+        state.nextSearch = strangers.count < roomCount ? now + Self.rest : nil
         strangers.sort { ($1.place, $0.number) < ($0.place, $1.number) }
         return strangers.prefix(roomCount).compactMap { state.remove($0.number) }
     }

@@ -14,6 +14,7 @@ import Synchronization
 final class GatewayPeer: Sendable {
     let address: PeerAddress
     let isProxy: Bool
+    let arrived = ContinuousClock.now
     private let channel: any Channel
     private let gateway: Gateway
     private let hasRightCredential = Atomic<Bool>(false)

@@ -41,7 +41,8 @@ struct GuardedChannel<Base: ServerChildChannel>: ServerChildChannel {
         let connections = connections
         channel.closeFuture.whenComplete { _ in connections.leave(number) }
         readLittle(channel)
-        if let handshakeLimit { endWithoutHTTP(channel, after: handshakeLimit) }
+        // The handshake has its limit from its turn on.
+        if let handshakeLimit { endWithoutHTTP(channel, after: handshakeLimit * Self.waitFactor) }
         let value = base.setup(channel: channel, logger: logger)
         do {
             let pipeline = channel.pipeline.syncOperations
@@ -53,7 +54,11 @@ struct GuardedChannel<Base: ServerChildChannel>: ServerChildChannel {
                 try pipeline.addHandler(handler, position: .after(tls))
                 if !peer.isProxy {
                     try pipeline.addHandler(
-                        HandshakeTurnHandler(turns, peer.address), position: .before(tls))
+                        HandshakeTurnHandler(turns, peer.address) { [self] in
+                            if let handshakeLimit { endWithoutHTTP(channel, after: handshakeLimit) }
+                        }, position: .before(tls))
+                } else if let handshakeLimit {
+                    endWithoutHTTP(channel, after: handshakeLimit)
                 }
             }
             return value.map { AcceptedConnection($0) }
@@ -73,6 +78,9 @@ struct GuardedChannel<Base: ServerChildChannel>: ServerChildChannel {
             channel.close(promise: nil)
         }
     }
+
+    /// How many times as long as its handshake a connection may wait for its turn.
+    private static var waitFactor: Int { 3 }
 
     /// Most bytes of a connection that the event loop takes at a time, before it serves the next connection.
     private static var readBytesMax: Int { 4096 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GW-15: holds a connection unread, below TLS, until its turn for a handshake has come. Rests on HandshakeTurns and NIO.
+// GW-15: holds a connection unread, below TLS, until its turn for a handshake has come. A client of TLS speaks first, so a
+// silent connection in its turn ends soon if others of its address wait. Rests on HandshakeTurns and NIO.
 
 import MartletTransport
 import NIOCore
@@ -24,14 +25,21 @@ final class HandshakeTurnHandler: ChannelDuplexHandler {
     /// How long a failed handshake keeps its place.
     private static let penalty = TimeAmount.seconds(1)
 
+    /// How long a turn lasts without a byte of the peer, if others wait.
+    private static let silentMax = TimeAmount.seconds(2)
+
     private let turns: HandshakeTurns
     private let address: PeerAddress
     private var turn = Turn.begun
     private var isReadHeld = false
+    private var hasBytes = false
+    /// Called when the turn has come.
+    private var hasBegun: (() -> Void)?
 
-    init(_ turns: HandshakeTurns, _ address: PeerAddress) {
+    init(_ turns: HandshakeTurns, _ address: PeerAddress, hasBegun: @escaping () -> Void) {
         self.turns = turns
         self.address = address
+        self.hasBegun = hasBegun
     }
 
     func handlerAdded(context: ChannelHandlerContext) {
@@ -47,9 +55,27 @@ final class HandshakeTurnHandler: ChannelDuplexHandler {
     private func begin(_ context: ChannelHandlerContext) {
         guard case .waiting = turn else { return }
         turn = .begun
+        hasBegun?()
+        hasBegun = nil
+        watch(context)
         if isReadHeld {
             isReadHeld = false
             context.read()
+        }
+    }
+
+    /// Ends the connection if the peer is silent while others wait, now or later.
+    private func watch(_ context: ChannelHandlerContext) {
+        let loop = context.eventLoop
+        let own = NIOLoopBound((handler: self, context: context), eventLoop: loop)
+        loop.scheduleTask(in: Self.silentMax) {
+            let (handler, context) = own.value
+            guard case .begun = handler.turn, !handler.hasBytes else { return }
+            if handler.turns.isWaitedFor(handler.address) {
+                context.close(promise: nil)
+            } else {
+                handler.watch(context)
+            }
         }
     }
 
@@ -64,6 +90,7 @@ final class HandshakeTurnHandler: ChannelDuplexHandler {
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         // Before its turn a connection is read only when the peer has closed its side.
         if case .waiting = turn { return context.close(promise: nil) }
+        hasBytes = true
         context.fireChannelRead(data)
     }
 
@@ -85,6 +112,7 @@ final class HandshakeTurnHandler: ChannelDuplexHandler {
         case .ended: break
         }
         turn = .ended
+        hasBegun = nil
     }
 }
 

@@ -13,8 +13,9 @@ import Synchronization
 package final class HandshakeTurns: Sendable {
     private struct Address {
         var openCount = 0
-        /// Connections in the order of their arrival; `beginnings` has those that still wait.
+        /// The numbers of connections, in the order of arrival. A connection has left if `beginnings` lacks its number.
         var order: ArraySlice<UInt64> = []
+        /// The waiting connections.
         var beginnings: [UInt64: @Sendable () -> Void] = [:]
     }
 
@@ -55,6 +56,11 @@ package final class HandshakeTurns: Sendable {
             }
             return begin != nil
         }
+    }
+
+    /// Whether connections of an address wait for their turns.
+    package func isWaitedFor(_ address: PeerAddress) -> Bool {
+        state.withLock { $0.addresses[address.network]?.beginnings.isEmpty == false }
     }
 
     /// Ends a turn that had begun.

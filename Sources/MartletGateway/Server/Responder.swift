@@ -30,7 +30,9 @@ final class Responder: Sendable {
     init(_ gateway: Gateway) {
         self.gateway = gateway
         let bytesMax = gateway.configuration.bodyMegabytesMax << 20
-        bodies = BodyMemory(totalMax: bytesMax, ownerMax: bytesMax / 2)
+        // A single body of the greatest length must fit.
+        let ownerMax = max(bytesMax / 2, min(gateway.configuration.bodyBytesMax, bytesMax))
+        bodies = BodyMemory(totalMax: bytesMax, ownerMax: ownerMax)
     }
 
     func respond(
