@@ -166,17 +166,26 @@ package final class Store: Sendable {
     package func check(
         progress: (CheckProgress) -> Void = { _ in }
     ) throws -> CheckReport {
-        let report = try read { (transaction) throws(StorageError) in
-            try transaction.check(progress: progress)
-        }
-        // Only now: another broker in the folder may have reused pages of the snapshot.
-        try requireSameOwner()
-        return report
+        try readOfOwner { (transaction) throws in try transaction.check(progress: progress) }
     }
 
+    /// Reads one snapshot, possibly beside an owner of the folder. Another owner may have reused pages of the snapshot:
+    /// then neither the result nor the error of `body` counts.
     /// - Throws: `StoreOpenError.restarted` if the store was opened beside an owner, and another process has held
     ///   the folder since.
-    package func requireSameOwner() throws { try environment.requireSameOwner() }
+    func readOfOwner<Result>(
+        _ body: (borrowing Transaction) throws -> Result
+    ) throws -> Result {
+        let result: Result
+        do {
+            result = try read(body)
+        } catch {
+            try environment.requireSameOwner()
+            throw error
+        }
+        try environment.requireSameOwner()
+        return result
+    }
 
     /// Waits until open transactions have ended and releases the folder. Later transactions are refused.
     package func close() { environment.close() }

@@ -235,6 +235,37 @@ struct BackupTests {
         #expect(try desk.run("restore", "saved", "restored").status == 0)
     }
 
+    @Test(
+        "OPS-3 a backup with a right digest and a number that no store gives is refused",
+        arguments: [UInt64.max, UInt64(1) << 63, UInt64(1) << 63 - 1])
+    func forged(number: UInt64) async throws {
+        let desk = try Desk()
+        defer { desk.remove() }
+        try await desk.fill()
+        #expect(try desk.run("backup", "saved").status == 0)
+        // The project's row has the number of its last message, 20 times 60, and later its ID.
+        let forger = """
+            import hashlib, sys
+            rows = open('saved/rows', 'rb').read()[:-32]
+            old = (1200).to_bytes(8, 'little')
+            places = [at for at in range(len(rows) - 120)
+                      if rows[at:at + 8] == old and b'tides' in rows[at:at + 120]]
+            at = places[0]
+            rows = rows[:at] + int(sys.argv[1]).to_bytes(8, 'little') + rows[at + 8:]
+            open('forged', 'wb').write(rows + hashlib.sha256(rows).digest())
+            """
+        let process = Process()
+        process.executableURL = URL(filePath: "/usr/bin/env")
+        process.arguments = ["python3", "-c", forger, "\(number)"]
+        process.currentDirectoryURL = desk.folder
+        try process.run()
+        process.waitUntilExit()
+        #expect(process.terminationStatus == 0)
+        let output = try desk.run("restore", "forged", "restored")
+        #expect(output.status == 1 && !output.err.contains("crashed"), "\(output)")
+        #expect(!desk.exists("restored"))
+    }
+
     @Test("OPS-3 neither a backup nor a restore takes a folder that is in use or not empty")
     func occupied() async throws {
         let desk = try Desk()
@@ -326,6 +357,36 @@ struct BackupTests {
         let output = desk.finish(backup)
         #expect(output.status == 1 && output.err.contains("started again"), "\(output)")
         #expect(!desk.exists("saved"))
+        #expect(try desk.run("check").status == 0)
+    }
+
+    @Test("OPS-3 a snapshot whose pages another broker has used again is not called damaged")
+    func overwritten() async throws {
+        let desk = try Desk()
+        defer { desk.remove() }
+        try await desk.fill()
+        let (broker, _) = try desk.serve()
+        defer { desk.end(broker) }
+        #expect(try desk.run("project", "create", "other").status == 0)
+        // Nobody reads the pipe, so the backup waits in the middle of its rows.
+        let backup = try desk.start(["backup", "-", "--mebibytes-per-second", "0"])
+        usleep(1_000_000)
+        desk.end(broker)
+        let next = try await Broker.open(
+            BrokerConfiguration(folder: desk.path("martlet-data"), address: nil))
+        let body = String(repeating: "z", count: 3500)
+        for _ in 0..<8 {
+            let device = try await next.register(
+                app: "com.example.tides", platform: .android, in: "tides")
+            for _ in 0..<60 {
+                _ = try await next.send(
+                    OutgoingMessage(to: .token(device.token), Message(data: ["n": body])),
+                    in: "tides")
+            }
+        }
+        try await next.close()
+        let output = desk.finish(backup)
+        #expect(output.status == 1 && output.err.contains("started again"), "\(output.err)")
         #expect(try desk.run("check").status == 0)
     }
 }

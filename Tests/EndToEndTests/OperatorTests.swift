@@ -105,6 +105,29 @@ struct OperatorTests {
         #expect(end(broker, desk).status == 0)
     }
 
+    @Test(
+        "OPS-11 after SIGHUP the commands still reach a plain listener beside one with TLS",
+        .enabled(if: hasOpenSSL, "needs openssl"))
+    func plainBesideSecure() throws {
+        let desk = try Desk()
+        defer { desk.remove() }
+        try Self.certificate(desk, names: "DNS:push.example.com")
+        let (broker, _) = try desk.serve([
+            "--listen", "127.0.0.1:0,plain", "--listen", "127.0.0.1:0,tls",
+            "--tls-certificate", "chain.pem", "--tls-key", "key.pem",
+        ])
+        let address = desk.folder.appending(path: "martlet-data/serve.address")
+        let before = try Data(contentsOf: address)
+        #expect(try desk.run("project", "create", "tides").status == 0)
+        kill(broker.processIdentifier, SIGHUP)
+        usleep(300_000)
+        let listed = try desk.run("project", "list")
+        #expect(listed.status == 0, "\(listed.err)")
+        #expect(try Data(contentsOf: address) == before)
+        let ended = end(broker, desk)
+        #expect(ended.status == 0 && ended.err.contains("were read again"), "\(ended.err)")
+    }
+
     @Test("OPS-1 a broker that cannot be asked is told apart from a folder in use, with the reason")
     func obstacles() throws {
         let desk = try Desk()

@@ -112,10 +112,8 @@ final class BrokerMetrics: Sendable {
         now.fanoutsDeferred = standings.reduce(0) { $0 + $1.deferredCount }
         var file = stat()
         if stat(folder + "/data.mdb", &file) == 0 { now.fileBytes = Int(file.st_size) }
-        var disk = statvfs()
-        if statvfs(folder, &disk) == 0 {
-            now.diskFreeBytes = Int(disk.f_bavail) * Int(disk.f_frsize)
-            now.diskBytes = Int(disk.f_blocks) * Int(disk.f_frsize)
+        if let disk = DiskRoom(of: folder) {
+            (now.diskFreeBytes, now.diskBytes) = (disk.freeBytes, disk.byteCount)
         }
         for (gauge, value) in state { gauge.record(value(now)) }
     }

@@ -19,6 +19,7 @@ struct AddressFile: Sendable {
     private let descriptor: Int32
 
     private let words: String
+    private let isSecure: Bool
 
     /// Writes the file.
     /// - Parameter fingerprint: SHA-256 of the port's certificate; nil: the port speaks plain text.
@@ -26,13 +27,16 @@ struct AddressFile: Sendable {
     init(host: String, port: UInt16, fingerprint: [UInt8]?, in folder: String) throws {
         path = Self.path(in: folder)
         words = "\(host) \(port)"
+        isSecure = fingerprint != nil
         descriptor = try DataFolder.write(
             Self.text(words, fingerprint), to: path, isLocked: true
         ).leaveOpen()
     }
 
-    /// Writes the fingerprint of another certificate over the old, in one call of the same length.
+    /// Writes the fingerprint of another certificate over the old, in one call of the same length. Has no effect if the
+    /// port speaks plain text.
     func change(fingerprint: [UInt8]) {
+        guard isSecure else { return }
         let text = Array(Self.text(words, fingerprint).utf8)
         _ = text.withUnsafeBytes { pwrite(descriptor, $0.baseAddress, $0.count, 0) }
     }

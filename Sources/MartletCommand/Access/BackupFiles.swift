@@ -54,20 +54,24 @@ struct BackupFiles {
     }
 
     /// Opens a backup: a folder, a file with a stream, or standard input.
-    /// - Returns: the stream, and the text of the manifest, if there is one.
-    static func open(_ path: String) throws -> (stream: Int32, manifest: String?) {
+    /// - Returns: the stream, and the manifest, if there is one.
+    static func open(_ path: String) throws -> (stream: Int32, manifest: BackupManifest?) {
         if path == "-" { return (STDIN_FILENO, nil) }
         var status = stat()
         guard stat(path, &status) == 0 else { throw failure(path) }
         let isFolder = status.st_mode & S_IFMT == S_IFDIR
-        var manifest: String?
+        var manifest: BackupManifest?
         if isFolder {
             guard let bytes = FileManager.default.contents(atPath: path + "/" + BackupManifest.name)
             else {
                 throw BackupError.damaged(
                     "'\(path)' has no \(BackupManifest.name), so it was never finished")
             }
-            manifest = String(decoding: bytes, as: UTF8.self)
+            // Fields that this program does not know are no reason for a refusal.
+            guard let read = try? JSONDecoder().decode(BackupManifest.self, from: bytes) else {
+                throw BackupError.damaged("its \(BackupManifest.name) is no manifest")
+            }
+            manifest = read
         }
         let file = isFolder ? path + "/" + BackupManifest.rowsName : path
         let descriptor = Glibc.open(file, O_RDONLY | O_CLOEXEC)

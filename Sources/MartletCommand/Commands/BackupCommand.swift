@@ -119,7 +119,7 @@ struct RestoreCommand: ReportingCommand {
         defer { progress.end() }
         let destination = try RestoredFolder(folder)
         let summary = try destination.restore(from: descriptor, progress: progress.show) {
-            guard manifest == nil || manifest == BackupManifest($0).text else {
+            guard manifest == nil || manifest == BackupManifest($0) else {
                 throw BackupError.damaged("its manifest is that of another backup")
             }
         }

@@ -8,11 +8,11 @@ import FoundationEssentials
 import Martlet
 import MartletStore
 
-struct BackupManifest: Encodable {
+struct BackupManifest: Codable, Equatable {
     static let rowsName = "rows"
     static let name = "manifest.json"
 
-    struct Project: Encodable {
+    struct Project: Codable, Equatable {
         var project: String
         /// The number of the last message in the backup.
         var lastMessage: UInt64

@@ -67,6 +67,9 @@ struct BackupReader: ~Copyable {
         guard version == BackupStream.version, format <= storeFormatVersion else {
             throw BackupError.newer(found: format, known: storeFormatVersion)
         }
+        guard format == storeFormatVersion else {
+            throw BackupError.older(found: format, known: storeFormatVersion)
+        }
         return header
     }
 

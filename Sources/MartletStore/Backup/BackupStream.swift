@@ -73,6 +73,8 @@ package enum BackupError: Error, Sendable, CustomStringConvertible {
     case damaged(String)
     /// A newer Martlet wrote the backup.
     case newer(found: UInt32, known: UInt32)
+    /// An older Martlet wrote the backup, in a format that is not converted.
+    case older(found: UInt32, known: UInt32)
     /// The indexes of the snapshot, or of the restored rows, do not agree.
     case unclean(problemCount: UInt64, isRestore: Bool)
     case file(String, text: String)
@@ -87,6 +89,11 @@ package enum BackupError: Error, Sendable, CustomStringConvertible {
             """
             The backup has store format \(found), which a newer Martlet wrote; this one knows formats up to \
             \(known). Use the newer Martlet.
+            """
+        case .older(let found, let known):
+            """
+            The backup has store format \(found), and this Martlet reads format \(known). Restore it with \
+            the Martlet that wrote it.
             """
         case .unclean(let count, false):
             """

@@ -207,6 +207,15 @@ package struct RestoredFolder: ~Copyable {
             }
             guard let end = page.last else { return }
             last = end.id
+            for project in page {
+                let (sequence, isTooHigh) = project.lastSequence.rawValue
+                    .addingReportingOverflow(sequenceGap)
+                guard !isTooHigh, MessageSequence(sequence).isStored else {
+                    throw BackupError.damaged(
+                        "the last message of project '\(project.id)' has no number that a store gives"
+                    )
+                }
+            }
             try store.write { (transaction) throws(StorageError) in
                 for project in page {
                     var project = project

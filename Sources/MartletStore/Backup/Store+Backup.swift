@@ -44,7 +44,7 @@ extension Store {
         let report: CheckReport
         var summary = BackupSummary(storeFormat: storeFormatVersion, created: created)
         var writer = BackupWriter(descriptor, bytesPerSecond: bytesPerSecond)
-        (report, summary.projects) = try read { (transaction) throws in
+        (report, summary.projects) = try readOfOwner { (transaction) throws in
             let projects = try transaction.allProjects()
             try writer.header(storeFormat: storeFormatVersion, created: created)
             for (name, bytes) in try Self.keptFiles(of: folder, projects) {
@@ -70,8 +70,6 @@ extension Store {
         guard report.isClean else {
             throw BackupError.unclean(problemCount: report.problemCount, isRestore: false)
         }
-        // Only now: another broker in the folder may have reused pages of the snapshot.
-        try requireSameOwner()
         summary.digest = try writer.end()
         summary.byteCount = UInt64(writer.byteCount)
         return summary
@@ -119,12 +117,13 @@ extension Store {
 }
 
 extension Transaction {
-    /// All projects with their last messages, in the order of their IDs.
+    /// All projects with their last messages, in the order of their IDs. The rows may be damaged, so the search ends when
+    /// the IDs do not rise; a check finds the reason.
     func allProjects() throws -> [BackupSummary.Project] {
         var all: [BackupSummary.Project] = []
         while true {
             let page = try projects.projects(after: all.last?.id ?? "", limit: 1000)
-            guard !page.isEmpty else { return all }
+            guard let last = page.last?.id, last > all.last?.id ?? "" else { return all }
             all += page.map { .init(id: $0.id, lastSequence: $0.lastSequence.rawValue) }
         }
     }

@@ -84,8 +84,7 @@ struct DiskReserve {
     }
 
     private func hasRoom(_ byteCount: Int) -> Bool {
-        var status = statvfs()
-        guard fstatvfs(file, &status) == 0 else { return true }
-        return Int(clamping: UInt64(status.f_bavail) * UInt64(status.f_frsize)) >= byteCount
+        guard let room = DiskRoom(of: file) else { return true }
+        return room.freeBytes >= byteCount
     }
 }

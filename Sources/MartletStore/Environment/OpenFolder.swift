@@ -28,9 +28,7 @@ struct OpenFolder {
         purpose: StoreConfiguration.Purpose,
         checkpointCommitsMax: Int = Journal.commitsPerCheckpoint, faults: StoreFaults? = nil
     ) throws {
-        if access(folder + "/" + RestoredFolder.name, F_OK) == 0 {
-            throw StoreOpenError.unfinishedRestore(folder)
-        }
+        try Self.requireNoRestore(in: folder)
         if purpose == .trial, try Self.isToBeRecovered(folder) {
             try Environment(
                 OpenFolder(
@@ -50,6 +48,8 @@ struct OpenFolder {
         var firstHandle: MDB_dbi = 0
         let journal: Journal?
         do {
+            // A restore may have begun and ended in the meantime.
+            try Self.requireNoRestore(in: folder)
             let dataFile = folder + "/data.mdb"
             let keepsJournal = durability == .fsync && !purpose.isReading
             if purpose == .serving, DataFile.isNew(at: dataFile) {
@@ -121,6 +121,12 @@ struct OpenFolder {
         self.firstHandle = firstHandle
         self.journal = journal
         isWritten = !purpose.isReading
+    }
+
+    private static func requireNoRestore(in folder: String) throws(StoreOpenError) {
+        guard access(folder + "/" + RestoredFolder.name, F_OK) != 0 else {
+            throw .unfinishedRestore(folder)
+        }
     }
 
     private static var flags: UInt32 {
@@ -254,7 +260,10 @@ struct OpenFolder {
         // therefore outlive its owner for a moment.
         for _ in 0..<lockAttempts {
             if flock(descriptor, LOCK_EX | LOCK_NB) == 0 {
-                try StoreOwner.write(to: descriptor)
+                do throws(StoreOpenError) { try StoreOwner.write(to: descriptor) } catch {
+                    Glibc.close(descriptor)
+                    throw error
+                }
                 return descriptor
             }
             usleep(10_000)

@@ -57,8 +57,10 @@ package struct StoreOwner: Equatable {
     /// Whether the owner numbers processes as this process does.
     var isInSameSpace: Bool {
         let words = String(decoding: text, as: UTF8.self).split { $0 == " " || $0 == "\n" }
-        return words.count == 2 && words[1] == Self.space
+        return words.count == 2 && words[1] == Self.space && Self.space != Self.unknownSpace
     }
+
+    private static let unknownSpace = "unknown"
 
     /// The name of the process-ID namespace.
     private static var space: String {
@@ -66,6 +68,6 @@ package struct StoreOwner: Equatable {
         let count = name.withUnsafeMutableBytes { bytes in
             readlink("/proc/self/ns/pid", bytes.baseAddress!, bytes.count)
         }
-        return count > 0 ? String(decoding: name[..<count], as: UTF8.self) : "unknown"
+        return count > 0 ? String(decoding: name[..<count], as: UTF8.self) : unknownSpace
     }
 }

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The room of a file system. Some network file systems report absurd numbers, so the products are bounded. Rests on
+// statvfs.
+
+import Glibc
+
+/// The room of a file system, in bytes.
+package struct DiskRoom {
+    package let freeBytes: Int
+    package let byteCount: Int
+
+    /// nil: the system does not tell.
+    package init?(of path: String) {
+        var status = statvfs()
+        guard statvfs(path, &status) == 0 else { return nil }
+        self.init(status)
+    }
+
+    init?(of descriptor: Int32) {
+        var status = statvfs()
+        guard fstatvfs(descriptor, &status) == 0 else { return nil }
+        self.init(status)
+    }
+
+    private init(_ status: statvfs) {
+        freeBytes = Self.bytes(status.f_bavail, status.f_frsize)
+        byteCount = Self.bytes(status.f_blocks, status.f_frsize)
+    }
+
+    package static func bytes(_ blocks: UInt, _ bytesPerBlock: UInt) -> Int {
+        let (bytes, isTooLarge) = blocks.multipliedReportingOverflow(by: bytesPerBlock)
+        return isTooLarge ? .max : Int(clamping: bytes)
+    }
+}
