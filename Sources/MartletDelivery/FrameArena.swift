@@ -11,7 +11,7 @@ import MartletBase
 struct FrameArena: ~Copyable {
     /// Bytes of a chunk: room for the longest frame. Larger chunks pin more memory for a slow consumer; smaller
     /// chunks break runs of frames apart.
-    static let bytesPerChunk = 256 * 1024 + 4096
+    static let bytesPerChunk = 260 * 1024
 
     struct Chunk {
         var base: UnsafeMutableRawPointer

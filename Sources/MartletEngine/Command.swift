@@ -102,6 +102,32 @@ extension Command {
         }
     }
 
+    /// Units of a command that writes some rows.
+    package static var commonWeight: Int { 4 }
+
+    /// Units of the command's cost. A token of a topic change is a unit, and so are two targets of a message to
+    /// several targets.
+    package var weight: Int {
+        switch self {
+        case .changeTopic(_, _, _, let tokens, let progress):
+            max(1, tokens.count - progress.doneCount)
+        case .changeTopics(_, _, _, let topics, _): Self.commonWeight + topics.count
+        case .send(_, let message):
+            if case .several(let targets) = message.target {
+                Self.commonWeight + targets.count / 2
+            } else {
+                Self.commonWeight
+            }
+        case .createGroup(_, _, _, let tokens), .changeGroup(_, _, _, _, let tokens):
+            Self.commonWeight + tokens.count
+        case .createProject, .changeProject, .createKey, .revokeKey, .createServiceAccount,
+            .revokeServiceAccount, .changeRegistry, .register, .unregister, .unregisterToken,
+            .acknowledge, .connected, .rotate, .cancel, .receipt, .takeReceipts, .upstream,
+            .takeUpstream, .touch, .count:
+            Self.commonWeight
+        }
+    }
+
     /// Whether the outcome depends on the acknowledgements of earlier commands.
     package var asksWhoHas: Bool {
         switch self {

@@ -338,32 +338,6 @@ extension Request {
 }
 
 extension Command {
-    /// Units of a command that writes some rows.
-    fileprivate static var commonWeight: Int { 4 }
-
-    /// Units of the command's cost. A token of a topic change is a unit, and so are two targets of a message to
-    /// several targets.
-    fileprivate var weight: Int {
-        switch self {
-        case .changeTopic(_, _, _, let tokens, let progress):
-            max(1, tokens.count - progress.doneCount)
-        case .changeTopics(_, _, _, let topics, _): Self.commonWeight + topics.count
-        case .send(_, let message):
-            if case .several(let targets) = message.target {
-                Self.commonWeight + targets.count / 2
-            } else {
-                Self.commonWeight
-            }
-        case .createGroup(_, _, _, let tokens), .changeGroup(_, _, _, _, let tokens):
-            Self.commonWeight + tokens.count
-        case .createProject, .changeProject, .createKey, .revokeKey, .createServiceAccount,
-            .revokeServiceAccount, .changeRegistry, .register, .unregister, .unregisterToken,
-            .acknowledge, .connected, .rotate, .cancel, .receipt, .takeReceipts, .upstream,
-            .takeUpstream, .touch, .count:
-            Self.commonWeight
-        }
-    }
-
     /// Units of the part that the next transaction applies.
     fileprivate var givenWeight: Int {
         guard case .changeTopic(_, _, _, _, let progress) = self else { return weight }

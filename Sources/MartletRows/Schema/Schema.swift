@@ -184,9 +184,20 @@ package enum InboxRow {
         withUnsafeBytes(of: digest.littleEndian) { Array($0) }
     }
 
+    /// The value of a collapsible message that a later message has replaced.
+    package static func replaced(_ digest: UInt64) -> [UInt8] { collapsible(digest) + [1] }
+
     package static func row(_ sequence: MessageSequence, _ value: UnsafeRawBufferPointer) -> LogRow
     {
         LogRow(sequence, isDiscarded: value.count == 1)
+    }
+
+    /// Whether a later message has replaced the message.
+    package static func isReplaced(_ value: UnsafeRawBufferPointer) -> Bool { value.count == 9 }
+
+    /// The digest of the collapse key; nil for a message that is not collapsible, or was replaced.
+    package static func digest(_ value: UnsafeRawBufferPointer) -> UInt64? {
+        value.count == 8 ? value.loadLittleEndian(UInt64.self, at: 0) : nil
     }
 }
 

@@ -132,18 +132,14 @@ package struct InstanceLedger: Ledger {
         try raw.put(.free, key, [])
     }
 
-    /// The holder of an ordinal. Each reading of a mailbox checks the holder, so only eight bytes of the record are
-    /// read.
+    /// The holder of an ordinal.
     package func holder(
         of ordinal: Ordinal, in project: ProjectNumber
     ) throws(StorageError) -> Holder? {
         guard let found = try raw.get(.instances, .ordinal(ordinal, in: project)) else {
             return nil
         }
-        guard found.count >= Limits.tokenRandomBytes + 8 else {
-            throw RecordReader(found, of: .instances).damaged()
-        }
-        return Holder(digestStart: found.loadBigEndian(UInt64.self, at: Limits.tokenRandomBytes))
+        return try InstanceRow.holder(found)
     }
 }
 

@@ -304,6 +304,31 @@ package struct ReportLedger: Ledger {
         }
     }
 
+    // MARK: Closings
+
+    /// The blocks of recipients whose outcomes the expiry of a fanout has counted: all blocks below the returned
+    /// number. 0 before the expiry, and after its end.
+    func closedBlockCount(
+        of sequence: MessageSequence, in project: ProjectNumber
+    ) throws(StorageError) -> UInt32 {
+        try raw.get(.closings, .sequence(sequence, in: project))?
+            .loadLittleEndian(UInt32.self, at: 0) ?? 0
+    }
+
+    func putClosing(
+        of sequence: MessageSequence, below block: UInt32, in project: ProjectNumber
+    ) throws(StorageError) {
+        var writer = RecordWriter()
+        writer.append(block)
+        try raw.put(.closings, .sequence(sequence, in: project), writer.bytes)
+    }
+
+    func removeClosing(
+        of sequence: MessageSequence, in project: ProjectNumber
+    ) throws(StorageError) {
+        try raw.delete(.closings, .sequence(sequence, in: project))
+    }
+
     /// Whether the outcome of any instance is open. True without a report, because the outcomes are then unknown.
     func isPending(
         _ sequence: MessageSequence, in project: ProjectNumber

@@ -143,8 +143,7 @@ package struct Accepting: Ledger {
         // TTL-3: a message whose time was over is not replaced, though the end of its time was not handled yet.
         guard try record.expires() > message.accepted else { return }
         try raw.put(.messages, key, try record.dropped(expiring: nil))
-        try raw.put(
-            .inbox, .inbox(ordinal, found, in: project), InboxRow.collapsible(digest) + [1])
+        try raw.put(.inbox, .inbox(ordinal, found, in: project), InboxRow.replaced(digest))
     }
 
     private func lookBack(
@@ -159,10 +158,8 @@ package struct Accepting: Ledger {
         var looked = 0
         while let entry = row, prefix.isPrefix(of: entry.key), looked < Self.replacedLookback {
             looked += 1
-            if entry.value.count == 9 { replacedCount += 1 }
-            if found == nil, entry.value.count == 8,
-                entry.value.loadLittleEndian(UInt64.self, at: 0) == digest
-            {
+            if InboxRow.isReplaced(entry.value) { replacedCount += 1 }
+            if found == nil, InboxRow.digest(entry.value) == digest {
                 found = entry.key.instanceSequence
             }
             row = try cursor.previous()

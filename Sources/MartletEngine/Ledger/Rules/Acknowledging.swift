@@ -67,22 +67,12 @@ package struct Acknowledging: Ledger {
         let key = Key.ordinal(ordinal, in: project)
         // The instance may have left between its acknowledgement and this transaction.
         guard let instance = try raw.get(.instances, key) else { return nil }
-        if let holder = acknowledgement.holder, try !isHeld(instance, by: holder) { return nil }
+        if let holder = acknowledgement.holder, try InstanceRow.holder(instance) != holder {
+            return nil
+        }
         let taker = try Taker(instance, ordinal, in: project)
         var acknowledgement = acknowledgement
-        if acknowledgement.departure != nil || acknowledgement.arrival != nil {
-            try connections.endLost(of: ordinal, in: project, now: now)
-        }
-        // The list in HELLO acknowledges messages after the absence, not during it. So the absence ends before the
-        // list is applied.
-        if let arrival = acknowledgement.arrival, try mailboxes.connection(key) == nil {
-            try absences.endAbsence(
-                of: ordinal, in: project, through: arrival, now: now, limits: limits)
-            let before = try mailboxes.state(of: ordinal, in: project)
-            var state = before
-            state.awayFrom = max(state.awayFrom, arrival)
-            try mailboxes.put(state, after: before, of: ordinal, in: project)
-        }
+        try endAbsence(acknowledgement, now: now, limits: limits)
         // Mostly only marks move. The state of the connection matters in the other cases alone.
         let isPlain =
             acknowledgement.departure == nil && acknowledgement.skipped == nil
@@ -128,7 +118,6 @@ package struct Acknowledging: Ledger {
             state.throttleFull = max(state.throttleFull, departure.throttleFull)
             state.seen = max(state.seen, departure.seen)
         }
-        let lowest = state.acknowledged.lowest
         let hasInbox =
             try firstRow(.inbox, of: ordinal, in: project).map {
                 $0 <= state.acknowledged.highest
@@ -147,26 +136,17 @@ package struct Acknowledging: Ledger {
         if acknowledgement.departure != nil {
             try mailboxes.setSeen(state.seen, before: before.seen, ordinal, in: project)
         }
+        let lowest = state.acknowledged.lowest
         if hasInbox, lowest > before.acknowledged.lowest {
             let rowCount = try messages.removeInbox(
                 of: ordinal, in: project, through: lowest, isTaken: true)
             budget.charge(rowCount * AcknowledgingBudget.costPerInboxRow, project)
         }
         if hasSingles, state.logStart > before.logStart {
-            for key in try keys(.acknowledged, under: .ordinal(ordinal, in: project)) {
-                let sequence = key.withBytes { RowKey($0).instanceSequence.rawValue }
-                guard sequence <= state.logStart.rawValue else { break }
-                try raw.deleteFound(.acknowledged, key)
-            }
+            try removeSingles(of: taker, through: state.logStart)
         }
-        for sequence in single where sequence > state.logStart.rawValue {
-            let key = Key.inbox(ordinal, MessageSequence(sequence), in: project)
-            guard try raw.get(.acknowledged, key) == nil,
-                try isLogged(MessageSequence(sequence), for: ordinal, in: project)
-            else { continue }
-            try countSingle(
-                MessageSequence(sequence), by: taker, state, now: now, limits: limits)
-            try raw.put(.acknowledged, key, [])
+        if !single.isEmpty {
+            try putSingles(single, by: taker, state, now: now, limits: limits)
         }
         if let departure = acknowledgement.departure {
             let connection = try mailboxes.connection(key)?.start
@@ -177,6 +157,52 @@ package struct Acknowledging: Ledger {
         let isDone =
             through == acknowledgement.through && single.count == acknowledgement.single.count
         return isDone ? nil : acknowledgement.rest(behind: single.count)
+    }
+
+    /// Ends the lost connection of an instance that arrives or departs, and the absence of an instance that arrives.
+    private func endAbsence(
+        _ acknowledgement: Acknowledgement, now: Instant, limits: MailboxLimits
+    ) throws(StorageError) {
+        let (ordinal, project) = (acknowledgement.ordinal, acknowledgement.project)
+        guard acknowledgement.departure != nil || acknowledgement.arrival != nil else { return }
+        try connections.endLost(of: ordinal, in: project, now: now)
+        // The list in HELLO acknowledges messages after the absence, not during it. So the absence ends before the
+        // list is applied.
+        guard let arrival = acknowledgement.arrival,
+            try mailboxes.connection(.ordinal(ordinal, in: project)) == nil
+        else { return }
+        try absences.endAbsence(
+            of: ordinal, in: project, through: arrival, now: now, limits: limits)
+        let before = try mailboxes.state(of: ordinal, in: project)
+        var state = before
+        state.awayFrom = max(state.awayFrom, arrival)
+        try mailboxes.put(state, after: before, of: ordinal, in: project)
+    }
+
+    /// Removes the rows of single acknowledgements that the start of the log has passed.
+    private func removeSingles(
+        of taker: Taker, through start: MessageSequence
+    ) throws(StorageError) {
+        for key in try keys(.acknowledged, under: .ordinal(taker.ordinal, in: taker.project)) {
+            guard key.withBytes({ RowKey($0).instanceSequence }) <= start else { break }
+            try raw.deleteFound(.acknowledged, key)
+        }
+    }
+
+    /// Writes and counts single acknowledgements of entries in the log. A repeated acknowledgement changes nothing.
+    private func putSingles(
+        _ single: [UInt64], by taker: Taker, _ state: MailboxState, now: Instant,
+        limits: MailboxLimits
+    ) throws(StorageError) {
+        for sequence in single where sequence > state.logStart.rawValue {
+            let key = Key.inbox(taker.ordinal, MessageSequence(sequence), in: taker.project)
+            guard try raw.get(.acknowledged, key) == nil,
+                try isLogged(MessageSequence(sequence), for: taker.ordinal, in: taker.project)
+            else { continue }
+            try countSingle(
+                MessageSequence(sequence), by: taker, state, now: now, limits: limits)
+            try raw.put(.acknowledged, key, [])
+        }
     }
 
     /// The sequence of an instance's first row in `inbox` or in `acknowledged`.
@@ -280,16 +306,6 @@ package struct Acknowledging: Ledger {
             }
         }
         return false
-    }
-
-    private func isHeld(
-        _ instance: UnsafeRawBufferPointer, by holder: Holder
-    ) throws(StorageError) -> Bool {
-        guard instance.count >= Limits.tokenRandomBytes + 32 else {
-            throw RecordReader(instance, of: .instances).damaged()
-        }
-        let start = instance.loadBigEndian(UInt64.self, at: Limits.tokenRandomBytes)
-        return Holder(digestStart: start) == holder
     }
 
     /// Counts a single acknowledgement of an entry in the instance's log.

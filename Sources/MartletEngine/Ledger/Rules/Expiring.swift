@@ -35,8 +35,7 @@ package struct Expiring: Ledger {
     ) throws(StorageError) -> Bool {
         guard tally != nil, try reports.isPending(row.sequence, in: project) else { return true }
         let mayBeDropped = try mayBeDropped(row, record, in: project, limits: limits)
-        let key = Key.sequence(row.sequence, in: project)
-        let from = try raw.get(.closings, key)?.loadLittleEndian(UInt32.self, at: 0) ?? 0
+        let from = try reports.closedBlockCount(of: row.sequence, in: project)
         var next: UInt32?
         var left = rows
         try messages.withRecipients(of: row, in: project) { (view) throws(StorageError) in
@@ -57,13 +56,11 @@ package struct Expiring: Ledger {
         }
         rows = left
         guard let next else {
-            try raw.delete(.closings, key)
+            try reports.removeClosing(of: row.sequence, in: project)
             return true
         }
         invariant(next >= from, "The closing of a fanout goes forward.")
-        var writer = RecordWriter()
-        writer.append(next)
-        try raw.put(.closings, key, writer.bytes)
+        try reports.putClosing(of: row.sequence, below: next, in: project)
         return false
     }
 

@@ -41,7 +41,7 @@ package struct Outcomes: Ledger {
         if replay.isDiscarded(entry) { return .discardedTooMany }
         if logged.isDirect {
             let key = Key.inbox(owner, entry.sequence, in: project)
-            if try raw.get(.inbox, key)?.count == 9 { return .collapsed }
+            if let row = try raw.get(.inbox, key), InboxRow.isReplaced(row) { return .collapsed }
         }
         guard entry.expires <= now else { return .collapsed }
         return try ending(of: record, entry.sequence, expires: entry.expires, in: project)
@@ -109,10 +109,7 @@ package struct Outcomes: Ledger {
     func isClosed(
         _ sequence: MessageSequence, for ordinal: Ordinal, in project: ProjectNumber
     ) throws(StorageError) -> Bool {
-        guard let found = try raw.get(.closings, .sequence(sequence, in: project)) else {
-            return false
-        }
-        return ordinal.blockIndex < found.loadLittleEndian(UInt32.self, at: 0)
+        ordinal.blockIndex < (try reports.closedBlockCount(of: sequence, in: project))
     }
 }
 
@@ -134,12 +131,7 @@ struct Taker {
     init(
         _ record: UnsafeRawBufferPointer, _ ordinal: Ordinal, in project: ProjectNumber
     ) throws(StorageError) {
-        var reader = RecordReader(record, of: .instances)
-        _ = try reader.bytes(Limits.tokenRandomBytes + 32 + 8)
-        app = AppNumber(try reader.read(UInt32.self))
-        let platform = UInt8(truncatingIfNeeded: try reader.read(UInt32.self))
-        guard let platform = Platform(rawValue: platform) else { throw reader.damaged() }
-        self.platform = platform
+        (app, platform) = try InstanceRow.app(record)
         self.ordinal = ordinal
         self.project = project
     }

@@ -62,7 +62,7 @@ package struct Passes: Ledger {
             let sequence = entry.key.instanceSequence
             guard sequence <= pass.marks.end else { break }
             let row = InboxRow.row(sequence, entry.value)
-            let isReplaced = entry.value.count == 9
+            let isReplaced = InboxRow.isReplaced(entry.value)
             found = try inbox.next()
             guard !row.isDiscarded,
                 let bytes = try raw.get(.messages, .log(row, in: project))

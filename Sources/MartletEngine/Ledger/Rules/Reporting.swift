@@ -276,8 +276,7 @@ package struct Reporting: Ledger {
             return
         }
         // Skip the blocks that the closing of the expired message has looked at: their outcomes are counted.
-        let closing = try raw.get(.closings, .sequence(sequence, in: project))
-        let closed = closing?.loadLittleEndian(UInt32.self, at: 0) ?? 0
+        let closed = try reports.closedBlockCount(of: sequence, in: project)
         try messages.withRecipients(of: LogRow(sequence), in: project) {
             (view) throws(StorageError) in
             let first = view.index(ofBlockFrom: max(start.blockIndex, closed))
