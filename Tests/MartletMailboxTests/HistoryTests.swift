@@ -66,6 +66,13 @@ struct HistoryTests {
     }
 
     @Test(
+        "STO-1 REP-1: a collection reads each log anew, also one that an earlier collection left unfinished",
+        arguments: [100_691_316] as [UInt64])
+    func collectsAnew(seed: UInt64) throws {
+        #expect(try HistoryRunner.run(seed..<(seed + 1), workers: 1).failed.isEmpty)
+    }
+
+    @Test(
         "REP-1 TTL-3: a message whose time was over counts as expired, whatever comes before that is handled",
         arguments: [
             // A cancellation in the millisecond of the end; a scheduled message with the collapse key of the expired.

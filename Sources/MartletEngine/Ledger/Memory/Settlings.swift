@@ -107,6 +107,12 @@ final class Settlings: @unchecked Sendable {
         paused.append(settling)
     }
 
+    /// Forgets the progress of a project's collection, because a new collection reads each log anew. A collection that
+    /// ended early leaves progress that does not know of later messages.
+    func forgetCollection(of project: ProjectNumber) {
+        paused.removeAll { $0.project == project && $0.isCollecting }
+    }
+
     /// Forgets all progress, because a transaction failed.
     func forget() {
         paused.removeAll()

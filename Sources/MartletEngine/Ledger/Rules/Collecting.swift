@@ -100,6 +100,7 @@ package struct Collecting: Ledger {
         var due = row.due
         switch row.phase {
         case .idle:
+            settlings?.forgetCollection(of: project)
             row.through = try projects.project(project)?.lastSequence ?? .none
             row.fresh = 0
             row.position = 0
