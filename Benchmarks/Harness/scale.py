@@ -28,8 +28,9 @@ def run(binaries, quick, repeats, progress, report):
     memory(binaries, repeats, progress, report)
     handshakes(binaries, repeats, progress, report)
     rows, told = [], []
-    for processes, each, loops in [(1, 10_000, 1)] + ([] if quick else [(6, 17_000, 8)]):
-        idle(binaries, processes, each, loops, progress, report, rows, told)
+    many = [] if quick else [(Martlet, 6, 17_000, 8), (MartletTLS, 6, 17_000, 8)]
+    for kind, processes, each, loops in [(Martlet, 1, 10_000, 1)] + many:
+        idle(kind, binaries, processes, each, loops, progress, report, rows, told)
     report.section("Idle connections of Martlet", "\n".join([
         "| connections | loops | open descriptors | user-space memory, all / per connection | "
         "kernel slab memory, both ends, per connection |", "| ---: | ---: | ---: | ---: | ---: |",
@@ -155,14 +156,15 @@ def end(started):
     return found
 
 
-def idle(binaries, processes, each, loops, progress, report, rows, messages):
+def idle(kind, binaries, processes, each, loops, progress, report, rows, messages):
     """Idle connections: reconnecting devices, so that nothing of registering is counted."""
     count = processes * each
+    text = f"{count:,} over TLS" if kind is MartletTLS else f"{count:,}"
     with Folder() as folder:
         options = {"all_cores": True, "data": f"{folder}/data", "loops": loops}
-        with Martlet(binaries, **options) as server:
+        with kind(binaries, **options) as server:
             end(generators(server, folder, processes, each, "--save", progress))
-        with Martlet(binaries, **options) as server:
+        with kind(binaries, **options) as server:
             before, kernel = anonymous(server.process.pid), kernel_memory()
             started = generators(server, folder, processes, each, "--load", progress)
             time.sleep(1)
@@ -180,18 +182,18 @@ def idle(binaries, processes, each, loops, progress, report, rows, messages):
         raise RuntimeError(f"{delivered} of {count} connections got the message")
     first = (min(one["firstDelivery"] for one in told) - sent["published"]) / 1e6
     last = (max(one["lastDelivery"] for one in told) - sent["published"]) / 1e6
-    report.figures("scale", f"{count} idle", "Martlet", 0, {
+    report.figures("scale", f"{count} idle", kind.name, 0, {
         "bytesPerConnection": per_connection, "descriptors": descriptors,
         "slabBytesPerConnection": kernel / count, "firstMilliseconds": first,
         "lastMilliseconds": last})
     report.at_most(
-        f"user-space memory per idle connection, {count:,} connections", per_connection, 400,
-        "{:.0f} B", "idle")
+        f"user-space memory per idle connection, {text} connections", per_connection,
+        1024 if kind is MartletTLS else 400, "{:.0f} B", "" if kind is MartletTLS else "idle")
     rows.append(
-        f"| {count:,} | {loops} | {descriptors} | {after / 1e6:.1f} MB / {per_connection:.0f} B | "
+        f"| {text} | {loops} | {descriptors} | {after / 1e6:.1f} MB / {per_connection:.0f} B | "
         f"{kernel / count:,.0f} B |")
     messages.append(
-        f"- {count:,}: first delivery after {first:.1f} ms, last after {last:.0f} ms")
+        f"- {text}: first delivery after {first:.1f} ms, last after {last:.0f} ms")
 
 
 # Several apps on each connection.

@@ -20,6 +20,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -479,6 +480,8 @@ static void measure(double idleBytes) {
 }
 
 int main(int argc, char **argv) {
+    // A server that hangs up is told by the failed write; OpenSSL writes without MSG_NOSIGNAL.
+    signal(SIGPIPE, SIG_IGN);
     if (argc > 1 && !strcmp(argv[1], "stress")) return stress(argc - 2, argv + 2);
     parseOptions(&options, argc, argv);
     protocol = findProtocol(options.protocol);
