@@ -198,6 +198,11 @@ public final class Gateway: Sendable {
 
     /// REG-10: logs a wrong credential, and holds its refusal back if the caller's address had too many. The call is not
     /// one of the requests in progress meanwhile.
+    /// Logs a TLS handshake that failed.
+    func noteFailedHandshake(_ reason: String, from peer: String) {
+        refusalLog.tell(.handshake, from: peer, ["reason": "\(reason)"])
+    }
+
     private func held(_ error: any Error, from call: GatewayCall) async -> any Error {
         guard let wrong = error as? WrongCredential else { return error }
         let address = call.peer.flatMap { PeerAddress($0) } ?? .loopback

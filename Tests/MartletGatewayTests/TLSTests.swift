@@ -74,6 +74,32 @@ extension OverHTTP {
             }
         }
 
+        @Test(
+            "OPS-6 a handshake that fails leaves a line with its reason; a peer that hangs up does not"
+        )
+        func failedHandshakes() async throws {
+            let folder = TestFolder()
+            let files = try await Self.certificate(in: folder)
+            let lines = LogLines()
+            try await ServedGateway.run({
+                $0.certificate = files
+                $0.logger = lines.logger
+            }) { served in
+                // A check of the port's health.
+                _ = try served.peer()
+                let plain = try served.peer()
+                plain.request("GET", "/healthz")
+                var told: [String] = []
+                while told.isEmpty {
+                    try await Task.sleep(for: .milliseconds(10))
+                    told = lines.all.filter { $0.contains("TLS with a peer failed") }
+                }
+                #expect(told.count == 1, "\(told)")
+                #expect(told[0].contains("from=127.0.0.1"))
+                #expect(told[0].contains("reason=http request"), "\(told)")
+            }
+        }
+
         @Test("OPS-5 over HTTP/2 too a body that is too long is refused in the envelope")
         func longBody() async throws {
             let folder = TestFolder()

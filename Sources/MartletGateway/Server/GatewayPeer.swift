@@ -47,6 +47,16 @@ final class GatewayPeer: Sendable {
         return client.flatMap { PeerAddress($0) } ?? address
     }
 
+    /// Logs the failure of a handshake with the words of the TLS library. A peer that hangs up leaves no line, because
+    /// checks of a port's health do so.
+    func handshakeFailed(_ error: any Error) {
+        let text = String(describing: error)
+        guard let start = text.firstRange(of: "OPENSSL_internal:")?.upperBound else { return }
+        let reason = text[start...].prefix { $0 != " " && $0 != "]" }
+        gateway.noteFailedHandshake(
+            reason.replacing("_", with: " ").lowercased(), from: address.description)
+    }
+
     // MARK: Streams of HTTP/2
 
     /// Counts a stream of a stranger.

@@ -52,6 +52,7 @@ struct GuardedChannel<Base: ServerChildChannel>: ServerChildChannel {
             } else {
                 let tls = try pipeline.handler(type: NIOSSLServerHandler.self)
                 try pipeline.addHandler(handler, position: .after(tls))
+                handler.handshakeFailed = { peer.handshakeFailed($0) }
                 if !peer.isProxy {
                     try pipeline.addHandler(
                         HandshakeTurnHandler(turns, peer.address) { [self] in

@@ -35,6 +35,8 @@ final class PeerBytesHandler: ChannelDuplexHandler {
     }
 
     let peer: GatewayPeer
+    /// Called with an error before TLS is established; nil without TLS, and afterwards.
+    var handshakeFailed: ((any Error) -> Void)?
     private let limit: TimeAmount
     private var turns = RequestTurns()
     /// HTTP/1.1: bytes behind an unanswered request.
@@ -153,6 +155,7 @@ final class PeerBytesHandler: ChannelDuplexHandler {
     /// Hands on the end of a peer's side behind the held bytes, because HTTP reads nothing after the end.
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         if case TLSUserEvent.handshakeCompleted = event {
+            handshakeFailed = nil
             let pipeline = context.pipeline.syncOperations
             (try? pipeline.handler(type: HandshakeTurnHandler.self))?.established()
         }
@@ -161,6 +164,11 @@ final class PeerBytesHandler: ChannelDuplexHandler {
         } else {
             context.fireUserInboundEventTriggered(event)
         }
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        handshakeFailed?(error)
+        context.fireErrorCaught(error)
     }
 
     func handlerAdded(context: ChannelHandlerContext) { self.context = context }
