@@ -9,8 +9,9 @@ SOURCES := Package.swift Sources Tests Benchmarks/Sources
 .PHONY: run build test mailbox-histories simulate deps python python-sdks format format-check clean
 
 # The demo; in a terminal it goes on serving until Ctrl-C.
-run: build
-	.build/release/martlet demo
+run: deps
+	swift build -c release --product martlet-core
+	.build/release/martlet-core demo
 
 build: deps
 	swift build -c release --product martlet

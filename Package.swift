@@ -26,6 +26,7 @@ let package = Package(
         .library(name: "MartletClientTLS", targets: ["MartletClientTLS"]),
         .library(name: "MartletGateway", targets: ["MartletGateway"]),
         .executable(name: "martlet", targets: ["martlet"]),
+        .executable(name: "martlet-core", targets: ["martlet-core"]),
         .executable(name: "martlet-sim", targets: ["martlet-sim"]),
     ],
     traits: [
@@ -34,17 +35,17 @@ let package = Package(
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
-        .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
-        .package(url: "https://github.com/apple/swift-http-types", from: "1.4.0"),
+        .package(url: "https://github.com/apple/swift-http-types", from: "1.4.0", traits: []),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
         .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
         .package(url: "https://github.com/apple/swift-nio-extras", from: "1.35.2"),
         .package(url: "https://github.com/apple/swift-nio-http2", from: "1.44.0"),
         .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.33.0"),
-        .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.1"),
+        // Without its traits Hummingbird needs no Foundation and no library of configurations.
+        .package(
+            url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.1", traits: []),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
-        .package(url: "https://github.com/vapor/jwt-kit", from: "5.7.1"),
     ],
     targets: [
         .systemLibrary(
@@ -70,14 +71,14 @@ let package = Package(
             name: "MartletCondition", dependencies: ["MartletBase", "MartletBits"],
             swiftSettings: common),
         .target(name: "MartletWire", dependencies: ["MartletBase"], swiftSettings: common),
+        .target(name: "MartletCrypto", dependencies: ["COpenSSL"], swiftSettings: common),
         .target(
-            name: "MartletTicket", dependencies: ["MartletBase", "MartletWire", "COpenSSL"],
+            name: "MartletTicket",
+            dependencies: ["MartletBase", "MartletWire", "MartletCrypto", "COpenSSL"],
             swiftSettings: common),
         .target(
             name: "MartletRows",
-            dependencies: [
-                "MartletBase", "MartletBits", .product(name: "Crypto", package: "swift-crypto"),
-            ],
+            dependencies: ["MartletBase", "MartletBits", "MartletCrypto"],
             swiftSettings: common),
         .target(
             name: "MartletEngine",
@@ -90,7 +91,7 @@ let package = Package(
         .target(
             name: "MartletStore",
             dependencies: [
-                "MartletBase", "MartletRows", "MartletEngine", "COpenSSL", "CLMDB",
+                "MartletBase", "MartletRows", "MartletEngine", "MartletCrypto", "CLMDB",
             ],
             swiftSettings: common),
         .target(name: "MartletTransport", swiftSettings: common),
@@ -106,10 +107,9 @@ let package = Package(
             dependencies: [
                 "MartletBase", "MartletBits", "MartletCondition", "MartletWire", "MartletRows",
                 "MartletEngine", "MartletDelivery", "MartletStore", "MartletTransport",
-                "MartletRing", "MartletEpoll", "MartletTicket", "MartletTLS",
+                "MartletRing", "MartletEpoll", "MartletCrypto", "MartletTicket", "MartletTLS",
                 .target(name: "CJemalloc", condition: .when(traits: ["Jemalloc"])),
                 .product(name: "CoreMetrics", package: "swift-metrics"),
-                .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: common),
@@ -124,8 +124,7 @@ let package = Package(
         .target(
             name: "MartletClientTLS",
             dependencies: [
-                "MartletBase", "MartletClient",
-                .product(name: "Crypto", package: "swift-crypto"),
+                "MartletBase", "MartletClient", "MartletCrypto",
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
                 .product(name: "NIOTLS", package: "swift-nio"),
@@ -134,14 +133,11 @@ let package = Package(
         .target(
             name: "MartletGateway",
             dependencies: [
-                "Martlet", "MartletTransport",
+                "Martlet", "MartletCrypto", "MartletTicket", "MartletTransport",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
-                .product(name: "Crypto", package: "swift-crypto"),
-                .product(name: "CryptoExtras", package: "swift-crypto"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "HummingbirdCore", package: "hummingbird"),
                 .product(name: "HummingbirdHTTP2", package: "hummingbird"),
-                .product(name: "JWTKit", package: "jwt-kit"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP2", package: "swift-nio-http2"),
@@ -152,16 +148,27 @@ let package = Package(
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
             swiftSettings: common),
+        .target(
+            name: "MartletCommand",
+            dependencies: [
+                "Martlet", "MartletClient", "MartletEngine", "MartletStore", "MartletTLS",
+                "MartletTransport",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: common),
         .executableTarget(
             name: "martlet",
             dependencies: [
-                "Martlet", "MartletClient", "MartletClientTLS", "MartletEngine", "MartletGateway",
-                "MartletStore", "MartletTLS", "MartletTransport",
-                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                "Martlet", "MartletClientTLS", "MartletCommand", "MartletGateway",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
-            path: "Sources/MartletCommand",
+            path: "Sources/Program",
+            swiftSettings: common),
+        // What `make run` builds: no module that needs a TLS library of its own.
+        .executableTarget(
+            name: "martlet-core", dependencies: ["MartletCommand"], path: "Sources/CoreProgram",
             swiftSettings: common),
 
         .target(
@@ -226,6 +233,10 @@ let package = Package(
             name: "MartletWireTests", dependencies: ["MartletWire", "MartletBase"],
             swiftSettings: common),
         .testTarget(
+            name: "MartletCryptoTests",
+            dependencies: ["MartletBase", "MartletCrypto", "MartletTicket"],
+            swiftSettings: common),
+        .testTarget(
             name: "MartletTicketTests", dependencies: ["MartletTicket", "MartletBase"],
             swiftSettings: common),
         .testTarget(
@@ -275,9 +286,8 @@ let package = Package(
             name: "MartletGatewayTests",
             dependencies: [
                 "MartletGateway", "Martlet", "MartletClient", "MartletTransport", "MartletWire",
-                "MartletBase",
+                "MartletBase", "COpenSSL",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
-                .product(name: "JWTKit", package: "jwt-kit"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),

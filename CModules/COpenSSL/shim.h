@@ -13,6 +13,7 @@
 #include <openssl/core_names.h>
 #include <openssl/pem.h>
 #include <openssl/rand.h>
+#include <openssl/rsa.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
@@ -60,6 +61,10 @@ static inline long martlet_bio_pending(BIO *bio) {
 
 static inline EVP_PKEY *martlet_make_p256_key(void) {
     return EVP_EC_gen("P-256");
+}
+
+static inline EVP_PKEY *martlet_make_rsa_key(unsigned int bits) {
+    return EVP_RSA_gen(bits);
 }
 
 // The server's order of ciphers decides, except that a client without AES in hardware prefers ChaCha20.

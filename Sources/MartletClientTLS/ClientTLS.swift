@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // TLS for the clients of a broker: trusted certificates, and the client's own certificate. The module is separate, so
-// `MartletClient` alone needs no TLS library. Rests on MartletClient and swift-nio-ssl.
+// `MartletClient` alone needs no TLS library. Rests on MartletClient, MartletCrypto and swift-nio-ssl.
 
-import Crypto
-public import MartletClient
 public import MartletBase
+public import MartletClient
+import MartletCrypto
 import NIOCore
 import NIOSSL
 
@@ -35,7 +35,7 @@ public struct ClientTLS: Sendable {
     private static let protocolName = "martlet"
 
     /// - Throws: `INVALID_ARGUMENT` for an unusable file.
-    func encryption() throws(MartletError) -> Encryption {
+    package func encryption() throws(MartletError) -> Encryption {
         let context: NIOSSLContext
         do { context = try NIOSSLContext(configuration: try configuration()) } catch {
             throw error as? MartletError
@@ -56,7 +56,7 @@ public struct ClientTLS: Sendable {
                     context: context, serverHostname: name,
                     customVerificationCallback: { chain, promise in
                         let bytes = try? chain.first?.toDERBytes()
-                        let isKnown = bytes.map { Array(SHA256.hash(data: $0)) == sha256 } ?? false
+                        let isKnown = bytes.map { SHA256.hash($0) == sha256 } ?? false
                         promise.succeed(isKnown ? .certificateVerified : .failed)
                     })
             }

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // `martlet`: the broker, a device, and every task of an administrator as commands. This file lists the commands, and
-// holds the common parts: exit codes, environment. Rests on ArgumentParser.
+// holds the common parts: exit codes, environment. The commands are a module of their own, because two programs have
+// them: one with every part, and one that is built in a few minutes. Rests on ArgumentParser.
 
-import ArgumentParser
+package import ArgumentParser
 import Martlet
 
-@main
-struct RootCommand: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(
+package struct RootCommand: AsyncParsableCommand {
+    package init() {}
+
+    package static let configuration = CommandConfiguration(
         commandName: "martlet",
         abstract: "A push-messaging broker: tokens, topics, conditions.",
         discussion: """
@@ -45,8 +47,11 @@ struct RootCommand: AsyncParsableCommand {
 }
 
 extension RootCommand {
-    /// Puts the settings of file and environment for `serve` and `gateway` in front of the typed arguments.
-    static func main() async {
+    /// Runs a program's commands. The settings of file and environment for `serve` and `gateway` go in front of the
+    /// typed arguments.
+    /// - Parameter parts: the parts that not every program has.
+    package static func run(with parts: ProgramParts) async {
+        ProgramParts.install(parts)
         do {
             var arguments = try Settings.expanded(Array(CommandLine.arguments.dropFirst()))
             if let first = arguments.first, !first.hasPrefix("-"), !isCommand(first) {

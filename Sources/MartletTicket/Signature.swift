@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Verifies the signatures of tickets with the system's libcrypto. The broker's core takes libcrypto and not a copy of
-// BoringSSL, because the distribution keeps libcrypto up to date. Rests on COpenSSL.
+// BoringSSL, because the distribution keeps libcrypto up to date. Rests on MartletCrypto and COpenSSL.
 // Source: RFC 7518, sections 3.2 to 3.4.
 
 import COpenSSL
 public import MartletBase
+import MartletCrypto
 
 /// A key that verifies signatures.
 public struct VerificationKey: Sendable {
@@ -60,23 +61,12 @@ public struct VerificationKey: Sendable {
     public func verifies(_ signature: [UInt8], over message: [UInt8]) -> Bool {
         defer { ERR_clear_error() }
         switch algorithm {
-        case .hs256: return hasCode(signature, message)
+        case .hs256: return AuthenticationKey(material).isCode(signature, of: message)
         case .rs256: return hasSignature(signature, message)
         case .es256:
             guard signature.count == 2 * Self.coordinateBytes else { return false }
             return hasSignature(Self.derSignature(signature), message)
         }
-    }
-
-    private func hasCode(_ code: [UInt8], _ message: [UInt8]) -> Bool {
-        var expected = [UInt8](repeating: 0, count: Int(EVP_MAX_MD_SIZE))
-        var count: UInt32 = 0
-        guard
-            HMAC(
-                EVP_sha256(), material, Int32(material.count), message, message.count, &expected,
-                &count) != nil, Int(count) == code.count
-        else { return false }
-        return CRYPTO_memcmp(expected, code, code.count) == 0
     }
 
     private func hasSignature(_ signature: [UInt8], _ message: [UInt8]) -> Bool {

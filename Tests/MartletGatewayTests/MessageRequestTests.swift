@@ -48,7 +48,7 @@ private func lines(_ body: String, for platform: Platform) throws -> [String] {
 private func body(_ path: String, _ value: String, camel: Bool) -> String {
     var names = path.split(separator: "/").map(String.init)
     let isTarget = ["token", "fid", "topic", "condition"].contains(names[0])
-    if camel { names = names.map { RequestObject.camelCase($0) } }
+    if camel { names = names.map { $0.inCamelCase } }
     let nested = names.reversed().reduce(value) { "{\"\($1)\":\($0)}" }
     let inner = nested.dropFirst().dropLast()
     return "{\"message\":{\(isTarget ? "" : "\"token\":\"t\",")\(inner)}}"

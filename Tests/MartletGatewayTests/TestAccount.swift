@@ -1,23 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The file of a service account, and assertions that it signs. Rests on JWTKit.
+// The file of a service account, and assertions that it signs. Rests on COpenSSL.
 
+import COpenSSL
 import Foundation
-import JWTKit
 import Martlet
+import MartletBase
 import MartletGateway
 import Testing
 
 /// What an SDK has: the file, and what it signs with it.
 struct TestAccount {
-    struct Claims: JWTPayload {
+    struct Claims {
         var iss: String
         var aud: String
         var iat: Double
         var exp: Double
         var nbf: Double?
         var scope: String?
-        func verify(using algorithm: some JWTAlgorithm) {}
+
+        var json: JSONValue {
+            var members: [String: JSONValue] = [
+                "iss": .string(iss), "aud": .string(aud), "iat": .number(iat), "exp": .number(exp),
+            ]
+            members["nbf"] = nbf.map { .number($0) }
+            members["scope"] = scope.map { .string($0) }
+            return .object(members)
+        }
     }
 
     let file: ServiceAccountFile
@@ -41,14 +50,31 @@ struct TestAccount {
     ///   - keyID: nil: the account's own; empty: none.
     ///   - fields: further ones of the header.
     func sign(
-        _ claims: Claims, keyID: String? = nil, _ fields: [String: JWTHeaderField] = [:]
-    ) async throws -> String {
-        let key = try Insecure.RSA.PrivateKey(pem: try #require(members["private_key"]?.string))
-        let keys = await JWTKeyCollection().add(rsa: key, digestAlgorithm: .sha256)
-        var header: JWTHeader = ["alg": "RS256"]
+        _ claims: Claims, keyID: String? = nil, _ fields: [String: JSONValue] = [:]
+    ) throws -> String {
+        var header: [String: JSONValue] = ["alg": .string("RS256"), "typ": .string("JWT")]
         let keyID = keyID ?? file.keyID
-        if !keyID.isEmpty { header.fields["kid"] = .string(keyID) }
-        header.fields.merge(fields) { $1 }
-        return try await keys.sign(claims, header: header)
+        if !keyID.isEmpty { header["kid"] = .string(keyID) }
+        header.merge(fields) { $1 }
+        let text = [JSONValue.object(header), claims.json]
+            .map { Base64URL.encode(Array($0.text.utf8)) }.joined(separator: ".")
+        let key = try #require(members["private_key"]?.string)
+        return text + "." + Base64URL.encode(try Self.signature(of: text, by: key))
+    }
+
+    /// RS256 of a text by a private key in PEM.
+    private static func signature(of text: String, by pem: String) throws -> [UInt8] {
+        let memory = BIO_new_mem_buf(pem, Int32(pem.utf8.count))
+        defer { BIO_free(memory) }
+        let key = try #require(PEM_read_bio_PrivateKey(memory, nil, nil, nil))
+        defer { EVP_PKEY_free(key) }
+        let context = EVP_MD_CTX_new()
+        defer { EVP_MD_CTX_free(context) }
+        let message = Array(text.utf8)
+        var signature = [UInt8](repeating: 0, count: Int(EVP_PKEY_get_size(key)))
+        var count = signature.count
+        try #require(EVP_DigestSignInit(context, nil, EVP_sha256(), nil, key) == 1)
+        try #require(EVP_DigestSign(context, &signature, &count, message, message.count) == 1)
+        return Array(signature.prefix(count))
     }
 }

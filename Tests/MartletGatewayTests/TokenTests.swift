@@ -3,7 +3,6 @@
 // The token endpoint, and what its tokens allow (GW-5, REG-5). Rests on MartletGateway.
 
 import Foundation
-import JWTKit
 import Martlet
 import MartletClient
 import MartletGateway
@@ -46,7 +45,7 @@ extension OverHTTP {
 
         private func token(_ served: ServedGateway, _ account: TestAccount) async throws -> String {
             let now = Double(served.broker.now.millisecondsSince1970) / 1000
-            let answer = try exchange(served, try await account.sign(account.claims(now: now)))
+            let answer = try exchange(served, try account.sign(account.claims(now: now)))
             #expect(answer.status == 200)
             return try #require(answer.json["access_token"]?.string)
         }
@@ -58,7 +57,7 @@ extension OverHTTP {
                 #expect(account.members["type"] == .string("service_account"))
                 #expect(account.members["project_id"] == .string("tides"))
                 #expect(account.members["token_uri"] == .string(served.url + "/token"))
-                let answer = try exchange(served, try await account.sign(account.claims()))
+                let answer = try exchange(served, try account.sign(account.claims()))
                 #expect(answer.status == 200)
                 #expect(answer.json["expires_in"] == .integer(3600))
                 #expect(answer.json["token_type"] == .string("Bearer"))
@@ -89,7 +88,7 @@ extension OverHTTP {
                     ("http://127.0.0.1/token", 400), ("https://elsewhere.example/token", 400),
                 ] {
                     claims.aud = audience
-                    let answer = try exchange(served, try await account.sign(claims))
+                    let answer = try exchange(served, try account.sign(claims))
                     #expect(answer.status == status, "\(audience)")
                 }
             }
@@ -107,7 +106,7 @@ extension OverHTTP {
                 var claims = account.claims()
                 claims.aud = served.gateway.tokenURL
                 #expect(served.gateway.tokenURL == served.url + "/token")
-                #expect(try exchange(served, try await account.sign(claims)).status == 200)
+                #expect(try exchange(served, try account.sign(claims)).status == 200)
             }
         }
 
@@ -117,7 +116,7 @@ extension OverHTTP {
                 let account = try await served.newAccount()
                 let other = try await served.newAccount()
                 #expect(
-                    try exchange(served, try await account.sign(account.claims(), keyID: "")).status
+                    try exchange(served, try account.sign(account.claims(), keyID: "")).status
                         == 200)
                 // Neither another's name nor a project that is not there helps anybody.
                 for issuer in [
@@ -126,13 +125,13 @@ extension OverHTTP {
                 ] {
                     var claims = account.claims()
                     claims.iss = issuer
-                    let answer = try exchange(served, try await account.sign(claims, keyID: ""))
+                    let answer = try exchange(served, try account.sign(claims, keyID: ""))
                     #expect(answer.status == 400, "\(issuer)")
                     #expect(answer.json["error"] == .string("invalid_grant"))
                 }
                 try await served.broker.revokeServiceAccount(account.file.keyID, in: "tides")
                 #expect(
-                    try exchange(served, try await account.sign(account.claims(), keyID: "")).status
+                    try exchange(served, try account.sign(account.claims(), keyID: "")).status
                         == 400)
             }
         }
@@ -145,47 +144,47 @@ extension OverHTTP {
                 let unknown = TestAccount(
                     try ServiceAccountFile(projectID: "tides", tokenURI: served.url))
                 let now = Date().timeIntervalSince1970
-                func changed(_ change: (inout TestAccount.Claims) -> Void) async throws -> String {
+                func changed(_ change: (inout TestAccount.Claims) -> Void) throws -> String {
                     var claims = account.claims()
                     change(&claims)
-                    return try await account.sign(claims)
+                    return try account.sign(claims)
                 }
                 var cases = [
-                    ("another's name", try await changed { $0.iss = other.file.clientEmail }),
+                    ("another's name", try changed { $0.iss = other.file.clientEmail }),
                     (
                         "expired",
-                        try await changed {
+                        try changed {
                             $0.iat = now - 7200
                             $0.exp = now - 3600
                         }
                     ),
                     (
                         "from the future",
-                        try await changed {
+                        try changed {
                             $0.iat = now + 3600
                             $0.exp = now + 7200
                         }
                     ),
-                    ("a day long", try await changed { $0.exp = now + 86_400 }),
-                    ("never valid", try await changed { $0.exp = $0.iat - 1 }),
-                    ("not valid yet", try await changed { $0.nbf = now + 1800 }),
+                    ("a day long", try changed { $0.exp = now + 86_400 }),
+                    ("never valid", try changed { $0.exp = $0.iat - 1 }),
+                    ("not valid yet", try changed { $0.nbf = now + 1800 }),
                     (
                         "an extension",
-                        try await account.sign(account.claims(), ["crit": .array([.string("x")])])
+                        try account.sign(account.claims(), ["crit": .array([.string("x")])])
                     ),
                     (
                         "too long",
-                        try await changed { $0.scope! += String(repeating: " x", count: 4096) }
+                        try changed { $0.scope! += String(repeating: " x", count: 4096) }
                     ),
-                    ("unknown key", try await unknown.sign(unknown.claims())),
+                    ("unknown key", try unknown.sign(unknown.claims())),
                     (
                         "signed with another key",
-                        try await other.sign(account.claims(), keyID: account.file.keyID)
+                        try other.sign(account.claims(), keyID: account.file.keyID)
                     ),
                     ("no JWT", "a.b.c"),
                     ("nothing of three", "abc"),
                 ]
-                let good = try await account.sign(account.claims())
+                let good = try account.sign(account.claims())
                 let parts = good.split(separator: ".")
                 cases.append(("unsigned", "\(parts[0]).\(parts[1])."))
                 // {"alg":"none","kid":…}
@@ -199,7 +198,7 @@ extension OverHTTP {
                     #expect(answer.json["error_description"]?.string?.isEmpty == false, "\(what)")
                 }
                 let scope = try exchange(
-                    served, try await changed { $0.scope = "https://www.googleapis.com/auth/drive" }
+                    served, try changed { $0.scope = "https://www.googleapis.com/auth/drive" }
                 )
                 #expect(scope.json["error"] == .string("invalid_scope"))
                 let grant = try exchange(served, good, grant: "password")
@@ -248,7 +247,7 @@ extension OverHTTP {
                 #expect(try status(served, "Bearer \(token)") == 200)
                 try await served.broker.revokeServiceAccount(account.file.keyID, in: "tides")
                 #expect(try status(served, "Bearer \(token)") == 401)
-                let again = try exchange(served, try await account.sign(account.claims()))
+                let again = try exchange(served, try account.sign(account.claims()))
                 #expect(again.json["error"] == .string("invalid_grant"))
                 #expect(
                     try await served.broker.serviceAccounts(in: "tides").map(\.isRevoked) == [true])

@@ -79,7 +79,7 @@ struct TidyTests {
     func arrows() throws {
         let article = try Self.text("Sources/Martlet/Martlet.docc/Architecture.md")
         let rows = article.matches(
-            of: /(?m)^([Mm]artlet\w*) .*?(?:→ (.*)|imports nothing of ours)$/)
+            of: /(?m)^([Mm]artlet[\w-]*) .*?(?:→ (.*)|imports nothing of ours)$/)
         let modules = try Self.sources()
         let names = Set(modules.map(\.name))
         var drawn: [String: Set<String>] = [:]

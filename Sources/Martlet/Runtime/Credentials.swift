@@ -2,10 +2,10 @@
 //
 // Secrets, made from the system's random source. Device keys and server keys are told once, and the store has
 // only SHA-256 digests of them. The keys have 256 random bits, so guessing is hopeless, and a fast hash is as
-// good as a slow hash. Rests on swift-crypto.
+// good as a slow hash. Rests on MartletCrypto.
 
-import Crypto
 package import MartletBase
+import MartletCrypto
 
 /// Makes tokens and keys, and hashes presented secrets.
 package enum Credentials {
@@ -34,7 +34,7 @@ package enum Credentials {
     }
 
     package static func digest(_ secret: String) -> SecretDigest {
-        SecretDigest(bytes: Array(SHA256.hash(data: Array(secret.utf8))))
+        SecretDigest(bytes: SHA256.hash(Array(secret.utf8)))
     }
 
     /// Makes the numeric sender ID of a project: 12 digits.

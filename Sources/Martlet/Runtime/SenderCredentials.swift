@@ -3,10 +3,10 @@
 // The credentials of a sender (REG-5): a server key, or an access token minted from a service-account key. The
 // text of an access token has the project, the expiry and the key ID, signed with a secret of the data folder.
 // So the store has no row for a token, and a token ends with its key. Rests on the engine's authentication and
-// swift-crypto.
+// MartletCrypto.
 
-import Crypto
 import MartletBase
+import MartletCrypto
 import MartletEngine
 import MartletRows
 import MartletStore
@@ -32,11 +32,11 @@ struct SenderCredentials: Sendable {
     private static let tokenBytesMax = 512
 
     private let store: Store
-    private let secret: SymmetricKey
+    private let secret: AuthenticationKey
 
     init(store: Store, secret: [UInt8]) {
         self.store = store
-        self.secret = SymmetricKey(data: secret)
+        self.secret = AuthenticationKey(secret)
     }
 
     /// Finds the sender of a credential.
@@ -66,9 +66,8 @@ struct SenderCredentials: Sendable {
         withUnsafeBytes(of: project.rawValue.littleEndian) { payload += $0 }
         withUnsafeBytes(of: expires.millisecondsSince1970.littleEndian) { payload += $0 }
         payload += keyID.utf8
-        let signature = HMAC<SHA256>.authenticationCode(for: payload, using: secret)
         return Self.tokenPrefix + Base64URL.encode(payload) + "."
-            + Base64URL.encode(Array(signature))
+            + Base64URL.encode(secret.code(of: payload))
     }
 
     private func read(
@@ -78,8 +77,7 @@ struct SenderCredentials: Sendable {
         guard text.utf8.count <= Self.tokenBytesMax, parts.count == 2,
             let payload = Base64URL.decode(parts[0]), payload.count > Self.headBytes,
             let signature = Base64URL.decode(parts[1]),
-            HMAC<SHA256>.isValidAuthenticationCode(
-                signature, authenticating: payload, using: secret)
+            secret.isCode(signature, of: payload)
         else { throw Self.invalid }
         let (project, expires) = payload.withUnsafeBytes {
             (

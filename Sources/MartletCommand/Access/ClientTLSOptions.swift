@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The options of commands that connect to a TLS port. Rests on MartletClientTLS.
+// The options of commands that connect to a TLS port. Rests on ProgramParts.
 
 import ArgumentParser
 import MartletClient
-import MartletClientTLS
 
 /// TLS of a client, on a command line.
 struct ClientTLSOptions: ParsableArguments {
@@ -28,22 +27,21 @@ struct ClientTLSOptions: ParsableArguments {
         }
     }
 
-    private var settings: ClientTLS? {
+    private func encryption() throws -> Encryption? {
         guard tls || ca != nil else { return nil }
-        var settings = ClientTLS(trust: ca.map { .authorities(file: $0) } ?? .system)
-        settings.certificate = clientCertificate.map { ($0, $0) }
-        return settings
+        return try ProgramParts.encryption(
+            trusting: ca.map { .authorities(file: $0) } ?? .system, certificate: clientCertificate)
     }
 
     func applied(to options: ClientOptions) throws -> ClientOptions {
         var options = options
-        if let settings { try options.use(settings) }
+        options.encryption = try encryption()
         return options
     }
 
     func applied(to options: DeviceOptions) throws -> DeviceOptions {
         var options = options
-        if let settings { try options.use(settings) }
+        options.encryption = try encryption()
         return options
     }
 }

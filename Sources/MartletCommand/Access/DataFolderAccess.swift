@@ -11,7 +11,6 @@ import Glibc
 import Logging
 import Martlet
 import MartletClient
-import MartletClientTLS
 import MartletStore
 
 /// A data folder on this machine.
@@ -209,7 +208,8 @@ struct DataFolderAccess {
             }
         var options = ClientOptions.once
         if let fingerprint = address.fingerprint {
-            try options.use(ClientTLS(trust: .certificate(sha256: fingerprint)))
+            options.encryption = try ProgramParts.encryption(
+                trusting: .certificate(sha256: fingerprint))
         }
         options.beforeHello = { () throws(MartletError) in
             guard address.isServed() else {

@@ -8,7 +8,7 @@ import FoundationEssentials
 import Glibc
 import Logging
 import Martlet
-import MartletClientTLS
+import MartletClient
 import MartletTLS
 import MartletTransport
 
@@ -65,13 +65,14 @@ struct DemoCommand: ReportingCommand {
         configuration.limits.handshakesPerAddressMax = 0
         configuration.limits.registrationsPerSecondPerAddress = 0
         configuration.limits.registrationsPerSecond = 0
-        var client: ClientTLS?
+        var encryption: Encryption?
         if tls {
             let made = try SelfSignedCertificate(
                 names: ["DNS:localhost", "IP:127.0.0.1"], commonName: "Martlet demo", days: 1)
             configuration.tls = TLSCredentials(
                 certificate: .text(made.certificate), key: .text(made.key))
-            client = ClientTLS(trust: .certificate(sha256: made.fingerprint))
+            encryption = try ProgramParts.encryption(
+                trusting: .certificate(sha256: made.fingerprint))
         }
         let broker = try await Broker.open(configuration)
         if !output.json {
@@ -81,8 +82,8 @@ struct DemoCommand: ReportingCommand {
         let isRight: Bool
         do {
             let run = DemoRun(
-                plan: DemoPlan(deviceCount: devices, seed: seed), broker: broker, tls: client,
-                isJSON: output.json, interrupt: interrupt)
+                plan: DemoPlan(deviceCount: devices, seed: seed), broker: broker,
+                encryption: encryption, isJSON: output.json, interrupt: interrupt)
             isRight = try await run.perform()
         } catch {
             try? await broker.close()

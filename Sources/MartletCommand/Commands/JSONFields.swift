@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Takes the fields of a JSON object one by one, each by either of its spellings, and refuses the remaining fields.
-// Rests on JSONValue and the gateway's SharedFields.
+// Rests on JSONValue and SharedFields.
 
 import Martlet
-import MartletGateway
 
 /// A value and its path in the object.
 struct JSONField: MessageField {
@@ -73,7 +72,7 @@ struct JSONFields: MessageObject {
 
     /// Takes a member by its name in snake_case or lowerCamelCase.
     mutating func take(_ name: String) -> JSONField? {
-        for spelling in [name, RequestObject.camelCase(name)] {
+        for spelling in [name, name.inCamelCase] {
             if let value = members.removeValue(forKey: spelling) {
                 return JSONField(value: value, path: place(spelling))
             }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The blocks of a message file, in each platform's own terms (MSG-5, TTL-1, PRI-1, COL-1). Rests on
-// JSONFields and the gateway's SharedFields.
+// JSONFields and SharedFields.
 
 import Martlet
-import MartletGateway
 
 extension Message.Android {
     init(_ block: JSONField) throws(MartletError) {

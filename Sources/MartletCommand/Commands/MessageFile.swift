@@ -6,7 +6,6 @@
 
 import FoundationEssentials
 import Martlet
-import MartletGateway
 
 struct MessageFile {
     /// All targets in the file; a message must have exactly one (MSG-1).

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // `martlet serve`: runs a broker on a data folder, with a gateway on request, until a signal. `martlet gateway`:
-// `martlet serve` with a gateway. Rests on the embedding API and MartletGateway.
+// `martlet serve` with a gateway. Rests on the embedding API and ProgramParts.
 
 import ArgumentParser
 import Logging
 import Martlet
-import MartletGateway
-import ServiceLifecycle
 
 struct ServeCommand: ReportingCommand {
     static let configuration = CommandConfiguration(
@@ -22,7 +20,7 @@ struct ServeCommand: ReportingCommand {
             """)
 
     @OptionGroup var options: ServeOptions
-    @OptionGroup var http: HTTPOptions
+    @OptionGroup var http: GatewayOptions
     @OptionGroup var output: OutputOptions
 
     func perform() async throws {
@@ -43,7 +41,7 @@ struct GatewayCommand: ReportingCommand {
             """)
 
     @OptionGroup var options: ServeOptions
-    @OptionGroup var http: HTTPOptions
+    @OptionGroup var http: GatewayOptions
     @OptionGroup var output: OutputOptions
 
     func perform() async throws {
@@ -56,7 +54,7 @@ struct GatewayCommand: ReportingCommand {
 /// A broker, and perhaps a gateway, from start to end.
 private struct Serving {
     var options: ServeOptions
-    var http: HTTPOptions
+    var http: GatewayOptions
     var output: OutputOptions
     var httpOtherwise: String?
 
@@ -76,19 +74,21 @@ private struct Serving {
     }
 
     func run() async throws {
+        var http = http
+        http.http = http.http ?? httpOtherwise
+        let part = http.address == nil ? nil : try ProgramParts.requiredGateway()
         let interrupt = Interrupt.prepare()
         DescriptorLimit.raise()
         let broker = try await options.open()
         let logger = options.configuration.logger
         let manager = ServiceManager()
         let metrics: MetricsListener?
-        let configuration = http.configuration(otherwise: httpOtherwise, logger: logger)
-        let server: GatewayServer?
+        let gateway: (any PreparedGateway)?
         do {
             metrics = try options.metrics.flatMap { ListenSetting.address($0) }.map { address in
                 try MetricsListener(address) { broker.metricsText }
             }
-            server = try configuration.map { try GatewayServer(Gateway(broker, $0)) }
+            gateway = try part?.prepare(broker, http, logger: logger)
         } catch {
             try await broker.close()
             throw error
@@ -97,37 +97,43 @@ private struct Serving {
         let isReloaded =
             options.tlsCertificate != nil || http.httpCertificate != nil
             || Settings.hasFile(options.config) || manager != nil
-        if isReloaded { interrupt.reload { reload(broker, server, logger, manager) } }
+        if isReloaded { interrupt.reload { reload(broker, gateway, logger, manager) } }
         let watching = manager?.watch(broker)
         defer { watching?.cancel() }
-        guard let configuration, let server else {
+        guard let gateway else {
             tellReady(broker, http: nil, metrics: metrics)
             manager?.ready()
             await interrupt.wait()
             manager?.stopping()
             return try await showing(Self.finishing) { try await broker.close() }
         }
-        let group = ServiceGroup(
-            configuration: .init(services: [BrokerService(broker), server], logger: logger))
+        let ended = AsyncStream<Never>.makeStream()
         try await withThrowingTaskGroup(of: Void.self) { tasks in
-            tasks.addTask { try await group.run() }
             tasks.addTask {
-                let port = try await server.port()
-                let scheme = configuration.certificate == nil ? "http" : "https"
-                let host = Self.shown(configuration.address.host)
-                tellReady(broker, http: "\(scheme)://\(host):\(port)", metrics: metrics)
-                manager?.ready()
-                await interrupt.wait()
-                manager?.stopping()
-                await showing(Self.finishing) { await group.triggerGracefulShutdown() }
+                defer { ended.continuation.finish() }
+                try await gateway.serve { url in
+                    tellReady(broker, http: url, metrics: metrics)
+                    manager?.ready()
+                } until: {
+                    await interrupt.wait()
+                    manager?.stopping()
+                }
             }
+            tasks.addTask {
+                await interrupt.wait()
+                guard interrupt.hasFired else { return }
+                await showing(Self.finishing) { for await _ in ended.stream {} }
+            }
+            try await tasks.next()
+            tasks.cancelAll()
             try await tasks.waitForAll()
         }
     }
 
     /// OPS-11: reads the certificates and the log level again. A fault of one setting does not touch the others.
     private func reload(
-        _ broker: Broker, _ server: GatewayServer?, _ logger: Logger, _ manager: ServiceManager?
+        _ broker: Broker, _ gateway: (any PreparedGateway)?, _ logger: Logger,
+        _ manager: ServiceManager?
     ) {
         manager?.reloading()
         defer { manager?.ready() }
@@ -151,8 +157,8 @@ private struct Serving {
         if options.tlsCertificate != nil {
             read("tls-certificate") { try broker.reloadCertificates() }
         }
-        if let server, http.httpCertificate != nil {
-            read("http-certificate") { try server.reloadCertificate() }
+        if let gateway, http.httpCertificate != nil {
+            read("http-certificate") { try gateway.reloadCertificate() }
         }
     }
 

@@ -5,7 +5,6 @@
 
 import ArgumentParser
 import Martlet
-import MartletGateway
 
 struct ServiceAccountCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

@@ -6,7 +6,6 @@
 import FoundationEssentials
 import Martlet
 import MartletClient
-import MartletClientTLS
 
 struct DemoRun {
     static let project = "demo"
@@ -22,7 +21,7 @@ struct DemoRun {
     let plan: DemoPlan
     let broker: Broker
     /// nil: the devices connect without TLS.
-    let tls: ClientTLS?
+    let encryption: Encryption?
     let isJSON: Bool
     let interrupt: Interrupt.Waiter
 
@@ -39,10 +38,8 @@ struct DemoRun {
         var senderOptions = ClientOptions()
         var deviceOptions = DeviceOptions()
         deviceOptions.registration = .key(project.registrationKey)
-        if let tls {
-            try senderOptions.use(tls)
-            try deviceOptions.use(tls)
-        }
+        senderOptions.encryption = encryption
+        deviceOptions.encryption = encryption
         let sender = try await MartletSender.connect(
             host: "127.0.0.1", port: Int(port), projectID: Self.project, serverKey: key.text,
             options: senderOptions)

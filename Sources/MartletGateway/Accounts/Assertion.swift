@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A signed assertion (JWT). An SDK signs the assertion with a service-account key and exchanges it for an access
-// token (GW-5). The gateway verifies the signature first and judges the claims afterwards. Source: RFC 7523. Rests on
-// JWTKit.
+// token (GW-5). The gateway verifies the signature first and judges the claims afterwards. Source: RFC 7523, RFC 7519.
+// Rests on MartletTicket.
 
-import CryptoExtras
-import FoundationEssentials
-import JWTKit
 import Martlet
+import MartletTicket
 
-/// The claims of a service account's assertion.
-struct Assertion: JWTPayload {
+/// A service account's assertion. The claims are to be trusted only after `isSigned(by:)`.
+struct Assertion {
     /// Tolerated difference between an app server's clock and the broker's clock, in seconds.
     static let skewSeconds: Double = 300
     /// Longest life of an assertion, from `iat` to `exp`, in seconds: one hour, because SDKs ask for one hour.
@@ -24,15 +22,70 @@ struct Assertion: JWTPayload {
         "https://www.googleapis.com/auth/firebase.messaging",
     ]
 
-    var iss: IssuerClaim
-    var aud: AudienceClaim
-    var iat: IssuedAtClaim
-    var exp: ExpirationClaim
-    var nbf: NotBeforeClaim?
-    var scope: String?
+    /// ID of the key in the header; nil: the header names no key.
+    let keyID: String?
+    /// Name of the algorithm in the header; nil: the header names none.
+    let algorithm: String?
+    /// True for a header with extensions that a reader must understand.
+    let isExtended: Bool
+    let issuer: String
+    private let audiences: [String]
+    /// Seconds since 1970, with a fraction.
+    private let issued: Double
+    private let expires: Double
+    private let starts: Double?
+    private let scope: String?
+    private let signed: [UInt8]
+    private let signature: [UInt8]
 
-    /// Accepts all claims, because `fault` judges the claims with the broker's clock.
-    func verify(using algorithm: some JWTAlgorithm) {}
+    /// Reads an assertion without a check of the signature.
+    /// - Returns: nil for a text that is no JWT with all claims.
+    init?(parsing text: String) {
+        let parts = text.split(separator: ".", omittingEmptySubsequences: false)
+        guard parts.count == 3, let signature = Base64URL.decode(parts[2]),
+            let header = Self.object(parts[0]), let claims = Self.object(parts[1]),
+            let issuer = claims["iss"]?.string,
+            let issued = Self.seconds(claims["iat"]), let expires = Self.seconds(claims["exp"])
+        else { return nil }
+        switch claims["aud"] {
+        case .string(let audience)?: audiences = [audience]
+        case .array(let all)?: audiences = all.compactMap(\.string)
+        default: return nil
+        }
+        keyID = header["kid"]?.string
+        algorithm = header["alg"]?.string
+        isExtended = header["crit"] != nil
+        self.issuer = issuer
+        self.issued = issued
+        self.expires = expires
+        starts = Self.seconds(claims["nbf"])
+        guard starts != nil || claims["nbf"] == nil else { return nil }
+        scope = claims["scope"]?.string
+        signed = Array((parts[0] + "." + parts[1]).utf8)
+        self.signature = signature
+    }
+
+    private static func object(_ part: Substring) -> JSONValue? {
+        guard let bytes = Base64URL.decode(part), let value = try? JSONValue(parsing: bytes),
+            case .object = value
+        else { return nil }
+        return value
+    }
+
+    private static func seconds(_ claim: JSONValue?) -> Double? {
+        switch claim {
+        case .integer(let seconds)?: Double(seconds)
+        case .number(let seconds)?: seconds
+        default: nil
+        }
+    }
+
+    /// Whether the assertion is signed by the private half of a key.
+    /// - Parameter publicKey: SubjectPublicKeyInfo in DER.
+    func isSigned(by publicKey: [UInt8]) -> Bool {
+        algorithm == TicketAlgorithm.rs256.name
+            && VerificationKey(.rs256, material: publicKey).verifies(signature, over: signed)
+    }
 
     /// Judges the claims against the account, the audiences and the time.
     /// - Parameter now: seconds since 1970, by the broker's clock.
@@ -40,18 +93,16 @@ struct Assertion: JWTPayload {
     func fault(
         of account: ServiceAccountDetails, audiences: Set<String>, now: Double
     ) -> OAuthError? {
-        guard iss.value == account.clientEmail else {
+        guard issuer == account.clientEmail else {
             return .invalidGrant("Invalid JWT: iss must be the service account's client_email.")
         }
-        guard aud.value.contains(where: audiences.contains) else {
+        guard self.audiences.contains(where: audiences.contains) else {
             return .invalidGrant(
                 "Invalid JWT: aud must be the address of this token endpoint; `--http-token-url` adds one."
             )
         }
-        let issued = iat.value.timeIntervalSince1970
-        let expires = exp.value.timeIntervalSince1970
-        let starts = nbf?.value.timeIntervalSince1970 ?? issued
-        guard max(issued, starts) <= now + Self.skewSeconds, expires > now - Self.skewSeconds,
+        guard max(issued, starts ?? issued) <= now + Self.skewSeconds,
+            expires > now - Self.skewSeconds,
             expires - issued <= Self.lifeSecondsMax, expires > issued
         else {
             return .invalidGrant(

@@ -2,11 +2,11 @@
 //
 // GW-8: the identity of a call. Calls with equal caller, path and body have equal digests. Rests on GatewayCall.
 
-import Crypto
+import MartletCrypto
 
 /// SHA-256 of a call.
 struct RequestDigest: Hashable, Sendable {
-    static let bytesCount = 32
+    static let bytesCount = SHA256.bytesCount
 
     let bytes: [UInt8]
 
@@ -21,9 +21,9 @@ struct RequestDigest: Hashable, Sendable {
             Array(call.path.joined(separator: "/").utf8), call.body,
         ]
         for part in parts {
-            withUnsafeBytes(of: UInt64(part.count).littleEndian) { hash.update(bufferPointer: $0) }
-            hash.update(data: part)
+            hash.update(withUnsafeBytes(of: UInt64(part.count).littleEndian) { Array($0) })
+            hash.update(part)
         }
-        bytes = Array(hash.finalize())
+        bytes = hash.finish()
     }
 }

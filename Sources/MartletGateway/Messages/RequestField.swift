@@ -139,7 +139,7 @@ package struct RequestObject: MessageObject {
     /// Takes a field by its name in snake_case or lowerCamelCase; nil for an absent field or null.
     /// - Throws: INVALID_ARGUMENT if the object has both spellings.
     package mutating func take(_ name: String) throws(GatewayError) -> RequestField? {
-        let camel = Self.camelCase(name)
+        let camel = name.inCamelCase
         let first = members.removeValue(forKey: name)
         let second = camel == name ? nil : members.removeValue(forKey: camel)
         if first != nil, second != nil {
@@ -174,13 +174,6 @@ package struct RequestObject: MessageObject {
             + "find field."
         throw GatewayError(
             .invalidArgument, message, violations: [.init(path, message)])
-    }
-
-    package static func camelCase(_ name: String) -> String {
-        let words = name.split(separator: "_")
-        return words.dropFirst().reduce(String(words.first ?? "")) {
-            $0 + $1.prefix(1).uppercased() + $1.dropFirst()
-        }
     }
 }
 

@@ -3,8 +3,6 @@
 // The token endpoint (GW-5): exchanges an assertion, signed with a service-account key, for an access token. Rests on
 // Assertion.
 
-import CryptoExtras
-import JWTKit
 import Martlet
 import Synchronization
 
@@ -16,7 +14,7 @@ extension Route {
             "token", .post, "token", access: .exchange, refusal: { OAuthError($0).answer }
         ) { (call, gateway) in
             do {
-                return try await gateway.exchange(call)
+                return try gateway.exchange(call)
             } catch let error as OAuthError {
                 guard error.isOfCredential else { return error.answer }
                 throw WrongCredential(kind: "assertion", refusal: error)
@@ -50,29 +48,22 @@ extension Route {
 extension Gateway {
     /// Exchanges the call's assertion for an access token. An assertion with an unknown key is refused before any
     /// arithmetic, so that a flood of bad assertions costs only the parsing.
-    fileprivate func exchange(_ call: GatewayCall) async throws -> GatewayAnswer {
+    fileprivate func exchange(_ call: GatewayCall) throws -> GatewayAnswer {
         let text = try Route.assertion(in: call)
         let invalid = OAuthError.invalidGrant("Invalid JWT Signature.")
-        let (header, said): (JWTHeader, Assertion)
-        do {
-            let parsed = try DefaultJWTParser().parse(Array(text.utf8), as: Assertion.self)
-            (header, said) = (parsed.header, parsed.payload)
-        } catch {
+        guard let assertion = Assertion(parsing: text) else {
             throw OAuthError.invalidGrant("Bad Request: the assertion is no JWT with all claims.")
         }
-        guard header.alg == "RS256" else {
+        guard assertion.algorithm == TicketAlgorithm.rs256.name else {
             throw OAuthError.invalidGrant("The assertion must be signed with RS256.")
         }
-        guard header.fields["crit"] == nil else {
+        guard !assertion.isExtended else {
             throw OAuthError.invalidGrant("Invalid JWT: no extension of its header is understood.")
         }
-        var verified: (assertion: Assertion, account: ServiceAccountDetails)?
-        for account in try accounts(of: header.kid, issuer: said.iss.value) where verified == nil {
-            if let assertion = await verify(text, by: account, header.kid) {
-                verified = (assertion, account)
-            }
+        let accounts = try accounts(of: assertion.keyID, issuer: assertion.issuer)
+        guard let account = accounts.first(where: { assertion.isSigned(by: $0.publicKey) }) else {
+            throw invalid
         }
-        guard let (assertion, account) = verified else { throw invalid }
         let keyID = account.keyID
         if let fault = assertion.fault(
             of: account, audiences: audiences, now: nowSeconds)
@@ -108,20 +99,6 @@ extension Gateway {
         } catch {
             guard error.word == .unauthenticated || error.word == .notFound else { throw error }
             return []
-        }
-    }
-
-    private func verify(
-        _ text: String, by account: ServiceAccountDetails, _ keyID: String?
-    ) async -> Assertion? {
-        do {
-            let key = try Insecure.RSA.PublicKey(
-                backing: _RSA.Signing.PublicKey(derRepresentation: account.publicKey))
-            let keys = await JWTKeyCollection().add(
-                rsa: key, digestAlgorithm: .sha256, kid: keyID.map { JWKIdentifier(string: $0) })
-            return try await keys.verify(text)
-        } catch {
-            return nil
         }
     }
 

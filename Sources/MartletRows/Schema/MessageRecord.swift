@@ -18,7 +18,7 @@
 //                 from
 //                 bodies, in the variants' order; none after they are dropped
 
-import Crypto
+import MartletCrypto
 package import MartletBase
 
 /// The record of a message, borrowed from its row.
@@ -319,7 +319,7 @@ package struct MessageRecord {
 extension CollapseDigest {
     /// The digest of a collapse key, or of the package name that stands for `CollapseKey.app`.
     public init(of key: String) {
-        let word = SHA256.hash(data: Array(key.utf8)).prefix(8).reduce(0 as UInt64) {
+        let word = SHA256.hash(Array(key.utf8)).prefix(8).reduce(0 as UInt64) {
             $0 << 8 | UInt64($1)
         }
         self.init(rawValue: word)

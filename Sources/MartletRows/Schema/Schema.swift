@@ -86,7 +86,7 @@
 // LMDB's keys have at most 511 bytes, and topic names up to 900. The key of a name of more than 440 bytes is its
 // first 440 bytes and the SHA-256 of the whole name; the value has the name.
 
-import Crypto
+import MartletCrypto
 public import MartletBase
 
 /// The version of the tables, keys and values above. A store folder with another version is refused.
@@ -223,7 +223,7 @@ package struct AnswerDigest: Hashable {
     package let bytes: [UInt8]
 
     package init(bytes: [UInt8]) { self.bytes = bytes }
-    package init(of key: String) { bytes = Array(SHA256.hash(data: Array(key.utf8)).prefix(16)) }
+    package init(of key: String) { bytes = Array(SHA256.hash(Array(key.utf8)).prefix(16)) }
 }
 
 /// A key of at most 511 bytes under construction. A key without a name fits into `short`, so its construction needs
@@ -435,7 +435,7 @@ public struct Key: Sendable {
             return key
         }
         key.append(name: bytes.prefix(nameBytesMax))
-        key.append(name: SHA256.hash(data: bytes))
+        key.append(name: SHA256.hash(bytes))
         return key
     }
 

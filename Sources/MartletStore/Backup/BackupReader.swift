@@ -5,6 +5,7 @@
 // BackupStream.
 
 import Glibc
+import MartletCrypto
 import MartletEngine
 import MartletRows
 
@@ -23,7 +24,7 @@ struct BackupReader: ~Copyable {
     private var capacity = BackupReader.stepBytes
     /// Bytes of the buffer that were read, that were handed out, and that are in the digest.
     private var (filled, position, digested) = (0, 0, 0)
-    private var digest = StreamDigest()
+    private var digest = SHA256()
     private(set) var byteCount = 0
     let storeFormat: UInt32
     let created: Int64

@@ -10,10 +10,10 @@
 //            u8 3 ‖ u16 bytes of the key ‖ u32 bytes of the value ‖ key ‖ value, ascending in each table
 //   end      u8 4 ‖ SHA-256 of all bytes before
 //
-// A stream without its end is not whole. The digest detects damage, and not a forger. Rests on COpenSSL.
+// A stream without its end is not whole. The digest detects damage, and not a forger. Rests on MartletCrypto.
 
-internal import COpenSSL
 import Glibc
+import MartletCrypto
 import MartletRows
 
 /// The numbers of the form.
@@ -21,7 +21,7 @@ enum BackupStream {
     static let magic: UInt64 = 0x4255_5445_4C54_524D
     static let version: UInt32 = 1
     static let headerBytes = 24
-    static let digestBytes = 32
+    static let digestBytes = SHA256.bytesCount
     /// Longest value that a reader accepts, in bytes: the longest row, a message's recipients, has far fewer.
     static let valueBytesMax = 1 << 28
     /// Longest small file, in bytes.
@@ -105,28 +105,5 @@ package enum BackupError: Error, Sendable, CustomStringConvertible {
         case .file(let path, let text):
             "'\(path)' cannot be used: \(text)."
         }
-    }
-}
-
-/// A SHA-256 in progress.
-struct StreamDigest: ~Copyable {
-    private let context: OpaquePointer
-
-    init() {
-        context = EVP_MD_CTX_new()!
-        EVP_DigestInit_ex(context, EVP_sha256(), nil)
-    }
-
-    deinit { EVP_MD_CTX_free(context) }
-
-    mutating func update(_ bytes: UnsafeRawBufferPointer) {
-        EVP_DigestUpdate(context, bytes.baseAddress, bytes.count)
-    }
-
-    /// The digest of all bytes. Called once.
-    mutating func finish() -> [UInt8] {
-        var bytes = [UInt8](repeating: 0, count: BackupStream.digestBytes)
-        EVP_DigestFinal_ex(context, &bytes, nil)
-        return bytes
     }
 }

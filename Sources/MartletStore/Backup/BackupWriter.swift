@@ -5,6 +5,7 @@
 // before. Rests on BackupStream.
 
 import Glibc
+import MartletCrypto
 import MartletEngine
 import MartletRows
 
@@ -21,7 +22,7 @@ struct BackupWriter: ~Copyable {
     private let buffer = UnsafeMutableRawPointer.allocate(
         byteCount: BackupWriter.bufferBytes, alignment: 16)
     private var filled = 0
-    private var digest = StreamDigest()
+    private var digest = SHA256()
     private var unsynced = 0
     private(set) var byteCount = 0
 

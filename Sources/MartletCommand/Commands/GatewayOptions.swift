@@ -1,68 +1,68 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Options of commands that run a gateway. Rests on MartletGateway.
+// Options of commands that run a gateway. Rests on the embedding API.
 
-import ArgumentParser
-import Logging
-import Martlet
-import MartletGateway
+package import ArgumentParser
+package import Martlet
 
-struct HTTPOptions: ParsableArguments {
+package struct GatewayOptions: ParsableArguments {
+    package init() {}
+
     @Option(
         help: ArgumentHelp(
             "Serve HTTP for SDKs at this address; port 0 lets the system choose.",
             valueName: "host:port"))
-    var http: String?
+    package var http: String?
 
     @Option(
         help: ArgumentHelp(
             "A PEM file with the certificate and those that vouch for it: HTTP/2 and HTTP/1.1 over "
                 + "TLS. Without one: plain HTTP/1.1.", valueName: "file"))
-    var httpCertificate: String?
+    package var httpCertificate: String?
 
     @Option(help: ArgumentHelp("A PEM file with the certificate's key.", valueName: "file"))
-    var httpKey: String?
+    package var httpKey: String?
 
     @Flag(
         inversion: .prefixedNo,
         help: "Serve plain HTTP to other machines too: behind a proxy that does TLS.")
-    var httpPlainElsewhere = false
+    package var httpPlainElsewhere = false
 
     @Option(
         help: ArgumentHelp(
             "Another address of /token, as SDKs behind a proxy know it; may be given again.",
             valueName: "url"))
-    var httpTokenURL: [String] = []
+    package var httpTokenURL: [String] = []
 
     @Option(help: "The life of an access token, in seconds, 1 to 86400.")
-    var accessTokenSeconds = Limits.accessTokenSecondsDefault
+    package var accessTokenSeconds = Limits.accessTokenSecondsDefault
 
     @Option(help: "The longest body of an HTTP request, in bytes.")
-    var httpBodyBytes = Limits.httpBodyBytesMax
+    package var httpBodyBytes = Limits.httpBodyBytesMax
 
     @Option(help: "HTTP requests that are answered at a time.")
-    var httpRequests = Limits.httpRequestsMax
+    package var httpRequests = Limits.httpRequestsMax
 
     @Option(help: "HTTP connections at a time.")
-    var httpConnections = Limits.httpConnectionsMax
+    package var httpConnections = Limits.httpConnectionsMax
 
     @Option(
         help: "HTTP connections of one address at a time; the proxies of --proxy have no bound.")
-    var httpConnectionsPerAddress = Limits.httpConnectionsPerAddressMax
+    package var httpConnectionsPerAddress = Limits.httpConnectionsPerAddressMax
 
     @Option(help: "Close an HTTP connection that was silent for so many seconds.")
-    var httpIdleSeconds = Limits.httpIdleSeconds
+    package var httpIdleSeconds = Limits.httpIdleSeconds
 
     @Option(help: "An HTTP request must have come whole after so many seconds.")
-    var httpRequestSeconds = Limits.httpRequestSeconds
+    package var httpRequestSeconds = Limits.httpRequestSeconds
 
     @Option(
         help: ArgumentHelp(
             "A send that is repeated within so many seconds after its connection ended without the "
                 + "whole answer is not sent again; 0: every send is.", valueName: "seconds"))
-    var httpRetrySeconds = Limits.retryWindowSecondsDefault
+    package var httpRetrySeconds = Limits.retryWindowSecondsDefault
 
-    mutating func validate() throws {
+    package mutating func validate() throws {
         if let http, ListenSetting.address(http) == nil {
             throw ValidationError(
                 "--http takes an address and a port, such as 127.0.0.1:8080 or [::1]:8080, not "
@@ -89,30 +89,6 @@ struct HTTPOptions: ParsableArguments {
         }
     }
 
-    /// The gateway's configuration; nil without an address.
-    /// - Parameter otherwise: the address if --http is not given.
-    func configuration(
-        otherwise: String?, logger: Logger
-    ) -> GatewayConfiguration? {
-        guard let text = http ?? otherwise, let address = ListenSetting.address(text) else {
-            return nil
-        }
-        var configuration = GatewayConfiguration()
-        configuration.address = address
-        if let httpCertificate, let httpKey {
-            configuration.certificate = .init(chain: httpCertificate, key: httpKey)
-        }
-        configuration.allowsPlainElsewhere = httpPlainElsewhere
-        configuration.tokenURLs = httpTokenURL
-        configuration.accessTokenSeconds = accessTokenSeconds
-        configuration.bodyBytesMax = httpBodyBytes
-        configuration.requestsMax = httpRequests
-        configuration.connectionsMax = httpConnections
-        configuration.connectionsPerAddressMax = httpConnectionsPerAddress
-        configuration.idleSeconds = httpIdleSeconds
-        configuration.requestSeconds = httpRequestSeconds
-        configuration.retrySeconds = httpRetrySeconds
-        configuration.logger = logger
-        return configuration
-    }
+    /// The given address.
+    package var address: BrokerConfiguration.Address? { http.flatMap { ListenSetting.address($0) } }
 }

@@ -4,7 +4,8 @@
 // `martlet send`. A form of its own decides how names are spelled, which further fields there are, and the words of a
 // refusal. The order in which a form reads its fields is the order of its refusals. Pure.
 
-import Martlet
+package import MartletBase
+package import MartletWire
 
 /// A value of a JSON form, and its place.
 package protocol MessageField {
@@ -83,4 +84,14 @@ extension Lifespan {
 extension JSONValue {
     /// A text unchanged, and any other value as JSON.
     package var plainText: String { string ?? text }
+}
+
+extension String {
+    /// A name in snake_case as lowerCamelCase.
+    package var inCamelCase: String {
+        let words = split(separator: "_")
+        return words.dropFirst().reduce(String(words.first ?? "")) {
+            $0 + $1.prefix(1).uppercased() + $1.dropFirst()
+        }
+    }
 }

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The service-account file for SDKs (REG-5): a new RSA key, and the address at which an SDK exchanges signed
-// assertions for access tokens. Only the file holds the private half of the key. Rests on swift-crypto.
+// assertions for access tokens. Only the file holds the private half of the key. Rests on MartletCrypto.
 
-import CryptoExtras
-import Crypto
-import Martlet
+import MartletCrypto
+import MartletWire
 
 /// A new service-account key, private half included.
 public struct ServiceAccountFile: Sendable {
@@ -23,16 +22,16 @@ public struct ServiceAccountFile: Sendable {
     private let tokenURI: String
 
     /// The part of `clientEmail` behind the project's ID.
-    static let emailDomain = ".iam.gserviceaccount.com"
+    package static let emailDomain = ".iam.gserviceaccount.com"
 
     /// Makes a new pair of RSA keys of 2048 bits.
     /// - Parameter tokenURI: address of the gateway's `/token`, as SDKs reach it.
-    /// - Throws: the crypto library's error if the key cannot be made.
+    /// - Throws: libcrypto's error if the key cannot be made.
     public init(projectID: String, tokenURI: String) throws {
-        let key = try _RSA.Signing.PrivateKey(keySize: .bits2048)
-        publicKey = Array(key.publicKey.derRepresentation)
-        privateKey = key.pkcs8PEMRepresentation
-        let digest = Array(SHA256.hash(data: publicKey))
+        let key = try RSAKeyPair()
+        publicKey = key.publicKey
+        privateKey = key.privateKey
+        let digest = SHA256.hash(publicKey)
         keyID = digest.prefix(20).map { byte in
             (byte < 16 ? "0" : "") + String(byte, radix: 16)
         }.joined()
@@ -47,7 +46,7 @@ public struct ServiceAccountFile: Sendable {
     public var json: String {
         let members: [(String, String)] = [
             ("type", "service_account"), ("project_id", projectID), ("private_key_id", keyID),
-            ("private_key", privateKey + "\n"), ("client_email", clientEmail),
+            ("private_key", privateKey), ("client_email", clientEmail),
             ("client_id", clientID), ("token_uri", tokenURI),
         ]
         let lines = members.map { "  \(JSONValue.string($0).text): \(JSONValue.string($1).text)" }

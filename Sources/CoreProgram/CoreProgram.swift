@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The program `martlet-core`: the commands without the gateway and without TLS of the clients. `make run` builds this
+// program, because the libraries of the two parts take most of the time of a build. Rests on MartletCommand.
+
+import MartletCommand
+
+@main
+enum CoreProgram {
+    static func main() async { await RootCommand.run(with: ProgramParts()) }
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The parts of the commands that rest on large libraries: the gateway (Hummingbird) and the clients' TLS
+// (swift-nio-ssl, with a copy of BoringSSL). Those libraries are most of the time of a build, so the commands know the
+// parts by this interface alone. `martlet` has both parts, and `martlet-core` has neither. Rests on the embedding API
+// and MartletClient.
+
+package import Logging
+package import Martlet
+package import MartletClient
+import Synchronization
+
+/// Makes gateways, which serve SDKs over HTTP.
+package protocol GatewayPart: Sendable {
+    /// Reads the files of the gateway's certificate. Nothing listens before `serve`.
+    /// - Parameter options: with an address.
+    /// - Throws: `INVALID_ARGUMENT` for an unusable file, and for plain HTTP that other machines reach.
+    func prepare(
+        _ broker: Broker, _ options: GatewayOptions, logger: Logger
+    ) throws(MartletError) -> any PreparedGateway
+}
+
+/// A gateway that can be served.
+package protocol PreparedGateway: Sendable {
+    /// Serves until `end` returns, then finishes the requests in progress and closes the broker. The broker is closed
+    /// after an error too, an error of `ready` included. Called once.
+    /// - Parameter ready: called once, with the gateway's URL, when the gateway listens.
+    func serve(
+        ready: @escaping @Sendable (_ url: String) async throws -> Void,
+        until end: @escaping @Sendable () async -> Void
+    ) async throws
+
+    /// OPS-11: reads certificate and key again. New connections get the new certificate; open connections stay.
+    /// - Throws: `INVALID_ARGUMENT` with the reason why a file cannot be used. The certificate then stays as it was.
+    func reloadCertificate() throws(MartletError)
+}
+
+/// Brokers that a client trusts.
+package enum BrokerTrust: Sendable {
+    /// Certificates of the system's authorities, for the broker's host name.
+    case system
+    /// Certificates of the authorities in a PEM file, for the broker's host name.
+    case authorities(file: String)
+    /// The certificate with the SHA-256, over the DER form.
+    case certificate(sha256: [UInt8])
+}
+
+/// Makes the encryption of a client's connections.
+package typealias EncryptionPart =
+    @Sendable (_ trust: BrokerTrust, _ certificate: String?) throws(MartletError) -> Encryption
+
+/// The parts that not every program has.
+package struct ProgramParts: Sendable {
+    package var gateway: (any GatewayPart)?
+    package var encryption: EncryptionPart?
+
+    package init(gateway: (any GatewayPart)? = nil, encryption: EncryptionPart? = nil) {
+        self.gateway = gateway
+        self.encryption = encryption
+    }
+
+    private static let installed = Mutex(ProgramParts())
+
+    static func install(_ parts: ProgramParts) { installed.withLock { $0 = parts } }
+
+    /// The gateway of this program.
+    /// - Throws: `INVALID_ARGUMENT` in a program without a gateway.
+    static func requiredGateway() throws(MartletError) -> any GatewayPart {
+        guard let gateway = installed.withLock({ $0.gateway }) else {
+            throw missing("a gateway", field: "http")
+        }
+        return gateway
+    }
+
+    /// The encryption of a client's connections.
+    /// - Parameter certificate: a PEM file with the client's certificate and key.
+    /// - Throws: `INVALID_ARGUMENT` for an unusable file, and in a program without TLS for clients.
+    static func encryption(
+        trusting trust: BrokerTrust, certificate: String? = nil
+    ) throws(MartletError) -> Encryption {
+        guard let make = installed.withLock({ $0.encryption }) else {
+            throw missing("TLS for its clients", field: "tls")
+        }
+        return try make(trust, certificate)
+    }
+
+    private static func missing(_ part: String, field: String) -> MartletError {
+        MartletError(
+            .invalidArgument,
+            "This program was built without \(part). `make build` builds `martlet`, which has every part.",
+            field: field)
+    }
+}
