@@ -105,3 +105,5 @@ clean:
 
 # What Martlet costs beside others, and the figures to reach: Benchmarks/README.md.
 include Benchmarks/bench.mk
+
+include Packaging/package.mk

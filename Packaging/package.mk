@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# A Debian package and an OCI image, and their test.
+
+.PHONY: package package-test
+
+# Both in .build/package. The program is linked once more, with the Swift runtime inside; nothing is compiled anew.
+package: build python
+	rm -rf .build/package
+	python3 Packaging/build.py .build/release .build/package
+
+# Installs, starts, sends, upgrades, removes and purges in a Debian system of its own, as root.
+package-test: package
+	@command -v debootstrap >/dev/null || { \
+	    echo "Installing the Debian package debootstrap"; \
+	    $(SUDO) apt-get update -q \
+	        && $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -q \
+	            --no-install-recommends debootstrap; \
+	}
+	$(SUDO) python3 Packaging/test_package.py .build/release .build/package
