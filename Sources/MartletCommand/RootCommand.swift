@@ -42,7 +42,7 @@ package struct RootCommand: AsyncParsableCommand {
             UnsubscribeCommand.self, UnregisterCommand.self, AudienceCommand.self,
             ExplainCommand.self,
             FanoutsCommand.self, TopCommand.self, CheckCommand.self, BackupCommand.self,
-            RestoreCommand.self, DemoCommand.self, SettingsCommand.self,
+            RestoreCommand.self, DemoCommand.self, EmulatorCommand.self, SettingsCommand.self,
         ])
 }
 

@@ -5,7 +5,6 @@
 
 import ArgumentParser
 import FoundationEssentials
-import Glibc
 import Logging
 import Martlet
 import MartletClient
@@ -53,7 +52,7 @@ struct DemoCommand: ReportingCommand {
                     + "\(descriptors). Raise it (ulimit -n), or use fewer devices.",
                 field: "devices")
         }
-        let folder = try Self.temporaryFolder()
+        let folder = try TemporaryFolder.make("martlet-demo")
         defer { try? FileManager.default.removeItem(atPath: folder) }
         var configuration = BrokerConfiguration(folder: folder, address: .init(port: 0))
         configuration.logger = .standardError(.warning)
@@ -83,7 +82,8 @@ struct DemoCommand: ReportingCommand {
         do {
             let run = DemoRun(
                 plan: DemoPlan(deviceCount: devices, seed: seed), broker: broker,
-                encryption: encryption, isJSON: output.json, interrupt: interrupt)
+                encryption: encryption,
+                isJSON: output.json, interrupt: interrupt)
             isRight = try await run.perform()
         } catch {
             try? await broker.close()
@@ -95,20 +95,6 @@ struct DemoCommand: ReportingCommand {
             try await serve(folder, interrupt)
         }
         if !isRight { throw ExitCode(1) }
-    }
-
-    private static func temporaryFolder() throws -> String {
-        let parent = ProcessInfo.processInfo.environment["TMPDIR"] ?? "/tmp"
-        let name = "martlet-demo-" + String(repeating: "X", count: 6)
-        var template = Array((parent + "/" + name).utf8CString)
-        guard mkdtemp(&template) != nil else {
-            throw MartletError(
-                .unavailable,
-                "No temporary folder in '\(parent)' (\(String(cString: strerror(errno)))). Set "
-                    + "TMPDIR to one that can be written.")
-        }
-        return String(
-            decoding: template.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
 
     /// Serves the same store again, on the usual port, or on any port if the usual port is taken.
