@@ -155,8 +155,9 @@ def send(root, title):
 
 
 def received(device, title):
-    out, error = device.communicate()
-    check(title in out and device.returncode == 0, f"the device gets '{title}' {error}")
+    # `communicate` would pass over what was read together with the first lines.
+    out, error = device.stdout.read(), device.stderr.read()
+    check(title in out and device.wait() == 0, f"the device gets '{title}' {error}")
 
 
 def package(root, first, second):
