@@ -38,7 +38,13 @@ private struct PreparedHTTPGateway: PreparedGateway {
                 let port = try await server.port()
                 let scheme = configuration.certificate == nil ? "http" : "https"
                 let host = configuration.address.host
-                try await ready("\(scheme)://\(host.contains(":") ? "[\(host)]" : host):\(port)")
+                do {
+                    try await ready(
+                        "\(scheme)://\(host.contains(":") ? "[\(host)]" : host):\(port)")
+                } catch {
+                    await group.triggerGracefulShutdown()
+                    throw error
+                }
                 await end()
                 await group.triggerGracefulShutdown()
             }
