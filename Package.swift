@@ -124,7 +124,7 @@ let package = Package(
         .target(
             name: "MartletClientTLS",
             dependencies: [
-                "MartletBase", "MartletClient", "MartletCrypto",
+                "MartletBase", "MartletClient",
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
                 .product(name: "NIOTLS", package: "swift-nio"),
@@ -234,7 +234,9 @@ let package = Package(
             swiftSettings: common),
         .testTarget(
             name: "MartletCryptoTests",
-            dependencies: ["MartletBase", "MartletCrypto", "MartletTicket"],
+            dependencies: [
+                "MartletBase", "MartletClientTLS", "MartletCrypto", "MartletTicket",
+            ],
             swiftSettings: common),
         .testTarget(
             name: "MartletTicketTests", dependencies: ["MartletTicket", "MartletBase"],

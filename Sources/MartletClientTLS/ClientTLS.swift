@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // TLS for the clients of a broker: trusted certificates, and the client's own certificate. The module is separate, so
-// `MartletClient` alone needs no TLS library. Rests on MartletClient, MartletCrypto and swift-nio-ssl.
+// `MartletClient` alone needs no TLS library. Rests on MartletClient and swift-nio-ssl.
 
 public import MartletBase
 public import MartletClient
-import MartletCrypto
 import NIOCore
 import NIOSSL
 
@@ -56,7 +55,7 @@ public struct ClientTLS: Sendable {
                     context: context, serverHostname: name,
                     customVerificationCallback: { chain, promise in
                         let bytes = try? chain.first?.toDERBytes()
-                        let isKnown = bytes.map { SHA256.hash($0) == sha256 } ?? false
+                        let isKnown = bytes.map { CertificateDigest.sha256($0) == sha256 } ?? false
                         promise.succeed(isKnown ? .certificateVerified : .failed)
                     })
             }
