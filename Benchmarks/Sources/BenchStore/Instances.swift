@@ -31,6 +31,7 @@ enum Instances {
         try universe.store.write { (transaction) throws(StorageError) in
             var record = try transaction.projects.project(project)!
             record.nextApp = AppNumber(1)
+            record.appCount = 1
             record.lastSequence = MessageSequence(1)
             record.nextTopic = TopicNumber(1)
             record.topicCount = 1
