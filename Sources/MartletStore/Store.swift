@@ -21,7 +21,7 @@ package struct StoreConfiguration: Sendable {
     package var purpose = Purpose.serving
 
     /// The purpose for which the store is opened.
-    package enum Purpose: Sendable {
+    package enum Purpose: Sendable, Hashable {
         case serving
         /// Inspection in a process of its own: the store may be damaged, and reading a damaged store may end the
         /// process. The trial writes nothing except the recovery after a crash. If LMDB gives up, the process ends
@@ -32,6 +32,8 @@ package struct StoreConfiguration: Sendable {
         case beside
         /// Recovery after a crash, before a trial.
         case recovery
+        /// A change of the copy of a store of an older format.
+        case migration(from: UInt32)
     }
 
     /// EX_DATAERR of sysexits.h.
@@ -42,6 +44,9 @@ package struct StoreConfiguration: Sendable {
 
     /// Called after each write to the journal that is on disk, with its duration in nanoseconds.
     package var journalWritten: (@Sendable (UInt64) -> Void)?
+
+    /// Called as a folder of an older format is migrated.
+    package var migrating: @Sendable (MigrationEvent) -> Void = { _ in }
 
     /// Faults that a simulation injects; nil: none.
     package var faults: StoreFaults?
@@ -100,11 +105,7 @@ package final class Store: Sendable {
     ///
     /// - Throws: `StoreOpenError` or `StorageError`.
     package init(_ configuration: StoreConfiguration) throws {
-        let folder = try OpenFolder(
-            configuration.folder, mapBytes: configuration.mapBytes,
-            durability: configuration.durability, purpose: configuration.purpose,
-            checkpointCommitsMax: configuration.checkpointCommitsMax,
-            faults: configuration.faults)
+        let folder = try OpenFolder.open(configuration)
         environment = Environment(
             folder, faults: configuration.faults, journalWritten: configuration.journalWritten)
         faults = configuration.faults
@@ -155,6 +156,9 @@ package final class Store: Sendable {
 
     /// Runs a checkpoint: on return all committed changes are in the data file, and the journal begins anew.
     package func checkpoint() throws(StorageError) { try environment.checkpoint() }
+
+    /// Whether the next broker ends a migration of the folder before it serves.
+    package static func isMigrated(_ folder: String) -> Bool { Migration.isToBeEnded(in: folder) }
 
     /// Syncs a folder: on return the names in the folder are on disk.
     /// - Throws: `StoreOpenError.folder`.

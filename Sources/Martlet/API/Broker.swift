@@ -100,6 +100,8 @@ public final class Broker: Sendable {
         var storing = StoreConfiguration(
             folder: configuration.folder, mapBytes: configuration.mapBytes)
         storing.journalWritten = { metrics.journalWritten(after: $0) }
+        let logger = configuration.logger
+        storing.migrating = { MigrationLog.log($0, to: logger) }
         try DataFolder.requireData(in: configuration.folder)
         store = try Store(storing)
         // A killed broker may have left its address and the URL of its gateway. This broker and its gateway write

@@ -15,7 +15,8 @@ enum DataFolder {
     /// - Throws: `StoreOpenError.lost`.
     static func requireData(in folder: String) throws {
         var status = stat()
-        guard access(folder + "/admin.key", F_OK) == 0 else { return }
+        // The data file of a migrated folder may lie aside until the store is opened.
+        guard access(folder + "/admin.key", F_OK) == 0, !Store.isMigrated(folder) else { return }
         guard stat(folder + "/data.mdb", &status) == 0, status.st_size > 0 else {
             throw StoreOpenError.lost(folder)
         }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Opens a data folder and its LMDB environment. One process at a time may open the folder. After a crash, opening
-// recovers the data file from the journal. A folder of another format is refused. Rests on CLMDB, Recovery and
-// Journal.
+// recovers the data file from the journal. A folder of another format is refused, or migrated first (`Migration`).
+// Rests on CLMDB, Recovery and Journal.
 
 internal import CLMDB
 import Glibc
@@ -26,9 +26,13 @@ struct OpenFolder {
     init(
         _ folder: String, mapBytes: Int, durability: StoreConfiguration.Durability,
         purpose: StoreConfiguration.Purpose,
-        checkpointCommitsMax: Int = Journal.commitsPerCheckpoint, faults: StoreFaults? = nil
+        checkpointCommitsMax: Int = Journal.commitsPerCheckpoint, faults: StoreFaults? = nil,
+        migrating: @escaping @Sendable (MigrationEvent) -> Void = { _ in }
     ) throws {
         try Self.requireNoRestore(in: folder)
+        if purpose != .serving, Migration.isToBeEnded(in: folder) {
+            throw StoreOpenError.unfinishedMigration(folder)
+        }
         if purpose == .trial, try Self.isToBeRecovered(folder) {
             try Environment(
                 OpenFolder(
@@ -50,6 +54,9 @@ struct OpenFolder {
         do {
             // A restore may have begun and ended in the meantime.
             try Self.requireNoRestore(in: folder)
+            if purpose == .serving {
+                try Migration(folder: folder, report: migrating).end()
+            }
             let dataFile = folder + "/data.mdb"
             let keepsJournal = durability == .fsync && !purpose.isReading
             if purpose == .serving, DataFile.isNew(at: dataFile) {
@@ -291,6 +298,7 @@ struct OpenFolder {
         let name = Array("format".utf8)
         if let found = try raw.get(.meta, Key(bytes: name)) {
             let version = found.count == 4 ? found.loadLittleEndian(UInt32.self, at: 0) : UInt32.max
+            if case .migration(let format) = purpose, version == format { return }
             guard version <= storeFormatVersion else {
                 throw StoreOpenError.newerFormat(found: version, known: storeFormatVersion)
             }
@@ -308,14 +316,14 @@ struct OpenFolder {
 extension StoreConfiguration.Purpose {
     fileprivate var environmentFlags: UInt32 {
         switch self {
-        case .serving, .recovery: 0
+        case .serving, .recovery, .migration: 0
         case .trial, .beside: UInt32(MDB_RDONLY)
         }
     }
 
     fileprivate var tableFlags: UInt32 {
         switch self {
-        case .serving: UInt32(MDB_CREATE)
+        case .serving, .migration: UInt32(MDB_CREATE)
         case .trial, .beside, .recovery: 0
         }
     }
@@ -324,7 +332,7 @@ extension StoreConfiguration.Purpose {
     fileprivate var assertionHandler: @convention(c) (OpaquePointer?, UnsafePointer<CChar>?) -> Void
     {
         switch self {
-        case .serving: tellOfDamage
+        case .serving, .migration: tellOfDamage
         case .trial, .beside, .recovery: endOverDamage
         }
     }

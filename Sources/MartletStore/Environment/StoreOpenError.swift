@@ -20,9 +20,13 @@ package enum StoreOpenError: Error, Sendable, CustomStringConvertible {
     case elsewhere(String)
     /// A restore into the folder has not ended.
     case unfinishedRestore(String)
+    /// A migration of the folder is to be ended by the next broker.
+    case unfinishedMigration(String)
+    /// The disk has no room for the copy that a migration changes.
+    case noRoomToMigrate(String, neededBytes: Int, freeBytes: Int)
     /// A newer Martlet wrote the folder.
     case newerFormat(found: UInt32, known: UInt32)
-    /// A Martlet from before any release wrote the folder.
+    /// An older Martlet wrote the folder: no broker has migrated the folder, or the format is not migrated.
     case olderFormat(found: UInt32, known: UInt32)
     /// The folder has a broker's keys, but the data that belong to the keys are missing.
     case lost(String)
@@ -59,15 +63,31 @@ package enum StoreOpenError: Error, Sendable, CustomStringConvertible {
             A restore into the data folder '\(folder)' has not ended. Run 'martlet restore' again, or \
             choose another folder.
             """
+        case .unfinishedMigration(let folder):
+            """
+            A migration of the data folder '\(folder)' has not ended. Start the broker: it ends the \
+            migration.
+            """
+        case .noRoomToMigrate(let folder, let needed, let free):
+            """
+            The data folder '\(folder)' is of an older Martlet, and its migration needs \
+            \(needed >> 20) MiB on the disk beside it; \(free >> 20) MiB are free. Make room, and start \
+            again; the folder is unchanged, and the older Martlet can go on with it.
+            """
         case .newerFormat(let found, let known):
             """
             The data folder has format \(found), which a newer Martlet wrote; this one knows formats \
             up to \(known). Use the newer Martlet.
             """
+        case .olderFormat(let found, let known) where found >= Migration.oldestFormat:
+            """
+            The data folder has format \(found) of an older Martlet, and this one reads format \(known). \
+            Start the broker once: it migrates the folder, and keeps the old files beside.
+            """
         case .olderFormat(let found, let known):
             """
-            The data folder has format \(found), from before any release; this Martlet writes format \
-            \(known) and does not convert it. Choose another folder.
+            The data folder has format \(found), and this Martlet migrates formats \
+            \(Migration.oldestFormat) to \(known - 1). Choose another folder.
             """
         case .lost(let folder):
             """
