@@ -222,6 +222,12 @@ let package = Package(
         .target(
             name: "TLSPeers", dependencies: ["COpenSSL"], path: "Tests/TLSPeers",
             swiftSettings: common),
+        .target(
+            name: "FormerStores",
+            dependencies: [
+                "MartletStore", "MartletEngine", "MartletRows", "MartletBase", "CLMDB",
+            ],
+            path: "Tests/FormerStores", swiftSettings: common),
         .testTarget(
             name: "MartletBitsTests", dependencies: ["MartletBits", "MartletBase"],
             swiftSettings: common),
@@ -265,8 +271,8 @@ let package = Package(
         .testTarget(
             name: "MartletStoreTests",
             dependencies: [
-                "MartletStore", "MartletEngine", "MartletRows", "EngineBench", "MartletCondition",
-                "MartletBits", "MartletBase", "CLMDB",
+                "MartletStore", "MartletEngine", "MartletRows", "EngineBench", "FormerStores",
+                "MartletCondition", "MartletBits", "MartletBase", "CLMDB",
             ],
             swiftSettings: common),
         .testTarget(
@@ -306,7 +312,7 @@ let package = Package(
             name: "EndToEndTests",
             dependencies: [
                 "Martlet", "MartletClient", "MartletStore", "MartletEngine", "MartletRows",
-                "MartletWire", "MartletBase",
+                "MartletWire", "MartletBase", "FormerStores",
             ],
             swiftSettings: common),
     ]
