@@ -39,7 +39,7 @@ struct MigrationKillTests {
                     atPath: folder + "/migrating/data.mdb")
                 if (copy?[.size] as? Int ?? 0) >= bytes { break }
             }
-            if round % 2 == 1 { usleep(UInt32(round) * 400) }
+            if round % 2 == 1 { usleep(UInt32(round) * 2000) }
             kill(process.processIdentifier, SIGKILL)
             process.waitUntilExit()
             states[state(of: folder), default: 0] += 1

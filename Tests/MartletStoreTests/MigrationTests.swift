@@ -38,7 +38,8 @@ struct MigrationTests {
         try former.write(to: folder.data)
         let events = Mutex<[MigrationEvent]>([])
         let store = try open(folder) { event in events.withLock { $0.append(event) } }
-        #expect(try former.differences(in: store) == [])
+        let differences = try former.differences(in: store)
+        #expect(differences == [], "\(differences)")
         store.close()
         let old = folder.data + "/store-format-\(format)"
         let rows = try RawStore(folder: old).rows()
@@ -59,7 +60,8 @@ struct MigrationTests {
         // A second opening finds nothing to migrate.
         events.withLock { $0 = [] }
         let again = try open(folder) { event in events.withLock { $0.append(event) } }
-        #expect(try former.differences(in: again) == [])
+        let left = try former.differences(in: again)
+        #expect(left == [], "\(left)")
         #expect(events.withLock { $0 } == [])
         again.close()
     }
@@ -83,6 +85,8 @@ struct MigrationTests {
         #expect(try bench.mailbox(instance).waiting.isEmpty)
         _ = try bench.accepted(.token(instance.token.text), in: project.number)
         #expect(try bench.mailbox(instance).waiting.count == 1)
+        // The older program's bench gave the same tokens.
+        for _ in 0..<100 { _ = bench.newInstance(in: project.id) }
         _ = try bench.register(2, in: project.id)
         let policies = try bench.store.read { (transaction) throws in
             try transaction.registrations.policies(of: project.number)
@@ -143,7 +147,8 @@ struct MigrationTests {
         configuration.purpose = .trial
         #expect(throws: StoreOpenError.self) { _ = try Store(configuration) }
         let store = try open(folder)
-        #expect(try former.differences(in: store) == [])
+        let differences = try former.differences(in: store)
+        #expect(differences == [], "\(differences)")
         store.close()
         #expect(!exists("migrating", in: folder) && !exists("migrated", in: folder))
         #expect(exists("store-format-6/data.mdb", in: folder))
@@ -253,7 +258,8 @@ struct MigrationTests {
         store.close()
         let journal = try Data(contentsOf: URL(filePath: crashed.data + "/journal.0"))
         let migrated = try open(crashed)
-        #expect(try former.differences(in: migrated) == [])
+        let differences = try former.differences(in: migrated)
+        #expect(differences == [], "\(differences)")
         migrated.close()
         #expect(try RawStore(folder: crashed.data).get("keys", Array("late".utf8)) == key.value)
         let kept = crashed.data + "/store-format-10/journal.0"

@@ -27,8 +27,8 @@ struct MigrationSteps {
     private static let reportBit: UInt8 = 1 << 6
     private static let kindOffset = 12
     private static let flagsOffset = 13
-    /// The bodies are dropped, or the expiry was handled: an outcome was counted in a row of `reports`.
-    private static let endedFlags: UInt8 = 1 << 5 | 1 << 7
+    /// The expiry was handled: an outcome was counted in a row of `reports`. A message without bodies may wait still.
+    private static let expiredFlag: UInt8 = 1 << 7
     private static let reportDue: UInt8 = 13
     /// Everybody registers, and devices choose all topics.
     private static let openPolicy: [UInt8] = [3, 0]
@@ -83,7 +83,7 @@ struct MigrationSteps {
             guard key.count == 12, value.count == 16, value[Self.kindOffset] & Self.reportBit != 0,
                 try rows.get(.reports, Key(bytes: key)) == nil
             else { return }
-            guard value[Self.flagsOffset] & Self.endedFlags == 0 else {
+            guard value[Self.flagsOffset] & Self.expiredFlag == 0 else {
                 // The message's report had a row once, and is not kept any more.
                 guard var record = try rows.get(.messages, Key(bytes: key)).map({ Array($0) })
                 else { return }
