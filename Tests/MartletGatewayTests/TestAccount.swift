@@ -64,8 +64,10 @@ struct TestAccount {
 
     /// RS256 of a text by a private key in PEM.
     private static func signature(of text: String, by pem: String) throws -> [UInt8] {
-        let memory = BIO_new_mem_buf(pem, Int32(pem.utf8.count))
+        // The BIO copies what is written into it.
+        let memory = BIO_new(BIO_s_mem())
         defer { BIO_free(memory) }
+        try #require(BIO_write(memory, pem, Int32(pem.utf8.count)) == Int32(pem.utf8.count))
         let key = try #require(PEM_read_bio_PrivateKey(memory, nil, nil, nil))
         defer { EVP_PKEY_free(key) }
         let context = EVP_MD_CTX_new()
