@@ -15,6 +15,19 @@ def escaped(text):
     return "\n".join("\\&" + line.strip() for line in text.split("\n") if line.strip())
 
 
+def paragraphs(text, out):
+    """A text whose indented lines are examples, which keep their lines."""
+    is_example = False
+    for line in text.split("\n"):
+        if line.strip() and line.startswith("    ") != is_example:
+            out.append(".Ed" if is_example else ".Bd -literal -offset indent")
+            is_example = not is_example
+        if line.strip():
+            out.append(escaped(line))
+    if is_example:
+        out.append(".Ed")
+
+
 def names(argument):
     forms = []
     for name in argument.get("names", []):
@@ -28,13 +41,18 @@ def arguments(command, out):
     shown = [a for a in shown if names(a) not in (["-h", "--help"], ["--version"])]
     if not shown:
         return
+    # A flag and its opposite have one text, that of the flag.
+    flags = {name for argument in shown for name in names(argument)}
+    opposites = {name: f"--no-{name[2:]}" for name in flags if f"--no-{name[2:]}" in flags}
+    shown = [a for a in shown if not set(names(a)) & set(opposites.values())]
     out.append(".Bl -tag -width Ds")
     for argument in shown:
         value = argument.get("valueName") or "value"
         if argument["kind"] == "positional":
             head = f"<{value}>"
         else:
-            head = ", ".join(names(argument)) + (f" <{value}>" if argument["kind"] == "option" else "")
+            forms = names(argument) + [opposites[n] for n in names(argument) if n in opposites]
+            head = ", ".join(forms) + (f" <{value}>" if argument["kind"] == "option" else "")
         out.append(f".It Li {escaped(head)[2:]}")
         words = " ".join(filter(None, [argument.get("abstract"), argument.get("discussion")]))
         if words:
@@ -50,7 +68,8 @@ def describe(command, path, out):
     out.append(f".Ss {escaped(name)[2:]}")
     for key in ("abstract", "discussion"):
         if command.get(key):
-            out += [escaped(command[key]), ".Pp"]
+            paragraphs(command[key], out)
+            out.append(".Pp")
     arguments(command, out)
     for sub in visible(command):
         describe(sub, path + [command["commandName"]], out)

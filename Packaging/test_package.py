@@ -188,7 +188,9 @@ def package(root, first, second):
     check(enabled.is_symlink(), "the service starts with the system")
 
     before = root.run("dpkg-query", "-W", "-f", "${Version}", "martlet")
-    root.run("apt-get", "install", "-y", "-q", f"/root/{second.name}")
+    # Without a terminal, as the article Operating says.
+    root.run("apt-get", "install", "-y", "-q", "-o", "Dpkg::Options::=--force-confold",
+             f"/root/{second.name}")
     check(root.run("dpkg-query", "-W", "-f", "${Version}", "martlet") != before, "upgraded")
     check("log-level = info" in settings.read_text(), "the operator's settings are kept")
     with serving(root):
@@ -202,6 +204,15 @@ def package(root, first, second):
     left = [p for p in ("etc/martlet", DATA.lstrip("/"), "usr/share/martlet")
             if (root.folder / p).exists()]
     check(not left and not enabled.is_symlink(), f"a purge leaves nothing {left}")
+
+
+def other_settings(path, folder):
+    """Changes the settings that the package brings, as a newer version does."""
+    subprocess.run(["dpkg-deb", "--raw-extract", path, folder], check=True)
+    with open(folder / "etc/martlet/martlet.conf", "a") as settings:
+        settings.write("# newer = yes\n")
+    subprocess.run(["dpkg-deb", "--root-owner-group", "--build", folder, path], check=True,
+                   stdout=subprocess.DEVNULL)
 
 
 def image(root, path):
@@ -256,6 +267,7 @@ def main():
         subprocess.run(
             [sys.executable, str(HERE / "build.py"), str(build), str(upgrade), "--suffix",
              "+upgrade"], check=True, stdout=subprocess.DEVNULL)
+        other_settings(next(upgrade.glob("*.deb")), pathlib.Path(folder) / "newer")
         root = Root(pathlib.Path(folder) / "debian")
         say("a clean Debian 12 by debootstrap")
         subprocess.run(
