@@ -41,6 +41,15 @@ public final class Gateway: Sendable {
         self.fault = fault
         retries = RetryTable(
             window: .seconds(Int64(configuration.retrySeconds)), folder: broker.folder)
+        if configuration.retrySeconds > 0, !retries.isKept {
+            configuration.logger.warning(
+                "repetitions of sends from before a restart will not be recognised",
+                metadata: [
+                    "file": "\(broker.folder)/gateway.unanswered",
+                    "reason":
+                        "the file or /proc/sys cannot be used, or another gateway has the file",
+                ])
+        }
         refusalLog = RefusalLog(configuration.logger)
         metrics = GatewayMetrics(other: configuration.metrics)
     }

@@ -221,6 +221,26 @@ extension OverHTTP {
             }
         }
 
+        @Test("GW-8 a gateway that cannot keep unanswered sends for the next process says so")
+        func unkept() async throws {
+            let folder = TestFolder()
+            // A folder in the place of the file.
+            try FileManager.default.createDirectory(
+                at: folder.url.appending(path: "gateway.unanswered"),
+                withIntermediateDirectories: true)
+            try FileManager.default.setAttributes(
+                [.posixPermissions: 0o700], ofItemAtPath: folder.url.path)
+            let lines = LogLines()
+            try await ServedGateway.run(in: folder, { $0.logger = lines.logger }) { _ in
+                let told = lines.all.filter { $0.contains("will not be recognised") }
+                #expect(told.count == 1 && told[0].contains("gateway.unanswered"), "\(lines.all)")
+            }
+            let quiet = LogLines()
+            try await ServedGateway.run({ $0.logger = quiet.logger }) { _ in
+                #expect(!quiet.all.contains { $0.contains("will not be recognised") })
+            }
+        }
+
         @Test("REG-10 refused credentials leave one line a second, without the credential")
         func refusedLogins() async throws {
             let lines = LogLines()

@@ -88,6 +88,9 @@ package final class RetryTable: Sendable {
     private let now: @Sendable () -> ContinuousClock.Instant
     private let state: Mutex<State>
 
+    /// Whether the next process will know of the attempts left by this process.
+    var isKept: Bool { file != nil }
+
     /// - Parameters:
     ///   - window: time for which a left attempt is recognised; with zero, every call is sent.
     ///   - entriesMax: left attempts in memory; past the bound, the oldest is forgotten first.
