@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // `martlet`: the broker, a device, and every task of an administrator as commands. This file lists the commands, and
-// holds the common parts: exit codes, environment. The commands are a module of their own, because two programs have
-// them: one with every part, and one that is built in a few minutes. Rests on ArgumentParser.
+// holds the common parts: exit codes, environment. Two programs have these commands: `martlet` has every part, and
+// `martlet-core` is built in a few minutes. So the commands are a module. Rests on ArgumentParser.
 
 package import ArgumentParser
 import Martlet

@@ -73,11 +73,42 @@ struct EmulatorCommandTests {
             ])
         #expect(lines[3].hasPrefix("export MARTLET_DATA='\(desk.folder.path)"))
         let second = desk.finish(try desk.start(arguments))
-        #expect(second.status == 1 && second.err.contains("ALREADY_EXISTS"), "\(second.err)")
+        #expect(
+            second.status == 1 && second.err.contains("ALREADY_EXISTS (credentials)"),
+            "\(second.err)")
         #expect(FileManager.default.fileExists(atPath: file))
         emulator.interrupt()
         #expect(desk.finish(emulator).status == 0)
         #expect(!FileManager.default.fileExists(atPath: file))
+    }
+
+    @Test("OPS-9 what the emulator prints holds in every folder")
+    func absolutePaths() throws {
+        let desk = try Desk()
+        defer { desk.remove() }
+        let emulator = try desk.start(
+            ["emulator", "--http", "127.0.0.1:0", "--port", "0", "--credentials", "sdk.json"],
+            environment: ["TMPDIR": ""])
+        let lines = (0..<4).map { _ in desk.firstLine(emulator) }
+        let file = try #require(lines[0].split(separator: "'").dropFirst().first)
+        #expect(file.hasPrefix("/") && file.hasSuffix("/sdk.json"))
+        #expect(FileManager.default.fileExists(atPath: String(file)))
+        #expect(lines[3].hasPrefix("export MARTLET_DATA='/tmp/martlet-emulator-"))
+        emulator.interrupt()
+        #expect(desk.finish(emulator).status == 0)
+        #expect(try desk.run("emulator", "--url", "broker:8080").status == 64)
+    }
+
+    @Test(
+        "OPS-2 a setting without a value is refused with its place",
+        arguments: ["tls-key", "http-certificate", "data", "limit"])
+    func emptySetting(name: String) throws {
+        let desk = try Desk()
+        defer { desk.remove() }
+        try "port = 0\n\(name) =\n".write(
+            to: desk.folder.appending(path: "one.conf"), atomically: true, encoding: .utf8)
+        let refused = try desk.run("serve", "--config", "one.conf")
+        #expect(refused.status != 0 && refused.err.contains("one.conf, line 2: "), "\(refused.err)")
     }
 
     @Test("OPS-2 the printed file has every setting, and a broker that reads it has the defaults")

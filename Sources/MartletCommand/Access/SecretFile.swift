@@ -9,10 +9,10 @@ import Martlet
 struct SecretFile {
     private let path: String
 
-    /// Creates the file. An existing file is left alone, because the file may hold another secret.
+    /// Creates the file, which the user has named with the option `field`. An existing file is left alone, because the file may hold another secret.
     /// - Throws: `ALREADY_EXISTS` for an existing file; `INVALID_ARGUMENT` if no file can be made; `INTERNAL` if the
     ///   file cannot be written. No new file is left then.
-    init(creating path: String, holding text: String) throws(MartletError) {
+    init(creating path: String, holding text: String, field: String) throws(MartletError) {
         self.path = path
         let file: PrivateFile
         do throws(PrivateFile.Failure) {
@@ -20,7 +20,7 @@ struct SecretFile {
         } catch {
             throw MartletError(
                 error.code == EEXIST ? .alreadyExists : .invalidArgument,
-                "'\(path)' cannot be made: \(error.text).", field: "output")
+                "'\(path)' cannot be made: \(error.text).", field: field)
         }
         do throws(PrivateFile.Failure) {
             try file.write(text)

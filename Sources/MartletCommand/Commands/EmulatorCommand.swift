@@ -18,6 +18,7 @@ struct EmulatorCommand: ReportingCommand {
             serves until Ctrl-C. Nothing is kept: the folder is removed at the end.
 
                 martlet emulator > emulator.env &
+                until grep -q MARTLET_DATA emulator.env; do kill -0 $! || exit 1; sleep 0.1; done
                 . ./emulator.env
 
             SDKs have no variable for the address. FCM_BASE_URL has the address, for the one line of your \
@@ -70,6 +71,9 @@ struct EmulatorCommand: ReportingCommand {
         guard ListenSetting.address(http) != nil else {
             throw ValidationError("--http takes an address and a port, such as 127.0.0.1:8080.")
         }
+        if let url, !url.hasPrefix("http://"), !url.hasPrefix("https://") {
+            throw ValidationError("--url takes the beginning of a URL, such as http://broker:8080.")
+        }
     }
 
     func perform() async throws {
@@ -98,7 +102,7 @@ struct EmulatorCommand: ReportingCommand {
             try? await broker.close()
             throw error
         }
-        let file = credentials ?? folder + "/service-account.json"
+        let file = credentials.map(TemporaryFolder.absolute) ?? folder + "/service-account.json"
         let written = Mutex<SecretFile?>(nil)
         defer { written.withLock { $0 }?.remove() }
         try await gateway.serve { served in
@@ -107,7 +111,8 @@ struct EmulatorCommand: ReportingCommand {
             try await broker.createServiceAccount(
                 keyID: account.keyID, named: "emulator", clientEmail: account.clientEmail,
                 publicKey: account.publicKey, in: project)
-            let secret = try SecretFile(creating: file, holding: account.json + "\n")
+            let secret = try SecretFile(
+                creating: file, holding: account.json + "\n", field: "credentials")
             written.withLock { $0 = secret }
             tell(
                 Ready(

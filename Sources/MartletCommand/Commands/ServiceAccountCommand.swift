@@ -50,7 +50,7 @@ struct ServiceAccountCommand: AsyncParsableCommand {
                 tokenURI: tokenURI ?? folder.access.tokenURI ?? Self.usualTokenURI)
             // The file comes first, because without a file nobody would have the registered key.
             let destination = try path.map {
-                try SecretFile(creating: $0, holding: file.json + "\n")
+                try SecretFile(creating: $0, holding: file.json + "\n", field: "output")
             }
             do {
                 try await folder.access.administrator { try await register(file, $0) }

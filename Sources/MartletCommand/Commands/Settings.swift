@@ -148,6 +148,12 @@ enum Settings {
 
     /// The flags for a setting. Each setting is judged singly, because an error can then name its place.
     private static func words(_ setting: Setting) throws(Fault) -> [String] {
+        guard !setting.value.isEmpty else {
+            throw Fault(
+                description:
+                    "\(setting.place): the value of '\(setting.name)' is missing; leave the "
+                    + "setting out for its default")
+        }
         let words: [String]
         if flags.contains(setting.name) {
             switch setting.value {
