@@ -54,8 +54,8 @@ package enum CertificateDigest {
         word >> bits | word << (32 - bits)
     }
 
-    /// The first 32 bits of the fractions of roots: square roots of the first 8 primes, or cube roots of the first 64.
-    /// The standard defines its constants in this way.
+    /// FIPS 180-4, sections 4.2.2 and 5.3.3: the first 32 bits of the fractions of roots. The state begins with square
+    /// roots of the first 8 primes; the constants are cube roots of the first 64 primes.
     private static func fractions(of degree: Int) -> [UInt32] {
         var primes: [UInt64] = []
         var candidate: UInt64 = 2

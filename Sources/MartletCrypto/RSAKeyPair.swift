@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A new pair of RSA keys in the forms that others read. Rests on COpenSSL.
+// A new pair of RSA keys, as SubjectPublicKeyInfo and as PKCS #8. Rests on COpenSSL.
 // Source: RFC 5280 (SubjectPublicKeyInfo), RFC 5208 and RFC 7468 (the private key's text).
 
 import COpenSSL

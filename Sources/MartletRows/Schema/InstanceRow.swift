@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The parts of an instance's record that are read in place, because each acknowledgement and each reading of a mailbox
-// reads them. `InstanceLedger` reads and writes the whole record. Rests on RecordBytes.
+// Reads the holder, the app and the platform out of an instance's record, without decoding the record. Each
+// acknowledgement and each reading of a mailbox needs these fields. `InstanceLedger` reads and writes the whole record.
+// Rests on RecordBytes.
 //
 //   24 bytes token ‖ 32 bytes digest of the device key ‖ i64 registered ‖ u32 app ‖ u32 platform ‖ …
 

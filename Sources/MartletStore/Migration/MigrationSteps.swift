@@ -10,8 +10,8 @@
 //   8 → 9    a project counts the reports that lie in message records too, and knows its first kept report; the
 //            oldest report of either form is due
 //   9 → 10   nothing: recipients may be stored as runs
-//  10 → 11   a project counts its apps. Projects get an open policy of registration: everybody who knew the
-//            project's ID could register
+//  10 → 11   a project counts its apps. Projects get an open policy of registration, because programs of format 10
+//            let every device register
 
 import MartletBase
 import MartletEngine
