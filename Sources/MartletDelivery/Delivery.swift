@@ -161,6 +161,7 @@ package struct Delivery: ~Copyable {
         invariant(owner.ordinal.isUsable, "The last 128 ordinals of a block are never issued.")
         let replaced = projects[owner.project].pointee.connected.insert(
             owner.ordinal, handle: index)
+        projects[owner.project].pointee.connectedTotal += 1
         var state = attachment.mailbox
         // Fanouts from before the connection skip the session: the messages are in the mailbox, or not for the
         // session.

@@ -12,6 +12,8 @@ package struct ProjectLoad: Sendable {
     package var project: ProjectNumber
     /// Connected instances.
     package var connectionCount = 0
+    /// EMB-3: instances that connected since the loop began. A new connection of a connected instance counts again.
+    package var connectedTotal: UInt64 = 0
     /// Messages queued by fanouts for the project's connections since the loop began.
     package var deliveredCount: UInt64 = 0
     /// Bytes of the chunks held by the project's connections at the last measurement.
@@ -23,6 +25,7 @@ package struct ProjectLoad: Sendable {
     /// Adds the project's load on another loop.
     package mutating func add(_ other: ProjectLoad) {
         connectionCount += other.connectionCount
+        connectedTotal += other.connectedTotal
         deliveredCount += other.deliveredCount
         frameBytes += other.frameBytes
     }
@@ -35,6 +38,7 @@ extension Delivery {
         projects.forEach { project in
             var load = ProjectLoad(project.pointee.number)
             load.connectionCount = project.pointee.connected.count
+            load.connectedTotal = project.pointee.connectedTotal
             load.deliveredCount = project.pointee.delivered
             load.frameBytes = project.pointee.frameBytes
             loads.append(load)

@@ -13,6 +13,8 @@ import MartletRows
 struct ProjectDelivery: ~Copyable {
     let number: ProjectNumber
     var connected = ConnectedSet()
+    /// Connections of instances since the loop began.
+    var connectedTotal: UInt64 = 0
     /// The last stored message that this loop has heard of.
     fileprivate(set) var heardThrough: UInt64 = 0
     /// The arrival number of the last fanout that began here.

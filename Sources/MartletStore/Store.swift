@@ -99,7 +99,8 @@ package struct StoreFaults: Sendable {
 package final class Store: Sendable {
     let environment: Environment
     private let faults: StoreFaults?
-    private let ledgers: Ledgers
+    /// The memory of the engine's rules between transactions.
+    package let ledgers: Ledgers
 
     /// Opens the folder, and recovers the store after a crash.
     ///

@@ -11,6 +11,12 @@ func martletArticle() async throws {
     let device = try await broker.register(
         app: "com.example.tides", platform: .android, in: "tides")
     _ = try await broker.subscribe([device.token], to: "weather", in: "tides")
+    let watch = try broker.watch("tides")
+    Task {
+        for await event in watch {
+            if case .sums(let sums) = event { print(sums.counts.acknowledged, sums.droppedCount) }
+        }
+    }
     let message = Message(notification: .init(title: "Storm"))
     let receipt = try await broker.send(
         OutgoingMessage(to: .topic("weather"), message), in: "tides")

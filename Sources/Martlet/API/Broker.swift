@@ -281,7 +281,7 @@ public final class Broker: Sendable {
     /// threads end. No accepted message is lost. Later calls are refused with `UNAVAILABLE`.
     public func close() async throws {
         guard !isClosed.exchange(true, ordering: .acquiringAndReleasing) else { return }
-        let (loops, inquiry, committer, store) = (loops, inquiry, committer, store)
+        let (loops, inquiry, committer, store, clock) = (loops, inquiry, committer, store, clock)
         let addressFile = addressFile
         let finish: @Sendable () -> Void = {
             addressFile?.remove()
@@ -289,6 +289,7 @@ public final class Broker: Sendable {
             inquiry.stop()
             committer.stop()
             committer.upstream.close()
+            committer.watches.close(at: clock())
             store.close()
         }
         await withCheckedContinuation { continuation in
@@ -314,6 +315,9 @@ public final class Broker: Sendable {
         try tls.reload()
         addressFile?.change(fingerprint: tls.current.fingerprint)
     }
+
+    /// EMB-3: watchers of all projects.
+    package var watcherCount: Int { committer.watches.watcherCount }
 
     /// Applies a command, and returns when the command is durable.
     /// - Throws: the refusal of the command; `UNAVAILABLE` if the inbox of the committer is full, or if the

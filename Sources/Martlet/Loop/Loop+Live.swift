@@ -34,8 +34,11 @@ extension Loop where Kernel: ~Copyable {
         case .accepted(let acceptance, let fanouts):
             context.committer.acceptedCount.add(1, ordering: .relaxed)
             begin(live: fanouts, now)
+            context.committer.watches.sent(message, in: project, outcome)
             send(acceptance.frame(correlation: correlation), to: connection)
-        case .refused(let error): throw error
+        case .refused(let error):
+            context.committer.watches.refused(error, in: project)
+            throw error
         default: preconditionFailure("A message is accepted or refused.")
         }
     }

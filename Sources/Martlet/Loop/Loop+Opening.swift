@@ -66,7 +66,12 @@ extension Loop where Kernel: ~Copyable {
                 token: found.instance.token.text == token ? "" : found.instance.token.text)
         case .sender(let projectID, let serverKey):
             let (project, credential) = try sender(connection, serverKey, of: projectID)
-            try context.quotas.senderConnects(to: project.number, at: context.clock())
+            do throws(MartletError) {
+                try context.quotas.senderConnects(to: project.number, at: context.clock())
+            } catch {
+                context.committer.watches.refused(error, in: project.number)
+                throw error
+            }
             senders[connection.pointee.id.index] = credential
             welcome(connection, .sender(project.number), senderID: project.senderID)
         case .administrator(let key, let projectID):

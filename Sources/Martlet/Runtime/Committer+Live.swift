@@ -31,7 +31,10 @@ extension Committer {
         case .accepted(_, let fanouts):
             acceptedCount.add(1, ordering: .relaxed)
             begin(live: fanouts, now)
-        case .refused(let error): throw error
+            watches.sent(message, in: project, outcome)
+        case .refused(let error):
+            watches.refused(error, in: project)
+            throw error
         default: break
         }
         return outcome

@@ -54,6 +54,8 @@ final class Committer: Sendable {
     let liveSender: Mutex<LiveSender>
     /// UPS-1: the listeners, and the messages of devices handed to each listener.
     let upstream = UpstreamBook()
+    /// EMB-3: the watchers of projects.
+    let watches: WatchBook
     private let metrics: BrokerMetrics
     private let logger: Logger
     private let clock: @Sendable () -> Instant
@@ -71,6 +73,7 @@ final class Committer: Sendable {
         metrics: BrokerMetrics = BrokerMetrics(other: nil)
     ) {
         self.store = store
+        watches = WatchBook(store.ledgers)
         self.limits = limits
         self.metrics = metrics
         book = FanoutBook(limits: limits) { moment, began in
@@ -183,6 +186,7 @@ final class Committer: Sendable {
     /// Waits until the senders that were answered last have sent again, or until the time for gathering is
     /// over.
     private func gather(
+            if watches.isWatched { watches.tick(nanoseconds: now, at: clock()) }
         _ waiting: inout WaitingCommands, _ gathering: inout Gathering,
         _ transport: inout some Transport & ~Copyable
     ) {
@@ -328,6 +332,7 @@ final class Committer: Sendable {
             guard !batch.isEmpty else {
                 note("what is due could not be done", error)
                 return Committed()
+            if watches.isWatched { watches.count(store.ledgers.takeWatchedCounts()) }
             }
             // Each command gets a transaction of its own, so that a command refused by the store does not stop
             // the other commands.
@@ -408,11 +413,14 @@ final class Committer: Sendable {
         var receipts: Set<ProjectNumber> = []
         for outcome in done.own {
             switch outcome {
-            case .accepted(_, let fanouts): begin(fanouts)
+            case .accepted(_, let fanouts):
+                begin(fanouts)
+                if isWatched { watches.began(fanouts) }
             // REG-8: an instance of a deleted app.
             case .unregistered(let project, let ordinal, let holder):
                 tellAll(.disconnect(project, ordinal, holder))
             default: break
+        let isWatched = watches.isWatched
             }
         }
         for (request, outcome) in zip(batch, done.outcomes) {
@@ -446,6 +454,7 @@ final class Committer: Sendable {
             case .counting:
                 if case .refused = outcome, case .count(let days) = request.command {
                     liveSending.counts.giveBack(days)
+            if isWatched { watches.applied(request.command, outcome) }
                 }
             case .undoing(let loop, let newcomer):
                 if case .refused(let error) = outcome, error.word == .unavailable {

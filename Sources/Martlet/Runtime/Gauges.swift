@@ -33,7 +33,10 @@ final class Gauges: Sendable {
         self.clock = clock
     }
 
-    func add(_ metrics: LoopMetrics) { loops.withLock { $0.append(metrics) } }
+    func add(_ metrics: LoopMetrics) {
+        loops.withLock { $0.append(metrics) }
+        committer.watches.add(metrics)
+    }
 
     var statistics: BrokerStatistics {
         var result = BrokerStatistics()

@@ -84,7 +84,7 @@ package final class FanoutProgress: Sendable {
     // MARK: Questions
 
     /// Whether the loops have been told of the fanout. Until then the engine may take the fanout back.
-    var isTold: Bool { partsLeft.load(ordering: .acquiring) > 0 }
+    package var isTold: Bool { partsLeft.load(ordering: .acquiring) > 0 }
 
     /// Messages queued for connections. Recipients without a connection are not counted; they read their mailbox
     /// later. Messages delivered together in a run share the deliveries equally.

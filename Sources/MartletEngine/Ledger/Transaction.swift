@@ -5,6 +5,7 @@
 
 package import MartletBase
 package import MartletRows
+import Synchronization
 
 /// A snapshot, or the single writing transaction.
 package struct Transaction: ~Copyable {
@@ -61,8 +62,29 @@ extension Transaction {
 package final class Ledgers: Sendable {
     private let settlings = Settlings()
     private let setChanges = SetChanges()
+    private let watching = Mutex(Watching())
+
+    /// EMB-3: the counts of the last transaction, for watchers.
+    private struct Watching {
+        var isOn = false
+        var counts: [ProjectNumber: ReportCounts] = [:]
+    }
 
     package init() {}
+
+    /// EMB-3: begins or ends the keeping of the counts of each transaction.
+    package func watchCounts(_ isOn: Bool) {
+        watching.withLock { $0 = Watching(isOn: isOn) }
+    }
+
+    /// EMB-3: takes the counts that the last transaction wrote to the day reports, by project; empty if no counts are
+    /// kept. The writing thread calls this method after the commit.
+    package func takeWatchedCounts() -> [ProjectNumber: ReportCounts] {
+        watching.withLock { watching in
+            defer { watching.counts = [:] }
+            return watching.counts
+        }
+    }
 
     package func reading(_ rows: any RowTransaction) -> Transaction {
         Transaction(LedgerContext(Rows(rows), setChanges))
@@ -74,6 +96,10 @@ package final class Ledgers: Sendable {
         _ body: (borrowing Transaction) throws(StorageError) -> Result
     ) throws(StorageError) -> Result {
         let tally = ReportTally()
+        tally.isWatched = watching.withLock { watching in
+            watching.counts = [:]
+            return watching.isOn
+        }
         let context = LedgerContext(Rows(rows), setChanges, settlings, tally)
         let result = try body(Transaction(context))
         // Close the held cursors first, because the store frees the cursors of a transaction at its end.
@@ -83,9 +109,13 @@ package final class Ledgers: Sendable {
         try ExpiryLines(context).write()
         try ProjectLedger(context).writeProjects()
         invariant(tally.isWritten, "A transaction writes all that it gathered before its commit.")
+        if tally.isWatched { watching.withLock { $0.counts = tally.watched } }
         return result
     }
 
-    /// Forgets the progress after a transaction without a commit.
-    package func forget() { settlings.forget() }
+    /// Forgets the progress and the counts after a transaction without a commit.
+    package func forget() {
+        settlings.forget()
+        watching.withLock { $0.counts = [:] }
+    }
 }

@@ -136,8 +136,16 @@ final class ReportTally {
         if let lastDay { days[lastDay.day, default: ReportCounts()] += lastDay.counts }
         lastDay = nil
         defer { days = [:] }
+        if isWatched {
+            for (day, counts) in days { watched[day.project, default: ReportCounts()] += counts }
+        }
         return days
     }
+
+    /// EMB-3: whether a watcher wants the counts of the transaction by project.
+    var isWatched = false
+    /// The counts of the transaction by project; empty without a watcher.
+    private(set) var watched: [ProjectNumber: ReportCounts] = [:]
 
     // MARK: Reports and projects
 
