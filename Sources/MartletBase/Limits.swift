@@ -63,6 +63,15 @@ public enum Limits {
 
     // MARK: Martlet's own bounds
 
+    /// TOP-3: highest limit of topics per instance that can be configured. Unregistering leaves all topics of an instance
+    /// in one transaction.
+    public static let topicsPerInstanceCeiling = 20_000
+    /// TOP-4: highest limit of tokens per topic request that can be configured: the tokens and the failures of a request
+    /// fit into one frame each.
+    public static let tokensPerTopicRequestCeiling = 10_000
+    /// GRP-2: highest limit of members of a group that can be configured: the members fit into one row and one frame.
+    public static let groupMembersCeiling = 1000
+
     /// GRP-1: longest name of a group, in bytes.
     public static let groupNameBytesMax = 255
     /// GRP-1: length of a notification key, in bytes.

@@ -41,6 +41,12 @@ public struct MailboxLimits: Sendable, Hashable {
     /// REG-8: registered instances of a project; 0: unlimited.
     public var instancesPerProjectMax = Limits.instancesPerProjectMax
 
+    /// TOP-3: topics that one instance may subscribe to, 1 to 20,000.
+    public var topicsPerInstanceMax = Limits.topicsPerInstanceMax
+    /// TOP-4: tokens in one topic management request, 1 to 10,000.
+    public var tokensPerTopicRequestMax = Limits.tokensPerTopicRequestMax
+    /// GRP-2: members of one group, 1 to 1000.
+    public var groupMembersMax = Limits.groupMembersMax
     /// Tokens among the targets of one multicast message; 0: as many as fit into a frame.
     public var multicastTokensMax = Limits.multicastTokensMax
 
@@ -81,6 +87,13 @@ public struct MailboxLimits: Sendable, Hashable {
 
     /// The documented limits, as `Limits` states them.
     public init() {}
+
+    /// OPS-11: the rules of mailboxes. A broker keeps them as long as it is open, because the sessions and the store
+    /// must decide alike about a mailbox.
+    public static let mailboxRules: [any WritableKeyPath<MailboxLimits, Int> & Sendable] = [
+        \.storedPerInstanceMax, \.collapseKeysPerInstanceMax, \.collapsibleBurst,
+        \.collapsibleRefillSeconds,
+    ]
 
     /// Every limit turned off, except that reports keep their default bounds.
     public static var none: MailboxLimits {

@@ -22,7 +22,7 @@ package struct Engine: ~Copyable {
     /// Resolves targets. Remembers the subscribers of the last topic until a command changes a set.
     var audiences: Audiences
     let notStoredNumbers: NotStoredNumbers
-    let limits: MailboxLimits
+    private(set) var limits: MailboxLimits
     /// Bounds on the acknowledgements that one transaction applies.
     package var acknowledgingBounds = AcknowledgingBounds.alone
     /// OPS-12: the disk is full except for the room reserved for deletions. The engine then refuses commands that
@@ -69,6 +69,29 @@ package struct Engine: ~Copyable {
         topicRates = DeviceTopicRates(
             burst: limits.deviceTopicBurst, refillSeconds: limits.deviceTopicRefillSeconds)
         self.upstreamBook = upstreamBook
+    }
+
+    /// OPS-11: changes the limits, between two transactions. The buckets of a changed rate are full again.
+    package mutating func change(limits new: MailboxLimits) {
+        let old = limits
+        limits = new
+        audiences.limits = new
+        quotas.change(limits: new)
+        if new.deviceMessagesPerMinute != old.deviceMessagesPerMinute
+            || new.deviceMessagesPerHour != old.deviceMessagesPerHour
+        {
+            rates = DeviceRates(
+                perMinute: new.deviceMessagesPerMinute, perHour: new.deviceMessagesPerHour)
+        }
+        if new.deviceUpstreamPerMinute != old.deviceUpstreamPerMinute {
+            upstreamRates = DeviceRates(perMinute: new.deviceUpstreamPerMinute, perHour: 0)
+        }
+        if new.deviceTopicBurst != old.deviceTopicBurst
+            || new.deviceTopicRefillSeconds != old.deviceTopicRefillSeconds
+        {
+            topicRates = DeviceTopicRates(
+                burst: new.deviceTopicBurst, refillSeconds: new.deviceTopicRefillSeconds)
+        }
     }
 
     /// Applies a command that has its part of a transaction to itself.

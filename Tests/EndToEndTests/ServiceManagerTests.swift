@@ -102,11 +102,73 @@ struct ServiceManagerTests {
         }
         #expect(
             lines.map(\.message) == [
-                "the log level was read again", "the settings stay as they were",
+                "the log level was read again", "changed settings need a restart",
+                "the settings stay as they were",
             ], "\(output.err)")
-        #expect(lines.map(\.level) == ["notice", "error"])
+        #expect(lines.map(\.level) == ["notice", "warning", "error"])
+        #expect(lines[1].metadata == ["settings": "log-format"])
         #expect(lines.allSatisfy { $0.label == "martlet" && $0.time.hasSuffix("Z") })
         #expect(lines.last?.metadata?["error"]?.contains("line 1") ?? false)
+    }
+
+    @Test(
+        "OPS-11 SIGHUP reads limits again, names what needs a restart, and a fault changes nothing")
+    func limits() throws {
+        let desk = try Desk()
+        defer { desk.remove() }
+        _ = try desk.run("project", "create", "tides")
+        let file = desk.folder.appending(path: "martlet.conf")
+        func write(_ text: String) throws { try Data(text.utf8).write(to: file) }
+        try write("limit = topic-changes-per-second=7\nport = 0\n")
+        let name = desk.folder.appending(path: "notify").path
+        let socket = NotifySocket(name)
+        let process = try desk.start(
+            ["serve", "--config", file.path, "--log-format", "json"],
+            environment: ["NOTIFY_SOCKET": name])
+        #expect(socket.next() == "READY=1")
+        func reload(_ text: String) throws {
+            try write(text)
+            kill(process.processIdentifier, SIGHUP)
+            #expect(socket.next().hasPrefix("RELOADING=1"))
+            #expect(socket.next() == "READY=1")
+        }
+        func limit() throws -> UInt64? {
+            struct Quota: Decodable {
+                var quota: String
+                var limit: UInt64
+            }
+            let output = desk.finish(
+                try desk.start(["quotas", "--project", "tides", "--json"]))
+            return try JSONDecoder().decode([Quota].self, from: Data(output.out.utf8))
+                .first { $0.quota == "topic-changes-per-second" }?.limit
+        }
+        #expect(try limit() == 7)
+        try reload(
+            """
+            limit = topic-changes-per-second=9
+            limit = stored-per-instance-max=5
+            port = 0
+            loops = 3
+            """)
+        while try limit() == 7 {}
+        #expect(try limit() == 9)
+        try reload("port = 0\nlimit = topic-changes-per-second=11\nlimit = group-members=1001\n")
+        #expect(try limit() == 9)
+        process.terminate()
+        let output = desk.finish(process)
+        #expect(output.status == 0)
+        let lines = try output.err.split(separator: "\n").map {
+            try JSONDecoder().decode(LogLine.self, from: Data($0.utf8))
+        }
+        #expect(
+            lines.map(\.message) == [
+                "the log level was read again", "limits changed",
+                "changed settings need a restart", "the settings stay as they were",
+            ], "\(output.err)")
+        #expect(lines[1].metadata == ["limits": "topic-changes-per-second=7→9"])
+        #expect(lines[2].metadata == ["settings": "limit stored-per-instance-max=100→5, loops"])
+        let fault = lines[3].metadata?["error"] ?? ""
+        #expect(fault.contains("line 3") && fault.contains("from 1 to 1000"), "\(fault)")
     }
 
     @Test("OPS-2 a broker refuses a variable that is no setting")

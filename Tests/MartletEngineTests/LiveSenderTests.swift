@@ -15,7 +15,8 @@ import Testing
 struct LiveSenderTests {
     private static func sending(_ limits: MailboxLimits = .none) -> LiveSending {
         LiveSending(
-            programs: SharedPrograms(), limits: limits, book: FanoutBook(limits: limits),
+            programs: SharedPrograms(), limits: LimitsInForce(limits),
+            book: FanoutBook(limits: limits),
             numbers: NotStoredNumbers())
     }
 

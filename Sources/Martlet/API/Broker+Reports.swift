@@ -50,7 +50,7 @@ extension Broker {
     ) throws(MartletError) -> [DailyCounts]? {
         let number = try number(of: project)
         let today = Day(of: clock())
-        let kept = configuration.limits.reportDaysMax
+        let kept = answerer.limits.reportDaysMax
         let days = kept > 0 ? min(kept, Limits.reportDaysAskedMax) : Limits.reportDaysAskedMax
         let first = max(start, today.before(UInt32(days - 1)))
         return try ask { (transaction) throws -> [DailyCounts]? in
@@ -61,7 +61,7 @@ extension Broker {
             var entries: [DailyCounts] = []
             var day = first.rawValue
             let due = try transaction.reporting.dueOutcomes(
-                since: day, in: number, limits: configuration.limits, now: clock())
+                since: day, in: number, limits: answerer.limits, now: clock())
             while day <= today.rawValue, entries.count < limit {
                 let reports = try Reports.days(day...day, in: number, due, transaction)
                 if let report = reports.first(where: { $0.app == app }) {

@@ -130,7 +130,7 @@ public final class Broker: Sendable {
         inquiry = Inquiry(
             Answerer(
                 store: store, programs: committer.programs, gauges: gauges,
-                limits: configuration.limits, quotas: quotas), peers: peers,
+                quotas: quotas), peers: peers,
             logger: configuration.logger)
         var started: [RunningLoop] = []
         do {
@@ -212,7 +212,8 @@ public final class Broker: Sendable {
         gauges.strangers.bound(connectionsMax: connectionsMax * count)
         for number in 0..<count {
             let context = LoopContext(
-                number: number, store: store, inquiry: inquiry, committer: committer,
+                number: number, loopCount: count, store: store, inquiry: inquiry,
+                committer: committer,
                 committerAddress: committerAddress, clock: clock,
                 monotonic: { SystemClock.monotonicMilliseconds() }, configuration: configuration,
                 administratorKey: digest, senderCredentials: senderCredentials, tls: tls,
@@ -220,7 +221,6 @@ public final class Broker: Sendable {
                 quotas: quotas,
                 requestMemory: gauges.requestMemory, strangers: gauges.strangers,
                 refusalLog: refusalLog,
-                frameBounds: FrameBounds(configuration.limits, loopCount: count),
                 inbox: Inbox(capacity: .max), metrics: LoopMetrics(), peers: peers,
                 logger: configuration.logger)
             gauges.add(context.metrics)
@@ -318,6 +318,23 @@ public final class Broker: Sendable {
 
     /// EMB-3: watchers of all projects.
     package var watcherCount: Int { committer.watches.watcherCount }
+
+    /// OPS-11: the limits in force.
+    public var limits: MailboxLimits { committer.limits.value }
+
+    /// OPS-11: changes the limits while connections stay open. Requests meet the new limits within a second. The buckets
+    /// of a changed rate are full again. The rules of mailboxes (`MailboxLimits.mailboxRules`) keep their values until
+    /// the broker is opened again.
+    /// - Returns: the limits in force from now on.
+    @discardableResult
+    public func change(limits: MailboxLimits) -> MailboxLimits {
+        let inForce = committer.limits.change(to: limits)
+        committer.book.change(limits: inForce)
+        gauges.requestMemory.change(inForce)
+        strangers.change(inForce)
+        committer.wake()
+        return inForce
+    }
 
     /// Applies a command, and returns when the command is durable.
     /// - Throws: the refusal of the command; `UNAVAILABLE` if the inbox of the committer is full, or if the

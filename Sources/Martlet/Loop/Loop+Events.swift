@@ -229,6 +229,7 @@ extension Loop where Kernel: ~Copyable {
     /// seconds is over when more than N seconds are counted: between N and N + 1 seconds after its beginning.
     mutating func tick(_ now: UInt32) {
         let configuration = context.configuration
+        takeLimits()
         receiptsDue += receiptsUnread
         receiptsUnread.removeAll()
         goOnWithUpstream()

@@ -142,13 +142,13 @@ extension Loop where Kernel: ~Copyable {
 
     /// Whether the memory for unsent frames may grow.
     var hasRoomForFrames: Bool {
-        delivery.frameBytes + transport.heldBytes < context.frameBounds.totalMax
+        delivery.frameBytes + transport.heldBytes < frameBounds.totalMax
     }
 
     var needsMeasuring: Bool {
         let bytes = delivery.frameBytes
-        return bytes > context.frameBounds.perProjectMax
-            && bytes - measuredFrameBytes >= context.frameBounds.step
+        return bytes > frameBounds.perProjectMax
+            && bytes - measuredFrameBytes >= frameBounds.step
     }
 
     /// Measures the memory of each project's frames. `freeFrames` measures every second, too.
@@ -157,7 +157,7 @@ extension Loop where Kernel: ~Copyable {
         measuredFrameBytes = delivery.frameBytes
         delivery.beginMeasuring()
         for index in places where isOccupied[index] { delivery.measure(UInt32(index)) }
-        return delivery.endMeasuring(context.frameBounds)
+        return delivery.endMeasuring(frameBounds)
     }
 
     /// Disconnects stuck readers of projects above the bound, to free frames. If all projects together are

@@ -22,6 +22,7 @@ import Synchronization
 /// rest.
 struct LoopContext: Sendable {
     let number: Int
+    let loopCount: Int
     let store: Store
     let inquiry: Inquiry
     let committer: Committer
@@ -41,7 +42,6 @@ struct LoopContext: Sendable {
     let requestMemory: RequestMemory
     let strangers: StrangerBook
     let refusalLog: RefusalLog
-    let frameBounds: FrameBounds
     let inbox: Inbox<LoopMessage>
     let metrics: LoopMetrics
     let peers: Peers
@@ -193,6 +193,10 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     var measuredFrameBytes = 0
     /// When mailboxes are read again, in milliseconds of the monotonic clock.
     var catchUpResumes: Int64 = 0
+    /// OPS-11: the limits that the loop uses itself, and the number of changes that they have.
+    var frameBounds: FrameBounds
+    private var fanoutsInProgressMax: Int
+    private var limitChangeCount: UInt64 = 0
     var isDraining = false
     var drainBegan: UInt32 = 0
     /// When the loop stops waiting for peers to read the last frames, in milliseconds of the monotonic clock.
@@ -214,6 +218,9 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
         live = LiveSender(context.committer.liveSending)
         began = context.monotonic()
         allowance = context.ceiling.map { DeliveryAllowance($0) }
+        let limits = context.committer.limits.value
+        frameBounds = FrameBounds(limits, loopCount: context.loopCount)
+        fanoutsInProgressMax = limits.fanoutsInProgressMax
     }
 
     deinit {
@@ -222,6 +229,16 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
         }
         connections.deallocate()
         vectors.deallocate()
+    }
+
+    /// OPS-11: takes changed limits over, once a second.
+    mutating func takeLimits() {
+        let count = context.committer.limits.changeCount
+        guard count != limitChangeCount else { return }
+        limitChangeCount = count
+        let limits = context.committer.limits.value
+        frameBounds = FrameBounds(limits, loopCount: context.loopCount)
+        fanoutsInProgressMax = limits.fanoutsInProgressMax
     }
 
     /// Seconds since the loop began.
@@ -346,7 +363,7 @@ struct Loop<Kernel: Transport & ~Copyable>: ~Copyable {
     /// senders at the limit itself (`sendLive`). The bound here is twice the limit, because an accepted message has
     /// a fanout for each variant, and because other loops accept messages too.
     private func hasPlace(for fanout: Fanout) -> Bool {
-        let max = context.configuration.limits.fanoutsInProgressMax
+        let max = fanoutsInProgressMax
         guard max > 0, !fanout.header.sequence.isStored, case .many = fanout.recipients else {
             return true
         }

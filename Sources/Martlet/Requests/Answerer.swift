@@ -13,7 +13,8 @@ struct Answerer: Sendable {
     let store: Store
     let programs: SharedPrograms
     let gauges: Gauges
-    let limits: MailboxLimits
+    /// OPS-11: the limits in force.
+    var limits: MailboxLimits { gauges.committer.limits.value }
     let quotas: ProjectQuotas
 
     /// Reads a snapshot of the store.

@@ -59,7 +59,8 @@ final class Committer: Sendable {
     private let metrics: BrokerMetrics
     private let logger: Logger
     private let clock: @Sendable () -> Instant
-    private let limits: MailboxLimits
+    /// OPS-11: the limits, which may change.
+    let limits: LimitsInForce
     private let quotas: ProjectQuotas
     private let trouble = Mutex(StoreTrouble())
     private let loops = Mutex<[LoopHandle]>([])
@@ -74,13 +75,14 @@ final class Committer: Sendable {
     ) {
         self.store = store
         watches = WatchBook(store.ledgers)
-        self.limits = limits
+        let inForce = LimitsInForce(limits)
+        self.limits = inForce
         self.metrics = metrics
         book = FanoutBook(limits: limits) { moment, began in
             metrics.delivered(moment, after: clock().rawValue - began.rawValue)
         }
         liveSending = LiveSending(
-            programs: programs, limits: limits, book: book, numbers: notStoredNumbers)
+            programs: programs, limits: inForce, book: book, numbers: notStoredNumbers)
         liveSender = Mutex(LiveSender(liveSending))
         self.quotas = quotas
         self.clock = clock
@@ -134,7 +136,8 @@ final class Committer: Sendable {
     /// Makes an engine for the thread that commits. A broker uses a single engine at a time.
     func makeEngine() -> Engine {
         Engine(
-            programs: programs, limits: limits, book: book, quotas: quotas, upstreamBook: upstream,
+            programs: programs, limits: limits.value, book: book, quotas: quotas,
+            upstreamBook: upstream,
             notStoredNumbers: notStoredNumbers)
     }
 
@@ -146,7 +149,12 @@ final class Committer: Sendable {
         var lastAsked: UInt64 = 0
         var waiting = WaitingCommands()
         var gathering = Gathering()
+        var changeCount: UInt64 = 0
         while true {
+            if limits.changeCount != changeCount {
+                changeCount = limits.changeCount
+                engine.change(limits: limits.value)
+            }
             let isLast = isStopping.load(ordering: .acquiring)
             // The inbox is read before each transaction, so commands that came during a transaction are in the
             // next transaction. Their wake-ups are dropped, because they would fill the ring while the
@@ -179,6 +187,7 @@ final class Committer: Sendable {
             publish(batch, done, &transport)
             hasMore = done.hasMore
             let now = SystemClock.monotonicNanoseconds()
+            if watches.isWatched { watches.tick(nanoseconds: now, at: clock()) }
             gathering.published(batch.count(where: \.isOfConnection), at: now, after: now - began)
         }
     }
@@ -186,7 +195,6 @@ final class Committer: Sendable {
     /// Waits until the senders that were answered last have sent again, or until the time for gathering is
     /// over.
     private func gather(
-            if watches.isWatched { watches.tick(nanoseconds: now, at: clock()) }
         _ waiting: inout WaitingCommands, _ gathering: inout Gathering,
         _ transport: inout some Transport & ~Copyable
     ) {
@@ -325,6 +333,7 @@ final class Committer: Sendable {
                 return done
             }
             engine.committed()
+            if watches.isWatched { watches.count(store.ledgers.takeWatchedCounts()) }
             metrics.committed(after: SystemClock.monotonicNanoseconds() - began)
             return done
         } catch {
@@ -332,7 +341,6 @@ final class Committer: Sendable {
             guard !batch.isEmpty else {
                 note("what is due could not be done", error)
                 return Committed()
-            if watches.isWatched { watches.count(store.ledgers.takeWatchedCounts()) }
             }
             // Each command gets a transaction of its own, so that a command refused by the store does not stop
             // the other commands.
@@ -411,6 +419,7 @@ final class Committer: Sendable {
             for fanout in fanouts { tellAll(.fanout(fanout)) }
         }
         var receipts: Set<ProjectNumber> = []
+        let isWatched = watches.isWatched
         for outcome in done.own {
             switch outcome {
             case .accepted(_, let fanouts):
@@ -420,7 +429,6 @@ final class Committer: Sendable {
             case .unregistered(let project, let ordinal, let holder):
                 tellAll(.disconnect(project, ordinal, holder))
             default: break
-        let isWatched = watches.isWatched
             }
         }
         for (request, outcome) in zip(batch, done.outcomes) {
@@ -447,6 +455,7 @@ final class Committer: Sendable {
             case .upstreamTaken(let project, let numbers): upstream.taken(numbers, in: project)
             default: break
             }
+            if isWatched { watches.applied(request.command, outcome) }
             switch request.reply {
             case .connection(let loop, let connection, let context):
                 messages[loop].append(.outcome(connection, context, outcome))
@@ -454,7 +463,6 @@ final class Committer: Sendable {
             case .counting:
                 if case .refused = outcome, case .count(let days) = request.command {
                     liveSending.counts.giveBack(days)
-            if isWatched { watches.applied(request.command, outcome) }
                 }
             case .undoing(let loop, let newcomer):
                 if case .refused(let error) = outcome, error.word == .unavailable {

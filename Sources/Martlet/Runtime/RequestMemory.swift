@@ -67,18 +67,27 @@ final class RequestMemory: Sendable {
     private struct State {
         var projects: [ProjectNumber: Held] = [:]
         var all = Held()
+        private(set) var perProjectMax = 0
+        private(set) var totalMax = 0
+
+        init(_ limits: MailboxLimits) { bound(limits) }
+
+        mutating func bound(_ limits: MailboxLimits) {
+            perProjectMax = limits.requestMegabytesPerProjectMax.megabytes
+            totalMax = limits.requestMegabytesMax.megabytes
+        }
     }
 
-    private let perProjectMax: Int
-    private let totalMax: Int
     private let strangers: StrangerBook
-    private let state = Mutex(State())
+    private let state: Mutex<State>
 
     init(_ limits: MailboxLimits, strangers: StrangerBook) {
-        perProjectMax = limits.requestMegabytesPerProjectMax.megabytes
-        totalMax = limits.requestMegabytesMax.megabytes
+        state = Mutex(State(limits))
         self.strangers = strangers
     }
+
+    /// OPS-11: changes the bounds. Requests held above a lower bound stay.
+    func change(_ limits: MailboxLimits) { state.withLock { $0.bound(limits) } }
 
     /// Retry delay of a refusal, in milliseconds. The broker answers all held requests in less time.
     private static let retryMilliseconds: UInt32 = 200
@@ -100,10 +109,12 @@ final class RequestMemory: Sendable {
             }
         }
         let answer: Answer = state.withLock { state in
-            guard state.all.hasRoom(for: charge, max: totalMax) else { return .isFull }
+            guard state.all.hasRoom(for: charge, max: state.totalMax) else { return .isFull }
             if let project = charge.payer.project {
                 var held = state.projects[project] ?? Held()
-                guard held.hasRoom(for: charge, max: perProjectMax) else { return .projectIsFull }
+                guard held.hasRoom(for: charge, max: state.perProjectMax) else {
+                    return .projectIsFull
+                }
                 held.add(charge.byteCount, of: charge.payer)
                 state.projects[project] = held
             }
@@ -117,7 +128,7 @@ final class RequestMemory: Sendable {
                 .resourceExhausted,
                 """
                 What the project's connections have asked and was not answered yet has \
-                \(perProjectMax >> 20) megabytes (request-megabytes-per-project); ask again later.
+                \(state.withLock { $0.perProjectMax } >> 20) megabytes (request-megabytes-per-project); ask again later.
                 """, retryDelayMilliseconds: Self.retryMilliseconds)
         case .isFull:
             throw MartletError(

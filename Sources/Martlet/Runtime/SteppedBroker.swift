@@ -56,7 +56,7 @@ package final class SteppedBroker<Kernel: Transport & ~Copyable> {
         inquiry = Inquiry(
             Answerer(
                 store: store, programs: committer.programs, gauges: gauges,
-                limits: configuration.limits, quotas: quotas), peers: peers,
+                quotas: quotas), peers: peers,
             logger: configuration.logger)
         engine = committer.makeEngine()
         let ceiling =
@@ -71,7 +71,8 @@ package final class SteppedBroker<Kernel: Transport & ~Copyable> {
         for number in 0..<loopCount {
             let kernel = transport(number)
             let context = LoopContext(
-                number: number, store: store, inquiry: inquiry, committer: committer,
+                number: number, loopCount: loopCount, store: store, inquiry: inquiry,
+                committer: committer,
                 committerAddress: committerTransport.address, clock: clock, monotonic: monotonic,
                 configuration: configuration, administratorKey: digest,
                 // A broker without a folder is presented no access tokens, so the secret does not matter.
@@ -79,7 +80,6 @@ package final class SteppedBroker<Kernel: Transport & ~Copyable> {
                 tls: nil, connectionNumbers: numbers, ceiling: ceiling, quotas: quotas,
                 requestMemory: gauges.requestMemory, strangers: gauges.strangers,
                 refusalLog: refusalLog,
-                frameBounds: FrameBounds(configuration.limits, loopCount: loopCount),
                 inbox: Inbox(capacity: .max), metrics: LoopMetrics(), peers: peers,
                 logger: configuration.logger)
             gauges.add(context.metrics)

@@ -21,8 +21,29 @@ package final class StrangerBook: Sendable {
         var bytes = 0
         /// Connections closed or refused for a bound by address.
         var turnedAway: UInt64 = 0
+        var bytesMax: Int
+        var registrationsPerSecond: Int
+        var refusalsPerMinute: Int
+        /// The configured number of connections of an address before WELCOME; 0: no bound.
+        var handshakesWanted: Int
+        /// A quarter of the broker's connections.
+        var handshakesCeiling = Int.max
         /// Largest number of connections of an address before WELCOME; 0: no bound.
-        var handshakesMax = 0
+        var handshakesMax: Int { min(handshakesWanted, handshakesCeiling) }
+
+        init(_ limits: MailboxLimits) {
+            bytesMax = limits.strangerMegabytesMax.megabytes
+            registrationsPerSecond = limits.registrationsPerSecondPerAddress
+            refusalsPerMinute = limits.refusalsPerMinutePerAddress
+            handshakesWanted = limits.handshakesPerAddressMax
+        }
+
+        mutating func bound(_ limits: MailboxLimits) {
+            bytesMax = limits.strangerMegabytesMax.megabytes
+            registrationsPerSecond = limits.registrationsPerSecondPerAddress
+            refusalsPerMinute = limits.refusalsPerMinutePerAddress
+            handshakesWanted = limits.handshakesPerAddressMax
+        }
         /// The address that held most when it was last looked for, and the time in milliseconds of the monotonic
         /// clock.
         var largest: PeerAddress?
@@ -58,27 +79,22 @@ package final class StrangerBook: Sendable {
     /// Milliseconds between two searches for the largest holder. A search looks at the whole table, some 0.1 ms.
     private static let searchMilliseconds: Int64 = 10
 
-    private let bytesMax: Int
-    private let registrationsPerSecond: Int
-    private let refusalsPerMinute: Int
     private let monotonic: @Sendable () -> Int64
-    private let state = Mutex(State())
+    private let state: Mutex<State>
 
     init(_ limits: MailboxLimits, monotonic: @escaping @Sendable () -> Int64) {
-        bytesMax = limits.strangerMegabytesMax.megabytes
-        registrationsPerSecond = limits.registrationsPerSecondPerAddress
-        refusalsPerMinute = limits.refusalsPerMinutePerAddress
         self.monotonic = monotonic
-        state.withLock { $0.handshakesMax = limits.handshakesPerAddressMax }
+        state = Mutex(State(limits))
     }
+
+    /// OPS-11: changes the bounds. What strangers hold above a lower bound stays until it ends.
+    func change(_ limits: MailboxLimits) { state.withLock { $0.bound(limits) } }
 
     /// Bounds the connections of an address without WELCOME by a quarter of the broker's connections, which can be few:
     /// a process may have few descriptors.
     /// - Parameter connectionsMax: connections of all loops.
     func bound(connectionsMax: Int) {
-        state.withLock {
-            $0.handshakesMax = min($0.handshakesMax, max(connectionsMax / 4, 1))
-        }
+        state.withLock { $0.handshakesCeiling = max(connectionsMax / 4, 1) }
     }
 
     // MARK: Connections
@@ -122,7 +138,7 @@ package final class StrangerBook: Sendable {
         return state.withLock { state in
             let held = state.table.counts(of: network, now: now)
             var result = Charge.taken
-            if state.bytes + byteCount > bytesMax {
+            if state.bytes + byteCount > state.bytesMax {
                 let isNew = now - state.searched >= Self.searchMilliseconds
                 if isNew {
                     state.searched = now
@@ -131,7 +147,7 @@ package final class StrangerBook: Sendable {
                     state.largest = isOther ? most?.network : network
                 }
                 // The eighth above the bound is for the bytes of others that come until the largest holder has ended.
-                guard state.bytes + byteCount <= bytesMax + bytesMax / 8,
+                guard state.bytes + byteCount <= state.bytesMax + state.bytesMax / 8,
                     let largest = state.largest, largest != network
                 else {
                     state.turnedAway += 1
@@ -159,6 +175,7 @@ package final class StrangerBook: Sendable {
     /// REG-8: counts a registration.
     /// - Throws: `RESOURCE_EXHAUSTED` if the address has registered too many devices of late.
     func register(from address: PeerAddress) throws(MartletError) {
+        let registrationsPerSecond = state.withLock { $0.registrationsPerSecond }
         guard registrationsPerSecond > 0 else { return }
         let now = monotonic()
         let microseconds = now * 1000
@@ -189,6 +206,7 @@ package final class StrangerBook: Sendable {
     /// REG-10: counts a wrong credential, and decides on the treatment.
     package func refused(from address: PeerAddress) -> Refusal {
         let now = monotonic()
+        let refusalsPerMinute = state.withLock { $0.refusalsPerMinute }
         guard refusalsPerMinute > 0 else { return .atOnce }
         return state.withLock { state in
             let counts = state.table.counts(of: address.network, now: now)

@@ -91,4 +91,20 @@ package struct GatewayOptions: ParsableArguments {
 
     /// The given address.
     package var address: BrokerConfiguration.Address? { http.flatMap { ListenSetting.address($0) } }
+
+    /// OPS-11: the settings that a gateway keeps until its end, with their values as text.
+    var kept: [(setting: String, value: String)] {
+        [
+            ("http", http ?? ""), ("http-certificate", httpCertificate ?? ""),
+            ("http-key", httpKey ?? ""), ("http-plain-elsewhere", "\(httpPlainElsewhere)"),
+            ("http-token-url", "\(httpTokenURL)"),
+            ("access-token-seconds", "\(accessTokenSeconds)"),
+            ("http-body-bytes", "\(httpBodyBytes)"), ("http-requests", "\(httpRequests)"),
+            ("http-connections", "\(httpConnections)"),
+            ("http-connections-per-address", "\(httpConnectionsPerAddress)"),
+            ("http-idle-seconds", "\(httpIdleSeconds)"),
+            ("http-request-seconds", "\(httpRequestSeconds)"),
+            ("http-retry-seconds", "\(httpRetrySeconds)"),
+        ]
+    }
 }

@@ -15,6 +15,9 @@ struct LimitSetting: Sendable {
             ("inactive-seconds", \.inactiveSeconds),
             ("device-messages-per-minute", \.deviceMessagesPerMinute),
             ("device-messages-per-hour", \.deviceMessagesPerHour),
+            ("topics-per-instance-max", \.topicsPerInstanceMax),
+            ("tokens-per-topic-request", \.tokensPerTopicRequestMax),
+            ("group-members", \.groupMembersMax),
             ("multicast-tokens-max", \.multicastTokensMax),
             ("report-seconds", \.reportSeconds),
             ("reports-per-project-max", \.reportsPerProjectMax),
@@ -43,16 +46,43 @@ struct LimitSetting: Sendable {
             ("refusals-per-minute-per-address", \.refusalsPerMinutePerAddress),
         ]
 
+    /// Limits that cannot be turned off, with the highest value that wire and store can hold.
+    private static let bounds: [String: ClosedRange<Int>] = [
+        "topics-per-instance-max": 1...Limits.topicsPerInstanceCeiling,
+        "tokens-per-topic-request": 1...Limits.tokensPerTopicRequestCeiling,
+        "group-members": 1...Limits.groupMembersCeiling,
+    ]
+    private static let otherBounds = 0...1_000_000_000
+
     static var list: String { limits.map(\.name).joined(separator: ", ") }
+
+    /// The reason why a text is no limit.
+    static func fault(in text: String) -> String {
+        let name = text.prefix { $0 != "=" }
+        guard limits.contains(where: { $0.name == name }) else {
+            return "--limit takes name=value with a whole number, not '\(text)'. Names: \(list)."
+        }
+        let bounds = bounds[String(name)] ?? otherBounds
+        return "--limit \(name) takes a whole number from \(bounds.lowerBound) to "
+            + "\(bounds.upperBound), not '\(text.dropFirst(name.count + 1))'."
+    }
+
+    /// The limits of two values that differ, as `name=old→new`.
+    static func changes(from old: MailboxLimits, to new: MailboxLimits) -> [String] {
+        limits.filter { old[keyPath: $0.path] != new[keyPath: $0.path] }.map {
+            "\($0.name)=\(old[keyPath: $0.path])→\(new[keyPath: $0.path])"
+        }
+    }
 
     private let path: any WritableKeyPath<MailboxLimits, Int> & Sendable
     private let value: Int
 
-    /// nil for an unknown name, or a value other than a whole number from 0 to 1,000,000,000.
+    /// nil for an unknown name, or a value out of the limit's bounds.
     init?(_ text: String) {
         let parts = text.split(separator: "=", maxSplits: 1)
-        guard parts.count == 2, let value = Int(parts[1]), (0...1_000_000_000).contains(value),
-            let limit = Self.limits.first(where: { $0.name == parts[0] })
+        guard parts.count == 2, let value = Int(parts[1]),
+            let limit = Self.limits.first(where: { $0.name == parts[0] }),
+            (Self.bounds[limit.name] ?? Self.otherBounds).contains(value)
         else { return nil }
         path = limit.path
         self.value = value

@@ -15,7 +15,7 @@ struct ServeCommand: ReportingCommand {
             Prints one line when it listens. SIGINT (Ctrl-C), SIGTERM or SIGHUP tells clients to go, finishes \
             what was accepted, and ends with 0; a second signal ends at once. With --tls-certificate or \
             --http-certificate, with a file of settings, or under a service manager (NOTIFY_SOCKET), \
-            SIGHUP reads certificates, keys and log level again instead. Logs go to standard \
+            SIGHUP reads certificates, keys, limits and log level again instead. Logs go to standard \
             error. With --http, SDKs of the original system are served too.
             """)
 
@@ -138,8 +138,10 @@ private struct Serving {
         manager?.reloading()
         defer { manager?.ready() }
         do {
-            CommandLog.setLevel(try ServeOptions.typed().level)
+            let (new, newHTTP) = try ServeOptions.typed()
+            CommandLog.setLevel(new.level)
             logger.notice("the log level was read again")
+            take(new, newHTTP, broker, logger)
         } catch {
             logger.error("the settings stay as they were", metadata: ["error": "\(error)"])
         }
@@ -160,6 +162,26 @@ private struct Serving {
         if let gateway, http.httpCertificate != nil {
             read("http-certificate") { try gateway.reloadCertificate() }
         }
+    }
+
+    /// OPS-11: takes limits over. Names the settings that the broker keeps until a restart.
+    private func take(
+        _ new: ServeOptions, _ newHTTP: HTTPOptions, _ broker: Broker, _ logger: Logger
+    ) {
+        let (old, wanted) = (broker.limits, new.configuration.limits)
+        let inForce = broker.change(limits: wanted)
+        let changes = LimitSetting.changes(from: old, to: inForce)
+        if !changes.isEmpty {
+            logger.notice(
+                "limits changed", metadata: ["limits": "\(changes.joined(separator: ", "))"])
+        }
+        let kept = LimitSetting.changes(from: inForce, to: wanted).map { "limit \($0)" }
+        let others = zip(options.kept + http.kept, new.kept + newHTTP.kept)
+            .filter { $0.0.value != $0.1.value }.map(\.0.setting)
+        guard !(kept + others).isEmpty else { return }
+        logger.warning(
+            "changed settings need a restart",
+            metadata: ["settings": "\((kept + others).joined(separator: ", "))"])
     }
 
     private static let finishing =

@@ -172,9 +172,7 @@ struct ServeOptions: ParsableArguments {
             )
         }
         for text in limit where LimitSetting(text) == nil {
-            throw ValidationError(
-                "--limit takes name=value with a whole number, not '\(text)'. Names: "
-                    + LimitSetting.list + ".")
+            throw ValidationError(LimitSetting.fault(in: text))
         }
         guard transport != .epoll || !requireIOUring else {
             throw ValidationError("--require-io-uring and --transport epoll exclude each other.")
@@ -189,11 +187,32 @@ struct ServeOptions: ParsableArguments {
 
     /// The options of the command line, with the settings that file and environment have now.
     /// - Throws: the fault of a setting.
-    static func typed() throws -> ServeOptions {
+    static func typed() throws -> (ServeOptions, HTTPOptions) {
         let words = try Settings.expanded(Array(CommandLine.arguments.dropFirst()))
         let rest = Array(words.dropFirst())
-        return words.first == GatewayCommand.configuration.commandName
-            ? try GatewayCommand.parse(rest).options : try ServeCommand.parse(rest).options
+        if words.first == GatewayCommand.configuration.commandName {
+            let command = try GatewayCommand.parse(rest)
+            return (command.options, command.http)
+        }
+        let command = try ServeCommand.parse(rest)
+        return (command.options, command.http)
+    }
+
+    /// OPS-11: the settings that a broker keeps until its end, with their values as text.
+    var kept: [(setting: String, value: String)] {
+        [
+            ("data", "\(folder.access.folder)"), ("host", host), ("port", "\(port)"),
+            ("listen", "\(listen)"), ("plain-elsewhere", "\(plainElsewhere)"),
+            ("proxy", "\(proxy)"), ("tls-certificate", "\(tlsCertificate ?? "")"),
+            ("tls-key", "\(tlsKey ?? "")"), ("tls-client-ca", "\(tlsClientCa ?? "")"),
+            ("tls-client-senders", "\(tlsClientSenders ?? "")"),
+            ("transport", "\(transport)"), ("require-io-uring", "\(requireIOUring)"),
+            ("loops", "\(loops)"), ("connections-per-loop", "\(connectionsPerLoop)"),
+            ("idle-seconds", "\(idleSeconds)"), ("handshake-seconds", "\(handshakeSeconds)"),
+            ("frame-seconds", "\(frameSeconds)"),
+            ("deliveries-per-second", "\(deliveriesPerSecond)"), ("metrics", "\(metrics ?? "")"),
+            ("log-format", "\(logFormat)"),
+        ]
     }
 
     var level: Logger.Level { Logger.Level(rawValue: logLevel) ?? .notice }

@@ -12,7 +12,7 @@ import MartletRows
 /// Turns targets into sets of instances.
 struct Audiences: ~Copyable {
     let programs: SharedPrograms
-    let limits: MailboxLimits
+    var limits: MailboxLimits
     /// The topic of the last message to a topic, with its subscribers.
     var lastTopic: TopicAudience?
     /// REP-1: the recipients of the last message, and their number by app.

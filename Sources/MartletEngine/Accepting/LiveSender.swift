@@ -10,7 +10,7 @@ package import MartletRows
 /// State shared by the live senders of a broker.
 package struct LiveSending: Sendable {
     let programs: SharedPrograms
-    let limits: MailboxLimits
+    let limits: LimitsInForce
     let book: FanoutBook?
     let numbers: NotStoredNumbers
     /// Unwritten counts of now-or-never messages.
@@ -32,7 +32,7 @@ package struct LiveSending: Sendable {
     /// - Parameter book: nil: now-or-never fanouts are neither bounded nor listed among the fanouts in progress
     ///   (FAN-8).
     package init(
-        programs: SharedPrograms, limits: MailboxLimits, book: FanoutBook?,
+        programs: SharedPrograms, limits: LimitsInForce, book: FanoutBook?,
         numbers: NotStoredNumbers
     ) {
         self.programs = programs
@@ -46,13 +46,16 @@ package struct LiveSending: Sendable {
 package struct LiveSender: ~Copyable {
     private let shared: LiveSending
     private var audiences: Audiences
+    /// OPS-11: the changes of limits that `audiences` has.
+    private var changeCount: UInt64
     /// The sets in `audiences` were read in the snapshot of this number or later.
     private var rememberedSince: UInt64 = 0
 
     /// Makes a sender that has read no sets yet.
     package init(_ shared: LiveSending) {
         self.shared = shared
-        audiences = Audiences(programs: shared.programs, limits: shared.limits)
+        changeCount = shared.limits.changeCount
+        audiences = Audiences(programs: shared.programs, limits: shared.limits.value)
     }
 
     /// Whether a live sender takes a message. All variants must be now or never, and the message must leave no work
@@ -72,6 +75,10 @@ package struct LiveSender: ~Copyable {
         _ message: SendCommand, in number: ProjectNumber, inProgressCount: Int = 0, now: Instant,
         _ storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
+        if changeCount != shared.limits.changeCount {
+            changeCount = shared.limits.changeCount
+            audiences.limits = shared.limits.value
+        }
         guard let project = try storage.projects.project(number) else {
             return .refused(.noProject)
         }
@@ -136,7 +143,7 @@ package struct LiveSender: ~Copyable {
         _ project: Project, _ inProgressCount: Int, _ now: Instant
     ) throws(MartletError) {
         guard let book = shared.book else { return }
-        let max = shared.limits.fanoutsInProgressMax
+        let max = audiences.limits.fanoutsInProgressMax
         guard max > 0 && inProgressCount >= max || !book.hasLiveRoom(for: project.number) else {
             return
         }

@@ -103,6 +103,7 @@ package final class FanoutBook: Sendable {
     }
 
     private struct State {
+        var limits: MailboxLimits
         var projects: [ProjectNumber: Entry] = [:]
         var bytes = 0
         var lastNumber: UInt64 = 0
@@ -110,8 +111,7 @@ package final class FanoutBook: Sendable {
         var deferredCount = 0
     }
 
-    private let limits: MailboxLimits
-    private let state = Mutex(State())
+    private let state: Mutex<State>
     private let roomWasMade = Atomic(false)
 
     /// Called at most twice for each fanout, with the instant of the acceptance.
@@ -123,8 +123,15 @@ package final class FanoutBook: Sendable {
         limits: MailboxLimits = MailboxLimits(),
         tell: (@Sendable (FanoutMoment, _ began: Instant) -> Void)? = nil
     ) {
-        self.limits = limits
+        state = Mutex(State(limits: limits))
         self.tell = tell
+    }
+
+    /// OPS-11: changes the bounds. Fanouts in progress above a lower bound go on.
+    package func change(limits: MailboxLimits) {
+        state.withLock { $0.limits = limits }
+        // Deferred messages may have room now.
+        roomWasMade.store(true, ordering: .releasing)
     }
 
     // MARK: The engine's side
@@ -134,7 +141,7 @@ package final class FanoutBook: Sendable {
     func hasRoom(for project: ProjectNumber) -> Bool {
         state.withLock { state in
             guard let entry = state.projects[project], !entry.running.isEmpty else { return true }
-            return isBelow(entry.placesTaken, limits.fanoutsInProgressMax)
+            return isBelow(entry.placesTaken, state.limits.fanoutsInProgressMax)
                 && hasMemory(entry, state)
         }
     }
@@ -145,13 +152,13 @@ package final class FanoutBook: Sendable {
         state.withLock { state in
             guard let entry = state.projects[project], !entry.running.isEmpty else { return true }
             let liveCount = entry.running.count - entry.placesTaken
-            return isBelow(liveCount, limits.fanoutsInProgressMax) && hasMemory(entry, state)
+            return isBelow(liveCount, state.limits.fanoutsInProgressMax) && hasMemory(entry, state)
         }
     }
 
     private func hasMemory(_ entry: Entry, _ state: State) -> Bool {
-        isBelow(entry.bytes, limits.fanoutMegabytesPerProjectMax << 20)
-            && isBelow(state.bytes, limits.fanoutMegabytesMax << 20)
+        isBelow(entry.bytes, state.limits.fanoutMegabytesPerProjectMax << 20)
+            && isBelow(state.bytes, state.limits.fanoutMegabytesMax << 20)
     }
 
     private func isBelow(_ value: Int, _ limit: Int) -> Bool { limit == 0 || value < limit }

@@ -22,7 +22,7 @@ extension Checker {
             it.report.counts.groups += 1
             let name = group.name.text
             let isValid =
-                (1...Limits.groupMembersMax).contains(group.members.count)
+                (1...Limits.groupMembersCeiling).contains(group.members.count)
                 && Set(group.members).count == group.members.count
             if !isValid { it.note(.group, "'\(name)' has none, too many or the same members") }
             let back = try it.raw.get(.groupNames, .groupName(name, in: number))

@@ -27,8 +27,8 @@ extension Engine {
             return .refused(try error.refusal())
         }
         invariant(
-            (1...Limits.groupMembersMax).contains(group.members.count),
-            "A new group has 1 to 20 members.")
+            (1...Limits.groupMembersCeiling).contains(group.members.count),
+            "A new group has a member, and no more than a group may have.")
         try storage.groups.put(group, in: number)
         return .group(try GroupMembers(group, in: number, storage))
     }
@@ -108,12 +108,12 @@ extension Engine {
             }
             group.members.append(ordinal)
         }
-        guard group.members.count <= Limits.groupMembersMax else {
+        guard group.members.count <= limits.groupMembersMax else {
             throw .refusal(
                 MartletError(
                     .invalidArgument,
                     """
-                    A group has \(Limits.groupMembersMax) members at most; this one would have \
+                    A group has \(limits.groupMembersMax) members at most (group-members); this one would have \
                     \(group.members.count).
                     """, field: "tokens"))
         }

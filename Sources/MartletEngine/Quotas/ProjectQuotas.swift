@@ -47,11 +47,34 @@ package final class ProjectQuotas: Sendable {
     /// cannot be predicted.
     private static let connectionsFullMilliseconds: UInt64 = 1000
 
-    private let limits: MailboxLimits
+    private let limitsInForce: Mutex<MailboxLimits>
+    private var limits: MailboxLimits { limitsInForce.withLock { $0 } }
     private let state = Mutex(State())
 
     /// Makes quotas with full buckets, because the quotas are not stored.
-    package init(_ limits: MailboxLimits = MailboxLimits()) { self.limits = limits }
+    package init(_ limits: MailboxLimits = MailboxLimits()) { limitsInForce = Mutex(limits) }
+
+    /// OPS-11: changes the limits, between two transactions. The buckets of a changed rate are full again.
+    func change(limits new: MailboxLimits) {
+        let old = limits
+        limitsInForce.withLock { $0 = new }
+        state.withLock { state in
+            for project in state.projects.keys {
+                if new.topicChangesPerSecond != old.topicChangesPerSecond {
+                    state.projects[project]?.topicChanges = nil
+                }
+                if new.upstreamPerMinute != old.upstreamPerMinute {
+                    state.projects[project]?.upstream = nil
+                }
+                if new.registrationsPerSecond != old.registrationsPerSecond {
+                    state.projects[project]?.registrations = nil
+                }
+                if new.senderConnectionsPerMinute != old.senderConnectionsPerMinute {
+                    state.projects[project]?.newConnections = nil
+                }
+            }
+        }
+    }
 
     // MARK: Changes of subscriptions
 

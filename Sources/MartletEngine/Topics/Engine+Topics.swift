@@ -60,7 +60,7 @@ extension Engine {
             let isSubscribed = topic.map { numbers.containsSorted($0.number.rawValue) } ?? false
             switch change {
             case .subscribe where !isSubscribed:
-                guard numbers.count < Limits.topicsPerInstanceMax else {
+                guard numbers.count < limits.topicsPerInstanceMax else {
                     result.failures.append(.init(index: index, word: .tooManyTopics))
                     continue
                 }
@@ -119,13 +119,16 @@ extension Engine {
         _ progress: TopicChangeProgress, now: Instant,
         _ storage: borrowing Transaction, _ goesOn: () -> Bool
     ) throws(StorageError) -> Outcome {
-        guard (1...Limits.tokensPerTopicRequestMax).contains(tokens.count) else {
+        // A request that goes on was within the limit when it came.
+        guard !tokens.isEmpty,
+            tokens.count <= limits.tokensPerTopicRequestMax || progress.doneCount > 0
+        else {
             return .refused(
                 MartletError(
                     .invalidArgument,
                     """
-                    A request names 1 to \(Limits.tokensPerTopicRequestMax) tokens; this one names \
-                    \(tokens.count). Split it.
+                    A request names 1 to \(limits.tokensPerTopicRequestMax) tokens \
+                    (tokens-per-topic-request); this one names \(tokens.count). Split it.
                     """, field: "tokens"))
         }
         let name: TopicName
@@ -169,7 +172,7 @@ extension Engine {
             let isSubscribed = topic.map { numbers.containsSorted($0.number.rawValue) } ?? false
             switch change {
             case .subscribe where !isSubscribed:
-                guard numbers.count < Limits.topicsPerInstanceMax else {
+                guard numbers.count < limits.topicsPerInstanceMax else {
                     result.failures.append(.init(index: index, word: .tooManyTopics))
                     continue
                 }
