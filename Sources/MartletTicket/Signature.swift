@@ -20,7 +20,7 @@ public struct VerificationKey: Sendable {
     public let algorithm: TicketAlgorithm
     private let material: [UInt8]
 
-    /// Takes a key without a check, because the check was made when the key was stored.
+    /// Takes a key. A key that does not fit the algorithm verifies nothing.
     /// - Parameter material: the secret of HS256, or a SubjectPublicKeyInfo in DER.
     public init(_ algorithm: TicketAlgorithm, material: [UInt8]) {
         self.algorithm = algorithm
@@ -45,14 +45,10 @@ public struct VerificationKey: Sendable {
                 \(Limits.ticketKeyBytesMax) bytes.
                 """
         case .rs256:
-            let isRSA = withPublicKey { key in
-                EVP_PKEY_is_a(key, "RSA") == 1
-                    && Self.rsaBits.contains(EVP_PKEY_get_bits(key))
-            }
-            return isRSA ?? false
+            return withPublicKey { _ in true } ?? false
                 ? nil : "RS256 takes a public RSA key of 2048 to 4096 bits: 'BEGIN PUBLIC KEY'."
         case .es256:
-            return withPublicKey(Self.isOnP256) ?? false
+            return withPublicKey { _ in true } ?? false
                 ? nil : "ES256 takes a public key on the curve P-256: 'BEGIN PUBLIC KEY'."
         }
     }
@@ -81,15 +77,27 @@ public struct VerificationKey: Sendable {
         } ?? false
     }
 
-    /// - Returns: nil if the material is not one public key and nothing else.
+    /// - Returns: nil if the material is not one public key that fits the algorithm, and nothing else.
     private func withPublicKey<Result>(_ body: (OpaquePointer) -> Result) -> Result? {
         defer { ERR_clear_error() }
         return material.withUnsafeBufferPointer { bytes in
             var position = bytes.baseAddress
             guard let key = d2i_PUBKEY(nil, &position, bytes.count) else { return nil }
             defer { EVP_PKEY_free(key) }
-            guard let start = bytes.baseAddress, position == start + bytes.count else { return nil }
+            guard let start = bytes.baseAddress, position == start + bytes.count, fits(key) else {
+                return nil
+            }
             return body(key)
+        }
+    }
+
+    /// Keys of service accounts are stored without a check of their kind and size, so each use checks both.
+    private func fits(_ key: OpaquePointer) -> Bool {
+        switch algorithm {
+        case .hs256: false
+        case .rs256:
+            EVP_PKEY_is_a(key, "RSA") == 1 && Self.rsaBits.contains(EVP_PKEY_get_bits(key))
+        case .es256: Self.isOnP256(key)
         }
     }
 

@@ -65,6 +65,8 @@ struct DescriptorTests {
         let told = end.err.split(separator: "\n").filter {
             $0.contains("no connection can be accepted for now")
         }
-        #expect(told.count == 1, "\(end.err)")
+        // Places come free one at a time, so the waiting connections may fill the table again, and the broker may say
+        // so again. A line for each waiting connection would be a fault.
+        #expect((1..<waiting.count).contains(told.count), "\(end.err)")
     }
 }

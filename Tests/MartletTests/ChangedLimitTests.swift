@@ -39,10 +39,11 @@ struct ChangedLimitTests {
         #expect(refused?.word == .quotaExceeded)
         for _ in 0..<2 { #expect(try device.number() == "1") }
         try device.roundTrip()
-        _ = try test.sender()
+        let first = try test.sender()
         let second = try test.peer()
         try second.send(.hello(.sender(projectID: TestBroker.project, serverKey: test.serverKey)))
         #expect(try second.error().message.contains("sender-connections-max"))
+        first.close()
         limits.deviceMessagesPerMinute = 0
         test.broker.change(limits: limits)
         // The committer takes the limits before its next transaction.

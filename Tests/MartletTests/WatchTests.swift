@@ -94,7 +94,8 @@ struct WatchTests {
         #expect(await watch.next() == nil)
     }
 
-    @Test("EMB-3 TTL-2 messages that are not stored are told and counted too")
+    @Test(
+        "EMB-3 TTL-2 messages that are not stored are told and counted too, and so are connections")
     func live() async throws {
         let test = try await TestBroker.open()
         var watch = try test.broker.watch(TestBroker.project).makeAsyncIterator()
@@ -110,12 +111,16 @@ struct WatchTests {
             _ = try device.message()
         }
         let (events, sums) = await Self.events(&watch) {
-            $0.counts.sent == 4 && $0.counts.nowOrNever == 4
+            $0.counts.sent == 4 && $0.counts.nowOrNever == 4 && $0.connectedCount == 1
         }
         #expect(sums?.acceptedCount == 4)
+        #expect(sums?.connectionCount == 1 && sums?.disconnectedCount == 0)
         #expect(sums?.counts == (try Self.reported(test)))
         let count = events.count { if case .accepted = $0 { true } else { false } }
         #expect(count == 4)
+        device.close()
+        let (_, gone) = await Self.events(&watch) { $0.disconnectedCount == 1 }
+        #expect(gone?.connectionCount == 0 && gone?.connectedCount == 1)
         sender.close()
         try await test.broker.close()
     }

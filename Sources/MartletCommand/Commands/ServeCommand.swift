@@ -130,7 +130,7 @@ private struct Serving {
         }
     }
 
-    /// OPS-11: reads the certificates and the log level again. A fault of one setting does not touch the others.
+    /// OPS-11: reads certificates, limits and the log level again. A fault of one setting does not touch the others.
     private func reload(
         _ broker: Broker, _ gateway: (any PreparedGateway)?, _ logger: Logger,
         _ manager: ServiceManager?
@@ -166,7 +166,7 @@ private struct Serving {
 
     /// OPS-11: takes limits over. Names the settings that the broker keeps until a restart.
     private func take(
-        _ new: ServeOptions, _ newHTTP: HTTPOptions, _ broker: Broker, _ logger: Logger
+        _ new: ServeOptions, _ newHTTP: GatewayOptions, _ broker: Broker, _ logger: Logger
     ) {
         let (old, wanted) = (broker.limits, new.configuration.limits)
         let inForce = broker.change(limits: wanted)

@@ -187,7 +187,7 @@ struct ServeOptions: ParsableArguments {
 
     /// The options of the command line, with the settings that file and environment have now.
     /// - Throws: the fault of a setting.
-    static func typed() throws -> (ServeOptions, HTTPOptions) {
+    static func typed() throws -> (ServeOptions, GatewayOptions) {
         let words = try Settings.expanded(Array(CommandLine.arguments.dropFirst()))
         let rest = Array(words.dropFirst())
         if words.first == GatewayCommand.configuration.commandName {
