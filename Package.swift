@@ -301,6 +301,9 @@ let package = Package(
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),
             ],
             swiftSettings: common),
+        .testTarget(
+            name: "MartletCommandTests",
+            dependencies: ["MartletCommand", "Martlet", "CLMDB"], swiftSettings: common),
         .testTarget(name: "TidyTests", swiftSettings: common),
         .testTarget(
             name: "SimulationTests", dependencies: ["MartletSimulator"], swiftSettings: common),

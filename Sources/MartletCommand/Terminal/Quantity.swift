@@ -28,6 +28,9 @@ enum Quantity {
         "\(count) \(noun)\(count == 1 ? "" : "s")"
     }
 
+    /// `0.04`, `12.30`.
+    static func hundredths(_ value: Double) -> String { fixed(value, 2) }
+
     static func percent(_ part: Double) -> String { fixed(part * 100, 1) + " %" }
 
     /// `4s`, `2m 5s`, `3h 20m`.
