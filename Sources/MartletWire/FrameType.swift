@@ -67,6 +67,8 @@ public enum FrameType: UInt8, Sendable, CaseIterable, Hashable {
     case fanoutPage = 0x51
     case status = 0x52
     case statusResult = 0x53
+    case metrics = 0x54
+    case metricsResult = 0x55
 
     case createGroup = 0x60
     case changeGroup = 0x61
@@ -128,7 +130,8 @@ extension FrameType {
         ListGroupsRequest.self, ListInstanceTopicsRequest.self, ListKeysRequest.self,
         ListNotReceivedRequest.self, ListProjectsRequest.self, ListRegistrationKeysRequest.self,
         ListServiceAccountsRequest.self, ListSubscribersRequest.self, ListTicketKeysRequest.self,
-        ListTopicsRequest.self, QuotasRequest.self, ReportRequest.self, RevokeKeyRequest.self,
+        ListTopicsRequest.self, MetricsRequest.self, QuotasRequest.self, ReportRequest.self,
+        RevokeKeyRequest.self,
         RevokeRegistrationKeyRequest.self, RevokeServiceAccountRequest.self,
         RevokeTicketKeyRequest.self, StatusRequest.self, UnregisterTokenRequest.self,
     ]

@@ -88,6 +88,80 @@ struct BrokerMetricsTests {
         #expect(desk.finish(process).status == 0)
     }
 
+    /// What `top --json` prints, as far as the tests look at it.
+    private struct Top: Decodable {
+        struct Durations: Decodable {
+            var count: UInt64
+            var p50: Double?
+            var p99: Double?
+        }
+        struct Refusals: Decodable {
+            var cause: String
+            var count: UInt64
+        }
+        var storeState: String
+        var storeMapBytes: UInt64
+        var storeFileBytes: UInt64
+        var diskBytes: UInt64
+        var diskFreeBytes: UInt64
+        var commit: Durations
+        var journalWrite: Durations
+        var firstDelivery: Durations
+        var lastDelivery: Durations
+        var refusals: [Refusals]
+        var tlsHandshakes: UInt64
+        var tlsFailures: UInt64
+    }
+
+    @Test("OPS-10 top shows the broker's metrics of the time since the last look")
+    func top() throws {
+        let desk = try Desk()
+        defer { desk.remove() }
+        #expect(try desk.run("project", "create", "tides").status == 0)
+        let broker = try desk.start(
+            ["serve", "--port", "0", "--metrics", "127.0.0.1:0", "--json", "--loops", "1"])
+        let ready = try JSONDecoder().decode(Ready.self, from: Data(desk.firstLine(broker).utf8))
+        let device = try desk.start([
+            "listen", "--project", "tides", "--app", "com.example.tides", "--state", "phone.json",
+            "--port", "\(ready.port)", "--json", "--timeout", "120", "--topic", "all",
+        ])
+        _ = desk.firstLine(device)
+        let top = try desk.start(["top", "--json", "--interval", "3"])
+        // Whenever the first look is, some of these come after it.
+        while top.isRunning {
+            let sent = try desk.run("send", "--project", "tides", "--topic", "all", "--data", "n=1")
+            #expect(sent.status == 0, "\(sent.err)")
+            #expect(try desk.run("unregister", "--project", "tides", "--token", "x").status == 1)
+        }
+        let told = try JSONDecoder().decode(Top.self, from: Data(desk.finish(top).out.utf8))
+        for durations in [told.commit, told.journalWrite, told.firstDelivery, told.lastDelivery] {
+            let (p50, p99) = (try #require(durations.p50), try #require(durations.p99))
+            #expect(durations.count > 0 && p50 > 0 && p50 <= p99 && p99 < 31)
+        }
+        #expect(told.refusals.map(\.cause) == ["INVALID_ARGUMENT"])
+        #expect(told.storeState == "ok" && told.tlsHandshakes == 0)
+        // The figures of the same broker over HTTP.
+        let lines = try Self.metrics(ready.metrics)
+        let refused = try #require(
+            Self.value(#"martlet_refusals_total{cause="INVALID_ARGUMENT"}"#, lines))
+        #expect(told.refusals[0].count > 0 && told.refusals[0].count <= UInt64(refused))
+        let commits = try #require(Self.value("martlet_commit_duration_seconds_count", lines))
+        #expect(told.commit.count <= UInt64(commits))
+        #expect(Self.value("martlet_store_map_bytes", lines) == Double(told.storeMapBytes))
+        #expect(Self.value("martlet_disk_bytes", lines) == Double(told.diskBytes))
+        #expect(told.storeFileBytes > 0 && told.diskFreeBytes <= told.diskBytes)
+
+        // A broker at rest has no durations and no refusals.
+        device.terminate()
+        _ = desk.finish(device)
+        let table = try desk.run("top", "--once")
+        #expect(table.status == 0 && table.out.contains("store ok   file "), "\(table)")
+        #expect(table.out.contains("first delivery -   last -"), "\(table)")
+        #expect(table.out.contains("refused: nothing   TLS handshakes/s 0"), "\(table)")
+        broker.terminate()
+        #expect(desk.finish(broker).status == 0)
+    }
+
     @Test("OPS-10 an address that another process has is refused at start")
     func occupied() throws {
         let desk = try Desk()

@@ -102,6 +102,10 @@ struct OperatorTests {
         let made = try desk.run("project", "create", "tides")
         #expect(made.status == 0, "\(made.err)")
         #expect(try desk.run("key", "list", "--project", "tides").status == 0)
+        // Each command before needed a handshake at least, and so does this one.
+        let top = try desk.run("top", "--json")
+        let handshakes = top.out.firstMatch(of: /"tlsFailures":0,"tlsHandshakes":(\d+)/)?.1
+        #expect(try #require(handshakes.flatMap { Int($0) }) >= 3, "\(top)")
         #expect(end(broker, desk).status == 0)
     }
 

@@ -278,6 +278,7 @@ struct FanoutTests {
         }
         for request in [
             ClientFrame.request(StatusRequest(correlation: 9)),
+            .request(MetricsRequest(correlation: 9)),
             .request(ChangeProjectRequest(correlation: 9, projectID: "tides", weight: 9)),
         ] {
             try sender.send(request)
@@ -319,6 +320,26 @@ struct FanoutTests {
         let tides = try #require(status.projects.first { $0.project == "tides" })
         #expect(tides.fanoutsInProgress == 2 && tides.fanoutsDeferred == 3 && tides.weight == 7)
         #expect(tides.share == 1)
+        try administrator.send(.request(MetricsRequest(correlation: 6)))
+        guard let metrics = try administrator.next().answer(as: MetricsResult.self)?.lines else {
+            throw Peer.Failure.silent
+        }
+        // Series by series what is served over HTTP; counters of a broker at rest are equal.
+        func series(_ lines: [String]) -> [String: String] {
+            Dictionary(
+                uniqueKeysWithValues: lines.filter { !$0.hasPrefix("#") }.map { line in
+                    let space = line.lastIndex(of: " ") ?? line.endIndex
+                    return (String(line[..<space]), String(line[space...]))
+                })
+        }
+        let told = series(metrics)
+        let served = series(test.broker.metricsText.split(separator: "\n").map(String.init))
+        #expect(Set(told.keys) == Set(served.keys))
+        for name in told.keys where name.contains("_total") || name.contains("_count") {
+            #expect(told[name] == served[name], "\(name)")
+        }
+        #expect(told[#"martlet_project_fanouts_deferred{project="tides"}"#] == " 3")
+        #expect(try await test.broker.metrics().hasPrefix("# TYPE martlet_"))
         try await test.broker.close()
     }
 

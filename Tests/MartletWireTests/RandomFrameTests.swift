@@ -246,7 +246,10 @@ struct RandomFrames {
             .request(
                 ListFanoutsRequest(
                     correlation: correlation(), projectID: text(), cursor: text(), limit: u16()))
-        case 27: .request(StatusRequest(correlation: correlation()))
+        case 27:
+            flag()
+                ? .request(StatusRequest(correlation: correlation()))
+                : .request(MetricsRequest(correlation: correlation()))
         case 28: .request(QuotasRequest(correlation: correlation()))
         case 29:
             .upstream(
@@ -352,8 +355,9 @@ struct RandomFrames {
                 FanoutPage(
                     correlation: correlation(), nextCursor: text(), fanouts: list { $0.fanout() }))
         case 22:
-            .answer(
-                StatusResult(correlation: correlation(), status: status()))
+            flag()
+                ? .answer(StatusResult(correlation: correlation(), status: status()))
+                : .answer(MetricsResult(correlation: correlation(), lines: list { $0.text() }))
         case 19:
             .answer(
                 Cancelled(correlation: correlation(), wasScheduled: flag(), delivered: u64()))

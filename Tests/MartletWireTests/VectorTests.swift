@@ -441,6 +441,12 @@ private let administrators: [String: AnyFrame] = [
     "change-project-weight": .client(
         .request(
             ChangeProjectRequest(correlation: 28, projectID: "tides", weight: 1000))),
+    "metrics": .client(.request(MetricsRequest(correlation: 31))),
+    "metrics-result": .broker(
+        .answer(
+            MetricsResult(
+                correlation: 31,
+                lines: ["# TYPE martlet_disk_short gauge", "martlet_disk_short 0"]))),
     "status": .client(.request(StatusRequest(correlation: 30))),
     "status-result": .broker(
         .answer(

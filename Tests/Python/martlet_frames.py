@@ -160,6 +160,8 @@ FRAMES = [
                              ("request bytes", "u64"), ("store bytes", "u64"),
                              ("allocated bytes", "u64"),
                              ("projects", A_PROJECT_STATUS)]),
+    (0x54, "METRICS", [C]),
+    (0x55, "METRICS_RESULT", [C, ("lines", [("line", "str")])]),
     (0x60, "CREATE_GROUP", [C, ("name", "str"), ("tokens", [("token", "str")])]),
     (0x61, "CHANGE_GROUP", [C, ("operation", "u8", {1: "add", 2: "remove"}), ("name", "str"),
                             ("key", "str"), ("tokens", [("token", "str")])]),

@@ -30,7 +30,6 @@ public final class Broker: Sendable {
     let store: Store
     let committer: Committer
     let gauges: Gauges
-    private let metrics: BrokerMetrics
     private let inquiry: Inquiry
     var answerer: Answerer { inquiry.answerer }
     let clock: @Sendable () -> Instant
@@ -95,8 +94,7 @@ public final class Broker: Sendable {
         let clock = configuration.clock ?? { SystemClock.now() }
         self.clock = clock
         transport = try configuration.chosenTransport()
-        let metrics = BrokerMetrics(other: configuration.metrics)
-        self.metrics = metrics
+        let metrics = BrokerMetrics(other: configuration.metrics, folder: configuration.folder)
         var storing = StoreConfiguration(
             folder: configuration.folder, mapBytes: configuration.mapBytes)
         storing.journalWritten = { metrics.journalWritten(after: $0) }
@@ -415,14 +413,14 @@ public final class Broker: Sendable {
     public var statistics: BrokerStatistics { gauges.statistics }
 
     /// OPS-10: all metrics of the broker in the text format of Prometheus.
-    public var metricsText: String { metrics.text(gauges, folder: folder, withFigures: true) }
+    public var metricsText: String { gauges.metricsText }
 
     /// The metrics without `statistics`, which a gateway has in its own metrics.
-    package var measuredText: String { metrics.text(gauges, folder: folder, withFigures: false) }
+    package var measuredText: String { committer.metrics.text(gauges, withFigures: false) }
 
     /// Takes `statistics` and the state of store and disk over into `BrokerConfiguration.metrics`. `metricsText` does so
     /// at each reading; with another metrics backend, call this method from time to time.
-    public func recordMetrics() { metrics.record(gauges, folder: folder) }
+    public func recordMetrics() { committer.metrics.record(gauges) }
 }
 
 extension MartletError {

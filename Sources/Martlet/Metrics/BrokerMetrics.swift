@@ -27,6 +27,7 @@ final class BrokerMetrics: Sendable {
     private let lastDelivery: CoreMetrics.Timer
     private let refusals: [ErrorWord: Counter]
     private let state: [(Gauge, @Sendable (StoreState) -> Int)]
+    private let folder: String
 
     private struct StoreState {
         var isRefusing = false
@@ -39,8 +40,11 @@ final class BrokerMetrics: Sendable {
         var fanoutsDeferred = 0
     }
 
-    /// - Parameter other: a second receiver of the metrics.
-    init(other: (any MetricsFactory)?) {
+    /// - Parameters:
+    ///   - other: a second receiver of the metrics.
+    ///   - folder: the data folder, whose file and disk are measured.
+    init(other: (any MetricsFactory)?, folder: String) {
+        self.folder = folder
         func both(_ registry: PrometheusRegistry) -> any MetricsFactory {
             other.map { MultiplexMetricsHandler(factories: [registry, $0]) } ?? registry
         }
@@ -101,7 +105,7 @@ final class BrokerMetrics: Sendable {
     // MARK: Readings
 
     /// Takes the state of the broker over into counters and gauges.
-    func record(_ gauges: Gauges, folder: String) {
+    func record(_ gauges: Gauges) {
         figures.record(gauges.statistics)
         let standings = gauges.committer.book.standings
         var now = StoreState()
@@ -120,8 +124,8 @@ final class BrokerMetrics: Sendable {
 
     /// All metrics in the text format of Prometheus.
     /// - Parameter withFigures: whether the broker's statistics are included.
-    func text(_ gauges: Gauges, folder: String, withFigures: Bool) -> String {
-        record(gauges, folder: folder)
+    func text(_ gauges: Gauges, withFigures: Bool) -> String {
+        record(gauges)
         return (withFigures ? figuresRegistry.text : "") + measured.text
             + Self.projectText((try? gauges.projects()) ?? [])
     }

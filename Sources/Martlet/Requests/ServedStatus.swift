@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Requests about the broker's present work: fanouts, the status, and quotas (FAN-8, QUO-3, QUO-4). Rests on
-// ServedRequest and Gauges.
+// Requests about the broker's present work: fanouts, the status, metrics, and quotas (FAN-8, OPS-10, QUO-3, QUO-4).
+// Rests on ServedRequest and Gauges.
 
 import MartletBase
 import MartletEngine
@@ -54,6 +54,13 @@ extension StatusRequest: ServedQuestion {
         status.allocatedBytes = statistics.allocatedBytes
         status.projects = try answerer.gauges.projects()
         return StatusResult(status: status)
+    }
+}
+
+extension MetricsRequest: ServedQuestion {
+    func answer(to principal: Principal, _ answerer: Answerer) throws -> MetricsResult {
+        try principal.checkAdministrator()
+        return MetricsResult(text: answerer.gauges.metricsText)
     }
 }
 

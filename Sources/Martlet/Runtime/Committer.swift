@@ -56,7 +56,7 @@ final class Committer: Sendable {
     let upstream = UpstreamBook()
     /// EMB-3: the watchers of projects.
     let watches: WatchBook
-    private let metrics: BrokerMetrics
+    let metrics: BrokerMetrics
     private let logger: Logger
     private let clock: @Sendable () -> Instant
     /// OPS-11: the limits, which may change.
@@ -71,7 +71,7 @@ final class Committer: Sendable {
     init(
         store: Store, limits: MailboxLimits, quotas: ProjectQuotas,
         clock: @escaping @Sendable () -> Instant, logger: Logger,
-        metrics: BrokerMetrics = BrokerMetrics(other: nil)
+        metrics: BrokerMetrics
     ) {
         self.store = store
         watches = WatchBook(store.ledgers)

@@ -66,6 +66,9 @@ final class Gauges: Sendable {
         return result
     }
 
+    /// OPS-10: all metrics of the broker in the text format of Prometheus.
+    var metricsText: String { committer.metrics.text(self, withFigures: true) }
+
     /// FAN-8: the load of each project with sessions, unanswered requests, fanouts or deferred messages; the
     /// project with most fanouts in progress first.
     func projects() throws -> [ProjectStatus] {

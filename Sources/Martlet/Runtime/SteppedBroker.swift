@@ -48,7 +48,8 @@ package final class SteppedBroker<Kernel: Transport & ~Copyable> {
         let quotas = ProjectQuotas(configuration.limits)
         committer = Committer(
             store: store, limits: configuration.limits, quotas: quotas, clock: clock,
-            logger: configuration.logger)
+            logger: configuration.logger,
+            metrics: BrokerMetrics(other: nil, folder: configuration.folder))
         let gauges = Gauges(
             store: store, committer: committer, limits: configuration.limits,
             strangers: StrangerBook(configuration.limits, monotonic: monotonic), clock: clock)

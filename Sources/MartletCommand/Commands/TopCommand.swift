@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `martlet top`: a running broker and its projects, live (FAN-8). The counters are read twice; the difference gives
-// the rate. Rests on MartletClient.
+// `martlet top`: a running broker and its projects, live (FAN-8), with the broker's metrics (OPS-10). The counters are
+// read twice; the difference gives the rate. Rests on MartletClient and StatusAnswer.
 
 import ArgumentParser
 import Martlet
@@ -12,6 +12,10 @@ struct TopCommand: ReportingCommand {
         commandName: "top",
         abstract: "Show what a running broker does for its projects.",
         discussion: """
+            Durations, refusals and rates are those since the last look. The durations are the \
+            quantiles p50 / p99 of the broker's histograms, of the transaction, of its synced write to \
+            the journal, and of the first and the last delivery of messages to many.
+
             In a terminal the table is refreshed in place until Ctrl-C; elsewhere, with --once and \
             with --json it is printed once.
             """)
@@ -33,14 +37,14 @@ struct TopCommand: ReportingCommand {
 
     func perform() async throws {
         let administrator = try await folder.access.runningBroker()
-        var before = StatusAnswer(try await administrator.status())
+        var before = try await Self.look(administrator)
         let isLive = Terminal.isInteractive && !once && !output.json
         let interrupt = isLive ? Interrupt.prepare() : nil
         if isLive { Screen.clear() }
         repeat {
             await Self.pause(.seconds(interval), interrupt)
             if interrupt?.hasFired == true { break }
-            let now = StatusAnswer(try await administrator.status())
+            let now = try await Self.look(administrator)
             let shown = now.after(before)
             before = now
             if output.json {
@@ -52,6 +56,11 @@ struct TopCommand: ReportingCommand {
             }
         } while isLive
         await administrator.close()
+    }
+
+    private static func look(_ administrator: MartletAdministrator) async throws -> StatusAnswer {
+        let metrics = try await administrator.metrics()
+        return StatusAnswer(try await administrator.status(), MetricsReading(metrics))
     }
 
     /// Waits until the time is over, or a signal comes.
@@ -87,81 +96,45 @@ struct TopCommand: ReportingCommand {
             "waiting: \(status.commandsWaiting) commands, "
                 + "\(Quantity.bytes(status.requestBytes)) of requests, "
                 + "\(Quantity.bytes(status.frameBytes)) of frames   "
-                + "memory \(memory)   store \(Quantity.bytes(status.storeBytes))", "",
+                + "memory \(memory)   store \(Quantity.bytes(status.storeBytes))",
+            "store \(status.storeState.text)   file \(Quantity.bytes(status.storeFileBytes))   "
+                + "map \(Quantity.bytes(status.storeMapBytes))   disk "
+                + "\(Quantity.bytes(status.diskBytes - min(status.diskFreeBytes, status.diskBytes))) "
+                + "used, \(Quantity.bytes(status.diskFreeBytes)) free",
+            "commit \(status.commit.text)   journal \(status.journalWrite.text)   "
+                + "first delivery \(status.firstDelivery.text)   "
+                + "last \(status.lastDelivery.text)",
+            "refused: \(Self.refusals(status))   "
+                + "TLS handshakes/s \(Quantity.short(status.tlsHandshakesPerSecond))   "
+                + "failed \(Quantity.short(Double(status.tlsFailures)))", "",
         ] + table.text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
+    }
+
+    /// Causes of refusals that a line has room for.
+    private static let causesMax = 4
+
+    private static func refusals(_ status: StatusAnswer) -> String {
+        guard !status.refusals.isEmpty else { return "nothing" }
+        let shown = status.refusals.prefix(causesMax).map { "\($0.count) \($0.cause)" }
+        let rest = status.refusals.dropFirst(causesMax).reduce(0) { $0 + $1.count }
+        return (shown + (rest > 0 ? ["\(rest) others"] : [])).joined(separator: ", ")
     }
 }
 
-private struct StatusAnswer: Encodable, Sendable {
-    struct Project: Encodable, Sendable {
-        var project: String
-        var weight: Int
-        var connections: UInt64
-        var delivered: UInt64
-        var deliveriesPerSecond: Double
-        var fanoutsInProgress: Int
-        var fanoutsDeferred: Int
-        var fanoutBytes: UInt64
-        var frameBytes: UInt64
-        var requestBytes: UInt64
-        var share: Double
+extension StatusAnswer.Durations {
+    /// `0.42 ms / 1.20 ms`: p50 and p99.
+    fileprivate var text: String {
+        guard let p50, let p99 else { return "-" }
+        return Quantity.time(p50) + " / " + Quantity.time(p99)
     }
+}
 
-    /// Milliseconds since 1970, by the broker's clock.
-    var now: Int64
-    var connections: UInt64
-    var delivered: UInt64
-    var deliveriesPerSecond: Double
-    var acknowledged: UInt64
-    var fellBehind: UInt64
-    var commandsWaiting: UInt64
-    var frameBytes: UInt64
-    var requestBytes: UInt64
-    var storeBytes: UInt64
-    /// nil: the figure is not known.
-    var allocatedBytes: UInt64?
-    var projects: [Project]
-
-    /// The answer with rates of delivery since an earlier answer, by the broker's clock.
-    func after(_ earlier: StatusAnswer) -> StatusAnswer {
-        let seconds = Double(max(now - earlier.now, 1)) / 1000
-        func rate(_ value: UInt64, _ before: UInt64) -> Double {
-            value > before ? Double(value - before) / seconds : 0
-        }
-        var result = self
-        result.deliveriesPerSecond = rate(delivered, earlier.delivered)
-        let before = Dictionary(
-            earlier.projects.map { ($0.project, $0.delivered) }, uniquingKeysWith: { $1 })
-        for index in projects.indices {
-            let project = projects[index]
-            result.projects[index].deliveriesPerSecond = rate(
-                project.delivered, before[project.project] ?? project.delivered)
-        }
-        return result
-    }
-
-    /// The answer without rates of delivery: all are 0.
-    init(_ status: BrokerStatus) {
-        now = status.now.millisecondsSince1970
-        connections = UInt64(clamping: status.connectionCount)
-        delivered = status.deliveredCount
-        deliveriesPerSecond = 0
-        acknowledged = status.acknowledgedCount
-        fellBehind = status.fellBehindCount
-        commandsWaiting = UInt64(clamping: status.commandsWaiting)
-        frameBytes = UInt64(clamping: status.frameBytes)
-        requestBytes = UInt64(clamping: status.requestBytes)
-        storeBytes = UInt64(clamping: status.storeBytesUsed)
-        allocatedBytes = status.allocatedBytes.map { UInt64(clamping: $0) }
-        projects = status.projects.map {
-            Project(
-                project: $0.project, weight: $0.weight,
-                connections: UInt64(clamping: $0.connectionCount), delivered: $0.deliveredCount,
-                deliveriesPerSecond: 0, fanoutsInProgress: $0.fanoutsInProgress,
-                fanoutsDeferred: $0.fanoutsDeferred,
-                fanoutBytes: UInt64(clamping: $0.fanoutBytes),
-                frameBytes: UInt64(clamping: $0.frameBytes),
-                requestBytes: UInt64(clamping: $0.requestBytes), share: $0.share)
+extension StatusAnswer.StoreState {
+    fileprivate var text: String {
+        switch self {
+        case .ok: "ok"
+        case .refusing: "REFUSES CHANGES"
+        case .diskShort: "DISK FULL"
         }
     }
 }

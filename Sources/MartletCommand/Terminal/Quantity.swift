@@ -33,6 +33,15 @@ enum Quantity {
 
     static func percent(_ part: Double) -> String { fixed(part * 100, 1) + " %" }
 
+    /// `0.42 ms`, `35 ms`, `1.20 s`.
+    static func time(_ seconds: Double) -> String {
+        switch seconds {
+        case ..<0.01: fixed(seconds * 1000, 2) + " ms"
+        case ..<1: fixed(seconds * 1000, 0) + " ms"
+        default: fixed(seconds, 2) + " s"
+        }
+    }
+
     /// `4s`, `2m 5s`, `3h 20m`.
     static func duration(_ seconds: Double) -> String {
         let whole = Int(min(max(seconds.rounded(.up), 0), 1e9))

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The answer of `martlet top`: the status of a broker and the broker's metrics (FAN-8, OPS-10), with rates and
+// durations since an earlier look. Rests on MetricsReading.
+
+import Martlet
+
+/// A look at a broker.
+struct StatusAnswer: Encodable, Sendable {
+    struct Project: Encodable, Sendable {
+        var project: String
+        var weight: Int
+        var connections: UInt64
+        var delivered: UInt64
+        var deliveriesPerSecond: Double
+        var fanoutsInProgress: Int
+        var fanoutsDeferred: Int
+        var fanoutBytes: UInt64
+        var frameBytes: UInt64
+        var requestBytes: UInt64
+        var share: Double
+    }
+
+    /// Durations between two looks, in seconds, as Prometheus works them out of the broker's histograms.
+    struct Durations: Encodable, Sendable {
+        /// Number of durations.
+        var count: UInt64
+        /// nil: there was no duration.
+        var p50: Double?
+        var p99: Double?
+
+        init(_ histogram: MetricsReading.Histogram) {
+            count = histogram.count
+            p50 = histogram.quantile(0.5)
+            p99 = histogram.quantile(0.99)
+        }
+    }
+
+    /// Changes that the broker refused between two looks.
+    struct Refusals: Encodable, Sendable {
+        /// The error word.
+        var cause: String
+        var count: UInt64
+    }
+
+    enum StoreState: String, Encodable, Sendable {
+        case ok
+        /// The store refused a change in the last ten seconds.
+        case refusing
+        /// The disk is full but for the room of deletions.
+        case diskShort
+    }
+
+    /// Milliseconds since 1970, by the broker's clock.
+    var now: Int64
+    var connections: UInt64
+    var delivered: UInt64
+    var deliveriesPerSecond: Double
+    var acknowledged: UInt64
+    var fellBehind: UInt64
+    var commandsWaiting: UInt64
+    var frameBytes: UInt64
+    var requestBytes: UInt64
+    var storeBytes: UInt64
+    /// nil: the figure is not known.
+    var allocatedBytes: UInt64?
+    var storeState: StoreState
+    var storeMapBytes: UInt64
+    var storeFileBytes: UInt64
+    var diskBytes: UInt64
+    var diskFreeBytes: UInt64
+    var commit: Durations
+    var journalWrite: Durations
+    var firstDelivery: Durations
+    var lastDelivery: Durations
+    /// The most frequent cause first.
+    var refusals: [Refusals]
+    var tlsHandshakes: UInt64
+    var tlsHandshakesPerSecond: Double
+    var tlsFailures: UInt64
+    var projects: [Project]
+    private var metrics: MetricsReading
+
+    private enum CodingKeys: CodingKey {
+        case now, connections, delivered, deliveriesPerSecond, acknowledged, fellBehind
+        case commandsWaiting, frameBytes, requestBytes, storeBytes, allocatedBytes
+        case storeState, storeMapBytes, storeFileBytes, diskBytes, diskFreeBytes
+        case commit, journalWrite, firstDelivery, lastDelivery, refusals
+        case tlsHandshakes, tlsHandshakesPerSecond, tlsFailures, projects
+    }
+
+    /// The answer with rates of delivery since an earlier answer, by the broker's clock.
+    func after(_ earlier: StatusAnswer) -> StatusAnswer {
+        let seconds = Double(max(now - earlier.now, 1)) / 1000
+        func rate(_ value: UInt64, _ before: UInt64) -> Double {
+            value > before ? Double(value - before) / seconds : 0
+        }
+        var result = self
+        result.deliveriesPerSecond = rate(delivered, earlier.delivered)
+        result.tlsHandshakesPerSecond = rate(tlsHandshakes, earlier.tlsHandshakes)
+        result.tell(since: earlier.metrics)
+        let before = Dictionary(
+            earlier.projects.map { ($0.project, $0.delivered) }, uniquingKeysWith: { $1 })
+        for index in projects.indices {
+            let project = projects[index]
+            result.projects[index].deliveriesPerSecond = rate(
+                project.delivered, before[project.project] ?? project.delivered)
+        }
+        return result
+    }
+
+    /// Works out durations and refusals.
+    private mutating func tell(since earlier: MetricsReading) {
+        func durations(_ name: String) -> Durations {
+            Durations(metrics.histogram("martlet_\(name)_duration_seconds", since: earlier))
+        }
+        commit = durations("commit")
+        journalWrite = durations("journal_write")
+        firstDelivery = durations("first_delivery")
+        lastDelivery = durations("last_delivery")
+        refusals = metrics.growth(of: "martlet_refusals_total", since: earlier)
+            .map { Refusals(cause: $0.key, count: $0.value) }
+            .sorted { ($1.count, $0.cause) < ($0.count, $1.cause) }
+    }
+
+    /// The answer without an earlier look: rates are 0, and there are no durations and no refusals.
+    /// - Parameter metrics: metrics of about the time of `status`.
+    init(_ status: BrokerStatus, _ metrics: MetricsReading) {
+        self.metrics = metrics
+        storeState =
+            metrics.value("martlet_disk_short") > 0
+            ? .diskShort : metrics.value("martlet_store_refusing") > 0 ? .refusing : .ok
+        storeMapBytes = metrics.count("martlet_store_map_bytes")
+        storeFileBytes = metrics.count("martlet_store_file_bytes")
+        diskBytes = metrics.count("martlet_disk_bytes")
+        diskFreeBytes = metrics.count("martlet_disk_free_bytes")
+        tlsHandshakes = metrics.count("martlet_tls_handshakes_total")
+        tlsHandshakesPerSecond = 0
+        tlsFailures = metrics.count("martlet_tls_failures_total")
+        let none = Durations(MetricsReading.Histogram(buckets: []))
+        (commit, journalWrite, firstDelivery, lastDelivery) = (none, none, none, none)
+        refusals = []
+        now = status.now.millisecondsSince1970
+        connections = UInt64(clamping: status.connectionCount)
+        delivered = status.deliveredCount
+        deliveriesPerSecond = 0
+        acknowledged = status.acknowledgedCount
+        fellBehind = status.fellBehindCount
+        commandsWaiting = UInt64(clamping: status.commandsWaiting)
+        frameBytes = UInt64(clamping: status.frameBytes)
+        requestBytes = UInt64(clamping: status.requestBytes)
+        storeBytes = UInt64(clamping: status.storeBytesUsed)
+        allocatedBytes = status.allocatedBytes.map { UInt64(clamping: $0) }
+        projects = status.projects.map {
+            Project(
+                project: $0.project, weight: $0.weight,
+                connections: UInt64(clamping: $0.connectionCount), delivered: $0.deliveredCount,
+                deliveriesPerSecond: 0, fanoutsInProgress: $0.fanoutsInProgress,
+                fanoutsDeferred: $0.fanoutsDeferred,
+                fanoutBytes: UInt64(clamping: $0.fanoutBytes),
+                frameBytes: UInt64(clamping: $0.frameBytes),
+                requestBytes: UInt64(clamping: $0.requestBytes), share: $0.share)
+        }
+    }
+}
