@@ -14,6 +14,7 @@
 // so a process may end at any point. The old files end in `store-format-N`, where they stay until a person deletes
 // them. Rests on OpenFolder, Environment and MigrationSteps.
 
+internal import CLMDB
 import Glibc
 import MartletEngine
 import MartletRows
