@@ -551,6 +551,34 @@ struct CheckTests {
         #expect(report.problemCount == UInt64(kinds.count))
     }
 
+    @Test(
+        "Two tokens that lead to each other's instances are found, and no other project is accused")
+    func exchanged() throws {
+        let (filled, instances) = try Self.filled.get()
+        let bench = try StoredBench()
+        try bench.reopen { folder in
+            try FileManager.default.removeItem(atPath: folder + "/data.mdb")
+            try FileManager.default.copyItem(
+                atPath: filled.data + "/data.mdb", toPath: folder + "/data.mdb")
+            // The journal belongs to the file before.
+            for name in ["journal.0", "journal.1"] { unlink(folder + "/" + name) }
+        }
+        // The bench of the filled store gave the same tokens.
+        for _ in 0..<1000 { _ = bench.newInstance(in: "other") }
+        let other = try bench.register(3, in: "other")
+        #expect(other.count == 3)
+        try bench.reopen { folder in
+            let raw = RawStore(folder: folder)
+            let keys = [instances[9].token.bytes, instances[10].token.bytes]
+            let places = try keys.map { try raw.get("tokens", $0) }
+            try raw.change("tokens", keys[0], places[1])
+            try raw.change("tokens", keys[1], places[0])
+        }
+        let report = try bench.store.check()
+        #expect(report.problems.map(\.kind) == Array(repeating: .tokenIndex, count: 4))
+        #expect(Set(report.problems.map(\.project)) == [ProjectNumber(0)])
+    }
+
     @Test("More problems than are listed are counted")
     func bounded() throws {
         let bench = try StoredBench()

@@ -8,37 +8,96 @@ import MartletBits
 import MartletRows
 
 extension Checker {
-    /// Checks the rows of `due` of all projects. Rows whose record cannot be read are skipped.
+    /// Reads the rows of `due` of all projects. Rows of kinds with a source are added to sums; `compareDue` compares
+    /// the sums with the records. Rows of other kinds are compared with their records here.
     mutating func checkDue(_ projects: [UInt32: Project]) throws(StorageError) {
         let rows = try Cursor(raw, .due)
         var row = try rows.seek(.first)
         while let entry = row {
-            row = try rows.next()
-            guard entry.key.count >= 13, let kind = DueKind(rawValue: entry.key[0]),
-                entry.key.count == 13 + Self.idBytes(kind)
-            else {
+            guard let kind = Self.dueKind(entry.key) else {
                 note(.damagedRecord, in: nil, "due: a key of \(entry.key.count) bytes")
+                row = try rows.next()
                 continue
             }
-            let time = entry.key.dueTime.millisecondsSince1970
             let project = entry.key.dueProject
-            guard projects[project.rawValue] != nil else {
+            if kind.source != nil {
+                let isOwned = sums!.add(
+                    RowSums.hash(
+                        due: UInt64(bitPattern: entry.key.dueTime.millisecondsSince1970),
+                        id: Self.dueID(entry.key)),
+                    RowSums.Slot(kind), in: project.rawValue)
+                if !isOwned { note(.rowsWithoutProject, in: project, "due") }
+            } else if projects[project.rawValue] == nil {
                 note(.rowsWithoutProject, in: project, "due")
-                continue
+            } else {
+                try checkDueRow(entry.key, kind)
             }
-            let id = Array(entry.key.dropFirst(13))
-            let expected: Int64?
-            do throws(StorageError) {
-                expected = try dueTime(kind, id, in: project)?.millisecondsSince1970
-            } catch {
-                // The check of the record's table reports the damage.
-                guard error.code == 0 else { throw error }
-                continue
-            }
-            if expected.map({ max($0, 0) }) != time {
-                note(.due, in: project, "a row of kind \(kind) at \(time) is for nothing")
+            row = try rows.next()
+        }
+    }
+
+    /// Checks that a row of `due` has its record. The row of an unreadable record is skipped, because the check of the
+    /// record's table reports the damage.
+    private mutating func checkDueRow(_ key: RowKey, _ kind: DueKind) throws(StorageError) {
+        let time = key.dueTime.millisecondsSince1970
+        let expected: Int64?
+        do throws(StorageError) {
+            expected = try dueTime(kind, Array(Self.dueID(key)), in: key.dueProject)?
+                .millisecondsSince1970
+        } catch {
+            guard error.code == 0 else { throw error }
+            return
+        }
+        if expected.map({ max($0, 0) }) != time {
+            note(.due, in: key.dueProject, "a row of kind \(kind) at \(time) is for nothing")
+        }
+    }
+
+    /// Compares the sums of the project's records with the sums of its rows in `due`. For differing sums the records
+    /// are searched in `due`, and the project is noted for `checkSuspects`.
+    mutating func compareDue() throws(StorageError) {
+        guard let found = sums?[project.number] else { return }
+        for kind in DueKind.allCases {
+            guard let source = kind.source, case let slot = RowSums.Slot(kind),
+                found[slot] != records[slot]
+            else { continue }
+            suspects.insert(Suspect(project: project.number, slot: slot))
+            let rows = try Cursor(raw, source.table)
+            var row = try rows.seek(Key(project.number))
+            while let entry = row, entry.key.count >= 4, entry.key.project == project.number {
+                // The check of the table reports keys of other sizes, and rows of strangers.
+                let isOfStranger = kind == .seen && !universe.contains(entry.key.ordinal.rawValue)
+                if entry.key.count == source.keyBytes, !isOfStranger { try findDue(kind, entry) }
+                row = try rows.next()
             }
         }
+    }
+
+    /// Compares rows of `due` one by one with their records: rows of projects and kinds with differing sums.
+    mutating func checkSuspectDue() throws(StorageError) {
+        let rows = try Cursor(raw, .due)
+        var row = try rows.seek(.first)
+        while let entry = row {
+            if let kind = Self.dueKind(entry.key),
+                suspects.contains(
+                    Suspect(project: entry.key.dueProject, slot: RowSums.Slot(kind)))
+            {
+                try checkDueRow(entry.key, kind)
+            }
+            row = try rows.next()
+        }
+    }
+
+    /// nil for a key that no row of `due` has.
+    private static func dueKind(_ key: RowKey) -> DueKind? {
+        guard key.count >= 13, let kind = DueKind(rawValue: key[0]),
+            key.count == 13 + idBytes(kind)
+        else { return nil }
+        return kind
+    }
+
+    private static func dueID(_ key: RowKey) -> UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(rebasing: key.bytes[13...])
     }
 
     private static func idBytes(_ kind: DueKind) -> Int {
@@ -61,22 +120,18 @@ extension Checker {
         let number = id.prefix(8).reduce(0 as UInt64) { $0 << 8 | UInt64($1) }
         func first(_ table: Table, _ key: Key) throws(StorageError) -> Instant? {
             guard let found = try raw.get(table, key) else { return nil }
-            var reader = RecordReader(found, of: table)
-            return Instant(millisecondsSince1970: try reader.read(Int64.self))
+            return try Self.firstInstant(found, of: table)
+        }
+        if let source = kind.source {
+            let ordinal = UInt32(truncatingIfNeeded: number)
+            if kind == .seen, try isInactive(ordinal, in: project) { return nil }
+            var key = Key(project)
+            key.append(name: source.keyBytes == 8 ? id[4...] : id[...])
+            if kind == .discarded { key.append(byte: 1) }
+            guard let found = try raw.get(source.table, key) else { return nil }
+            return try Self.dueTime(kind, of: found, in: source.table)
         }
         switch kind {
-        case .expiry, .discarded:
-            let row = LogRow(MessageSequence(number), isDiscarded: kind == .discarded)
-            guard let found = try raw.get(.messages, .log(row, in: project)) else { return nil }
-            let record = try MessageRecord(found)
-            let isDue = !record.isInLine && !record.flags.contains(.isExpired)
-            return isDue ? try record.expires() : nil
-        case .seen:
-            let key = Key.ordinal(Ordinal(UInt32(truncatingIfNeeded: number)), in: project)
-            guard try !isInactive(UInt32(truncatingIfNeeded: number), in: project) else {
-                return nil
-            }
-            return try raw.get(.mailboxes, key).map(MailboxRow.state)?.seen
         case .settlement:
             let key = Key.ordinal(Ordinal(UInt32(truncatingIfNeeded: number)), in: project)
             let exists = try raw.get(.instances, key) != nil
@@ -91,17 +146,6 @@ extension Checker {
             let prefix = Key.reportDay(day, in: project)
             return found.map { prefix.isPrefix(of: $0.key) } ?? false
                 ? Instant(startOfDay: day) : nil
-        case .answer: return try first(.answers, .answer(AnswerDigest(bytes: id), in: project))
-        case .scheduled: return try first(.scheduled, .number(number, in: project))
-        case .receiptsWanted: return try first(.receiptsWanted, .number(number, in: project))
-        case .upstream: return try first(.upstream, .number(number, in: project))
-        case .upstreamIDs:
-            let ordinal = Ordinal(UInt32(truncatingIfNeeded: number))
-            return try first(.upstreamIDs, .ordinal(ordinal, in: project))
-        case .receiptsTold:
-            var key = Key(project)
-            key.append(name: id)
-            return try first(.receiptsTold, key)
         case .receiptsTaken:
             let taken = try transaction.receipts.row(of: project).taken
             let first = try transaction.receipts.first(of: project)
@@ -114,14 +158,34 @@ extension Checker {
             let time = try first(.deletedApps, .app(app, in: project))
             let isLeaving = time?.millisecondsSince1970 == 0
             return isLeaving == (kind == .leavingApp) ? time : nil
-        case .ticket:
-            var key = Key(project)
-            key.append(name: id)
-            return try first(.spentTickets, key)
         case .collection:
             let due = try first(.collections, Key(project))
             return due?.millisecondsSince1970 == .max ? nil : due
+        case .expiry, .discarded, .seen, .answer, .scheduled, .receiptsWanted, .receiptsTold,
+            .upstream, .upstreamIDs, .ticket:
+            return nil
         }
+    }
+
+    /// The due time according to a record of the kind's source; nil: the record has no due time.
+    private static func dueTime(
+        _ kind: DueKind, of record: UnsafeRawBufferPointer, in table: Table
+    ) throws(StorageError) -> Instant? {
+        switch table {
+        case .messages:
+            let record = try MessageRecord(record)
+            let isDue = !record.isInLine && !record.flags.contains(.isExpired)
+            return isDue ? try record.expires() : nil
+        case .mailboxes: return try MailboxRow.state(record).seen
+        default: return try firstInstant(record, of: table)
+        }
+    }
+
+    private static func firstInstant(
+        _ record: UnsafeRawBufferPointer, of table: Table
+    ) throws(StorageError) -> Instant {
+        var reader = RecordReader(record, of: table)
+        return Instant(millisecondsSince1970: try reader.read(Int64.self))
     }
 
     private func isInactive(
@@ -139,7 +203,63 @@ extension Checker {
         }
     }
 
-    /// Checks that a record with a due time has its row in `due`.
+    /// Expects a row in `due` for a record of the kind's source: adds the row to the sums, or searches the row if the
+    /// rows of `due` were not read.
+    mutating func expectDue(_ kind: DueKind, _ record: Cursor.Entry) throws(StorageError) {
+        guard sums != nil else { return try findDue(kind, record) }
+        guard let time = try dueTime(kind, of: record) else { return }
+        Self.withDueID(of: record.key) { id in
+            records[RowSums.Slot(kind)] &+= RowSums.hash(
+                due: UInt64(clamping: time.millisecondsSince1970), id: id)
+        }
+    }
+
+    /// Searches the row in `due` for a record of the kind's source.
+    private mutating func findDue(
+        _ kind: DueKind, _ record: Cursor.Entry
+    ) throws(StorageError) {
+        guard let time = try dueTime(kind, of: record) else { return }
+        let key = Self.withDueID(of: record.key) { id in
+            Key.due(kind, time, project.number, id)
+        }
+        guard try raw.get(.due, key) == nil else { return }
+        let what =
+            switch kind.source?.table {
+            case .messages: "message \(record.key.sequence.rawValue)"
+            case .mailboxes, .upstreamIDs: "ordinal \(record.key.ordinal.rawValue)"
+            case let table: "a row of \(table?.name ?? "")"
+            }
+        note(.due, "\(what) has no row of kind \(kind)")
+    }
+
+    /// The due time of a record of the kind's source; nil also for an unreadable record, because the check of the
+    /// record's table reports the damage.
+    private func dueTime(
+        _ kind: DueKind, of record: Cursor.Entry
+    ) throws(StorageError) -> Instant? {
+        guard let source = kind.source,
+            kind != .seen || !universe.isInactive(record.key.ordinal.rawValue)
+        else { return nil }
+        do throws(StorageError) {
+            return try Self.dueTime(kind, of: record.value, in: source.table)
+        } catch {
+            guard error.code == 0 else { throw error }
+            return nil
+        }
+    }
+
+    /// The ID in the `due` row of a record: the record's key without project, and ordinals as eight bytes.
+    private static func withDueID<Result>(
+        of key: RowKey, _ body: (UnsafeRawBufferPointer) -> Result
+    ) -> Result {
+        guard key.count > 8 else {
+            return withUnsafeBytes(of: UInt64(key.ordinal.rawValue).bigEndian, body)
+        }
+        let end = key.count == 13 ? 12 : key.count
+        return body(UnsafeRawBufferPointer(rebasing: key.bytes[4..<end]))
+    }
+
+    /// Searches the row in `due` for a record of a kind without a source.
     mutating func expectDue(
         _ kind: DueKind, _ id: [UInt8], _ what: @autoclosure () -> String
     ) throws(StorageError) {
@@ -160,13 +280,13 @@ extension Checker {
 
     mutating func checkSending() throws(StorageError) {
         try forEachRow(of: .answers, keyBytes: 20...20) { (it, entry) throws(StorageError) in
-            try it.expectDue(.answer, Array(entry.key.dropFirst(4)), "an answer")
+            try it.expectDue(.answer, entry)
         }
         var scheduled: UInt64 = 0
         try forEachRow(of: .scheduled, keyBytes: 4...12) { (it, entry) throws(StorageError) in
             guard entry.key.count == 12 else { return }
             scheduled += 1
-            try it.expectDue(.scheduled, Array(entry.key.dropFirst(4)), "a scheduled message")
+            try it.expectDue(.scheduled, entry)
         }
         let counted = try raw.get(.scheduled, Key(project.number))
         if counted?.loadLittleEndian(UInt64.self, at: 0) ?? 0 != scheduled {
@@ -200,15 +320,14 @@ extension Checker {
 
     mutating func checkReceipts() throws(StorageError) {
         try forEachRow(of: .receiptsWanted, keyBytes: 12...12) { (it, entry) throws(StorageError) in
-            try it.expectDue(
-                .receiptsWanted, Array(entry.key.dropFirst(4)), "a wish for receipts")
+            try it.expectDue(.receiptsWanted, entry)
         }
         try forEachRow(of: .receiptsTold, keyBytes: 16...16) { (it, entry) throws(StorageError) in
             let ordinal = entry.key.ordinal.rawValue
             if !it.universe.contains(ordinal) {
                 it.note(.receipts, "ordinal \(ordinal) told something and is not registered")
             }
-            try it.expectDue(.receiptsTold, Array(entry.key.dropFirst(4)), "a receipt")
+            try it.expectDue(.receiptsTold, entry)
         }
         let found = try raw.get(.receipts, Key(project.number))
         let last = found?.loadLittleEndian(UInt64.self, at: 0) ?? 0
@@ -244,6 +363,28 @@ extension Checker {
             if phase == .idle || blob == nil {
                 it.note(.collection, "message \(row.sequence.rawValue) is marked")
             }
+        }
+    }
+}
+
+extension DueKind {
+    /// The table whose records have one due row each, and the bytes of its keys; nil: other rules decide on the rows of
+    /// the kind.
+    var source: (table: Table, keyBytes: Int)? {
+        switch self {
+        case .expiry: (.messages, 12)
+        case .discarded: (.messages, 13)
+        case .seen: (.mailboxes, 8)
+        case .answer: (.answers, 20)
+        case .scheduled: (.scheduled, 12)
+        case .receiptsWanted: (.receiptsWanted, 12)
+        case .receiptsTold: (.receiptsTold, 16)
+        case .upstream: (.upstream, 12)
+        case .upstreamIDs: (.upstreamIDs, 8)
+        case .ticket: (.spentTickets, 36)
+        case .settlement, .collection, .receiptsTaken, .report, .reportDay, .expiryLine,
+            .leavingApp, .deletedApp:
+            nil
         }
     }
 }

@@ -46,7 +46,7 @@ extension Checker {
                 }
                 lastInLine = expires
             }
-            try it.expectDue(row.dueKind, big(sequence.rawValue), "message \(sequence.rawValue)")
+            try it.expectDue(row.dueKind, entry)
         }
         try forEachRow(of: .recipients, keyBytes: 12...13) { (it, entry) throws(StorageError) in
             let row = LogRow(entry.key)
@@ -168,7 +168,7 @@ extension Checker {
                 it.note(
                     .mailbox, "ordinal \(ordinal) left behind the last message \(last.rawValue)")
             }
-            try it.expectDue(.seen, big(UInt64(ordinal)), "ordinal \(ordinal)")
+            try it.expectDue(.seen, entry)
         }
         try forEachRow(of: .connections, keyBytes: 8...8) { (it, entry) throws(StorageError) in
             let ordinal = entry.key.ordinal.rawValue
@@ -212,8 +212,4 @@ extension Checker {
             }
         }
     }
-}
-
-private func big(_ value: UInt64) -> [UInt8] {
-    withUnsafeBytes(of: value.bigEndian) { Array($0) }
 }

@@ -18,7 +18,7 @@ extension Checker {
             try noteDamage(error, in: project.number)
         }
         try forEachRow(of: .spentTickets, keyBytes: 36...36) { (it, entry) throws(StorageError) in
-            try it.expectDue(.ticket, Array(entry.key.dropFirst(4)), "a used ticket")
+            try it.expectDue(.ticket, entry)
         }
         try forEachRow(of: .topicGrants, keyBytes: 8...8) { (it, entry) throws(StorageError) in
             let ordinal = entry.key.ordinal

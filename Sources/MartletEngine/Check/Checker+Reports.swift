@@ -79,7 +79,8 @@ extension Checker {
                 it.note(.report, "those that miss a message without a report")
                 return
             }
-            if block > BlockGeometry.blockMax || Self.ordinals(entry.value, block: block) == nil {
+            if block > BlockGeometry.blockMax || SetRow(checking: entry.value, block: block) == nil
+            {
                 it.note(.setForm, "missed, block \(block), of \(entry.value.count) bytes")
             }
         }

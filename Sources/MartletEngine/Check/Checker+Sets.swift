@@ -141,18 +141,14 @@ extension Checker {
         if !isSmallForm, entry.value.count & 1 != 0 {
             walk.spanEnd = block | UInt32(RunSpan.blockCount - 1)
         }
-        guard let ordinals = Self.ordinals(entry.value, block: block) else {
+        guard let row = SetRow(checking: entry.value, block: block) else {
             note(.setForm, "\(Self.name(set)), block \(block), of \(entry.value.count) bytes")
             walk.isDamaged = true
             return
         }
-        for ordinal in ordinals {
-            if SetKey.isTopic(set) { report.counts.subscriptions += 1 }
-            if belongs(ordinal, to: set) {
-                walk.members += 1
-                if SetKey.isTopic(set) { universe.add(topic: set, to: ordinal) }
-            } else if SetKey.isTopic(set) {
-                walk.members += 1
+        let strangers = compare(row, of: set, &walk)
+        for ordinal in strangers {
+            if SetKey.isTopic(set) {
                 note(.subscriberNotRegistered, "ordinal \(ordinal) in \(Self.name(set))")
             } else {
                 note(.standingSet, "ordinal \(ordinal) does not belong into \(Self.name(set))")
@@ -160,15 +156,40 @@ extension Checker {
         }
     }
 
-    private func belongs(_ ordinal: UInt32, to set: UInt32) -> Bool {
-        guard let app = universe.app(of: ordinal) else { return false }
-        if UInt32(app) == Universe.unknownApp { return true }
+    /// Counts the members of a row that belong into the set, and all subscribers of a topic.
+    /// - Returns: the members that are no instances, or of an app that does not belong into the set.
+    private mutating func compare(
+        _ row: SetRow, of set: UInt32, _ walk: inout SetWalk
+    ) -> [UInt32] {
+        var strangers: [UInt32] = []
+        var count: UInt64 = 0
+        row.forEachBlock { block, members in
+            if SetKey.isTopic(set) {
+                count += UInt64(members.count)
+                universe.add(topic: set, to: members, ofBlock: block) { strangers.append($0) }
+            } else {
+                walk.members += universe.count(
+                    members, ofBlock: block, belongs: belonging(to: set)
+                ) { strangers.append($0) }
+            }
+            if set == SetKey.number(of: .inactive) {
+                universe.setInactive(members, ofBlock: block)
+            }
+        }
+        report.counts.subscriptions += count
+        walk.members += count
+        return strangers
+    }
+
+    /// Whether the instances of an app belong into a set; nil: all instances belong into the set.
+    private func belonging(to set: UInt32) -> ((_ app: UInt32) -> Bool)? {
         switch set & 0xF000_0000 {
         case 0x9000_0000:
-            guard let platform = apps[UInt32(app)] else { return true }
-            return UInt32(platform.rawValue) == set & 0x0FFF_FFFF
-        case 0xA000_0000: return UInt32(app) == set & 0x0FFF_FFFF
-        default: return true
+            return { [apps] app in
+                apps[app].map { UInt32($0.rawValue) == set & 0x0FFF_FFFF } ?? true
+            }
+        case 0xA000_0000: return { app in app == set & 0x0FFF_FFFF }
+        default: return nil
         }
     }
 
@@ -190,50 +211,6 @@ extension Checker {
         }
     }
 
-    /// The ordinals in a row of a set; nil if the form of the row is not valid.
-    static func ordinals(_ value: UnsafeRawBufferPointer, block: UInt32) -> [UInt32]? {
-        var ordinals: [UInt32] = []
-        if block == SetKey.smallTopicBlock {
-            guard value.count % 4 == 0, (1...SetKey.smallTopicMembersMax).contains(value.count / 4)
-            else { return nil }
-            ordinals = (0..<value.count / 4).map {
-                value.loadLittleEndian(UInt32.self, at: $0 * 4)
-            }
-        } else if value.count & 1 != 0 {
-            guard block == RunSpan.start(ofBlock: block), let span = RunSpan(checking: value),
-                span.toggleCount <= RunSpan.togglesMax, block <= BlockGeometry.blockMax
-            else { return nil }
-            for index in 0..<RunSpan.blockCount {
-                guard span.isAscending(inBlockAt: index) else { return nil }
-                span.view(ofBlockAt: index).forEachBit { bit in
-                    ordinals.append(
-                        (block + UInt32(index)) << BlockGeometry.strideShift | UInt32(bit))
-                }
-            }
-        } else if value.count == BlockGeometry.bytesPerBlock {
-            for word in 0..<BlockGeometry.wordsPerBlock {
-                var bits = value.loadLittleEndian(UInt64.self, at: word * 8)
-                while bits != 0 {
-                    let bit = UInt32(word * 64 + bits.trailingZeroBitCount)
-                    ordinals.append(block << BlockGeometry.strideShift | bit)
-                    bits &= bits - 1
-                }
-            }
-        } else {
-            guard value.count % 2 == 0, (1...SetKey.listMembersMax).contains(value.count / 2)
-            else { return nil }
-            for index in 0..<value.count / 2 {
-                let bit = UInt32(value.loadLittleEndian(UInt16.self, at: index * 2))
-                guard bit < UInt32(BlockGeometry.bitsPerBlock) else { return nil }
-                ordinals.append(block << BlockGeometry.strideShift | bit)
-            }
-        }
-        guard !ordinals.isEmpty, ordinals.allSatisfy({ Ordinal($0).isUsable }),
-            zip(ordinals, ordinals.dropFirst()).allSatisfy({ $0 < $1 })
-        else { return nil }
-        return ordinals
-    }
-
     // MARK: The reverse index
 
     /// Bound on `suspects`, the instances with differing sums. Further instances are not searched.
@@ -247,16 +224,18 @@ extension Checker {
         }
         try forEachRow(of: .instanceTopics, keyBytes: 8...8) { (it, entry) throws(StorageError) in
             let ordinal = entry.key.ordinal.rawValue
-            guard let list = Self.topicList(entry.value) else {
+            guard let sum = Self.topicSum(entry.value) else {
                 it.note(.damagedRecord, "instanceTopics: the list of ordinal \(ordinal)")
-                _ = it.universe.settle(ordinal, topics: [])
+                _ = it.universe.settle(ordinal, sum: 0)
                 return
             }
             guard it.universe.contains(ordinal) else {
                 it.note(.reverseIndex, "ordinal \(ordinal) has topics and is not registered")
                 return
             }
-            if !it.universe.settle(ordinal, topics: list) { suspect(ordinal, list) }
+            if !it.universe.settle(ordinal, sum: sum) {
+                suspect(ordinal, Self.topicList(entry.value))
+            }
         }
         universe.forEachUnsettled { suspect($0, []) }
         guard !suspects.isEmpty else { return }
@@ -264,10 +243,10 @@ extension Checker {
         try forEachRow(of: .sets, keyBytes: 12...12) { (it, entry) throws(StorageError) in
             let topic = entry.key.set
             let block = entry.key.block
-            guard SetKey.isTopic(topic), let ordinals = Self.ordinals(entry.value, block: block)
+            guard SetKey.isTopic(topic), let row = SetRow(checking: entry.value, block: block)
             else { return }
-            for ordinal in ordinals {
-                guard let list = suspects[ordinal] else { continue }
+            row.forEachOrdinal { ordinal in
+                guard let list = suspects[ordinal] else { return }
                 found.insert(UInt64(ordinal) << 32 | UInt64(topic))
                 if !list.contains(topic) {
                     it.note(
@@ -288,10 +267,21 @@ extension Checker {
         }
     }
 
-    private static func topicList(_ value: UnsafeRawBufferPointer) -> [UInt32]? {
+    private static func topicList(_ value: UnsafeRawBufferPointer) -> [UInt32] {
+        (0..<value.count / 4).map { value.loadLittleEndian(UInt32.self, at: $0 * 4) }
+    }
+
+    /// The sum over an instance's list of topics; nil if the list is not valid.
+    private static func topicSum(_ value: UnsafeRawBufferPointer) -> UInt64? {
         guard value.count % 4 == 0, !value.isEmpty else { return nil }
-        let list = (0..<value.count / 4).map { value.loadLittleEndian(UInt32.self, at: $0 * 4) }
-        guard zip(list, list.dropFirst()).allSatisfy({ $0 < $1 }) else { return nil }
-        return list
+        var sum: UInt64 = 0
+        var previous: UInt32?
+        for offset in stride(from: 0, to: value.count, by: 4) {
+            let topic = value.loadLittleEndian(UInt32.self, at: offset)
+            guard previous.map({ $0 < topic }) ?? true else { return nil }
+            sum &+= Universe.weight(topic)
+            previous = topic
+        }
+        return sum
     }
 }

@@ -30,7 +30,7 @@ extension Checker {
             } catch {
                 try it.noteDamage(error, in: it.project.number)
             }
-            try it.expectDue(.upstream, Array(entry.key.dropFirst(4)), "a device's message")
+            try it.expectDue(.upstream, entry)
         }
         if count != row.count {
             note(.upstream, "there are \(count) messages of devices, \(row.count) are counted")
@@ -44,8 +44,7 @@ extension Checker {
                 it.note(.damagedRecord, "upstreamIDs: a value of \(entry.value.count) bytes")
                 return
             }
-            try it.expectDue(
-                .upstreamIDs, [0, 0, 0, 0] + Array(entry.key.dropFirst(4)), "a list of message IDs")
+            try it.expectDue(.upstreamIDs, entry)
         }
     }
 }

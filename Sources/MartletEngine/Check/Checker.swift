@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Walks a snapshot and compares all indexes with each other: first the tables of the whole store, then project by
-// project. The check trusts no bytes: keys and values are measured before decoding, and an unreadable row is a
-// problem of its own. Rests on Schema and Universe.
+// project, then the rows of tables whose sums differ (RowSums). The check trusts no bytes: keys and values are measured
+// before decoding, and an unreadable row is a problem of its own. Rests on Schema, Universe and RowSums.
 
 import MartletBase
 import MartletBits
@@ -22,6 +22,18 @@ struct Checker {
     var topics: [UInt32: UInt64] = [:]
     /// Topics with an unreadable set. The lists of their subscribers cannot be compared.
     var unreadable: Set<UInt32> = []
+
+    /// Sums of the rows in `tokens`, `formerTokens` and `due`; nil if these tables were not read: then rows are
+    /// searched.
+    var sums: StoreSums?
+    /// Sums of the rows that the project's records are expected to have in these tables.
+    var records = RowSums()
+    /// Rows of a table whose sum differs from the sum of a project's records.
+    struct Suspect: Hashable {
+        let project: ProjectNumber
+        let slot: RowSums.Slot
+    }
+    var suspects: Set<Suspect> = []
 
     init(_ raw: Rows) { self.raw = raw }
 
@@ -56,6 +68,7 @@ struct Checker {
         try checkKeys(projects)
         try checkServiceAccounts(projects)
         try checkOwners(projects)
+        sums = StoreSums(projects: projects.keys)
         try checkTokens()
         try checkDue(projects)
         let sorted = projects.values.sorted { $0.number < $1.number }
@@ -68,6 +81,9 @@ struct Checker {
             }
             try check(project, tell)
         }
+        guard !suspects.isEmpty else { return }
+        try checkSuspectTokens()
+        try checkSuspectDue()
     }
 
     private mutating func checkFormat() throws(StorageError) {
@@ -209,51 +225,6 @@ struct Checker {
         }
     }
 
-    /// Checks that each row of `tokens` and `formerTokens` leads to an instance that holds the token.
-    /// `checkInstances` checks the other direction: each token of an instance has a row.
-    private mutating func checkTokens() throws(StorageError) {
-        for table in [Table.tokens, .formerTokens] {
-            let rows = try Cursor(raw, table)
-            var row = try rows.seek(.first)
-            while let entry = row {
-                row = try rows.next()
-                guard entry.key.count == Limits.tokenRandomBytes, entry.value.count == 8 else {
-                    note(.damagedRecord, in: nil, "\(table.name): a row of other sizes")
-                    continue
-                }
-                let project = ProjectNumber(entry.value.loadLittleEndian(UInt32.self, at: 0))
-                let ordinal = Ordinal(entry.value.loadLittleEndian(UInt32.self, at: 4))
-                let token = Token(bytes: Array(entry.key))
-                guard try isToken(token, of: ordinal, in: project, table) else {
-                    note(
-                        .tokenIndex, in: project,
-                        "a row of \(table.name) leads to ordinal \(ordinal.rawValue), which does "
-                            + "not hold it")
-                    continue
-                }
-            }
-        }
-    }
-
-    /// Whether the instance has the token. For a former token, an unreadable instance counts as yes, because
-    /// `checkInstances` reports the damage.
-    private func isToken(
-        _ token: Token, of ordinal: Ordinal, in project: ProjectNumber, _ table: Table
-    ) throws(StorageError) -> Bool {
-        guard let record = try raw.get(.instances, .ordinal(ordinal, in: project)),
-            record.count >= Limits.tokenRandomBytes
-        else { return false }
-        guard table == .formerTokens else {
-            return record.prefix(Limits.tokenRandomBytes).elementsEqual(token.bytes)
-        }
-        do throws(StorageError) {
-            let instance = try transaction.instances.instance(ordinal, in: project)
-            return instance?.formerTokens.contains(token) ?? false
-        } catch {
-            return true
-        }
-    }
-
     // MARK: One project
 
     mutating func check(
@@ -265,6 +236,7 @@ struct Checker {
         standing = [:]
         topics = [:]
         unreadable = []
+        records = RowSums()
         tell(report.counts)
         try checkApps()
         try checkInstances()
@@ -286,6 +258,7 @@ struct Checker {
         try checkUpstream()
         try checkRegistrations()
         try checkCollection()
+        try compareDue()
         tell(report.counts)
     }
 
@@ -295,10 +268,10 @@ struct Checker {
         of table: Table, keyBytes: ClosedRange<Int>,
         _ body: (inout Checker, Cursor.Entry) throws(StorageError) -> Void
     ) throws(StorageError) {
-        let prefix = Key(project.number)
+        let number = project.number
         let rows = try Cursor(raw, table)
-        var row = try rows.seek(prefix)
-        while let entry = row, prefix.isPrefix(of: entry.key) {
+        var row = try rows.seek(Key(number))
+        while let entry = row, entry.key.count >= 4, entry.key.project == number {
             if keyBytes.contains(entry.key.count) {
                 try body(&self, entry)
             } else {
@@ -342,60 +315,6 @@ struct Checker {
                 it.note(.appIndex, "a name leads to app \(at.rawValue), which is not called that")
                 return
             }
-        }
-    }
-
-    private mutating func checkInstances() throws(StorageError) {
-        let number = project.number
-        try forEachRow(of: .instances, keyBytes: 8...8) { (it, entry) throws(StorageError) in
-            let ordinal = entry.key.ordinal
-            let instance: Instance
-            do throws(StorageError) {
-                guard let found = try it.transaction.instances.instance(ordinal, in: number) else {
-                    return
-                }
-                instance = found
-            } catch {
-                try it.noteDamage(error, in: number)
-                it.universe.insert(ordinal.rawValue, app: Universe.unknownApp)
-                return
-            }
-            it.universe.insert(ordinal.rawValue, app: instance.app.rawValue)
-            it.report.counts.instances += 1
-            if ordinal >= it.project.nextOrdinal || !ordinal.isUsable {
-                it.note(.projectCounter, "ordinal \(ordinal.rawValue) was never issued")
-            }
-            if it.apps[instance.app.rawValue] != instance.platform {
-                it.note(.instanceWithoutApp, "ordinal \(ordinal.rawValue)")
-            }
-            for set in [
-                InstanceSet.everyone, .platform(instance.platform), .app(instance.app),
-            ] {
-                it.standing[SetKey.number(of: set), default: 0] += 1
-            }
-            if instance.formerTokens.count > Limits.formerTokensMax {
-                it.note(.tokenIndex, "ordinal \(ordinal.rawValue) has too many former tokens")
-            }
-            for (token, table) in [(instance.token, Table.tokens)]
-                + instance.formerTokens.map({ ($0, .formerTokens) })
-            {
-                let back = try it.raw.get(table, Key(bytes: token.bytes))
-                guard let back, back.count == 8,
-                    back.loadLittleEndian(UInt32.self, at: 0) == number.rawValue,
-                    back.loadLittleEndian(UInt32.self, at: 4) == ordinal.rawValue
-                else {
-                    it.note(
-                        .tokenIndex,
-                        "a token of ordinal \(ordinal.rawValue) does not lead to it in "
-                            + table.name)
-                    continue
-                }
-            }
-        }
-        if universe.count != project.instanceCount {
-            note(
-                .projectCounter,
-                "its record counts \(project.instanceCount) instances, there are \(universe.count)")
         }
     }
 

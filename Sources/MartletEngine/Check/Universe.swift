@@ -2,73 +2,164 @@
 //
 // The instances of one project during its check: for each the app, and a sum over the topics with the instance as a
 // subscriber. The check compares sums instead of pairs, so two indexes of any size need one pass each and no search.
-// Only for differing sums does the check search the cause. Memory: ten bytes for each ordinal of the blocks with
-// instances. Rests on MartletBits.
+// Only for differing sums does the check search the cause. Memory: ten bytes and a bit for each ordinal of the blocks
+// with instances. Rests on MartletBits.
 
 import MartletBits
 
 struct Universe {
-    /// The index of a block's first entry.
-    private var places: [UInt32: Int] = [:]
+    /// For each block the index of its first entry; `noPlace` for a block without instances. As long as the highest
+    /// block with instances.
+    private var places: [Int] = []
     private var apps: [UInt16] = []
     private var sums: [UInt64] = []
+    /// Instances in the inactive set, a bit each. Empty until the first.
+    private var inactive: [UInt64] = []
     private(set) var count: UInt64 = 0
 
+    private static let noPlace = -1
+    private static let stride = 1 << Int(BlockGeometry.strideShift)
     private static let nobody = UInt16.max
     /// The app of an instance whose record cannot be read. The value is above all app numbers.
     static let unknownApp = UInt32(UInt16.max - 1)
 
+    /// The index of a block's first entry.
+    private func place(ofBlock block: UInt32) -> Int? {
+        guard Int(block) < places.count, case let place = places[Int(block)],
+            place != Self.noPlace
+        else { return nil }
+        return place
+    }
+
     private func index(_ ordinal: UInt32) -> Int? {
-        places[ordinal >> BlockGeometry.strideShift].map {
+        place(ofBlock: ordinal >> BlockGeometry.strideShift).map {
             $0 + Int(ordinal & BlockGeometry.bitMask)
         }
     }
 
     mutating func insert(_ ordinal: UInt32, app: UInt32) {
         let block = ordinal >> BlockGeometry.strideShift
-        if places[block] == nil {
-            places[block] = apps.count
-            let stride = 1 << Int(BlockGeometry.strideShift)
-            apps.append(contentsOf: repeatElement(Self.nobody, count: stride))
-            sums.append(contentsOf: repeatElement(0, count: stride))
-        }
-        apps[index(ordinal)!] = UInt16(min(app, Self.unknownApp))
+        let place = place(ofBlock: block) ?? addBlock(block)
+        apps[place + Int(ordinal & BlockGeometry.bitMask)] = UInt16(min(app, Self.unknownApp))
         count += 1
     }
 
-    /// The app number of an instance, or `unknownApp`; nil: there is no such instance.
-    func app(of ordinal: UInt32) -> UInt16? {
-        guard let index = index(ordinal), apps[index] != Self.nobody else { return nil }
-        return apps[index]
+    private mutating func addBlock(_ block: UInt32) -> Int {
+        if Int(block) >= places.count {
+            places += repeatElement(Self.noPlace, count: Int(block) + 1 - places.count)
+        }
+        let place = apps.count
+        places[Int(block)] = place
+        apps += repeatElement(Self.nobody, count: Self.stride)
+        sums += repeatElement(0, count: Self.stride)
+        return place
     }
 
-    func contains(_ ordinal: UInt32) -> Bool { app(of: ordinal) != nil }
-
-    /// Adds a subscription to an instance's sum.
-    mutating func add(topic: UInt32, to ordinal: UInt32) {
-        if let index = index(ordinal) { sums[index] &+= Self.weight(topic) }
+    func contains(_ ordinal: UInt32) -> Bool {
+        index(ordinal).map { apps[$0] != Self.nobody } ?? false
     }
 
-    /// Compares an instance's sum with its list of topics, and clears the sum.
+    // MARK: Sets
+
+    /// Compares members of a set with the instances.
+    ///
+    /// - Parameters:
+    ///   - members: members that lie in one block.
+    ///   - belongs: whether an app's instances belong into the set, by app number; nil: all instances belong into it.
+    ///   - stranger: called with each member that is no instance, or whose app does not belong into the set.
+    /// - Returns: the number of members that belong into the set.
+    func count(
+        _ members: BlockView, ofBlock block: UInt32, belongs: ((UInt32) -> Bool)?,
+        stranger: (UInt32) -> Void
+    ) -> UInt64 {
+        var found: UInt64 = 0
+        let first = block << BlockGeometry.strideShift
+        guard let place = place(ofBlock: block) else {
+            members.forEachBit { stranger(first | UInt32($0)) }
+            return 0
+        }
+        apps.withUnsafeBufferPointer { apps in
+            // Neighbours mostly have the same app.
+            var last = (app: Self.nobody, belongs: false)
+            members.forEachBit { bit in
+                let app = apps[place + bit]
+                if app != last.app {
+                    last = (app, UInt32(app) == Self.unknownApp || belongs?(UInt32(app)) ?? true)
+                }
+                if app != Self.nobody, last.belongs {
+                    found += 1
+                } else {
+                    stranger(first | UInt32(bit))
+                }
+            }
+        }
+        return found
+    }
+
+    /// Adds a topic to the sums of its subscribers.
+    ///
+    /// - Parameters:
+    ///   - members: subscribers that lie in one block.
+    ///   - stranger: called with each subscriber that is no instance.
+    mutating func add(
+        topic: UInt32, to members: BlockView, ofBlock block: UInt32, stranger: (UInt32) -> Void
+    ) {
+        let first = block << BlockGeometry.strideShift
+        guard let place = place(ofBlock: block) else {
+            return members.forEachBit { stranger(first | UInt32($0)) }
+        }
+        let weight = Self.weight(topic)
+        sums.withUnsafeMutableBufferPointer { sums in
+            apps.withUnsafeBufferPointer { apps in
+                members.forEachBit { bit in
+                    if apps[place + bit] != Self.nobody {
+                        sums[place + bit] &+= weight
+                    } else {
+                        stranger(first | UInt32(bit))
+                    }
+                }
+            }
+        }
+    }
+
+    /// Marks members of the inactive set.
+    mutating func setInactive(_ members: BlockView, ofBlock block: UInt32) {
+        guard let place = place(ofBlock: block) else { return }
+        if inactive.count < apps.count / 64 {
+            inactive += repeatElement(0, count: apps.count / 64 - inactive.count)
+        }
+        members.forEachBit { bit in
+            inactive[(place + bit) / 64] |= 1 << UInt64((place + bit) % 64)
+        }
+    }
+
+    func isInactive(_ ordinal: UInt32) -> Bool {
+        guard !inactive.isEmpty, let index = index(ordinal) else { return false }
+        return inactive[index / 64] >> UInt64(index % 64) & 1 != 0
+    }
+
+    // MARK: Lists of topics
+
+    /// Compares an instance's sum with the sum of its list of topics, and clears the sum.
     /// - Returns: whether both are equal.
-    mutating func settle(_ ordinal: UInt32, topics: some Sequence<UInt32>) -> Bool {
+    mutating func settle(_ ordinal: UInt32, sum: UInt64) -> Bool {
         guard let index = index(ordinal) else { return false }
         defer { sums[index] = 0 }
-        return topics.reduce(0 as UInt64) { $0 &+ Self.weight($1) } == sums[index]
+        return sums[index] == sum
     }
 
     /// Calls `body` with each instance whose sum was not cleared: instances with subscriptions but without a list.
     func forEachUnsettled(_ body: (UInt32) -> Void) {
-        for (block, place) in places {
-            for bit in 0..<(1 << Int(BlockGeometry.strideShift)) where sums[place + bit] != 0 {
-                body(block << BlockGeometry.strideShift | UInt32(bit))
+        for (block, place) in places.enumerated() where place != Self.noPlace {
+            for bit in 0..<Self.stride where sums[place + bit] != 0 {
+                body(UInt32(block) << BlockGeometry.strideShift | UInt32(bit))
             }
         }
     }
 
     /// Spreads topic numbers over 64 bits, so that different sets have different sums. Source: the finaliser of
     /// SplitMix64 (Steele, Lea, Flood, 2014).
-    private static func weight(_ topic: UInt32) -> UInt64 {
+    static func weight(_ topic: UInt32) -> UInt64 {
         var z = (UInt64(topic) &+ 1) &* 0x9E37_79B9_7F4A_7C15
         z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
         z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
