@@ -192,6 +192,25 @@ package final class Store: Sendable {
         return result
     }
 
+    /// Reads one snapshot on two threads at the same time, possibly beside an owner of the folder; see `readOfOwner`.
+    /// - Parameters:
+    ///   - body: called on the caller's thread.
+    ///   - beside: called on another thread. The call is waited for, also after an error of `body`.
+    func readOfOwner<Result, Other: Sendable>(
+        _ body: (borrowing Transaction) throws -> Result,
+        beside: @escaping @Sendable (borrowing Transaction) throws(StorageError) -> Other
+    ) throws -> (Result, Other) {
+        let (first, second) = try environment.beginReads()
+        defer { environment.endReads(first, second) }
+        let thread = try StoreThread { [ledgers] in
+            Swift.Result { () throws(StorageError) in try beside(ledgers.reading(second)) }
+        }
+        let result = Swift.Result { try body(ledgers.reading(first)) }
+        let other = thread.wait()
+        try environment.requireSameOwner()
+        return (try result.get(), try other.get())
+    }
+
     /// Waits until open transactions have ended and releases the folder. Later transactions are refused.
     package func close() { environment.close() }
 

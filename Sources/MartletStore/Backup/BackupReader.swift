@@ -26,6 +26,14 @@ struct BackupReader: ~Copyable {
     private var (filled, position, digested) = (0, 0, 0)
     private var digest = SHA256()
     private(set) var byteCount = 0
+    /// The key of the row before; the first `keyBytes` bytes count.
+    private let key = UnsafeMutableRawPointer.allocate(
+        byteCount: BackupStream.keyBytesMax, alignment: 8)
+    private var keyBytes = 0
+    /// The value of the row before, if the value has at most `changedValueBytesMax` bytes.
+    private let value = UnsafeMutableRawPointer.allocate(
+        byteCount: BackupStream.changedValueBytesMax, alignment: 8)
+    private var valueBytes = 0
     let storeFormat: UInt32
     let created: Int64
 
@@ -74,7 +82,11 @@ struct BackupReader: ~Copyable {
         return header
     }
 
-    deinit { buffer.deallocate() }
+    deinit {
+        buffer.deallocate()
+        key.deallocate()
+        value.deallocate()
+    }
 
     /// The next item; nil at the end of a stream that is whole.
     mutating func next() throws -> Item? {
@@ -90,19 +102,80 @@ struct BackupReader: ~Copyable {
                 name: String(decoding: bytes[..<nameBytes], as: UTF8.self),
                 bytes: Array(bytes[nameBytes...]))
         case .table:
+            (keyBytes, valueBytes) = (0, 0)
             return .table(String(decoding: try take(Int(try take(1)[0])), as: UTF8.self))
-        case .row:
-            let lengths = try take(6)
-            let keyBytes = Int(lengths.loadLittleEndian(UInt16.self, at: 0))
-            let valueBytes = Int(lengths.loadLittleEndian(UInt32.self, at: 2))
-            guard valueBytes <= BackupStream.valueBytesMax else { throw Self.malformed }
-            let bytes = try take(keyBytes + valueBytes)
-            return .row(
-                key: UnsafeRawBufferPointer(rebasing: bytes[..<keyBytes]),
-                value: UnsafeRawBufferPointer(rebasing: bytes[keyBytes...]))
+        case .row: return try row()
+        case .changedRow: return try changedRow()
         case .end: return nil
         case nil: throw Self.malformed
         }
+    }
+
+    /// Reads a row whose value is whole.
+    private mutating func row() throws -> Item {
+        let shared = Int(try take(1)[0])
+        let (rest, count) = (try length(), try length())
+        guard count <= BackupStream.valueBytesMax else { throw Self.malformed }
+        try requireKey(shared, rest)
+        let bytes = try take(rest + count)
+        let new = UnsafeRawBufferPointer(rebasing: bytes[rest...])
+        takeKey(shared, UnsafeRawBufferPointer(rebasing: bytes[..<rest]))
+        valueBytes = count
+        if let base = new.baseAddress, count <= BackupStream.changedValueBytesMax {
+            value.copyMemory(from: base, byteCount: count)
+        }
+        return .row(key: UnsafeRawBufferPointer(start: key, count: keyBytes), value: new)
+    }
+
+    /// Reads a row whose value is a change of the value before.
+    private mutating func changedRow() throws -> Item {
+        let shared = Int(try take(1)[0])
+        let rest = try length()
+        try requireKey(shared, rest)
+        guard (1...BackupStream.changedValueBytesMax).contains(valueBytes) else {
+            throw Self.malformed
+        }
+        let bytes = try take(rest + (valueBytes + 7) / 8)
+        takeKey(shared, UnsafeRawBufferPointer(rebasing: bytes[..<rest]))
+        var places: UInt128 = 0
+        for (index, bits) in bytes[rest...].enumerated() {
+            places |= UInt128(bits) << UInt128(8 * index)
+        }
+        guard places == 0 || UInt128.bitWidth - places.leadingZeroBitCount <= valueBytes else {
+            throw Self.malformed
+        }
+        for byte in try take(places.nonzeroBitCount) {
+            value.storeBytes(
+                of: byte, toByteOffset: places.trailingZeroBitCount, as: UInt8.self)
+            places &= places - 1
+        }
+        return .row(
+            key: UnsafeRawBufferPointer(start: key, count: keyBytes),
+            value: UnsafeRawBufferPointer(start: value, count: valueBytes))
+    }
+
+    private func requireKey(_ shared: Int, _ rest: Int) throws {
+        guard shared <= keyBytes, rest <= BackupStream.keyBytesMax,
+            (1...BackupStream.keyBytesMax).contains(shared + rest)
+        else { throw Self.malformed }
+    }
+
+    private mutating func takeKey(_ shared: Int, _ rest: UnsafeRawBufferPointer) {
+        if let base = rest.baseAddress {
+            (key + shared).copyMemory(from: base, byteCount: rest.count)
+        }
+        keyBytes = shared + rest.count
+    }
+
+    /// Reads a length of at most four bytes.
+    private mutating func length() throws -> Int {
+        var length = 0
+        for shift in stride(from: 0, to: 28, by: 7) {
+            let byte = Int(try take(1)[0])
+            length |= (byte & 0x7F) << shift
+            if byte < 0x80 { return length }
+        }
+        throw Self.malformed
     }
 
     /// Compares the digest. Called once, after the last item.

@@ -7,8 +7,16 @@
 //   stream   u64 magic ‖ u32 version of this form ‖ u32 store format ‖ i64 created ‖ items ‖ end
 //   item     u8 1 ‖ u16 bytes of the name ‖ u32 bytes of the file ‖ name ‖ file
 //            u8 2 ‖ u8 bytes of the name ‖ name of a table: the following rows are rows of the table
-//            u8 3 ‖ u16 bytes of the key ‖ u32 bytes of the value ‖ key ‖ value, ascending in each table
+//            u8 3 ‖ u8 s ‖ length of the rest of the key ‖ length of the value ‖ rest of the key ‖ value: a row.
+//                   Its key begins with the first s bytes of the key before. Keys of a table ascend
+//            u8 5 ‖ u8 s ‖ length of the rest of the key ‖ rest of the key ‖ a bit for each byte of the value ‖
+//                   bytes: a row whose value has as many bytes as the value before, 128 at most. The bytes are
+//                   those that differ from the value before, and the bits name their places, the lowest bit first
+//   length   seven bits in a byte, the lowest first; the upper bit says that another byte follows
 //   end      u8 4 ‖ SHA-256 of all bytes before
+//
+// The first row of a table has no row before. Neighbours are alike: of 212 bytes for an instance with a topic about 130
+// are left, and the disk limits the speed of a backup.
 //
 // A stream without its end is not whole. The digest detects damage, and not a forger. Rests on MartletCrypto.
 
@@ -19,11 +27,15 @@ import MartletRows
 /// The numbers of the form.
 enum BackupStream {
     static let magic: UInt64 = 0x4255_5445_4C54_524D
-    static let version: UInt32 = 1
+    static let version: UInt32 = 2
     static let headerBytes = 24
     static let digestBytes = SHA256.bytesCount
     /// Longest value that a reader accepts, in bytes: the longest row, a message's recipients, has far fewer.
-    static let valueBytesMax = 1 << 28
+    static let valueBytesMax = 1 << 28 - 1
+    /// Longest key, as in LMDB, in bytes.
+    static let keyBytesMax = 511
+    /// Longest value of which only the changes are written, in bytes.
+    static let changedValueBytesMax = 128
     /// Longest small file, in bytes.
     static let fileBytesMax = 4096
 
@@ -32,6 +44,7 @@ enum BackupStream {
         case table
         case row
         case end
+        case changedRow
     }
 
     /// The small files of a data folder that belong into a backup. `serve.address` and `http.address` name a

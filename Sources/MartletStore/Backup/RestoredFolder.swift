@@ -100,7 +100,13 @@ package struct RestoredFolder: ~Copyable {
             let store = try Store(configuration)
             defer { store.close() }
             let (summary, files) = try Self.load(descriptor, into: store, progress)
-            let report = try store.check { progress(.checking($0)) }
+            // The disk is busy while the check needs a processor.
+            let syncing = try StoreThread { [environment = store.environment] in
+                Swift.Result { () throws(StorageError) in try environment.sync() }
+            }
+            let checking = Swift.Result { try store.check { progress(.checking($0)) } }
+            try syncing.wait().get()
+            let report = try checking.get()
             guard report.isClean else {
                 throw BackupError.unclean(problemCount: report.problemCount, isRestore: true)
             }
@@ -162,6 +168,7 @@ package struct RestoredFolder: ~Copyable {
                     guard pending > bytesPerTransaction, let full = raw else { continue }
                     raw = nil
                     try store.environment.commit(full)
+                    store.environment.beginSync()
                     raw = try store.environment.beginWrite()
                     pending = 0
                 }

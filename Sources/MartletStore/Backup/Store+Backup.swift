@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Copies a snapshot into a backup, and checks the same snapshot. A snapshot of a served folder has every transaction
+// Copies a snapshot into a backup, and checks the same snapshot on another thread: the copy waits for the disk, and the
+// check needs a processor. A snapshot of a served folder has every transaction
 // whose acknowledgement came before: the journal delays what reaches the disk, and not what a reader sees. LMDB keeps
 // the pages of the snapshot until the backup has ended. Rests on BackupWriter.
 
@@ -8,6 +9,7 @@ import Glibc
 import MartletBase
 package import MartletEngine
 import MartletRows
+import Synchronization
 
 /// How far a backup or a restore is.
 package enum BackupProgress: Sendable {
@@ -36,15 +38,17 @@ extension Store {
     /// - Parameters:
     ///   - created: the time of the backup, in milliseconds since 1970.
     ///   - bytesPerSecond: bound of the copy's speed; 0: none.
+    ///   - progress: called on both threads; of the check only when the rows are copied.
     /// - Throws: `BackupError`, `StoreOpenError` or `StorageError`. What was written is no backup then.
     package func backUp(
         to descriptor: Int32, folder: String, created: Int64, bytesPerSecond: Int,
-        progress: (BackupProgress) -> Void
+        progress: @escaping @Sendable (BackupProgress) -> Void
     ) throws -> BackupSummary {
+        let isCopied = Atomic<Bool>(false)
         let report: CheckReport
         var summary = BackupSummary(storeFormat: storeFormatVersion, created: created)
         var writer = BackupWriter(descriptor, bytesPerSecond: bytesPerSecond)
-        (report, summary.projects) = try readOfOwner { (transaction) throws in
+        (summary.projects, report) = try readOfOwner { (transaction) throws in
             let projects = try transaction.allProjects()
             try writer.header(storeFormat: storeFormatVersion, created: created)
             for (name, bytes) in try Self.keptFiles(of: folder, projects) {
@@ -64,8 +68,13 @@ extension Store {
                     found = try cursor.next()
                 }
             }
-            let report = try transaction.check { progress(.checking($0)) }
-            return (report, projects)
+            try writer.flush()
+            isCopied.store(true, ordering: .relaxed)
+            return projects
+        } beside: { (transaction) throws(StorageError) in
+            try transaction.check { state in
+                if isCopied.load(ordering: .relaxed) { progress(.checking(state)) }
+            }
         }
         guard report.isClean else {
             throw BackupError.unclean(problemCount: report.problemCount, isRestore: false)

@@ -21,6 +21,7 @@
 // missing. The check does not detect a torn page in the middle of the file; `martlet check` reads all pages. Rests
 // on POSIX files.
 
+internal import CLMDB
 import Glibc
 import MartletBase
 

@@ -132,27 +132,69 @@ final class Environment: @unchecked Sendable {
     /// Brings all committed changes to disk, in an environment without a journal.
     func sync() throws(StorageError) { try check(mdb_env_sync(environment, 1), "sync") }
 
+    /// Begins to write committed changes to disk, and waits for nothing.
+    func beginSync() {
+        var file: mdb_filehandle_t = -1
+        guard mdb_env_get_fd(environment, &file) == 0 else { return }
+        // A system without the call writes at `sync`.
+        _ = sync_file_range(file, 0, 0, UInt32(MARTLET_SYNC_FILE_RANGE_WRITE))
+    }
+
     // MARK: Transactions
 
     func beginRead() throws(StorageError) -> LMDBTransaction {
         try enter()
+        do throws(StorageError) { return try beginReadInside() } catch {
+            pthread_rwlock_unlock(gate)
+            throw error
+        }
+    }
+
+    /// Begins two transactions on the same snapshot, for two threads.
+    func beginReads() throws(StorageError) -> (LMDBTransaction, LMDBTransaction) {
+        try enter()
+        var begun: [LMDBTransaction] = []
+        do throws(StorageError) {
+            begun.append(try beginReadInside())
+            while true {
+                begun.append(try beginReadInside())
+                if begun[0].number == begun[1].number { return (begun[0], begun[1]) }
+                // A commit came between: begin the older one anew.
+                rest(begun.removeFirst())
+            }
+        } catch {
+            for open in begun { rest(open) }
+            pthread_rwlock_unlock(gate)
+            throw error
+        }
+    }
+
+    func endReads(_ first: LMDBTransaction, _ second: LMDBTransaction) {
+        rest(first)
+        rest(second)
+        pthread_rwlock_unlock(gate)
+    }
+
+    private func beginReadInside() throws(StorageError) -> LMDBTransaction {
         if let idle = idleReaders.withLock({ $0.popLast() }) {
             if mdb_txn_renew(idle.transaction) == 0 { return idle }
             mdb_txn_abort(idle.transaction)
         }
         var transaction: OpaquePointer?
         let code = mdb_txn_begin(environment, nil, UInt32(MDB_RDONLY), &transaction)
-        guard code == 0, let transaction else {
-            pthread_rwlock_unlock(gate)
-            throw failure("begin read", code)
-        }
+        guard code == 0, let transaction else { throw failure("begin read", code) }
         return LMDBTransaction(transaction, firstHandle: firstHandle)
     }
 
     func endRead(_ raw: LMDBTransaction) {
+        rest(raw)
+        pthread_rwlock_unlock(gate)
+    }
+
+    /// Ends a transaction, and keeps it for a later one.
+    private func rest(_ raw: LMDBTransaction) {
         mdb_txn_reset(raw.transaction)
         idleReaders.withLock { $0.append(raw) }
-        pthread_rwlock_unlock(gate)
     }
 
     func beginWrite() throws(StorageError) -> LMDBTransaction {
