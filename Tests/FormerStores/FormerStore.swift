@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stores of older formats, row by row, as the last programs of these formats wrote them (Tests/Vectors/Stores), and
-// what these programs answered: the stored messages of each instance, the reports, and the counts of days. Rests on
-// CLMDB and MartletStore.
+// Stores of older formats, row by row (Tests/Vectors/Stores), and the answers of their programs: the stored messages of
+// each instance, the reports, and the counts of days. The last programs of the formats 6, 8 and 10 wrote these stores and
+// answers. The stores of the formats 7 and 9 are made of their neighbours' rows, because all programs were given the same
+// commands: format 7 has the rows of format 6 with counts in other places, and format 9 has the rows of format 10 with
+// the recipients of format 8. Rests on CLMDB and MartletStore.
 //
 //   now MILLISECONDS                                the clock of the answers
 //   mailbox PROJECT ORDINAL DISCARDED S:BODY,…      stored messages of an instance

@@ -14,7 +14,7 @@ import Testing
 
 @Suite("Migration")
 struct MigrationTests {
-    private static let formats: [UInt32] = [6, 8, 10]
+    private static let formats: [UInt32] = [6, 7, 8, 9, 10]
 
     private func exists(_ name: String, in folder: TemporaryFolder) -> Bool {
         access(folder.data + "/" + name, F_OK) == 0
@@ -51,6 +51,15 @@ struct MigrationTests {
         }
         #expect(!exists("migrating", in: folder) && !exists("migrated", in: folder))
         let told = events.withLock { $0 }
+        let percents = told.compactMap { event in
+            if case .advanced(format, storeFormatVersion, let percent) = event {
+                percent
+            } else {
+                nil
+            }
+        }
+        #expect(percents.first == 0 && percents.last == 100, "\(percents)")
+        #expect(zip(percents, percents.dropFirst()).allSatisfy { $0 < $1 }, "\(percents)")
         guard case .began(format, storeFormatVersion, _)? = told.first,
             case .ended(storeFormatVersion, old)? = told.last
         else {

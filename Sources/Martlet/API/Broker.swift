@@ -98,8 +98,11 @@ public final class Broker: Sendable {
         var storing = StoreConfiguration(
             folder: configuration.folder, mapBytes: configuration.mapBytes)
         storing.journalWritten = { metrics.journalWritten(after: $0) }
-        let logger = configuration.logger
-        storing.migrating = { MigrationLog.log($0, to: logger) }
+        let (logger, migrating) = (configuration.logger, configuration.migrating)
+        storing.migrating = { event in
+            MigrationLog.log(event, to: logger)
+            if let progress = MigrationProgress(event) { migrating?(progress) }
+        }
         try DataFolder.requireData(in: configuration.folder)
         store = try Store(storing)
         // A killed broker may have left its address and the URL of its gateway. This broker and its gateway write

@@ -117,6 +117,9 @@ public struct BrokerConfiguration: Sendable {
     public var logger: Logger
     /// OPS-10: a second receiver of the broker's metrics, beside `Broker.metricsText`; nil: none.
     public var metrics: (any MetricsFactory)?
+    /// Called during `Broker.open` with each further percent of a migration of the data folder, and at its beginning and
+    /// end; nil: nobody asks.
+    public var migrating: (@Sendable (MigrationProgress) -> Void)?
     /// The wall clock. nil: the clock of the system. Tests set another clock.
     public var clock: (@Sendable () -> Instant)?
 

@@ -17,6 +17,7 @@ enum MigrationLog {
             logger.info(
                 "the data folder is being copied",
                 metadata: ["bytes": "\(byteCount)", "of": "\(all)"])
+        case .advanced: break
         case .changing(let from, let to):
             logger.info(
                 "the copy is being changed", metadata: ["from": "\(from)", "to": "\(to)"])

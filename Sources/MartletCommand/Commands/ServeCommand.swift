@@ -79,9 +79,9 @@ private struct Serving {
         let part = http.address == nil ? nil : try ProgramParts.requiredGateway()
         let interrupt = Interrupt.prepare()
         DescriptorLimit.raise()
-        let broker = try await options.open()
-        let logger = options.configuration.logger
         let manager = ServiceManager()
+        let broker = try await options.open { manager?.migrating($0) }
+        let logger = options.configuration.logger
         let metrics: MetricsListener?
         let gateway: (any PreparedGateway)?
         do {

@@ -247,7 +247,12 @@ struct ServeOptions: ParsableArguments {
 
     /// Opens the broker, and waits up to a second for a folder in use. Another command holds the folder for some
     /// milliseconds, and so does a killed broker.
-    func open() async throws -> Broker {
+    /// - Parameter migrating: called as a folder of an older format is migrated.
+    func open(
+        migrating: @escaping @Sendable (MigrationProgress) -> Void
+    ) async throws -> Broker {
+        var configuration = configuration
+        configuration.migrating = migrating
         let end = ContinuousClock.now + .seconds(1)
         while true {
             do {

@@ -11,6 +11,8 @@ struct ServiceManager: Sendable {
     private let address: [UInt8]
     /// The manager ends the service after this time without a sign of life; nil: never.
     private let watchdogMicroseconds: UInt64?
+    /// Longest time of one percent of a migration: a percent of a terabyte at 40 MB in a second.
+    private static let percentSeconds = 300
 
     /// nil: no service manager asks.
     init?(_ environment: [String: String] = ProcessInfo.processInfo.environment) {
@@ -30,6 +32,16 @@ struct ServiceManager: Sendable {
 
     func ready() { tell("READY=1") }
     func stopping() { tell("STOPPING=1") }
+
+    /// OPS-3: a start takes as long as a migration of the data folder. Each percent prolongs the manager's time, because a
+    /// migration that does not advance must not keep the manager waiting.
+    func migrating(_ progress: MigrationProgress) {
+        let formats = "the data folder from format \(progress.fromFormat) to \(progress.toFormat)"
+        let status =
+            progress.percent < 100
+            ? "Migrating \(formats): \(progress.percent) %" : "Migrated \(formats)"
+        tell("EXTEND_TIMEOUT_USEC=\(Self.percentSeconds * 1_000_000)\nSTATUS=\(status)")
+    }
 
     /// The manager waits until `ready` is told again.
     func reloading() {

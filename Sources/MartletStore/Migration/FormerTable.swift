@@ -48,6 +48,12 @@ struct FormerTable {
         return rowsMax
     }
 
+    func rowCount(of rows: any RowTransaction) -> Int {
+        var statistics = MDB_stat()
+        mdb_stat((rows as! LMDBTransaction).transaction, handle, &statistics)
+        return statistics.ms_entries
+    }
+
     func drop(in rows: any RowTransaction) throws(StorageError) {
         try check(mdb_drop((rows as! LMDBTransaction).transaction, handle, 1), "drop \(name)")
     }

@@ -24,6 +24,8 @@ package enum MigrationEvent: Sendable, Hashable {
     case began(from: UInt32, to: UInt32, byteCount: Int)
     /// A tenth more of the files is copied.
     case copied(byteCount: Int, of: Int)
+    /// A percent more of the whole work is done, or the work begins.
+    case advanced(from: UInt32, to: UInt32, percent: Int)
     /// The steps between two formats begin.
     case changing(from: UInt32, to: UInt32)
     /// The new store is in place. The old files are in the folder.
@@ -41,6 +43,8 @@ struct Migration {
     private static let dataName = "data.mdb"
     /// Bytes copied by one call of the system.
     private static let copiedBytesMax = 16 << 20
+    /// Parts of the work: copying, and changing the copy. The rest brings the copy to disk.
+    private static let (copyingPercent, changingPercent) = (80, 18)
     /// Room beside the copy: the pages that the steps change, and the new broker's journal.
     private static let spareBytes = 64 << 20
 
@@ -71,9 +75,19 @@ struct Migration {
         let byteCount = try names.reduce(0) { $0 + (try Self.bytes(of: folder + "/" + $1)) }
         try requireRoom(for: byteCount)
         report(.began(from: format, to: storeFormatVersion, byteCount: byteCount))
+        var percent = -1
+        func advance(_ done: Double) {
+            guard Int(done) > percent else { return }
+            percent = Int(done)
+            report(.advanced(from: format, to: storeFormatVersion, percent: percent))
+        }
+        advance(0)
         do {
-            try copy(names, byteCount)
-            try change(from: format)
+            try copy(names, byteCount) { advance($0 * Double(Self.copyingPercent)) }
+            try change(from: format) { part in
+                advance(Double(Self.copyingPercent) + part * Double(Self.changingPercent))
+            }
+            advance(100)
             try end(from: format)
         } catch {
             if !Self.isToBeEnded(in: folder) { try? Self.remove(unfinished) }
@@ -93,13 +107,16 @@ struct Migration {
 
     // MARK: Copying
 
-    private func copy(_ names: [String], _ byteCount: Int) throws {
+    private func copy(
+        _ names: [String], _ byteCount: Int, _ advance: (_ part: Double) -> Void
+    ) throws {
         guard mkdir(unfinished, 0o700) == 0 else { throw failure("make \(unfinished)", errno) }
         var done = 0
         var tenth = 0
         for name in names {
             try Self.copy(folder + "/" + name, to: unfinished + "/" + name) { more in
                 done += more
+                advance(min(1, Double(done) / Double(max(1, byteCount))))
                 guard byteCount > 0, done * 10 / byteCount > tenth else { return }
                 tenth = done * 10 / byteCount
                 report(.copied(byteCount: done, of: byteCount))
@@ -127,7 +144,7 @@ struct Migration {
 
     // MARK: Changing
 
-    private func change(from format: UInt32) throws {
+    private func change(from format: UInt32, _ advance: (_ part: Double) -> Void) throws {
         let opened = try OpenFolder(
             unfinished, mapBytes: 2 * Self.bytes(of: unfinished + "/" + Self.dataName) + 1 << 30,
             durability: .os, purpose: .migration(from: format))
@@ -136,7 +153,10 @@ struct Migration {
         let steps = MigrationSteps(environment: environment)
         for version in format..<storeFormatVersion {
             report(.changing(from: version, to: version + 1))
-            try steps.change(from: version)
+            try steps.change(from: version) { part in
+                let done = Double(version - format) + part
+                advance(done / Double(storeFormatVersion - format))
+            }
         }
         try steps.writeFormat()
         try environment.sync()

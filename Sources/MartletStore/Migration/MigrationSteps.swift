@@ -35,10 +35,11 @@ struct MigrationSteps {
 
     let environment: Environment
 
-    func change(from format: UInt32) throws {
+    /// - Parameter advance: called with the finished part of the step, 0 to 1.
+    func change(from format: UInt32, _ advance: (_ part: Double) -> Void) throws {
         switch format {
-        case 6: try moveReportCounts()
-        case 8: try countCarriedReports()
+        case 6: try moveReportCounts(advance)
+        case 8: try countCarriedReports(advance)
         case 10: try countApps()
         default: break
         }
@@ -52,7 +53,7 @@ struct MigrationSteps {
 
     // MARK: 6 → 7
 
-    private func moveReportCounts() throws {
+    private func moveReportCounts(_ advance: (_ part: Double) -> Void) throws {
         try forEachProject { (project, record, rows) throws(StorageError) in
             let found = try rows.get(.reports, Key(project))
             let count = found.map { $0.count == 8 ? $0.loadLittleEndian(UInt64.self, at: 0) : 0 }
@@ -60,6 +61,8 @@ struct MigrationSteps {
             return try Self.inserting(Self.little(count ?? 0), into: record, at: Self.projectBytes6)
         }
         guard let days = try FormerTable(named: "reportDays", in: environment) else { return }
+        let count = try write { (rows) in days.rowCount(of: rows.transaction) }
+        var done = 0
         while true {
             let moved = try write { (rows) throws(StorageError) in
                 try days.takeFirst(Self.rowsMax, of: rows.transaction) {
@@ -71,15 +74,18 @@ struct MigrationSteps {
                 }
             }
             guard moved == Self.rowsMax else { break }
+            done += moved
+            advance(Double(done) / Double(max(done, count)))
         }
         try write { (rows) throws(StorageError) in try days.drop(in: rows.transaction) }
     }
 
     // MARK: 8 → 9
 
-    private func countCarriedReports() throws {
+    private func countCarriedReports(_ advance: (_ part: Double) -> Void) throws {
         var carried: [ProjectNumber: (count: UInt64, first: [UInt8], accepted: UInt64)] = [:]
-        try forEachRow(of: .messages, valueBytes: 16) { (key, value, rows) throws(StorageError) in
+        try forEachRow(of: .messages, valueBytes: 16, advance) {
+            (key, value, rows) throws(StorageError) in
             guard key.count == 12, value.count == 16, value[Self.kindOffset] & Self.reportBit != 0,
                 try rows.get(.reports, Key(bytes: key)) == nil
             else { return }
@@ -182,14 +188,18 @@ struct MigrationSteps {
     }
 
     /// Visits the rows of a table. `body` may change the row of the key, and rows of other tables.
-    /// - Parameter valueBytes: the bytes at the beginning of a value that `body` gets.
+    /// - Parameters:
+    ///   - valueBytes: the bytes at the beginning of a value that `body` gets.
+    ///   - advance: called with the visited part of the table, 0 to 1.
     private func forEachRow(
-        of table: Table, valueBytes: Int,
+        of table: Table, valueBytes: Int, _ advance: (_ part: Double) -> Void = { _ in },
         _ body: ([UInt8], [UInt8], Rows) throws(StorageError) -> Void
     ) throws {
         var next: [UInt8]? = []
+        var (done, count) = (0, 0)
         while let start = next {
             next = try write { (rows) throws(StorageError) in
+                count = rows.entryCount(table)
                 var page: [(key: [UInt8], value: [UInt8])] = []
                 do {
                     let cursor = try Cursor(rows, table)
@@ -201,9 +211,11 @@ struct MigrationSteps {
                     }
                 }
                 for row in page { try body(row.key, row.value, rows) }
+                done += page.count
                 // A zero byte more is the next key.
                 return page.count == Self.rowsMax ? page[page.count - 1].key + [0] : nil
             }
+            advance(Double(done) / Double(max(done, count, 1)))
         }
     }
 
