@@ -82,6 +82,37 @@ struct SecureCommandTests {
     }
 
     @Test(
+        "OPS-6 a command on the folder of a broker connects once, and an unknown project is an answer",
+        .enabled(if: hasOpenSSL, "needs openssl"))
+    func handshakes() throws {
+        let desk = try Desk()
+        defer { desk.remove() }
+        try Self.certificate(desk, Self.kinds[0])
+        struct Ready: Decodable { var metrics: String }
+        let broker = try desk.start([
+            "serve", "--port", "0", "--json", "--loops", "1", "--metrics", "127.0.0.1:0",
+            "--tls-certificate", "chain.pem", "--tls-key", "key.pem",
+        ])
+        let ready = try JSONDecoder().decode(
+            Ready.self, from: Data(desk.firstLine(broker).utf8))
+        #expect(try desk.run("project", "create", "tides").status == 0)
+        #expect(try desk.run("project", "list").status == 0)
+        let sent = try desk.run("send", "--project", "tides", "--topic", "all", "--title", "Gale")
+        #expect(sent.status == 0, "\(sent.err)")
+        let unknown = try desk.run("send", "--project", "tide", "--topic", "all", "--title", "Gale")
+        #expect(unknown.status == 1 && unknown.err.contains("tide"), "\(unknown)")
+        #expect(!unknown.err.contains("could not ask"), "\(unknown)")
+        let client = try HTTPClient(
+            port: try #require(
+                URL(string: ready.metrics)?.port.flatMap { UInt16(exactly: $0) }))
+        client.send("GET", "/metrics")
+        let lines = try client.answer().split(whereSeparator: \.isNewline)
+        #expect(lines.contains("martlet_tls_handshakes_total 4"), "\(lines)")
+        broker.terminate()
+        #expect(desk.finish(broker).status == 0)
+    }
+
+    @Test(
         "OPS-6 a sender without a key sends by its certificate, for its own project and while it is listed",
         .enabled(if: hasOpenSSL, "needs openssl"))
     func senderCertificate() throws {

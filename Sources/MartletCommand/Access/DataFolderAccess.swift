@@ -44,7 +44,8 @@ struct DataFolderAccess {
 
     private enum Found {
         case embedded(Broker)
-        case running(ServedAddress, key: String)
+        /// An administrator whose connection is open.
+        case running(MartletAdministrator)
     }
 
     /// Asks as administrator: the broker that serves the folder, else the folder itself.
@@ -54,8 +55,7 @@ struct DataFolderAccess {
         switch try await find(creating: creating) {
         case .embedded(let broker):
             return try await closing(broker.close) { try await ask(broker) }
-        case .running(let address, let key):
-            let administrator = try administrator(at: address, key: key)
+        case .running(let administrator):
             return try await closing(administrator.close) { try await ask(administrator) }
         }
     }
@@ -69,8 +69,7 @@ struct DataFolderAccess {
             throw MartletError(
                 .unavailable, "No broker serves '\(folder)'; `martlet serve` starts one.",
                 field: "data")
-        case .running(let address, let key):
-            return try administrator(at: address, key: key)
+        case .running(let administrator): return administrator
         }
     }
 
@@ -78,20 +77,20 @@ struct DataFolderAccess {
     func sender<Answer>(
         project: String, _ ask: (any SenderInterface) async throws -> Answer
     ) async throws -> Answer {
-        switch try await find(creating: false) {
+        switch try await find(creating: false, project: project) {
         case .embedded(let broker):
             // A connection to an unknown project is refused before its first request.
             return try await closing(broker.close) {
                 _ = try broker.project(project)
                 return try await ask(broker.sender(in: project))
             }
-        case .running(let address, let key):
-            let administrator = try administrator(at: address, key: key, project: project)
+        case .running(let administrator):
             return try await closing(administrator.close) { try await ask(administrator.sender) }
         }
     }
 
-    private func find(creating: Bool) async throws -> Found {
+    /// - Parameter project: the project that the administrator's connection names; empty for none.
+    private func find(creating: Bool, project: String = "") async throws -> Found {
         if !creating { _ = try existingFolder() }
         var configuration = BrokerConfiguration(folder: folder)
         configuration.logger = .standardError(.error)
@@ -103,7 +102,8 @@ struct DataFolderAccess {
             } catch let error as StoreOpenError {
                 guard case .inUse = error else { throw error }
                 let obstacle: Obstacle
-                do throws(Obstacle) { return try await running() } catch { obstacle = error }
+                do throws(Obstacle) { return try await running(project) } catch { obstacle = error }
+                if let answer = obstacle.answer { throw answer }
                 guard !obstacle.isFinal, ContinuousClock.now < deadline else {
                     throw MartletError(
                         .unavailable,
@@ -120,10 +120,13 @@ struct DataFolderAccess {
         var text: String
         /// Whether another attempt would end in the same way.
         var isFinal = false
+        /// What the broker said about the project: the broker can be asked.
+        var answer: MartletError?
     }
 
-    /// The broker that serves the folder.
-    private func running() async throws(Obstacle) -> Found {
+    /// The broker that serves the folder. The connection that shows whether the broker can be asked stays open for the
+    /// requests, because each connection costs a handshake.
+    private func running(_ project: String) async throws(Obstacle) -> Found {
         guard let address = ServedAddress(in: folder) else {
             throw Obstacle(text: unreadable("serve.address") ?? Self.noAddress)
         }
@@ -134,11 +137,15 @@ struct DataFolderAccess {
                     + "broker, which makes another key.")
         }
         do {
-            let administrator = try administrator(at: address, key: key)
-            try await closing(administrator.close) { _ = try await administrator.connect() }
-            return .running(address, key: key)
+            let administrator = try administrator(at: address, key: key, project: project)
+            do { try await administrator.connect() } catch {
+                await administrator.close()
+                throw error
+            }
+            return .running(administrator)
         } catch {
             guard let error = error as? MartletError else { throw Obstacle(text: "\(error)") }
+            if error.word == .notFound { throw Obstacle(text: error.message, answer: error) }
             guard error.word == .unauthenticated else { throw Obstacle(text: error.message) }
             throw Obstacle(
                 text: "the broker refuses the key in 'admin.key'. Restore the file; or restart the "
@@ -198,7 +205,7 @@ struct DataFolderAccess {
 
     /// An administrator that sends the key to the folder's broker and to nobody else.
     private func administrator(
-        at address: ServedAddress, key: String, project: String = ""
+        at address: ServedAddress, key: String, project: String
     ) throws -> MartletAdministrator {
         let host =
             switch address.host {
