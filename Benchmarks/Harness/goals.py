@@ -31,6 +31,9 @@ ROWS = {
         "another project's live messages beside 16 × 1000 topic changes: p50, p99", "≤ 2× quiet"),
     "flood": (
         "others' p99 beside a flood (`make stress`), median of five attempts", "≤ 2× quiet"),
+    "backup": (
+        "10 M instances: backup; p99 of deliveries beside it; restore and start",
+        "≤ 10 s; ≤ 2× quiet; ≤ 30 s"),
     "lone bytes": ("bytes written by one lone stored send", "≤ 40 KB"),
     "sets": ("sets against CRoaring: clustered; two dense", "≥ 1×; ≥ 0.9×"),
     "cores": (

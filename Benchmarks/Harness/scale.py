@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # What a machine bears: memory of idle connections for every server, 100,000 of them in one broker,
-# and a restart with millions of registered instances. Rests on the load generator, bench-store and
-# servers.py.
+# and a restart, a backup and a restore with millions of registered instances. Rests on the load
+# generator, bench-store, servers.py and backup.py.
 
 import json
 import os
@@ -11,6 +11,7 @@ import signal
 import subprocess
 import time
 
+import backup
 from guard_cells import APPS, SHARED_CONNECTIONS, shared_memory
 from servers import (
     Floor, Martlet, MartletTLS, Mosquitto0, MosquittoTLS, Nats, Redis, RedisTLS, Unavailable)
@@ -232,6 +233,7 @@ def restart(binaries, instances, progress, report):
         for _ in range(3):
             for state in times:
                 times[state].append(restarted(binaries, data, state == "cold"))
+        backup.run(binaries, data, instances, progress, report)
         progress(3, 3, f"{RETURNING:,} of {instances:,} come back")
         returned = returning(binaries, data, built["subscribers"])
     warm, cold = (sorted(times[state])[1] for state in ["warm", "cold"])
