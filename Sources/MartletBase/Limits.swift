@@ -19,6 +19,10 @@ public enum Limits {
     public static let conditionTopicsMax = 5
     /// MSG-3: payload of a message, in UTF-8 bytes of notification texts and data.
     public static let payloadBytesMax = 4000
+    /// GW-13: channels of a Web Push user agent. Distributors of UnifiedPush have one for each app, some a thousand.
+    public static let agentChannelsMax = 4096
+    /// MSG-11: bytes of an opaque message. Source: RFC 8030, section 7.2: a push service takes 4096 bytes at least.
+    public static let opaqueBytesMax = 4096
     /// TTL-1: longest and default time to live of a stored message (28 days).
     public static let timeToLiveSecondsMax: UInt32 = 2_419_200
 

@@ -58,6 +58,17 @@ public enum CollapseKey: Sendable, Hashable {
     case app
     /// An explicit key.
     case named(String)
+    /// MSG-11: an opaque message. The message replaces a stored opaque message of equal topic; nil: the message
+    /// replaces no message. Topics are neither counted (COL-3) nor throttled (COL-4).
+    case opaque(topic: String?)
+
+    /// Whether the rules for collapsible messages hold (COL-3, COL-4), and STO-1 does not.
+    @inlinable public var isCollapsible: Bool {
+        switch self {
+        case .none, .opaque: false
+        case .app, .named: true
+        }
+    }
 }
 
 /// The messages of one instance that the broker can hold back together. A doze holds back normal priority, the

@@ -30,6 +30,8 @@ public struct IncomingMessage: Sendable, Hashable {
     public var notification: Message.Notification?
     /// Data for the application, in the sender's order, with distinct keys.
     public var data: [Message.DataEntry]
+    /// MSG-11: content that the broker did not look into; nil if the message is not opaque.
+    public var opaque: [UInt8]?
     /// MSG-5: the platform's options that are not texts, such as `icon` or `link`.
     public var options: [Message.DataEntry]
     /// MSG-5: contents for Apple's platforms only; see `apns`.
@@ -48,6 +50,7 @@ public struct IncomingMessage: Sendable, Hashable {
         wantsReceipts = deliver.wantsReceipts
         notification = message.notification
         data = message.data
+        opaque = message.opaque
         options = message.options
         applePayload = message.applePayload
     }

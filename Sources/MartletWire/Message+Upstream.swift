@@ -24,9 +24,10 @@ extension Message {
     public static func checkUpstream(_ bytes: [UInt8]) throws(MartletError) {
         try bytes.span.bytes.withUnsafeBytes { (bytes) throws(MartletError) in
             let outline = try checkedOutline(bytes)
-            guard outline.blocks.isEmpty, !outline.summary.hasNotification else {
+            guard outline.blocks.isEmpty, outline.opaque == nil, !outline.summary.hasNotification
+            else {
                 throw refusal(
-                    "A device sends data, and neither a notification nor blocks.", "message")
+                    "A device sends data, and no notification, no blocks and no opaque content.", "message")
             }
             try checkSize(outline.summary, "message")
         }

@@ -57,6 +57,8 @@ extension Message {
         /// Bytes before the first block.
         var plainBytes = 0
         var blocks: [Block] = []
+        /// MSG-11: the field with opaque content.
+        var opaque: Field?
     }
 
     /// Part of a message in which a field stands. The part determines the field name in an error.
@@ -82,6 +84,7 @@ extension Message {
             case (.block(.apple), Tag.option): return path
             case (_, Tag.title...Tag.image), (_, Tag.option): name = "notification"
             case (_, Tag.data): name = "data"
+            case (_, Tag.opaque): name = "opaque"
             case (.block(.web), Tag.timeToLive): name = "headers.TTL"
             case (_, Tag.timeToLive): name = "ttl"
             case (_, Tag.expiration): name = "headers.apns-expiration"
@@ -119,6 +122,10 @@ extension Message {
                         Place.block(platform).path)
                 }
                 outline.blocks.append(Block(platform: platform, content: field.content))
+                continue
+            }
+            if field.tag == Tag.opaque {
+                outline.opaque = field
                 continue
             }
             guard (Tag.title...Tag.data).contains(field.tag) else {
@@ -277,7 +284,7 @@ extension Message {
         case .common:
             refusal(
                 "The message has a field of tag \(tag), which version \(WireVersion.current) "
-                    + "does not know outside a platform's block; use tags 1 to 7.", place.path)
+                    + "does not know outside a platform's block; use tags 1 to 8.", place.path)
         case .block:
             refusal("The block has a field of tag \(tag), which is not for it.", place.path)
         }

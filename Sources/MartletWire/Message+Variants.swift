@@ -25,6 +25,9 @@ extension Message {
         try common.check()
         return try bytes.span.bytes.withUnsafeBytes { (memory) throws(MartletError) in
             let outline = try checkedOutline(memory)
+            if let opaque = outline.opaque {
+                return [try opaqueVariant(opaque, outline, common, kind)]
+            }
             guard !outline.blocks.isEmpty else {
                 try checkSize(outline.summary, "message")
                 return [common.variant(.all, kind, outline.summary, bytes)]
@@ -32,6 +35,45 @@ extension Message {
             let plain = UnsafeRawBufferPointer(rebasing: memory[..<outline.plainBytes])
             return try merged(plain, outline, common, kind)
         }
+    }
+
+    /// MSG-11: the only variant of an opaque message. With a block for the web, the message is for web instances.
+    private static func opaqueVariant(
+        _ opaque: Field, _ outline: Outline, _ common: Traits, _ kind: TargetKind
+    ) throws(MartletError) -> OutgoingVariant {
+        let path = Place.common.path(of: Tag.opaque)
+        guard kind == .token else {
+            throw refusal("An opaque message is for one token.", path)
+        }
+        guard outline.summary.isEmpty, outline.blocks.allSatisfy({ $0.platform == .web }) else {
+            throw refusal(
+                "An opaque message has no notification, no data and no block but the web's.", path)
+        }
+        try checkLength(
+            opaque.content.count, Limits.opaqueBytesMax, "opaque content", path)
+        var traits = common
+        var writer = WireWriter(reservingBytes: Field.headBytes + opaque.content.count)
+        writer.field(opaque)
+        for block in outline.blocks {
+            _ = try checkBlock(block.content, block.platform, &traits)
+            var own = Cursor(block.content)
+            while let field = own.field {
+                guard field.tag > Tag.data else {
+                    throw refusal(
+                        "The block of an opaque message has no texts and no data.",
+                        Place.block(.web).path(of: field.tag))
+                }
+                if field.tag >= Tag.option { writer.field(field) }
+                own.advance()
+            }
+        }
+        return OutgoingVariant(
+            platforms: outline.blocks.isEmpty ? .all : .init(.web), lifespan: traits.lifespan,
+            priority: traits.priority,
+            collapse: .opaque(topic: traits.collapseKey.isEmpty ? nil : traits.collapseKey),
+            restrictedPackageName: traits.restrictedPackageName.isEmpty
+                ? nil : traits.restrictedPackageName,
+            body: writer.bytes)
     }
 
     private static func merged(

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A message as a sender writes it and a device reads it (MSG-2): a notification, data, both or neither, and
-// overrides for each platform (MSG-5). The encoding is a list of fields (tag, length, bytes) in the order of the
+// overrides for each platform (MSG-5), or opaque bytes (MSG-11). The encoding is a list of fields (tag, length, bytes) in the order of the
 // tags. The `Message` type is the form for applications; the broker checks the encoded bytes in place and merges
 // the blocks (`Message+Variants.swift`). Rests on `WireWriter`.
 
@@ -57,6 +57,10 @@ public struct Message: Sendable, Hashable {
     public var apns: APNS?
     /// MSG-5: overrides for the web. The broker merges the block into the message.
     public var webpush: WebPush?
+    /// MSG-11: content that the broker does not look into, up to `Limits.opaqueBytesMax` bytes, for the instance of one
+    /// token. A message with opaque content has no notification, no data, and at most the block for the web, without
+    /// texts and data: the message is then for a web instance. nil: the message is not opaque.
+    public var opaque: [UInt8]?
     /// Options of the platform's block. Only a received message has them.
     public var options: [DataEntry] = []
     /// Fields of the Apple block beside the texts. Only a message received by an Apple device has them.
@@ -84,6 +88,12 @@ public struct Message: Sendable, Hashable {
             notification: notification,
             data: data.map { DataEntry(key: $0.key, value: $0.value) }, android: android,
             apns: apns, webpush: webpush)
+    }
+
+    /// MSG-11: an opaque message to send, with the sending options and the options of `webpush`.
+    public init(opaque: [UInt8], webpush: WebPush? = nil) {
+        self.init(webpush: webpush)
+        self.opaque = opaque
     }
 
     /// The value of a data key; nil if the key is absent.
@@ -122,6 +132,10 @@ public struct Message: Sendable, Hashable {
         Self.encode(notification, into: &writer)
         Self.encode(data, as: Tag.data, into: &writer)
         encodeBlocks(into: &writer)
+        if let opaque {
+            writer.u8(Tag.opaque)
+            writer.counted(opaque)
+        }
         Self.encode(options, as: Tag.option, into: &writer)
         applePayload.encode(into: &writer)
     }

@@ -16,6 +16,7 @@ extension Message {
         var collapseKey: String?
         var restrictedPackageName: String?
         var options: [DataEntry] = []
+        var opaque: [UInt8]?
         var payload = ApplePayload()
 
         var shown: Notification? { notification == Notification() ? nil : notification }
@@ -28,6 +29,7 @@ extension Message {
             case Tag.body: notification.body = try text(field)
             case Tag.image: notification.image = try text(field)
             case Tag.data: data.append(try pair(field))
+            case Tag.opaque: opaque = [UInt8](field.content)
             case Tag.timeToLive:
                 timeToLiveSeconds = try number(field) { (reader) throws(WireError) in
                     try reader.u32()
@@ -104,6 +106,7 @@ extension Message {
         }
         notification = contents.shown
         data = contents.data
+        opaque = contents.opaque
         options = contents.options
         applePayload = contents.payload
     }

@@ -22,6 +22,8 @@ extension Message {
         public static let apns: UInt8 = 6
         /// Block for the web (MSG-5). Only a sender's message has blocks.
         public static let webpush: UInt8 = 7
+        /// MSG-11: opaque content, at most once. The only other field is then the block for the web.
+        public static let opaque: UInt8 = 8
 
         /// TTL-1: time to live in seconds, four bytes. Only in a block for Android or the web.
         public static let timeToLive: UInt8 = 16
@@ -60,7 +62,7 @@ extension Message {
         /// True if a field with this tag occurs at most once.
         static func isSingle(_ tag: UInt8) -> Bool {
             switch tag {
-            case title...image, android...webpush, timeToLive...restrictedPackageName: true
+            case title...image, android...opaque, timeToLive...restrictedPackageName: true
             case badge...mutableContent, subtitle: true
             default: false
             }

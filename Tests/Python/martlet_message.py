@@ -13,6 +13,7 @@ class ProtocolViolation(Exception):
 MESSAGE_TAGS = {
     1: ("title", "text"), 2: ("body", "text"), 3: ("image", "text"), 4: ("data", "pair"),
     5: ("android", "block"), 6: ("apns", "block"), 7: ("webpush", "block"),
+    8: ("opaque", "bytes"),
     16: ("time to live", "<I"), 17: ("expiration", "<q"), 18: ("priority", "<B"),
     19: ("collapse key", "text"), 20: ("restricted package name", "text"), 21: ("option", "pair"),
     32: ("badge", "<I"), 33: ("sound", "text"), 34: ("category", "text"),
@@ -63,7 +64,7 @@ def message_field(tag, value):
         content = struct.pack("<H", len(key)) + key + value[1].encode("utf-8")
     elif kind == "mark":
         content = b""
-    elif kind == "block":
+    elif kind in ("block", "bytes"):
         content = value
     else:
         content = struct.pack(kind, value)
@@ -71,11 +72,11 @@ def message_field(tag, value):
 
 
 def message(title=None, body=None, image=None, data=None, android=None, apns=None, webpush=None,
-            **more):
+            opaque=None, **more):
     """The bytes of a message, or of a block: by the names of MESSAGE_TAGS, with `_` for blanks and
     hyphens. Pairs are dictionaries, blocks dictionaries of the arguments of this function."""
     named = dict(more, title=title, body=body, image=image, data=data, android=android, apns=apns,
-                 webpush=webpush)
+                 webpush=webpush, opaque=opaque)
     out = b""
     for tag, (name, kind) in sorted(MESSAGE_TAGS.items()):
         value = named.pop(name.replace(" ", "_").replace("-", "_"), None)

@@ -24,6 +24,8 @@ struct ListenLine: Encodable {
     var wantsReceipts: Bool
     var notification: Notification?
     var data: [String: String]
+    /// MSG-11: opaque content, in base64url.
+    var opaque: String?
     /// The sender's options for this platform.
     var options: [String: String]?
     /// The dictionary of an Apple application, as JSON text.
@@ -42,6 +44,7 @@ struct ListenLine: Encodable {
             Notification(title: $0.title, body: $0.body, image: $0.image)
         }
         data = Dictionary(message.data.map { ($0.key, $0.value) }, uniquingKeysWith: { $1 })
+        opaque = message.opaque.map { Base64URL.encode($0) }
         if !message.options.isEmpty {
             options = Dictionary(
                 message.options.map { ($0.key, $0.value) }, uniquingKeysWith: { $1 })

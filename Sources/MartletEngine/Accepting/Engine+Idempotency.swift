@@ -105,6 +105,7 @@ extension SendCommand {
             case .none: add([0])
             case .app: add([1])
             case .named(let key): add("k\(key)".utf8)
+            case .opaque(let topic): add("o\(topic ?? "")".utf8)
             }
             add((variant.restrictedPackageName ?? "").utf8)
             add("\(variant.body.count)".utf8)

@@ -75,6 +75,8 @@ package struct CheckProblem: Sendable, Hashable, CustomStringConvertible {
         case report
         /// A used ticket, a ticket's topics or a deleted app belongs to nothing, or a deleted app has instances.
         case registration
+        /// `agents` and `agentChannels` disagree, or a channel belongs to an instance that is not registered.
+        case agentIndex
         /// A fanout is marked as needed although no collection is in progress, or although the fanout does not exist.
         case collection
     }

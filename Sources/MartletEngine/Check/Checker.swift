@@ -257,6 +257,7 @@ struct Checker {
         try checkReports()
         try checkUpstream()
         try checkRegistrations()
+        try checkAgents()
         try checkCollection()
         try compareDue()
         tell(report.counts)

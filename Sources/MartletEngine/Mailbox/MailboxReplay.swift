@@ -12,6 +12,8 @@
 //     for acknowledgement, a further plain message discards all stored messages and itself. The device is told the
 //     number of discarded messages, together with the messages discarded for inactivity (STO-2). If an overflow
 //     follows discards for inactivity, only the overflow's number is told.
+//   - An opaque message (MSG-11) replaces the stored opaque message of equal topic. If the limit of STO-1 is reached,
+//     the oldest opaque message of the absence goes, and the device is not told.
 //
 // Messages stored during an absence are acknowledged on a later connection. The beginning of that connection writes
 // down the discards of the absence, so an acknowledgement does not change the fate of other messages. There is a
@@ -38,6 +40,10 @@ package struct MailboxReplay: Sendable {
     private let keepsUncounted: Bool
     /// Stored collapsible messages, with the oldest write first.
     private var collapsible: [LogEntry] = []
+    /// MSG-11: stored opaque messages, in the order of sequences. Expired messages are left out by `stored(at:)`.
+    private var opaque: [LogEntry] = []
+    /// MSG-11: opaque messages that went for want of a place.
+    package private(set) var pushedOut: Set<MessageSequence> = []
     /// The earliest expiry of `counted` and `collapsible`. Most entries need no search for expired messages.
     private var nextExpiry: Instant?
     /// STO-1: the last entry that discarded all messages before it, and the number of messages discarded until then.
@@ -106,12 +112,15 @@ package struct MailboxReplay: Sendable {
 
     /// Whether no added entry is stored or dropped, and no discards are known.
     package var isUntouched: Bool {
-        counted.isEmpty && uncounted.isEmpty && collapsible.isEmpty && discardedCount == 0
+        counted.isEmpty && uncounted.isEmpty && collapsible.isEmpty && opaque.isEmpty
+            && discardedCount == 0
             && droppedThrough == .none
     }
 
     /// Whether a stored message can be replaced by a later entry.
-    package var hasCollapsible: Bool { !collapsible.isEmpty }
+    package var hasCollapsible: Bool {
+        !collapsible.isEmpty || opaque.contains { $0.content != .opaque(topic: nil) }
+    }
 
     /// Adds the next entry of the log. Sequences must rise.
     package mutating func add(_ entry: LogEntry) {
@@ -124,6 +133,7 @@ package struct MailboxReplay: Sendable {
             if entry.isAcknowledged { forgetDiscarded() }
         case .message(let key?): addCollapsible(entry, key)
         case .message(nil): addPlain(entry)
+        case .opaque(let topic): addOpaque(entry, topic)
         }
     }
 
@@ -131,6 +141,7 @@ package struct MailboxReplay: Sendable {
     package mutating func stored(at now: Instant) -> [LogEntry] {
         expire(now)
         return uncounted.filter { $0.expires > now } + counted + collapsible
+            + opaque.filter { $0.expires > now }
     }
 
     /// Whether an added entry is stored at `now`.
@@ -143,13 +154,15 @@ package struct MailboxReplay: Sendable {
         case .message(nil):
             guard isCounted(entry) else { return entry.sequence > overflow?.through ?? .none }
             return counted.contains { $0.sequence == entry.sequence }
+        case .opaque: return place(ofOpaque: entry.sequence) != nil
         }
     }
 
     /// STO-1: whether an absence may have discarded messages, by the number of plain messages.
     package var mayHaveDiscarded: Bool {
         limits.storedPerInstanceMax > 0
-            && counted.count + uncounted.count > limits.storedPerInstanceMax
+            && (counted.count + uncounted.count + opaque.count > limits.storedPerInstanceMax
+                || !pushedOut.isEmpty)
     }
 
     /// STO-1: whether an entry was discarded before its expiry, if the entry was not replaced. Needs `keepsReplaced`.
@@ -182,7 +195,7 @@ package struct MailboxReplay: Sendable {
         if carried.count + counted.count >= limits.storedPerInstanceMax {
             let count =
                 carried.count + counted.count + underway.count { $0 > entry.accepted }
-                + collapsible.count { !$0.isAcknowledged } + 1
+                + (collapsible + opaque).count { !$0.isAcknowledged } + 1
             overflow = ((overflow?.count ?? 0) + UInt64(count), entry.sequence)
             if keepsReplaced { overflows.append((entry.sequence, entry.accepted)) }
             droppedThrough = entry.sequence
@@ -193,6 +206,7 @@ package struct MailboxReplay: Sendable {
             counted.removeAll()
             uncounted.removeAll()
             collapsible.removeAll()
+            opaque.removeAll()
             nextExpiry = nil
             return
         }
@@ -218,6 +232,37 @@ package struct MailboxReplay: Sendable {
                 || collapsible.count <= limits.collapseKeysPerInstanceMax,
             "COL-3: a mailbox stores no more collapsible messages than it may.")
         note(entry.expires)
+    }
+
+    private mutating func addOpaque(_ entry: LogEntry, _ topic: CollapseDigest?) {
+        if let topic,
+            let index = opaque.lastIndex(where: {
+                $0.content == .opaque(topic: topic) && $0.expires > entry.accepted
+            })
+        {
+            drop(opaque.remove(at: index))
+        }
+        if isCounted(entry) {
+            let held = opaque.indices.filter {
+                let other = opaque[$0]
+                return other.expires > entry.accepted
+                    && (absence.counts(other) || absence.carries(other))
+            }
+            if held.count >= limits.storedPerInstanceMax, let oldest = held.first {
+                pushedOut.insert(opaque[oldest].sequence)
+                drop(opaque.remove(at: oldest))
+            }
+        }
+        opaque.append(entry)
+    }
+
+    private func place(ofOpaque sequence: MessageSequence) -> Int? {
+        var (low, high) = (0, opaque.count)
+        while low < high {
+            let middle = (low + high) / 2
+            if opaque[middle].sequence < sequence { low = middle + 1 } else { high = middle }
+        }
+        return low < opaque.count && opaque[low].sequence == sequence ? low : nil
     }
 
     private mutating func drop(_ entry: LogEntry) {

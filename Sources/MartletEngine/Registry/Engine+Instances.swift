@@ -24,6 +24,9 @@ extension Engine {
         if let refusal = try Authentication.refusal(of: new, in: project, now, storage) {
             return .refused(refusal)
         }
+        if let channel = new.channel, let refusal = try refusal(of: channel, in: project, storage) {
+            return .refused(refusal)
+        }
         let instancesMax = limits.instancesPerProjectMax
         guard instancesMax == 0 || project.instanceCount < UInt64(instancesMax) else {
             return .refused(.tooManyInstances(instancesMax))
@@ -63,6 +66,9 @@ extension Engine {
             app: app.number, platform: app.platform, registered: now,
             registeredBehind: project.lastSequence)
         try storage.instances.insert(instance)
+        if let channel = new.channel {
+            try storage.agents.insert(channel, of: ordinal, in: project.number)
+        }
         if case .ticket(let ticket) = new.proof,
             try storage.registrations.policies(of: project.number).registration == .ticket
         {
@@ -83,6 +89,25 @@ extension Engine {
         }
         try storage.projects.put(project, isNew: false)
         return .registered(instance, project)
+    }
+
+    /// GW-13: a channel has one instance, and a user agent a bounded number of channels.
+    private func refusal(
+        of channel: AgentChannel, in project: Project, _ storage: borrowing Transaction
+    ) throws(StorageError) -> MartletError? {
+        guard try storage.agents.ordinal(of: channel, in: project.number) == nil else {
+            return MartletError(
+                .alreadyExists, "The user agent has registered this channel.", field: "channelID")
+        }
+        let count = try storage.agents.channels(
+            of: channel.agent, in: project.number, limit: Limits.agentChannelsMax
+        ).count
+        guard count < Limits.agentChannelsMax else {
+            return MartletError(
+                .resourceExhausted, "The user agent has \(count) channels; no more are allowed.",
+                field: "channelID")
+        }
+        return nil
     }
 
     mutating func unregister(

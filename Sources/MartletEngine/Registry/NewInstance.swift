@@ -3,6 +3,7 @@
 // An instance to be registered, and what its device proves (REG-7). Pure.
 
 package import MartletBase
+package import MartletRows
 
 /// An instance to be registered. The broker makes the token and the device key.
 package struct NewInstance: Sendable {
@@ -18,10 +19,12 @@ package struct NewInstance: Sendable {
     package var keyDigest: SecretDigest
     /// REG-7: what is known of the device.
     package var proof: RegistrationProof
+    /// GW-13: the channel of a user agent that the instance stands for; nil for other instances.
+    package var channel: AgentChannel?
 
     package init(
         project: String, app: String, platform: Platform, token: Token, keyDigest: SecretDigest,
-        proof: RegistrationProof = .none
+        proof: RegistrationProof = .none, channel: AgentChannel? = nil
     ) {
         self.project = project
         self.app = app
@@ -29,6 +32,7 @@ package struct NewInstance: Sendable {
         self.token = token
         self.keyDigest = keyDigest
         self.proof = proof
+        self.channel = channel
     }
 }
 

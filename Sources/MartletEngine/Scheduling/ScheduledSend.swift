@@ -40,6 +40,7 @@ enum ScheduledSend {
             case .none: writer.append(0, [])
             case .app: writer.append(1, [])
             case .named(let key): writer.append(2, Array(key.utf8))
+            case .opaque(let topic): writer.append(3, Array((topic ?? "").utf8))
             }
             if let name = variant.restrictedPackageName {
                 writer.append(1, Array(name.utf8))
@@ -115,6 +116,7 @@ enum ScheduledSend {
         switch collapseKind {
         case 0: collapse = .none
         case 1: collapse = .app
+        case 3: collapse = .opaque(topic: key.isEmpty ? nil : key)
         default: collapse = .named(key)
         }
         return OutgoingVariant(

@@ -30,7 +30,7 @@ public struct MessageVariant: Sendable, Hashable {
     }
 
     /// Lane in which recipients get the variant.
-    @inlinable public var lane: Lane { Lane(priority, isCollapsible: collapse != .none) }
+    @inlinable public var lane: Lane { Lane(priority, isCollapsible: collapse.isCollapsible) }
 }
 
 /// A message in the store: one record for all recipients.
@@ -102,6 +102,8 @@ public struct LogEntry: Sendable, Hashable {
     public enum Content: Sendable, Hashable {
         /// A message. `collapse` is nil if the message is not collapsible.
         case message(collapse: CollapseDigest?)
+        /// MSG-11: an opaque message. `topic` is nil if the message replaces no other message.
+        case opaque(topic: CollapseDigest?)
         /// STO-2: the message was discarded at acceptance, because the instance was inactive.
         case discarded
     }
@@ -132,8 +134,13 @@ public struct LogEntry: Sendable, Hashable {
         self.isAcknowledged = isAcknowledged
     }
 
-    /// Whether the entry is a message without a collapse key. STO-1 counts plain messages.
-    package var isPlain: Bool { content == .message(collapse: nil) }
+    /// Whether STO-1 counts the entry: a message without a collapse key, or an opaque message.
+    package var isPlain: Bool {
+        switch content {
+        case .message(nil), .opaque: true
+        case .message(.some), .discarded: false
+        }
+    }
 
     /// Lane of the entry. A discarded message is not in a collapsible lane.
     @inlinable public var lane: Lane {

@@ -278,7 +278,7 @@ extension StoredMessage {
     public func header(of variant: MessageVariant) -> MessageHeader {
         MessageHeader(
             sequence: sequence, number: number, accepted: accepted, expires: variant.expires,
-            kind: kind, priority: variant.priority, isCollapsible: variant.collapse != .none,
+            kind: kind, priority: variant.priority, isCollapsible: variant.collapse.isCollapsible,
             wantsReceipts: wantsReceipts, from: from)
     }
 }

@@ -56,3 +56,25 @@ public struct TicketKey: Sendable {
         self.isRevoked = isRevoked
     }
 }
+
+/// GW-13: a channel of a Web Push user agent.
+public struct AgentChannel: Sendable, Hashable {
+    /// Bytes of a channel: a UUID.
+    public static let channelBytes = 16
+
+    /// The digest of the user agent's secret ID, then the channel: the key of the channel in the store.
+    public let bytes: [UInt8]
+
+    /// - Parameters:
+    ///   - agent: SHA-256 of the user agent's secret ID.
+    ///   - channel: `channelBytes` bytes.
+    public init(agent: SecretDigest, channel: [UInt8]) {
+        precondition(channel.count == Self.channelBytes, "A channel is a UUID.")
+        bytes = agent.bytes + channel
+    }
+
+    /// SHA-256 of the user agent's secret ID.
+    public var agent: SecretDigest { SecretDigest(bytes: Array(bytes.prefix(32))) }
+    /// The bytes of the channel's UUID.
+    public var channel: [UInt8] { Array(bytes.dropFirst(32)) }
+}

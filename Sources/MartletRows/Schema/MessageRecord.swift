@@ -12,7 +12,8 @@
 //       13     1  u8 flags, see `Flags`
 //       14     2  u16 bytes of `from`
 //       16     *  variants: i64 expires ‖ u32 bytes of the body ‖ u8 platforms ‖ u8 traits (bits 0–1
-//                 priority, bits 2–3 collapse key: none, app, named) ‖ u64 digest of a named key
+//                 priority, bits 2–3 collapse key: none, app, named, opaque) ‖ u64 digest of a named key, or
+//                 of an opaque message's topic (0: no topic)
 //                 u64 number, if different from the sequence
 //                 u32 ordinals of the recipients that have a row in the inbox
 //                 from
@@ -47,6 +48,24 @@ package struct MessageRecord {
         case none
         case app
         case key(CollapseDigest)
+        /// MSG-11: an opaque message, with the digest of its topic, if any.
+        case opaque(CollapseDigest?)
+
+        /// Whether the rules for collapsible messages hold (COL-3, COL-4), and STO-1 does not.
+        package var isCollapsible: Bool {
+            switch self {
+            case .none, .opaque: false
+            case .app, .key: true
+            }
+        }
+
+        /// Whether a later message can replace the message (COL-1).
+        package var isReplaceable: Bool {
+            switch self {
+            case .none, .opaque(nil): false
+            case .app, .key, .opaque: true
+            }
+        }
     }
 
     package struct Variant {
@@ -128,6 +147,11 @@ package struct MessageRecord {
                 variant.collapse = .key(
                     CollapseDigest(rawValue: bytes.loadLittleEndian(UInt64.self, at: at)))
                 at += 8
+            case 3:
+                guard bytes.count >= at + 8 else { throw Self.damaged(bytes) }
+                let digest = bytes.loadLittleEndian(UInt64.self, at: at)
+                variant.collapse = .opaque(digest == 0 ? nil : CollapseDigest(rawValue: digest))
+                at += 8
             default: throw Self.damaged(bytes)
             }
             bodyOffset += size
@@ -204,14 +228,17 @@ package struct MessageRecord {
         )
     }
 
-    /// The digest of the collapse key, if the record has one variant and the variant is collapsible; 0 stands for the
-    /// app's key.
+    /// The digest of the collapse key or topic, if the record has one variant and a later message can replace the
+    /// message; 0 stands for the app's key.
     package static func onlyDigest(_ bytes: UnsafeRawBufferPointer) -> UInt64? {
         guard Flags(rawValue: bytes[flagsOffset]).variantCount == 1 else { return nil }
         switch bytes[variantsOffset + 13] >> 2 {
         case 1: return 0
         case 2:
             return bytes.loadLittleEndian(UInt64.self, at: variantsOffset + variantBytes)
+        case 3:
+            let topic = bytes.loadLittleEndian(UInt64.self, at: variantsOffset + variantBytes)
+            return topic == 0 ? nil : topic
         default: return nil
         }
     }
@@ -262,6 +289,9 @@ package struct MessageRecord {
             case .named(let key):
                 writer.append(traits | 2 << 2)
                 writer.append(CollapseDigest(of: key).rawValue)
+            case .opaque(let topic):
+                writer.append(traits | 3 << 2)
+                writer.append(topic.map { CollapseDigest(ofTopic: $0).rawValue } ?? 0)
             }
         }
         if flags.contains(.hasNumber) { writer.append(message.number) }
@@ -310,7 +340,10 @@ package struct MessageRecord {
                 copy.replaceSubrange(at..<(at + 8), with: $0)
             }
             at += Self.variantBytes
-            if case .key = variant.collapse { at += 8 }
+            switch variant.collapse {
+            case .none, .app: break
+            case .key, .opaque: at += 8
+            }
         }
         return copy
     }
@@ -323,5 +356,11 @@ extension CollapseDigest {
             $0 << 8 | UInt64($1)
         }
         self.init(rawValue: word)
+    }
+
+    /// MSG-11: the digest of an opaque message's topic, never 0. The prefix keeps topics apart from collapse keys.
+    public init(ofTopic topic: String) {
+        let digest = CollapseDigest(of: "\u{0}" + topic)
+        self.init(rawValue: max(digest.rawValue, 1))
     }
 }

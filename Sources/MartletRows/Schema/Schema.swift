@@ -68,6 +68,9 @@
 //                                             public key
 //  spentTickets    p ‖ digest (32 bytes)      i64 expires; tickets that were used, until they expire
 //  topicGrants     p ‖ o                      text of each topic that the instance's ticket allows
+//  agents          p ‖ SHA-256 of a user      u32 o; the channels of Web Push user agents
+//                  agent's ID ‖ channel (16 bytes)
+//  agentChannels   p ‖ o                      SHA-256 of the user agent's ID ‖ channel
 //
 // If a message was discarded for some recipients, these have a row of their own in `messages`. The key of that row
 // has the message's sequence and one more byte, so the row comes directly behind the row of the message.
@@ -102,6 +105,7 @@ public enum Table: Int, CaseIterable, Sendable {
     case reports, reportNumbers, missed, closings
     case serviceAccounts
     case policies, registrationKeys, ticketKeys, spentTickets, topicGrants, deletedApps
+    case agents, agentChannels
 
     /// The name of the table in the store.
     public var name: String { String(describing: self) }

@@ -96,6 +96,7 @@ package struct MailboxLog: Ledger {
         case .none: content = .message(collapse: nil)
         case .app: content = .message(collapse: owner.appKey)
         case .key(let digest): content = .message(collapse: digest)
+        case .opaque(let topic): content = .opaque(topic: topic)
         }
         return LogEntry(
             sequence: row.sequence, accepted: record.accepted, expires: variant.expires,
@@ -138,7 +139,7 @@ extension MessageRecord {
         let header = MessageHeader(
             sequence: sequence, number: rest.number, accepted: accepted,
             expires: variant.expires, kind: rest.kind, priority: variant.priority,
-            isCollapsible: variant.collapse != .none,
+            isCollapsible: variant.collapse.isCollapsible,
             wantsReceipts: flags.contains(.wantsReceipts), from: rest.from)
         let end = variant.bodyOffset + variant.bodyBytes
         return PendingMessage(

@@ -106,8 +106,7 @@ package struct RecipientLedger: Ledger {
             let platform = try instances.instance(ordinal, in: project)?.platform,
             let variant = try record.variant(on: platform)
         {
-            let lane = Lane(variant.priority, isCollapsible: variant.collapse != .none)
-            if marks[lane] >= sequence { return true }
+            if marks[variant.lane] >= sequence { return true }
         }
         guard hasSingles else { return false }
         // A row with a byte is a dropped entry, not an acknowledgement.

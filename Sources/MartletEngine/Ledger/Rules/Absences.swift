@@ -59,6 +59,15 @@ package struct Absences: Ledger {
             replay.add(row.entry)
             rows.append(row)
         }
+        // MSG-11: opaque messages push out the oldest, without a notice. A later acknowledgement must not bring one
+        // of these back.
+        for row in rows
+        where row.isDirect && replay.pushedOut.contains(row.entry.sequence)
+            && row.entry.sequence > replay.overflow?.through ?? .none
+        {
+            try outcomes.countDropped(row, replay, for: taker, now: now)
+            try messages.removeInboxRow(ordinal, row.row, in: project)
+        }
         guard let overflow = replay.overflow, overflow.through > state.discardedThrough else {
             let countMax = rows.count {
                 $0.entry.isPlain && ($0.entry.sequence > absence.from || !$0.entry.isAcknowledged)

@@ -23,9 +23,22 @@ package struct Accepting: Ledger {
         invariant(message.sequence.isStored, "Only a stored message has rows.")
         invariant(!message.variants.isEmpty, "A stored message has a variant.")
         if case .one(let ordinal) = recipients, let variant = message.variants.first,
-            message.variants.count == 1, variant.collapse != .none
+            message.variants.count == 1
         {
-            try dropReplaced(by: message, for: ordinal, in: project)
+            switch variant.collapse {
+            case .none: break
+            case .app: try dropReplaced(by: message, 0, for: ordinal, in: project)
+            case .named(let key):
+                try dropReplaced(
+                    by: message, CollapseDigest(of: key).rawValue, for: ordinal, in: project)
+            case .opaque(let topic):
+                if let topic {
+                    try dropReplaced(
+                        by: message, CollapseDigest(ofTopic: topic).rawValue, for: ordinal,
+                        in: project)
+                }
+                try settleIfLong(ordinal, in: project, before: message.sequence)
+            }
         }
         let expires = message.variants.reduce(Instant(millisecondsSince1970: .min)) {
             max($0, $1.expires)
@@ -116,24 +129,50 @@ package struct Accepting: Ledger {
     /// The count of replaced messages among the searched rows that makes the instance due for settling.
     private static let replacedMax = 16
 
-    /// COL-1: drops the body of the message replaced by a new message for one instance.
-    func dropReplaced(
-        by message: StoredMessage, for ordinal: Ordinal, in project: ProjectNumber
+    /// MSG-11: the count of inbox rows at which an absent instance is settled after an opaque message.
+    private static let opaqueRowsMax = 128
+
+    /// STO-1: has an absent instance settled soon if it has many rows. Opaque messages push out the oldest one by one,
+    /// and the rows of the messages that were pushed out would stay until the next connection.
+    private func settleIfLong(
+        _ ordinal: Ordinal, in project: ProjectNumber, before sequence: MessageSequence
     ) throws(StorageError) {
-        let digest: UInt64 =
-            if case .named(let key) = message.variants[0].collapse {
-                CollapseDigest(of: key).rawValue
-            } else { 0 }
+        let prefix = Key.ordinal(ordinal, in: project)
+        guard try raw.get(.connections, prefix) == nil else { return }
+        var count = 0
+        do {
+            let cursor = try Cursor(raw, .inbox)
+            var row = try cursor.seekLast(below: .inbox(ordinal, sequence, in: project))
+            while let entry = row, prefix.isPrefix(of: entry.key), count < Self.opaqueRowsMax {
+                count += 1
+                row = try cursor.previous()
+            }
+        }
+        if count == Self.opaqueRowsMax { try putSettlement(of: ordinal, in: project) }
+    }
+
+    /// Makes an instance due for settling. At most one row per instance, because the time is always 0.
+    private func putSettlement(
+        of ordinal: Ordinal, in project: ProjectNumber
+    ) throws(StorageError) {
+        try raw.put(
+            .due,
+            .due(
+                .settlement, Instant(millisecondsSince1970: 0), project, UInt64(ordinal.rawValue)),
+            [])
+    }
+
+    /// COL-1: drops the body of the message replaced by a new message for one instance.
+    /// - Parameter digest: of the collapse key or topic; 0 stands for the app's key.
+    func dropReplaced(
+        by message: StoredMessage, _ digest: UInt64, for ordinal: Ordinal,
+        in project: ProjectNumber
+    ) throws(StorageError) {
         let (found, replacedCount) = try lookBack(
             from: message.sequence, for: digest, of: ordinal, in: project)
         if replacedCount == Self.replacedMax {
-            // At most one row per instance, because the time is always 0. Settling removes replaced rows, so the
-            // count falls again.
-            try raw.put(
-                .due,
-                .due(
-                    .settlement, Instant(millisecondsSince1970: 0), project,
-                    UInt64(ordinal.rawValue)), [])
+            // Settling removes replaced rows, so the count falls again.
+            try putSettlement(of: ordinal, in: project)
         }
         guard let found else { return }
         invariant(found < message.sequence, "A message replaces an earlier message.")

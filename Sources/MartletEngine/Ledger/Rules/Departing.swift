@@ -9,6 +9,7 @@ package import MartletRows
 /// Removes an instance and its rows.
 package struct Departing: Ledger {
     package let context: LedgerContext
+    private var agents: AgentLedger { AgentLedger(context) }
     private var log: MailboxLog { MailboxLog(context) }
     private var mailboxes: MailboxLedger { MailboxLedger(context) }
     private var messages: MessageLedger { MessageLedger(context) }
@@ -34,6 +35,7 @@ package struct Departing: Ledger {
         try raw.deleteFound(.instances, key)
         try removeMailbox(of: instance.ordinal, in: instance.project)
         try receipts.removeTold(by: instance.ordinal, in: instance.project)
+        try agents.remove(of: instance.ordinal, in: instance.project)
         try registrations.removeGrants(of: instance.ordinal, in: instance.project)
         try upstream.removeIDs(of: instance.ordinal, in: instance.project)
     }

@@ -201,7 +201,7 @@ package struct Expiring: Ledger {
         _ record: MessageRecord, in project: ProjectNumber, limits: MailboxLimits,
         beside isRival: (LogRow, MessageRecord) -> Bool
     ) throws(StorageError) -> Bool {
-        let isCollapsible = try record.variants().contains { $0.collapse != .none }
+        let isReplaceable = try record.variants().contains(where: \.collapse.isReplaceable)
         let prefix = Key(project)
         let cursor = try Cursor(raw, .messages)
         var found = try cursor.seek(prefix)
@@ -214,12 +214,12 @@ package struct Expiring: Ledger {
             if !other.isDiscarded {
                 let otherRecord = try MessageRecord(entry.value)
                 let variants = try otherRecord.variants()
-                if variants.contains(where: { $0.collapse == .none }) { plainCount += 1 }
+                if variants.contains(where: { !$0.collapse.isCollapsible }) { plainCount += 1 }
                 if limits.storedPerInstanceMax > 0, plainCount > limits.storedPerInstanceMax {
                     return false
                 }
-                if isCollapsible, isRival(other, otherRecord),
-                    variants.contains(where: { $0.collapse != .none })
+                if isReplaceable, isRival(other, otherRecord),
+                    variants.contains(where: \.collapse.isReplaceable)
                 {
                     return false
                 }

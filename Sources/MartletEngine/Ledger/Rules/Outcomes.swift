@@ -37,6 +37,7 @@ package struct Outcomes: Ledger {
         let record = try MessageRecord(bytes)
         // The expiry of the fanout has counted all recipients without an acknowledgement.
         if record.flags.isSuperset(of: [.hasBlob, .isExpired]) { return nil }
+        if replay.pushedOut.contains(entry.sequence) { return .discardedTooMany }
         if replay.replaced.contains(entry.sequence) { return .collapsed }
         if replay.isDiscarded(entry) { return .discardedTooMany }
         if logged.isDirect {
@@ -138,7 +139,7 @@ struct Taker {
 }
 
 extension MessageRecord.Variant {
-    var lane: Lane { Lane(priority, isCollapsible: collapse != .none) }
+    var lane: Lane { Lane(priority, isCollapsible: collapse.isCollapsible) }
 
     /// Whether a message of the variant lies between two marks of its lane.
     func isBetween(
