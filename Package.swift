@@ -25,6 +25,7 @@ let package = Package(
         .library(name: "MartletClient", targets: ["MartletClient"]),
         .library(name: "MartletClientTLS", targets: ["MartletClientTLS"]),
         .library(name: "MartletGateway", targets: ["MartletGateway"]),
+        .library(name: "MartletWebPush", targets: ["MartletWebPush"]),
         .executable(name: "martlet", targets: ["martlet"]),
         .executable(name: "martlet-core", targets: ["martlet-core"]),
         .executable(name: "martlet-sim", targets: ["martlet-sim"]),
@@ -145,7 +146,20 @@ let package = Package(
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
                 .product(name: "NIOTLS", package: "swift-nio"),
+                .product(name: "NIOWebSocket", package: "swift-nio"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+            ],
+            swiftSettings: common),
+        .target(
+            name: "MartletWebPush",
+            dependencies: [
+                "Martlet", "MartletRows", "MartletWire", "MartletCrypto", "MartletTicket",
+                "MartletTransport", "MartletGateway",
+                .product(name: "CoreMetrics", package: "swift-metrics"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOWebSocket", package: "swift-nio"),
             ],
             swiftSettings: common),
         .target(
@@ -161,6 +175,7 @@ let package = Package(
             name: "martlet",
             dependencies: [
                 "Martlet", "MartletClientTLS", "MartletCommand", "MartletGateway",
+                "MartletWebPush",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],

@@ -14,8 +14,11 @@ public final class Gateway: Sendable {
     public let broker: Broker
     /// Settings that the gateway was made with.
     public let configuration: GatewayConfiguration
-    let metrics: GatewayMetrics
-    let retries: RetryTable
+    /// Further interfaces behind the gateway's port.
+    package let doors: [any GatewayDoor]
+    private let routes: [Route]
+    package let metrics: GatewayMetrics
+    package let retries: RetryTable
     /// GW-15: memory of requests without a right credential.
     let strangers = StrangerMemory()
     private let refusalLog: RefusalLog
@@ -34,11 +37,13 @@ public final class Gateway: Sendable {
 
     package init(
         _ broker: Broker, _ configuration: GatewayConfiguration,
-        fault: (@Sendable (GatewayCall) -> GatewayError?)?
+        doors: [any GatewayDoor] = [], fault: (@Sendable (GatewayCall) -> GatewayError?)?
     ) {
         self.broker = broker
         self.configuration = configuration
         self.fault = fault
+        self.doors = doors
+        routes = Route.all + doors.flatMap(\.routes)
         retries = RetryTable(
             window: .seconds(Int64(configuration.retrySeconds)), folder: broker.folder)
         if configuration.retrySeconds > 0, !retries.isKept {
@@ -52,6 +57,7 @@ public final class Gateway: Sendable {
         }
         refusalLog = RefusalLog(configuration.logger)
         metrics = GatewayMetrics(other: configuration.metrics)
+        for door in doors { door.begin(with: metrics.factory) }
     }
 
     /// Wall-clock time of the broker, in seconds since 1970.
@@ -100,7 +106,7 @@ public final class Gateway: Sendable {
     func admit(_ head: GatewayCall) async -> Admission {
         let began = ContinuousClock.now
         var methods: [String] = []
-        for route in Route.all {
+        for route in routes {
             guard let parameters = route.match(head.path) else { continue }
             guard route.method == head.method else {
                 methods.append(route.method.rawValue)
@@ -133,7 +139,8 @@ public final class Gateway: Sendable {
     }
 
     private func identify(_ call: GatewayCall, for route: Route) throws -> Caller {
-        let caller = try authenticate(call, allowsKey: route.access == .bearerOrKey)
+        if case .judged(let judge) = route.access { return try judge(call) }
+        let caller = try authenticate(call, allowsKey: route.access.takesKey)
         if let project = call.parameters["project"], !caller.isOf(project) {
             throw GatewayError(
                 .permissionDenied,
@@ -147,7 +154,7 @@ public final class Gateway: Sendable {
     ) -> GatewayAnswer {
         let answer: GatewayAnswer
         switch error {
-        case let error as OAuthError: answer = error.answer
+        case let error as any AnsweredError: answer = error.answer
         case let error as GatewayError: answer = route.refusal(error)
         case let error as MartletError: answer = route.refusal(GatewayError(error))
         default:
@@ -171,7 +178,7 @@ public final class Gateway: Sendable {
         call.body = body
         let route = admitted.route
         do {
-            let isExchange = route.access == .exchange
+            let isExchange = route.access.isExchange
             let count =
                 isExchange
                 ? exchangesInProgress.add(1, ordering: .relaxed).newValue
@@ -185,7 +192,7 @@ public final class Gateway: Sendable {
             }
             // Routes of the operator answer in a full gateway too, because an operator must see the overload.
             guard
-                route.access == .anyone
+                route.access.isOfAnyone
                     || count <= (isExchange ? exchangesMax : configuration.requestsMax)
             else { throw Self.full }
             // REG-9: a body may take long, and the credential may have ended meanwhile.

@@ -1,19 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The gateway of the program: from the options of a command line to a served gateway. Rests on MartletCommand,
-// MartletGateway and swift-service-lifecycle.
+// MartletGateway, MartletWebPush and swift-service-lifecycle.
 
 import Logging
 import Martlet
 import MartletCommand
 import MartletGateway
+import MartletWebPush
 import ServiceLifecycle
 
 struct HTTPGateway: GatewayPart {
     func prepare(
         _ broker: Broker, _ options: GatewayOptions, logger: Logger
     ) throws(MartletError) -> any PreparedGateway {
-        let gateway = Gateway(broker, options.configuration(logger: logger))
+        let configuration = options.configuration(logger: logger)
+        guard !options.webPushOrigin.isEmpty else {
+            return PreparedHTTPGateway(
+                server: try GatewayServer(Gateway(broker, configuration)))
+        }
+        var origins: [PushOrigin] = []
+        for text in options.webPushOrigin { origins.append(try PushOrigin(text)) }
+        let gateway = try Gateway(
+            broker, configuration,
+            webPush: WebPushConfiguration(origins: origins, project: options.webPushProject))
         return PreparedHTTPGateway(server: try GatewayServer(gateway))
     }
 }

@@ -136,6 +136,12 @@ public struct BrokerConfiguration: Sendable {
         proxies.contains { $0.contains(address) }
     }
 
+    /// Whether this process reaches a listener at 127.0.0.1 in plain text, without a proxy's header.
+    package func isLocal(_ listener: Listener) -> Bool {
+        security(of: listener) == .plain && !listener.isProxied
+            && ["127.0.0.1", "localhost", "0.0.0.0"].contains(listener.address.host)
+    }
+
     /// The protection of a listener's bytes.
     package func security(of listener: Listener) -> Listener.Security {
         listener.security ?? (tls == nil ? .plain : .tls)

@@ -37,6 +37,15 @@ enum DataFolder {
         return Base64URL.decode(text)!
     }
 
+    /// GW-12: reads the secret of Web Push endpoints, or makes a secret. A new secret makes all earlier endpoints
+    /// invalid.
+    static func webPushSecret(in folder: String) throws -> [UInt8] {
+        let text = try secret(
+            "web-push.key", in: folder, byteCount: Limits.accessTokenSecretBytes,
+            Credentials.tokenSecret)
+        return Base64URL.decode(text)!
+    }
+
     /// Reads the secret in a file, or makes a secret if the file is missing.
     /// - Throws: `StoreOpenError.folder` for a file that cannot be read, or has another text than this program writes:
     ///   a short text could be guessed.
@@ -68,7 +77,7 @@ enum DataFolder {
 
     /// The key files that other users of the system may read.
     static func exposedKeys(in folder: String) -> [String] {
-        ["admin.key", "token.key"].map { folder + "/" + $0 }.filter { path in
+        ["admin.key", "token.key", "web-push.key"].map { folder + "/" + $0 }.filter { path in
             var status = stat()
             return stat(path, &status) == 0 && status.st_mode & 0o077 != 0
         }

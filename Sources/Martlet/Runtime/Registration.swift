@@ -16,11 +16,12 @@ extension NewInstance {
     ///   `StorageError`.
     init(
         admitting credential: RegistrationCredential, to project: String, app: String,
-        platform: Platform, deviceKey: String, now: Instant, store: Store
+        platform: Platform, token: Token = Credentials.token(), deviceKey: String, now: Instant,
+        store: Store, channel: AgentChannel? = nil
     ) throws {
         self.init(
-            project: project, app: app, platform: platform, token: Credentials.token(),
-            keyDigest: Credentials.digest(deviceKey))
+            project: project, app: app, platform: platform, token: token,
+            keyDigest: Credentials.digest(deviceKey), channel: channel)
         let new = self
         proof = try store.read { (transaction) throws in
             var admitted = new

@@ -174,7 +174,7 @@ package final class StrangerBook: Sendable {
 
     /// REG-8: counts a registration.
     /// - Throws: `RESOURCE_EXHAUSTED` if the address has registered too many devices of late.
-    func register(from address: PeerAddress) throws(MartletError) {
+    package func register(from address: PeerAddress) throws(MartletError) {
         let registrationsPerSecond = state.withLock { $0.registrationsPerSecond }
         guard registrationsPerSecond > 0 else { return }
         let now = monotonic()

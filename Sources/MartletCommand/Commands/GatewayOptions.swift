@@ -62,6 +62,16 @@ package struct GatewayOptions: ParsableArguments {
                 + "whole answer is not sent again; 0: every send is.", valueName: "seconds"))
     package var httpRetrySeconds = Limits.retryWindowSecondsDefault
 
+    @Option(
+        help: ArgumentHelp(
+            "Serve Web Push too: the origin under which senders and browsers reach the gateway, such as "
+                + "https://push.example.org; may be given again.",
+            valueName: "origin"))
+    package var webPushOrigin: [String] = []
+
+    @Option(help: ArgumentHelp("The project of Web Push subscriptions.", valueName: "id"))
+    package var webPushProject = "web-push"
+
     package mutating func validate() throws {
         if let http, ListenSetting.address(http) == nil {
             throw ValidationError(
@@ -105,6 +115,7 @@ package struct GatewayOptions: ParsableArguments {
             ("http-idle-seconds", "\(httpIdleSeconds)"),
             ("http-request-seconds", "\(httpRequestSeconds)"),
             ("http-retry-seconds", "\(httpRetrySeconds)"),
+            ("web-push-origin", "\(webPushOrigin)"), ("web-push-project", webPushProject),
         ]
     }
 }

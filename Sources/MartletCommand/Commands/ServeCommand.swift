@@ -80,7 +80,9 @@ private struct Serving {
         let interrupt = Interrupt.prepare()
         DescriptorLimit.raise()
         let manager = ServiceManager()
-        let broker = try await options.open { manager?.migrating($0) }
+        let broker = try await options.open(hasLocalListener: !http.webPushOrigin.isEmpty) {
+            manager?.migrating($0)
+        }
         let logger = options.configuration.logger
         let metrics: MetricsListener?
         let gateway: (any PreparedGateway)?

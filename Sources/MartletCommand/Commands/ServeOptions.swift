@@ -247,12 +247,20 @@ struct ServeOptions: ParsableArguments {
 
     /// Opens the broker, and waits up to a second for a folder in use. Another command holds the folder for some
     /// milliseconds, and so does a killed broker.
-    /// - Parameter migrating: called as a folder of an older format is migrated.
+    /// - Parameters:
+    ///   - hasLocalListener: whether this process must reach the broker in plain text. If no listener serves for
+    ///     that, one more listens on a free port of the loopback address.
+    ///   - migrating: called as a folder of an older format is migrated.
     func open(
-        migrating: @escaping @Sendable (MigrationProgress) -> Void
+        hasLocalListener: Bool = false, migrating: @escaping @Sendable (MigrationProgress) -> Void
     ) async throws -> Broker {
         var configuration = configuration
         configuration.migrating = migrating
+        if hasLocalListener, !configuration.listeners.contains(where: { configuration.isLocal($0) })
+        {
+            configuration.listeners.append(
+                BrokerConfiguration.Listener(.init(port: 0), security: .plain))
+        }
         let end = ContinuousClock.now + .seconds(1)
         while true {
             do {

@@ -21,6 +21,7 @@ enum Settings {
         "access-token-seconds", "http-body-bytes", "http-requests", "http-connections",
         "http-connections-per-address",
         "http-idle-seconds", "http-request-seconds", "http-retry-seconds",
+        "web-push-origin", "web-push-project",
     ]
     /// Settings with the values yes and no. `no` is a flag too, because the value of a later source undoes the value
     /// of an earlier source.

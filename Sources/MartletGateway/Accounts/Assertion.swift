@@ -118,7 +118,7 @@ struct Assertion {
 }
 
 /// A refusal by the token endpoint. Source: RFC 6749 §5.2.
-struct OAuthError: Error {
+struct OAuthError: AnsweredError {
     var word: String
     var description: String
     var status: Int

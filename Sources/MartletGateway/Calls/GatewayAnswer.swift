@@ -4,6 +4,11 @@
 
 public import Martlet
 
+/// An error with an answer of its own.
+package protocol AnsweredError: Error {
+    var answer: GatewayAnswer { get }
+}
+
 /// An answer to a call.
 public struct GatewayAnswer: Sendable {
     /// The HTTP status.

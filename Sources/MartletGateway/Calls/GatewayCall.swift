@@ -11,6 +11,7 @@ public struct GatewayCall: Sendable {
         case put = "PUT"
         case patch = "PATCH"
         case delete = "DELETE"
+        case options = "OPTIONS"
     }
 
     /// HTTP method of the request.
@@ -29,7 +30,7 @@ public struct GatewayCall: Sendable {
     /// returns.
     package var delivery: AnswerDelivery?
     /// The path's values for each `{name}` in the route's pattern. `Gateway` sets the values.
-    public internal(set) var parameters: [String: String] = [:]
+    public package(set) var parameters: [String: String] = [:]
     /// The authenticated caller; nil on a route without authentication. `Gateway` sets the caller.
     public package(set) var caller: Caller?
 
@@ -91,6 +92,8 @@ public struct Caller: Sendable, Hashable {
         case accessToken
         /// A server key, `ID.SECRET`.
         case serverKey
+        /// GW-12: a Web Push endpoint, whose URL is the credential.
+        case endpoint
     }
 
     /// ID of the caller's project.

@@ -198,7 +198,7 @@ package final class RetryTable: Sendable {
         Run {
             do {
                 let answer = try await work(attempt)
-                if answer.status != 200 { self.remove(digest, attempt.number) }
+                if !(200..<300).contains(answer.status) { self.remove(digest, attempt.number) }
                 return answer
             } catch {
                 self.remove(digest, attempt.number)

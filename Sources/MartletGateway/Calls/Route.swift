@@ -18,9 +18,21 @@ package struct Route: Sendable {
         case bearer
         /// `bearer`, and also `Authorization: key=SERVER_KEY`.
         case bearerOrKey
+        /// The route judges a head by itself, by a credential in the path for example.
+        case judged(@Sendable (GatewayCall) throws -> Caller)
 
         /// Whether the head must have a credential.
-        var isOfCallers: Bool { self == .bearer || self == .bearerOrKey }
+        var isOfCallers: Bool {
+            switch self {
+            case .anyone, .exchange: false
+            case .bearer, .bearerOrKey, .judged: true
+            }
+        }
+
+        /// Whether a server key is taken as `key=SERVER_KEY`.
+        var takesKey: Bool { if case .bearerOrKey = self { true } else { false } }
+        var isExchange: Bool { if case .exchange = self { true } else { false } }
+        var isOfAnyone: Bool { if case .anyone = self { true } else { false } }
     }
 
     /// Name of the route in the metrics.
@@ -32,6 +44,8 @@ package struct Route: Sendable {
     /// Writes a refusal in the form of the route's area.
     var refusal: @Sendable (GatewayError) -> GatewayAnswer
     var handler: Handler
+    /// Longest body, in bytes, if the route's bound is below the gateway's.
+    var bodyBytesMax: Int
 
     private let parts: [Part]
 
@@ -42,7 +56,7 @@ package struct Route: Sendable {
 
     package init(
         _ name: String, _ method: GatewayCall.Method, _ pattern: String,
-        access: Access = .bearer,
+        access: Access = .bearer, bodyBytesMax: Int = .max,
         refusal: @escaping @Sendable (GatewayError) -> GatewayAnswer = { $0.envelope },
         handler: @escaping Handler
     ) {
@@ -52,6 +66,7 @@ package struct Route: Sendable {
         self.access = access
         self.refusal = refusal
         self.handler = handler
+        self.bodyBytesMax = bodyBytesMax
         parts = pattern.split(separator: "/").map { part in
             guard part.first == "{", let end = part.firstIndex(of: "}") else {
                 return .text(String(part))

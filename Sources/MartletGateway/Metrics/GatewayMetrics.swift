@@ -15,7 +15,7 @@ package final class GatewayMetrics: Sendable {
     }
 
     package let registry: PrometheusRegistry
-    private let factory: any MetricsFactory
+    let factory: any MetricsFactory
     private let requests = Mutex<[String: RequestSeries]>([:])
     private let figures: BrokerFigures
     private let inProgress: Gauge

@@ -40,6 +40,9 @@ final class GatewayPeer: Sendable {
             if !isProxy { hasRightCredential.store(true, ordering: .relaxed) }
             return nil
         }
+        if let path = head.path, gateway.doors.contains(where: { $0.recognises(path) }) {
+            return nil
+        }
         guard isProxy else { return address }
         let headers = head.headerFields.map { (name: $0.name.canonicalName, value: $0.value) }
         let client = ForwardedClient.address(
@@ -56,6 +59,9 @@ final class GatewayPeer: Sendable {
         gateway.noteFailedHandshake(
             reason.replacing("_", with: " ").lowercased(), from: address.description)
     }
+
+    /// Notes a right credential of a connection without requests.
+    func trust() { hasRightCredential.store(true, ordering: .relaxed) }
 
     // MARK: Streams of HTTP/2
 

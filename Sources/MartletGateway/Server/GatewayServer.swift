@@ -140,8 +140,8 @@ public final class GatewayServer: Service {
         let idleTime = TimeAmount.seconds(Int64(configuration.idleSeconds))
         let stream = HTTP1Channel.Configuration(
             additionalChannelHandlers: [
-                RequestTurnHandler(), StrangerHandler(gateway), SlowPeerHandler(requestTime),
-                AnswerWatchHandler(),
+                RequestTurnHandler(), WebSocketUpgradeHandler(gateway), StrangerHandler(gateway),
+                SlowPeerHandler(requestTime), AnswerWatchHandler(),
             ],
             idleTimeout: idleTime,
             httpDecoderConfiguration: .init(

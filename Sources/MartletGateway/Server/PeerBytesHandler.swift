@@ -25,8 +25,10 @@ final class PeerBytesHandler: ChannelDuplexHandler {
     private enum Mode {
         /// The bytes so far begin the preface of HTTP/2. Can transition to: requests, frames.
         case unknown(beginning: [UInt8])
-        /// The connection speaks HTTP/1.1. Final state.
+        /// The connection speaks HTTP/1.1. Can transition to: handedOver, ended.
         case requests
+        /// GW-13: the bytes are those of a WebSocket. Final state.
+        case handedOver
         /// The connection speaks HTTP/2. Can transition to: ended.
         case frames(FrameScanner)
         /// The connection is closing, and further bytes are dropped. TLS takes seconds to close if the peer does not
@@ -61,7 +63,11 @@ final class PeerBytesHandler: ChannelDuplexHandler {
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         let buffer = unwrapInboundIn(data)
-        if case .ended = mode { return }
+        switch mode {
+        case .ended: return
+        case .handedOver: return context.fireChannelRead(data)
+        case .unknown, .requests, .frames: break
+        }
         guard take(buffer.readableBytesView, context) else { return end(context) }
         guard case .requests = mode else { return context.fireChannelRead(data) }
         if held.readableBytes == 0 {
@@ -70,6 +76,26 @@ final class PeerBytesHandler: ChannelDuplexHandler {
             held.writeImmutableBuffer(buffer)
         }
         pass(context)
+    }
+
+    /// GW-13: answers a request for a WebSocket. Further bytes go to `handlers`, which take the places behind this
+    /// handler, and not to HTTP.
+    func handOver(_ answer: ByteBuffer, to handlers: [any ChannelHandler]) {
+        guard let context else { return }
+        mode = .handedOver
+        context.writeAndFlush(wrapOutboundOut(answer), promise: nil)
+        do {
+            try context.pipeline.syncOperations.addHandlers(handlers, position: .after(self))
+        } catch {
+            return end(context)
+        }
+        let early = held
+        held = ByteBuffer()
+        if early.readableBytes > 0 { context.fireChannelRead(wrapInboundOut(early)) }
+        if isReadHeld {
+            isReadHeld = false
+            context.read()
+        }
     }
 
     private func end(_ context: ChannelHandlerContext) {
@@ -103,7 +129,7 @@ final class PeerBytesHandler: ChannelDuplexHandler {
 
     private func mayRead(_ context: ChannelHandlerContext) -> Bool {
         switch mode {
-        case .unknown, .ended: true
+        case .unknown, .handedOver, .ended: true
         case .requests: held.readableBytes == 0 && turns.passableBytes > 0
         case .frames: context.channel.isWritable
         }
@@ -191,7 +217,7 @@ final class PeerBytesHandler: ChannelDuplexHandler {
             }
             mode = .frames(FrameScanner(now: .now))
             return take(bytes.dropFirst(beginning.count - before.count), context)
-        case .requests: return true
+        case .requests, .handedOver: return true
         case .frames(var scanner):
             let isHonest = scanner.read(bytes, now: .now)
             mode = .frames(scanner)

@@ -58,7 +58,7 @@ final class Responder: Sendable {
         let most =
             admitted.call.caller == nil
             ? min(Limits.httpStrangerBodyBytesMax, gateway.configuration.bodyBytesMax)
-            : gateway.configuration.bodyBytesMax
+            : min(admitted.route.bodyBytesMax, gateway.configuration.bodyBytesMax)
         if expectsContinue, declaredBytes(request) ?? 0 <= most {
             try await writer.writeInformationalHead(HTTPResponse(status: .continue))
         }
@@ -76,8 +76,9 @@ final class Responder: Sendable {
             let answer = await gateway.answer(call, body: body)
             try await Self.write(answer, writer, isHeadOnly: isHeadOnly)
         case .refused(let error):
-            gateway.metrics.answered("none", status: error.envelope.status, after: .zero)
-            try await refuse(error.envelope, request, writer, on: channel)
+            let refusal = admitted.route.refusal(error)
+            gateway.metrics.answered("none", status: refusal.status, after: .zero)
+            try await refuse(refusal, request, writer, on: channel)
         }
     }
 
@@ -194,7 +195,8 @@ final class Responder: Sendable {
                 fields.append(HTTPField(name: name, value: header.value))
             }
         }
-        fields[.contentLength] = String(answer.body.count)
+        // RFC 9110, section 8.6: an answer of status 204 has no length.
+        if answer.status != 204 { fields[.contentLength] = String(answer.body.count) }
         try await writer.write(
             response: HTTPResponse(
                 status: HTTPResponse.Status(code: answer.status), headerFields: fields),

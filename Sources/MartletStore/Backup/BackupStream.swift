@@ -50,7 +50,7 @@ enum BackupStream {
     /// The small files of a data folder that belong into a backup. `serve.address` and `http.address` name a
     /// running broker, and the locks are made anew.
     static func isKept(_ name: String) -> Bool {
-        name == "admin.key" || name == "token.key" || project(ofKeyFile: name) != nil
+        ["admin.key", "token.key", "web-push.key"].contains(name) || project(ofKeyFile: name) != nil
     }
 
     /// REG-7: the project of the file in which `martlet project create` leaves the registration key.

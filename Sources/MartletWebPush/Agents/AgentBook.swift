@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What all user agents share: the broker, the connected user agents by their identities, and for each event loop the
+// links to the broker. A user agent has one connection: a later connection closes the earlier one. Rests on Broker.
+
+import Logging
+import Martlet
+import MartletGateway
+import MartletRows
+import MartletTransport
+import MartletWire
+import NIOCore
+import Synchronization
+
+/// The user agents of a door.
+final class AgentBook: Sendable {
+    private struct Connected {
+        let number: UInt64
+        let replace: @Sendable () -> Void
+    }
+
+    private struct State {
+        var lastNumber: UInt64 = 0
+        var connected: [AgentIdentity: Connected] = [:]
+        var pools: [ObjectIdentifier: NIOLoopBound<LinkPool>] = [:]
+    }
+
+    let broker: Broker
+    let configuration: WebPushConfiguration
+    let endpoints: Endpoints
+    let counts: PushCounts
+    let logger: Logger
+    private let port: UInt16
+    private let state = Mutex(State())
+
+    init(
+        broker: Broker, port: UInt16, configuration: WebPushConfiguration, endpoints: Endpoints,
+        counts: PushCounts, logger: Logger
+    ) {
+        self.broker = broker
+        self.port = port
+        self.configuration = configuration
+        self.endpoints = endpoints
+        self.counts = counts
+        self.logger = logger
+    }
+
+    // MARK: Connections
+
+    /// Notes a user agent's connection, and ends an earlier one.
+    /// - Parameter replace: ends the connection; called on any thread.
+    /// - Returns: the number for `leave`.
+    func enter(_ agent: AgentIdentity, replace: @escaping @Sendable () -> Void) -> UInt64 {
+        let (number, former) = state.withLock { state in
+            state.lastNumber += 1
+            let former = state.connected.updateValue(
+                Connected(number: state.lastNumber, replace: replace), forKey: agent)
+            return (state.lastNumber, former)
+        }
+        former?.replace()
+        return number
+    }
+
+    func leave(_ agent: AgentIdentity, _ number: UInt64) {
+        state.withLock { state in
+            if state.connected[agent]?.number == number { state.connected[agent] = nil }
+        }
+    }
+
+    /// The links of an event loop. Called on the event loop.
+    func pool(of eventLoop: any EventLoop) -> LinkPool {
+        state.withLock { state in
+            let key = ObjectIdentifier(eventLoop)
+            if let known = state.pools[key] { return known.value }
+            let pool = LinkPool(eventLoop: eventLoop, port: port, logger: logger)
+            state.pools[key] = NIOLoopBound(pool, eventLoop: eventLoop)
+            return pool
+        }
+    }
+
+    // MARK: The store
+
+    /// The channels of a user agent, with the tokens of their instances.
+    func channels(of agent: AgentIdentity) throws(MartletError) -> [(ChannelID, Token)] {
+        try broker.instances(of: agent.digest, in: configuration.project).map {
+            (ChannelID(bytes: $0.channel), $0.token)
+        }
+    }
+
+    /// Registers a channel. A channel that is registered keeps its token.
+    /// - Throws: see `Broker.register(_:app:in:presenting:from:deviceKey:)`.
+    func register(
+        _ channel: ChannelID, of agent: AgentIdentity, presenting key: String?,
+        from address: PeerAddress
+    ) async throws(MartletError) -> Token {
+        let endpoints = endpoints
+        do throws(MartletError) {
+            return try await broker.register(
+                AgentChannel(agent: agent.digest, channel: channel.bytes), app: configuration.app,
+                in: configuration.project, presenting: key.map { .key($0) } ?? .none, from: address
+            ) { endpoints.deviceKey(of: $0) }
+        } catch {
+            if error.word == .permissionDenied, key != nil { await holdBack(address) }
+            throw error
+        }
+    }
+
+    /// REG-10: holds the refusal of a wrong registration key back, if the address had too many.
+    private func holdBack(_ address: PeerAddress) async {
+        guard case .later = broker.strangers.refused(from: address) else { return }
+        try? await Task.sleep(for: .milliseconds(StrangerBook.waitMilliseconds))
+        broker.strangers.settled(address)
+    }
+
+    func unregister(_ token: Token) async throws(MartletError) {
+        do throws(MartletError) {
+            try await broker.unregister(token.text, in: configuration.project)
+        } catch {
+            guard error.word == .notFound || error.word == .unregistered else { throw error }
+        }
+    }
+
+    /// The frame that attaches an instance.
+    func hello(_ token: Token, _ state: DeviceState, unconfirmed: [UInt64]) -> Hello {
+        .device(
+            projectID: configuration.project, token: token.text,
+            deviceKey: endpoints.deviceKey(of: token), state: state, unconfirmed: unconfirmed)
+    }
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The settings of the Web Push door. Rests on PushOrigin.
+
+public import Martlet
+
+/// The settings of a Web Push door.
+public struct WebPushConfiguration: Sendable {
+    /// Origins under which senders reach the gateway. New endpoints begin with the first; a sender's token may name any.
+    public var origins: [PushOrigin]
+    /// ID of the project that the subscriptions belong to. The project must exist.
+    public var project: String
+    /// Name of the app that the subscriptions belong to.
+    public var app: String
+
+    /// Makes the settings of a door.
+    /// - Parameter origins: at least one.
+    public init(
+        origins: [PushOrigin], project: String = WebPushConfiguration.projectDefault,
+        app: String = WebPushConfiguration.appDefault
+    ) {
+        self.origins = origins
+        self.project = project
+        self.app = app
+    }
+
+    /// ID of the project if the settings name none.
+    public static let projectDefault = "web-push"
+    /// Name of the app if the settings name none.
+    public static let appDefault = "web-push"
+}
