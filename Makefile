@@ -71,7 +71,7 @@ python:
 # The official clients that call the gateway in its tests, in an environment of their own below .build.
 # Made once, and again when their versions change.
 SDKS := .build/python-sdks
-python-sdks: python $(SDKS)/installed $(SDKS)-newest/installed
+python-sdks: python $(SDKS)/installed $(SDKS)-newest/installed $(SDKS)-push/installed
 
 # The newest ones that there are, which app servers install today.
 $(SDKS)-newest/installed: Tests/Python/requirements-newest.txt $(SDKS)/installed
@@ -79,6 +79,14 @@ $(SDKS)-newest/installed: Tests/Python/requirements-newest.txt $(SDKS)/installed
 	rm -rf $(SDKS)-newest
 	python3 -m venv $(SDKS)-newest
 	$(SDKS)-newest/bin/pip install --quiet --requirement $<
+	touch $@
+
+# pywebpush, which sends through the Web Push door.
+$(SDKS)-push/installed: Tests/Python/requirements-push.txt $(SDKS)/installed
+	@echo "Installing into $(SDKS)-push: $$(tr '\n' ' ' < $<)"
+	rm -rf $(SDKS)-push
+	python3 -m venv $(SDKS)-push
+	$(SDKS)-push/bin/pip install --quiet --requirement $<
 	touch $@
 
 $(SDKS)/installed: Tests/Python/requirements.txt

@@ -9,7 +9,7 @@ import MartletRows
 import Testing
 
 /// One instance and a sender.
-private final class Example {
+final class Example {
     let world: World
     let instance: Instance
     private var nextID: UInt64 = 0
@@ -59,11 +59,11 @@ private final class Example {
     }
 }
 
-private func ids(_ frames: [Frame]) -> [UInt64] {
+func ids(_ frames: [Frame]) -> [UInt64] {
     frames.compactMap { if case .message(_, let id) = $0 { id } else { nil } }
 }
 
-private func counts(_ frames: [Frame]) -> [UInt64] {
+func counts(_ frames: [Frame]) -> [UInt64] {
     frames.compactMap { if case .deleted(_, let count) = $0 { count } else { nil } }
 }
 

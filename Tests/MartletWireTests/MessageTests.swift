@@ -114,7 +114,7 @@ private func refusal(_ bytes: [UInt8]) -> MartletError? {
         ("body before title", field(2, [65]) + field(1, [65]), "message"),
         ("notification after data", data([107]) + field(3, [65]), "message"),
         ("tag 0", field(0, []), "message"),
-        ("tag 8", field(8, []), "message"),
+        ("tag 9", field(9, []), "message"),
         ("a block's tag outside a block", field(16, [0, 0, 0, 0]), "message"),
         ("an option outside a block", field(21, [0, 0]), "message"),
         ("a badge outside a block", field(32, [0, 0, 0, 0]), "message"),

@@ -49,6 +49,11 @@ private let status: BrokerStatus = {
     return status
 }()
 
+/// A message that the broker does not look into.
+private let opaque = Message(
+    opaque: [0, 1, 0xFE, 0xFF],
+    webpush: .init(options: [.init(key: "encoding", value: "aesgcm")]))
+
 /// A message with a block for each platform.
 private let storm = Message(
     notification: .init(title: "Storm"), data: ["k": "v"],
@@ -178,6 +183,12 @@ private let devices: [String: AnyFrame] = [
                 streamID: 50, accepted: now, expires: now.advanced(bySeconds: 600), kind: .several,
                 priority: .high, from: "100200300", message: message(Message(data: ["cm": "412"])),
                 wantsReceipts: true))),
+    "deliver-opaque": .broker(
+        .deliver(
+            Deliver(
+                streamID: 51, accepted: now, expires: now.advanced(bySeconds: 60), kind: .token,
+                priority: .high, from: "100200300",
+                message: try! Message.variants(of: message(opaque), target: .token)[0].body))),
     "device-state": .client(.deviceState(DeviceStateReport(state: .doze))),
     "confirmed": .broker(.confirmed(Confirmed(through: 110))),
     "deleted": .broker(.deleted(Deleted(streamID: 120, count: 101))),
@@ -216,6 +227,11 @@ private let senders: [String: AnyFrame] = [
                 correlation: 7, target: .condition("'a' in topics && !('b' in topics)"),
                 message: message(Message(data: ["k": "v"])), timeToLiveSeconds: 3600,
                 priority: .high))),
+    "send-opaque": .client(
+        .send(
+            SendRequest(
+                correlation: 45, target: .token("tok-7"), message: message(opaque),
+                timeToLiveSeconds: 60, priority: .high, collapseKey: "news"))),
     "send-validate-only": .client(
         .send(
             SendRequest(

@@ -4,11 +4,10 @@
 // and ports that the door shares with the broker. The door's devices have no key of their own to keep: the door makes
 // the device key of an instance from its token and a secret. Rests on Broker.
 
-import MartletCrypto
-package import MartletEngine
+package import MartletBase
+import MartletEngine
 package import MartletRows
 package import MartletTransport
-package import MartletWire
 
 /// A channel of a user agent, and the token of its instance.
 package struct AgentInstance: Sendable {

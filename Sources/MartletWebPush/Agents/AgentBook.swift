@@ -69,13 +69,12 @@ final class AgentBook: Sendable {
 
     /// The links of an event loop. Called on the event loop.
     func pool(of eventLoop: any EventLoop) -> LinkPool {
-        state.withLock { state in
-            let key = ObjectIdentifier(eventLoop)
-            if let known = state.pools[key] { return known.value }
-            let pool = LinkPool(eventLoop: eventLoop, port: port, logger: logger)
-            state.pools[key] = NIOLoopBound(pool, eventLoop: eventLoop)
-            return pool
-        }
+        let key = ObjectIdentifier(eventLoop)
+        if let known = state.withLock({ $0.pools[key] }) { return known.value }
+        let pool = LinkPool(eventLoop: eventLoop, port: port, logger: logger)
+        let bound = NIOLoopBound(pool, eventLoop: eventLoop)
+        state.withLock { $0.pools[key] = bound }
+        return pool
     }
 
     // MARK: The store

@@ -117,8 +117,9 @@ final class BrokerLink: ChannelInboundHandler {
     // MARK: Frames of the broker
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        let buffer = unwrapInboundIn(data)
         do {
-            try splitter.split(unwrapInboundIn(data).readableBytesSpan) {
+            try splitter.split(buffer.readableBytesSpan) {
                 (type, body) throws(WireError) in
                 received(try BrokerFrame.decode(type: type, body: body))
             }
@@ -154,7 +155,7 @@ final class BrokerLink: ChannelInboundHandler {
         case .welcome:
             phase = .open
             beat()
-            for channel in apps.indices.dropFirst() { 
+            for channel in apps.indices.dropFirst() {
                 if case .attached = apps[channel] { sayHello(on: UInt8(channel)) }
             }
         case .ping(let ping): send(.pong(Pong(value: ping.value)), on: 0)

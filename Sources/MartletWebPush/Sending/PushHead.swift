@@ -113,7 +113,7 @@ enum PushOption {
 /// Parameters `name=value` of a header, behind commas or semicolons.
 enum HeaderParameters {
     static func list(_ text: some StringProtocol) -> [(name: String, value: String)] {
-        text.split(whereSeparator: { $0 == "," || $0 == ";" }).compactMap { part in
+        String(text).split(whereSeparator: { $0 == "," || $0 == ";" }).compactMap { part in
             let sides = part.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
             guard sides.count == 2 else { return nil }
             let value = sides[1].filter { $0 != " " && $0 != "\"" && $0 != "\t" }
