@@ -150,6 +150,20 @@ let package = Package(
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
             swiftSettings: common),
+        .target(name: "MartletAnswers", dependencies: ["Martlet"], swiftSettings: common),
+        .target(
+            name: "MartletAccess", dependencies: ["Martlet", "MartletAnswers", "MartletCrypto"],
+            swiftSettings: common),
+        .target(name: "CConsoleFiles", path: "CModules/CConsoleFiles"),
+        .target(
+            name: "MartletConsole",
+            dependencies: [
+                "Martlet", "MartletAccess", "MartletAnswers", "MartletCrypto", "MartletGateway",
+                "CConsoleFiles",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+            ],
+            exclude: ["Web"], swiftSettings: common),
         .target(
             name: "MartletWebPush",
             dependencies: [
@@ -165,8 +179,8 @@ let package = Package(
         .target(
             name: "MartletCommand",
             dependencies: [
-                "Martlet", "MartletClient", "MartletEngine", "MartletStore", "MartletTLS",
-                "MartletTransport",
+                "Martlet", "MartletAccess", "MartletAnswers", "MartletClient", "MartletEngine",
+                "MartletStore", "MartletTLS", "MartletTransport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
             ],
@@ -174,8 +188,8 @@ let package = Package(
         .executableTarget(
             name: "martlet",
             dependencies: [
-                "Martlet", "MartletClientTLS", "MartletCommand", "MartletGateway",
-                "MartletWebPush",
+                "Martlet", "MartletClientTLS", "MartletCommand", "MartletConsole",
+                "MartletGateway", "MartletWebPush",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
@@ -318,7 +332,7 @@ let package = Package(
             swiftSettings: common),
         .testTarget(
             name: "MartletCommandTests",
-            dependencies: ["MartletCommand", "Martlet", "CLMDB"], swiftSettings: common),
+            dependencies: ["MartletAnswers", "MartletCommand", "Martlet", "CLMDB"], swiftSettings: common),
         .testTarget(name: "TidyTests", swiftSettings: common),
         .testTarget(
             name: "SimulationTests", dependencies: ["MartletSimulator"], swiftSettings: common),

@@ -293,6 +293,33 @@ public enum Limits {
     public static let httpHandshakeSeconds: UInt32 = 10
     /// Retry delay in the answer of a full gateway, in milliseconds.
     public static let httpFullMilliseconds: UInt32 = 1000
+    /// GW-9: users of the console.
+    public static let consoleUsersMax = 1000
+    /// GW-9: shortest and longest password of a user of the console, in bytes.
+    public static let consolePasswordBytesMin = 8
+    public static let consolePasswordBytesMax = 256
+    /// GW-9: open sessions of the console. A further session ends the one that was silent longest.
+    public static let consoleSessionsMax = 256
+    /// GW-9: a session of the console ends after this many seconds without a request.
+    public static let consoleIdleSeconds: Int64 = 3600
+    /// GW-9: a session of the console ends after this many seconds in any case: a working day.
+    public static let consoleSessionSeconds: Int64 = 12 * 3600
+    /// GW-9: a one-time link opens a session for this many seconds.
+    public static let consoleLinkSeconds: Int64 = 3600
+    /// GW-9: open event streams of the console, over all viewers.
+    public static let consoleStreamsMax = 64
+    /// GW-9: open event streams of one session: tabs of one person.
+    public static let consoleStreamsPerSessionMax = 8
+    /// GW-9: events that wait for a slow viewer; further ones are left out and counted.
+    public static let consoleEventsWaitingMax = 64
+    /// GW-9: projects in an event of the console, those with most fanouts and connections: an event has some 20 KB.
+    public static let consoleProjectsPerEventMax = 100
+    /// GW-9: seconds of history that the console keeps.
+    public static let consoleHistorySeconds = 600
+    /// MSG-3: characters of a message from the console, in all.
+    public static let composerCharactersMax = 1024
+    /// GW-9: bytes of the log of administrators' actions, after which a new file begins; the file before is kept.
+    public static let auditFileBytesMax = 2 << 20
     /// REG-8: apps in one project. An audience by app fits into one frame.
     public static let appsPerProjectMax = 512
     /// MSG-2: key-value pairs in a data message.

@@ -40,6 +40,13 @@ extension Gateway {
         return (try? broker.sender(presenting: String(credential))) != nil
     }
 
+    /// GW-15: whether a request has a right credential of a sender, or of a door.
+    /// - Parameter header: the value of a header by its name in lower case.
+    func recognises(_ header: (_ name: String) -> String?) -> Bool {
+        if let presented = header("authorization"), recognises(presented) { return true }
+        return doors.contains { $0.recognises(header) }
+    }
+
     private static func credential(in header: String) -> (text: Substring, isKey: Bool)? {
         if header.prefix(7).lowercased() == "bearer " { return (header.dropFirst(7), false) }
         if header.prefix(4).lowercased() == "key=" { return (header.dropFirst(4), true) }

@@ -32,12 +32,12 @@ public final class Gateway: Sendable {
     /// Makes a gateway without a server. `GatewayServer` serves the gateway over HTTP, and `answer(_:)` answers a
     /// single call.
     public convenience init(_ broker: Broker, _ configuration: GatewayConfiguration = .init()) {
-        self.init(broker, configuration, fault: nil)
+        self.init(broker, configuration, doors: [])
     }
 
     package init(
         _ broker: Broker, _ configuration: GatewayConfiguration,
-        doors: [any GatewayDoor] = [], fault: (@Sendable (GatewayCall) -> GatewayError?)?
+        doors: [any GatewayDoor] = [], fault: (@Sendable (GatewayCall) -> GatewayError?)? = nil
     ) {
         self.broker = broker
         self.configuration = configuration
@@ -93,6 +93,8 @@ public final class Gateway: Sendable {
     struct Admitted: Sendable {
         var call: GatewayCall
         let route: Route
+        /// Under whose name the body counts; nil for a stranger.
+        let owner: String?
         let at = ContinuousClock.now
     }
 
@@ -115,10 +117,15 @@ public final class Gateway: Sendable {
             var call = head
             call.parameters = parameters
             do {
-                if route.access.isOfCallers {
-                    call.caller = try identify(call, for: route)
+                let owner: String?
+                switch try judge(call, for: route) {
+                case .sender(let caller):
+                    call.caller = caller
+                    owner = caller.projectID
+                case .other(let name): owner = name
+                case .stranger: owner = nil
                 }
-                return .admitted(Admitted(call: call, route: route))
+                return .admitted(Admitted(call: call, route: route, owner: owner))
             } catch {
                 return .refused(refusal(await held(error, from: head), of: route, after: began))
             }
@@ -138,9 +145,16 @@ public final class Gateway: Sendable {
         return .refused(answer)
     }
 
-    private func identify(_ call: GatewayCall, for route: Route) throws -> Caller {
-        if case .judged(let judge) = route.access { return try judge(call) }
-        let caller = try authenticate(call, allowsKey: route.access.takesKey)
+    private func judge(_ call: GatewayCall, for route: Route) throws -> Route.Judgement {
+        switch route.access {
+        case .anyone, .exchange: .stranger
+        case .judged(let judge): try judge(call)
+        case .bearer, .bearerOrKey: .sender(try identify(call, allowsKey: route.access.takesKey))
+        }
+    }
+
+    private func identify(_ call: GatewayCall, allowsKey: Bool) throws -> Caller {
+        let caller = try authenticate(call, allowsKey: allowsKey)
         if let project = call.parameters["project"], !caller.isOf(project) {
             throw GatewayError(
                 .permissionDenied,
@@ -196,8 +210,10 @@ public final class Gateway: Sendable {
                     || count <= (isExchange ? exchangesMax : configuration.requestsMax)
             else { throw Self.full }
             // REG-9: a body may take long, and the credential may have ended meanwhile.
-            if call.caller != nil, began - admitted.at > Self.admissionLife {
-                call.caller = try identify(call, for: route)
+            if call.caller != nil, began - admitted.at > Self.admissionLife,
+                case .sender(let caller) = try judge(call, for: route)
+            {
+                call.caller = caller
             }
             if let error = fault?(call) { throw error }
             let answer = try await route.handler(call, self)
@@ -238,10 +254,15 @@ public final class Gateway: Sendable {
 }
 
 /// REG-10: the refusal of a credential, for a reason that concerns the credential itself.
-struct WrongCredential: Error {
+package struct WrongCredential: Error {
     /// Kind of the credential, for the log.
     let kind: String
     let refusal: any Error
+
+    package init(kind: String, refusal: any Error) {
+        self.kind = kind
+        self.refusal = refusal
+    }
 }
 
 extension GatewayCall {

@@ -4,10 +4,10 @@
 // the endpoint, the application server's token, the instance, the other headers. Rests on PushHead and VAPID.
 
 import Martlet
-import MartletGateway
+package import MartletGateway
 
 extension WebPushDoor {
-    var routes: [Route] {
+    package var routes: [Route] {
         let refusal: @Sendable (GatewayError) -> GatewayAnswer = { PushError($0).answer }
         var routes: [Route] = []
         for (kind, isBound) in [("f", false), ("b", true)] {
@@ -15,7 +15,7 @@ extension WebPushDoor {
             routes.append(
                 Route(
                     "webPush", .post, pattern,
-                    access: .judged { [self] in try sender(of: $0, isBound: isBound) },
+                    access: .judged { [self] in .sender(try sender(of: $0, isBound: isBound)) },
                     bodyBytesMax: Limits.opaqueBytesMax, refusal: refusal
                 ) { [self] (call, gateway) in try await push(call, gateway) })
             routes.append(
@@ -27,7 +27,7 @@ extension WebPushDoor {
         routes.append(
             Route(
                 "webPushWithdrawal", .delete, "wpush/m/{message}",
-                access: .judged { [self] in try withdrawer(of: $0) }, refusal: refusal
+                access: .judged { [self] in .sender(try withdrawer(of: $0)) }, refusal: refusal
             ) { [self] (call, _) in try await withdraw(call) })
         routes.append(Self.crossOrigin("wpush/m/{message}", refusal))
         return routes

@@ -4,13 +4,13 @@
 // a user agent is an instance of one project and app, and a message is an opaque message (MSG-11) to the instance's
 // token. So mailbox, reports, quotas and doze are those of all instances. Rests on Broker and MartletGateway.
 
-import CoreMetrics
-import Martlet
-import MartletGateway
+package import CoreMetrics
+package import Martlet
+package import MartletGateway
 import NIOCore
 
 /// The Web Push interface of a broker.
-final class WebPushDoor: GatewayDoor {
+package final class WebPushDoor: GatewayDoor {
     let broker: Broker
     let configuration: WebPushConfiguration
     let endpoints: Endpoints
@@ -20,7 +20,7 @@ final class WebPushDoor: GatewayDoor {
 
     /// - Throws: `INVALID_ARGUMENT` without an origin, without the project, and without a port on which the door reaches
     ///   the broker.
-    init(
+    package init(
         _ broker: Broker, _ configuration: WebPushConfiguration, _ gateway: GatewayConfiguration
     ) throws(MartletError) {
         guard let origin = configuration.origins.first else {
@@ -57,9 +57,9 @@ final class WebPushDoor: GatewayDoor {
             counts: counts, logger: gateway.logger)
     }
 
-    func begin(with metrics: any MetricsFactory) { counts.begin(with: metrics) }
+    package func begin(with metrics: any MetricsFactory) { counts.begin(with: metrics) }
 
-    func recognises(_ path: String) -> Bool {
+    package func recognises(path: String) -> Bool {
         let parts = path.split(separator: "/", omittingEmptySubsequences: false)
         guard parts.count == 4, parts[1] == "wpush" else { return false }
         switch parts[2] {
@@ -69,7 +69,7 @@ final class WebPushDoor: GatewayDoor {
         }
     }
 
-    func webSocket(for call: GatewayCall) -> WebSocketOffer? {
+    package func webSocket(for call: GatewayCall) -> WebSocketOffer? {
         guard (2...3).contains(call.path.count), call.path[0] == "wpush",
             call.path[1] == "connect"
         else { return nil }
@@ -84,18 +84,5 @@ final class WebPushDoor: GatewayDoor {
         ) { peer in
             AgentHandler(agents, registrationKey: key, peer: peer)
         }
-    }
-}
-
-extension Gateway {
-    /// Makes a gateway with a Web Push door. `GatewayServer` serves both on one port.
-    /// - Throws: `INVALID_ARGUMENT` without an origin, without the door's project, and without a plain listener of the
-    ///   broker on this machine.
-    public convenience init(
-        _ broker: Broker, _ configuration: GatewayConfiguration, webPush: WebPushConfiguration
-    ) throws(MartletError) {
-        self.init(
-            broker, configuration, doors: [try WebPushDoor(broker, webPush, configuration)],
-            fault: nil)
     }
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The gateway of the program: from the options of a command line to a served gateway. Rests on MartletCommand,
-// MartletGateway, MartletWebPush and swift-service-lifecycle.
+// MartletGateway, MartletConsole, MartletWebPush and swift-service-lifecycle.
 
 import Logging
 import Martlet
 import MartletCommand
+import MartletConsole
 import MartletGateway
 import MartletWebPush
 import ServiceLifecycle
@@ -15,21 +16,30 @@ struct HTTPGateway: GatewayPart {
         _ broker: Broker, _ options: GatewayOptions, logger: Logger
     ) throws(MartletError) -> any PreparedGateway {
         let configuration = options.configuration(logger: logger)
-        guard !options.webPushOrigin.isEmpty else {
-            return PreparedHTTPGateway(
-                server: try GatewayServer(Gateway(broker, configuration)))
+        let console =
+            options.servesConsole
+            ? Console(broker, ConsoleConfiguration(isSecure: options.isSecure, logger: logger)) : nil
+        var doors: [any GatewayDoor] = console.map { [$0.door] } ?? []
+        if !options.webPushOrigin.isEmpty {
+            var origins: [PushOrigin] = []
+            for text in options.webPushOrigin { origins.append(try PushOrigin(text)) }
+            doors.append(
+                try WebPushDoor(
+                    broker,
+                    WebPushConfiguration(origins: origins, project: options.webPushProject),
+                    configuration))
         }
-        var origins: [PushOrigin] = []
-        for text in options.webPushOrigin { origins.append(try PushOrigin(text)) }
-        let gateway = try Gateway(
-            broker, configuration,
-            webPush: WebPushConfiguration(origins: origins, project: options.webPushProject))
-        return PreparedHTTPGateway(server: try GatewayServer(gateway))
+        return PreparedHTTPGateway(
+            server: try GatewayServer(Gateway(broker, configuration, doors: doors)),
+            console: console)
     }
 }
 
 private struct PreparedHTTPGateway: PreparedGateway {
     let server: GatewayServer
+    let console: Console?
+
+    private var services: [any Service] { console.map { [ConsoleService(console: $0)] } ?? [] }
 
     func reloadCertificate() throws(MartletError) { try server.reloadCertificate() }
 
@@ -40,7 +50,7 @@ private struct PreparedHTTPGateway: PreparedGateway {
         let configuration = server.gateway.configuration
         let group = ServiceGroup(
             configuration: .init(
-                services: [BrokerService(server.gateway.broker), server],
+                services: [BrokerService(server.gateway.broker), server] + services,
                 logger: configuration.logger))
         try await withThrowingTaskGroup(of: Void.self) { tasks in
             tasks.addTask { try await group.run() }
@@ -61,6 +71,13 @@ private struct PreparedHTTPGateway: PreparedGateway {
             try await tasks.waitForAll()
         }
     }
+}
+
+/// Runs a console until a graceful shutdown, or until its task is cancelled.
+private struct ConsoleService: Service {
+    let console: Console
+
+    func run() async throws { await cancelWhenGracefulShutdown { await console.run() } }
 }
 
 extension GatewayOptions {

@@ -3,7 +3,7 @@
 // What `martlet top` reads of a broker's metrics (OPS-10): series, growth and quantiles. The quantiles are those that
 // `histogram_quantile` of Prometheus gives for these buckets, worked out by hand.
 
-import MartletCommand
+import MartletAnswers
 import Testing
 
 @Suite("Metrics as top reads them")

@@ -2,7 +2,6 @@
 //
 // Lists that commands read page by page, and the texts of values that several commands print. Rests on Martlet.
 
-import FoundationEssentials
 import Martlet
 
 /// Reads all pages of a list, one after the other.
@@ -22,12 +21,6 @@ func allPages<Entry: Sendable>(
     }
 }
 
-/// A token for which a request failed, in the JSON of commands.
-struct TokenFailure: Encodable, Sendable {
-    var token: String
-    var error: String
-}
-
 extension ReceiptKind {
     var name: String {
         switch self {
@@ -35,12 +28,5 @@ extension ReceiptKind {
         case .displayed: "displayed"
         case .opened: "opened"
         }
-    }
-}
-
-extension Martlet.Instant {
-    var iso8601: String {
-        Date(timeIntervalSince1970: Double(millisecondsSince1970) / 1000)
-            .formatted(.iso8601)
     }
 }

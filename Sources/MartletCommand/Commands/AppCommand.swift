@@ -4,6 +4,7 @@
 
 import ArgumentParser
 import Martlet
+import MartletAnswers
 
 /// The options that name an app, on a command line.
 struct AppOptions: ParsableArguments {
@@ -109,20 +110,5 @@ struct AppCommand: AsyncParsableCommand {
                 "App \(app.name) on \(app.platform.rawValue) is being deleted from project "
                     + "\(app.project).")
         }
-    }
-}
-
-private struct AppAnswer: Encodable {
-    var app: String
-    /// android, apple or web.
-    var platform: String
-    var instances: UInt64
-    var beingDeleted: Bool
-
-    init(_ app: AppSummary) {
-        self.app = app.name
-        platform = app.platform.name
-        instances = app.instanceCount
-        beingDeleted = app.isBeingDeleted
     }
 }

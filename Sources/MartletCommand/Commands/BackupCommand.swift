@@ -8,6 +8,7 @@ import ArgumentParser
 import FoundationEssentials
 import Glibc
 import Martlet
+import MartletAnswers
 import MartletEngine
 import MartletStore
 

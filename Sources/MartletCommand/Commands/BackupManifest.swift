@@ -6,6 +6,7 @@
 
 import FoundationEssentials
 import Martlet
+import MartletAnswers
 import MartletStore
 
 struct BackupManifest: Codable, Equatable {

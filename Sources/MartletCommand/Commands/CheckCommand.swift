@@ -5,6 +5,7 @@
 
 import ArgumentParser
 import Martlet
+import MartletAnswers
 import MartletEngine
 import MartletStore
 

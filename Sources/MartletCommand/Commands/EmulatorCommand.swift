@@ -7,6 +7,7 @@ import ArgumentParser
 import FoundationEssentials
 import Logging
 import Martlet
+import MartletAnswers
 import Synchronization
 
 struct EmulatorCommand: ReportingCommand {
@@ -65,6 +66,8 @@ struct EmulatorCommand: ReportingCommand {
         /// The port for devices and senders.
         var port: UInt16
         var registrationKey: String
+        /// The URL of the console, with a one-time link; nil without a console.
+        var console: String?
     }
 
     func validate() throws {
@@ -117,7 +120,10 @@ struct EmulatorCommand: ReportingCommand {
             tell(
                 Ready(
                     url: url, credentials: file, project: project, data: folder + "/data",
-                    port: broker.port ?? 0, registrationKey: new.registrationKey))
+                    port: broker.port ?? 0, registrationKey: new.registrationKey,
+                    console: options.servesConsole
+                        ? ConsoleAddress(url: served, folder: folder + "/data")
+                            .link(project: project, at: broker.now) : nil))
         } until: {
             await interrupt.wait()
         }
@@ -136,6 +142,7 @@ struct EmulatorCommand: ReportingCommand {
             """
             A device to send to: \(program) listen --data \(ready.data) --port \(ready.port) \
             --project \(ready.project) --app com.example.test --topic test
+            \(ready.console.map { "The console, once: \($0)\n" } ?? "")\
             Ctrl-C ends and removes everything.
             """)
     }

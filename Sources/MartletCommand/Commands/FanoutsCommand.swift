@@ -5,6 +5,7 @@
 
 import ArgumentParser
 import Martlet
+import MartletAnswers
 import MartletClient
 
 struct FanoutsCommand: ReportingCommand {
@@ -78,54 +79,5 @@ struct FanoutsCommand: ReportingCommand {
             text.count > targetCharactersMax
             ? text.prefix(targetCharactersMax - 1) + "…" : text
         return cut.withoutControls
-    }
-}
-
-/// A message on its way to many instances, or a deferred message.
-private struct FanoutAnswer: Encodable, Sendable {
-    var project: String
-    var messageID: String
-    /// `topic`, `condition`, `group` or `several`.
-    var kind: String
-    var target: String
-    /// Start of the fanout, in milliseconds since 1970; for a deferred message, the instant from which the message
-    /// waits.
-    var since: Int64
-    /// Place among the project's deferred messages; nil: in progress.
-    var deferredPlace: Int?
-    var recipients: UInt64
-    var delivered: UInt64
-    /// Finished part of the fanout, 0 to 1.
-    var progress: Double
-    var deliveriesPerSecond: Double
-    /// Part of the whole delivery capacity, 0 to 1.
-    var share: Double
-    var secondsLeft: Double?
-
-    init(_ fanout: FanoutSummary) {
-        project = fanout.project
-        messageID = fanout.messageID
-        kind = fanout.kind.name
-        target = fanout.target
-        since = fanout.since.millisecondsSince1970
-        deferredPlace = fanout.deferredPlace
-        recipients = fanout.recipientCount
-        delivered = fanout.deliveredCount
-        progress = fanout.progress
-        deliveriesPerSecond = fanout.deliveriesPerSecond
-        share = fanout.share
-        secondsLeft = fanout.secondsLeft
-    }
-}
-
-extension TargetKind {
-    fileprivate var name: String {
-        switch self {
-        case .token: "token"
-        case .topic: "topic"
-        case .condition: "condition"
-        case .group: "group"
-        case .several: "several"
-        }
     }
 }

@@ -72,6 +72,19 @@ package struct GatewayOptions: ParsableArguments {
     @Option(help: ArgumentHelp("The project of Web Push subscriptions.", valueName: "id"))
     package var webPushProject = "web-push"
 
+    @Flag(
+        inversion: .prefixedNo,
+        help: "Serve the console for browsers at /console (default: where only this machine reaches it).")
+    package var console: Bool?
+
+    /// Whether the gateway serves the console. Without a word of the user, only for this machine.
+    package var servesConsole: Bool { console ?? (address?.isLoopback ?? false) }
+
+    /// Whether browsers reach the gateway over TLS, at the gateway itself or at a proxy.
+    package var isSecure: Bool {
+        httpCertificate != nil || (httpPlainElsewhere && !(address?.isLoopback ?? true))
+    }
+
     package mutating func validate() throws {
         if let http, ListenSetting.address(http) == nil {
             throw ValidationError(
@@ -80,6 +93,11 @@ package struct GatewayOptions: ParsableArguments {
         }
         guard (httpCertificate == nil) == (httpKey == nil) else {
             throw ValidationError("--http-certificate and --http-key go together.")
+        }
+        guard console != true || isSecure || address?.isLoopback ?? true else {
+            throw ValidationError(
+                "--console on an address that other machines reach needs --http-certificate, or "
+                    + "--http-plain-elsewhere behind a proxy that does TLS.")
         }
         guard (1...Limits.accessTokenSecondsMax).contains(accessTokenSeconds) else {
             throw ValidationError(
@@ -116,6 +134,7 @@ package struct GatewayOptions: ParsableArguments {
             ("http-request-seconds", "\(httpRequestSeconds)"),
             ("http-retry-seconds", "\(httpRetrySeconds)"),
             ("web-push-origin", "\(webPushOrigin)"), ("web-push-project", webPushProject),
+            ("console", "\(servesConsole)"),
         ]
     }
 }

@@ -4,6 +4,7 @@
 
 import ArgumentParser
 import Martlet
+import MartletAnswers
 
 struct GroupCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -127,34 +128,11 @@ struct GroupOptions: ParsableArguments {
     var groupKey: String
 }
 
-private struct GroupAnswer: Encodable {
-    var name: String
-    var key: String
-    /// Tokens of the members. Empty: the group has ended.
-    var tokens: [String]
-
-    init(_ group: GroupDetails) {
-        name = group.name
-        key = group.key
-        tokens = group.tokens
-    }
-
-    func print(json: Bool) {
+extension GroupAnswer {
+    fileprivate func print(json: Bool) {
         if json { return JSON.print(self) }
         let members = tokens.count == 1 ? "1 member" : "\(tokens.count) members"
         Terminal.print(
             tokens.isEmpty ? "\(name)  deleted: no member is left" : "\(name)  \(members)")
-    }
-}
-
-private struct GroupEntryAnswer: Encodable {
-    var name: String
-    var key: String
-    var members: Int
-
-    init(_ group: GroupSummary) {
-        name = group.name
-        key = group.key
-        members = group.memberCount
     }
 }

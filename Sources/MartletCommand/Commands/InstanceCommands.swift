@@ -6,6 +6,7 @@
 
 import ArgumentParser
 import Martlet
+import MartletAnswers
 
 struct SubscribeCommand: ReportingCommand {
     static let configuration = CommandConfiguration(
@@ -94,22 +95,7 @@ struct TopicChangeOptions: ParsableArguments {
     var token: [String]
 }
 
-/// The results for the tokens of a request (TOP-4, REG-3).
-private struct TokensAnswer: Encodable {
-    var successes = 0
-    var failures: [TokenFailure] = []
-
-    init() {}
-
-    init(_ summary: TopicChangeSummary, tokens: [String]) {
-        successes = summary.successCount
-        failures = summary.failures.map {
-            TokenFailure(
-                token: tokens.indices.contains($0.index) ? tokens[$0.index] : "",
-                error: $0.word.name)
-        }
-    }
-
+extension TokensAnswer {
     /// Prints the results.
     /// - Parameter what: the new state of the instances without failure, such as `unregistered`.
     /// - Throws: exit code 1 if a token was refused.

@@ -4,18 +4,7 @@
 // names are the names in the JSON output. Rests on Table and JSON.
 
 import Martlet
-
-struct NewKeyAnswer: Encodable {
-    var project: String
-    var keyID: String
-    /// The secret text of the key. No later answer has it.
-    var key: String
-}
-
-struct RevokedKeyAnswer: Encodable {
-    var keyID: String
-    var revoked = true
-}
+import MartletAnswers
 
 /// A key of a list.
 protocol ListedKeyAnswer: Encodable {
@@ -29,21 +18,9 @@ protocol ListedKeyAnswer: Encodable {
     var ownCell: String? { get }
 }
 
-struct KeyAnswer: ListedKeyAnswer {
-    var keyID: String
-    var name: String
-    var created: String
-    var revoked: Bool
-
+extension KeyAnswer: ListedKeyAnswer {
     static var ownTitle: String? { nil }
     var ownCell: String? { nil }
-
-    init(_ key: KeySummary) {
-        keyID = key.id
-        name = key.name
-        created = key.created.iso8601
-        revoked = key.isRevoked
-    }
 }
 
 extension OutputOptions {

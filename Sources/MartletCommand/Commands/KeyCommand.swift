@@ -5,6 +5,7 @@
 
 import ArgumentParser
 import Martlet
+import MartletAnswers
 
 struct KeyCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

@@ -3,6 +3,7 @@
 // The output of `martlet listen` for a message, for machines and for people. Rests on MartletClient.
 
 import Martlet
+import MartletAnswers
 import MartletClient
 
 /// A message as a line of JSON.

@@ -5,6 +5,7 @@
 
 import ArgumentParser
 import Martlet
+import MartletAnswers
 import MartletClient
 import Synchronization
 
@@ -154,12 +155,6 @@ struct RotateCommand: ReportingCommand {
             throw error
         }
     }
-}
-
-private struct CancelAnswer: Encodable {
-    var messageID: String
-    var wasScheduled: Bool
-    var delivered: UInt64
 }
 
 private struct ReceiptAnswer: Encodable {

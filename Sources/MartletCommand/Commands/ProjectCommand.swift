@@ -4,6 +4,7 @@
 
 import ArgumentParser
 import Martlet
+import MartletAnswers
 
 struct ProjectCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -181,67 +182,5 @@ struct ProjectCommand: AsyncParsableCommand {
             }
             Terminal.print(table.text)
         }
-    }
-}
-
-private struct ProjectAnswer: Encodable {
-    var project: String
-    var senderID: UInt64
-    var conditionTopicsMax: Int
-    var instances: UInt64
-    var topics: UInt64
-    var weight: Int
-    /// `defer` or `refuse`.
-    var onOverload: String
-    /// REG-7: `key`, `ticket` or `open`.
-    var registration: String
-    /// TOP-10: `all`, `none`, or prefixes with a comma between them.
-    var deviceTopics: String
-
-    init(_ project: ProjectSummary, _ policies: ProjectPolicies) {
-        self.project = project.id
-        senderID = project.senderID
-        conditionTopicsMax = project.conditionTopicsMax
-        instances = project.instanceCount
-        topics = project.topicCount
-        weight = project.weight
-        onOverload =
-            switch project.overload {
-            case .defer: "defer"
-            case .refuse: "refuse"
-            }
-        registration = policies.registration.name
-        deviceTopics = policies.topics.text
-    }
-}
-
-private struct NewProjectAnswer: Encodable {
-    var project: String
-    var senderID: UInt64
-    var conditionTopicsMax: Int
-    var instances: UInt64
-    var topics: UInt64
-    var weight: Int
-    /// `defer` or `refuse`.
-    var onOverload: String
-    /// REG-7: `key`, `ticket` or `open`.
-    var registration: String
-    /// TOP-10: `all`, `none`, or prefixes with a comma between them.
-    var deviceTopics: String
-    /// REG-7: lets devices register. No later answer has it.
-    var registrationKey: String
-
-    init(_ new: NewProject) {
-        let answer = ProjectAnswer(new.summary, ProjectPolicies())
-        project = answer.project
-        senderID = answer.senderID
-        conditionTopicsMax = answer.conditionTopicsMax
-        instances = answer.instances
-        topics = answer.topics
-        weight = answer.weight
-        onOverload = answer.onOverload
-        registration = answer.registration
-        deviceTopics = answer.deviceTopics
-        registrationKey = new.registrationKey
     }
 }

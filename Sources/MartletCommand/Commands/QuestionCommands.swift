@@ -5,6 +5,7 @@
 
 import ArgumentParser
 import Martlet
+import MartletAnswers
 
 struct TopicsCommand: ReportingCommand {
     static let configuration = CommandConfiguration(
@@ -165,85 +166,5 @@ struct ExplainCommand: ReportingCommand {
                     + Caret.pointing(at: advice.byteOffset, of: explanation.condition))
         }
         return sections.joined(separator: "\n\n")
-    }
-}
-
-private struct TopicAnswer: Encodable {
-    var topic: String
-    var subscribers: UInt64
-
-    init(_ topic: TopicSummary) {
-        self.topic = topic.name
-        subscribers = topic.subscriberCount
-    }
-}
-
-private struct AudienceAnswer: Encodable {
-    struct App: Encodable {
-        var app: String
-        var platform: String
-        var count: UInt64
-    }
-
-    var condition: String
-    var total: UInt64
-    var android: UInt64
-    var apple: UInt64
-    var web: UInt64
-    var apps: [App]
-
-    init(_ audience: AudienceSummary, of condition: String) {
-        self.condition = condition
-        total = audience.total
-        android = audience.perPlatform[.android] ?? 0
-        apple = audience.perPlatform[.apple] ?? 0
-        web = audience.perPlatform[.web] ?? 0
-        apps = audience.perApp.map {
-            App(app: $0.app, platform: $0.platform.name, count: $0.count)
-        }
-    }
-}
-
-private struct ExplanationAnswer: Encodable {
-    struct Part: Encodable {
-        var depth: Int
-        var start: Int
-        var end: Int
-        var text: String
-        var count: UInt64
-    }
-
-    struct Advice: Encodable {
-        var byteOffset: Int
-        var message: String
-    }
-
-    var condition: String
-    /// The condition with all parentheses that show how it is read.
-    var readAs: String
-    var parts: [Part]
-    var bytecode: [String]
-    var advice: [Advice]
-
-    init(_ explanation: ConditionExplanation, of condition: String) {
-        self.condition = condition
-        readAs = explanation.normalForm
-        parts = explanation.parts.map {
-            Part(
-                depth: $0.depth, start: $0.byteRange.lowerBound, end: $0.byteRange.upperBound,
-                text: condition.slice($0.byteRange), count: $0.count)
-        }
-        bytecode = explanation.bytecode
-        advice = explanation.advice.map {
-            Advice(byteOffset: Int($0.byteOffset), message: $0.message)
-        }
-    }
-}
-
-extension String {
-    /// The bytes of a range of a condition, as text.
-    fileprivate func slice(_ range: Range<Int>) -> String {
-        let bytes = Array(utf8)
-        return String(decoding: bytes[range.clamped(to: bytes.indices)], as: UTF8.self)
     }
 }

@@ -4,6 +4,7 @@
 
 import ArgumentParser
 import Martlet
+import MartletAnswers
 
 struct QuotasCommand: ReportingCommand {
     static let configuration = CommandConfiguration(
@@ -35,20 +36,5 @@ struct QuotasCommand: ReportingCommand {
     private static func text(_ milliseconds: UInt64?) -> String {
         guard let milliseconds else { return "when they end" }
         return milliseconds == 0 ? "now" : "in \(milliseconds) ms"
-    }
-}
-
-private struct QuotaAnswer: Encodable {
-    var quota: String
-    var limit: UInt64
-    var remaining: UInt64
-    /// Milliseconds until the quota is full again; nil if the time cannot be known.
-    var untilFullMilliseconds: UInt64?
-
-    init(_ quota: QuotaSummary) {
-        self.quota = quota.name
-        limit = quota.limit
-        remaining = quota.remaining
-        untilFullMilliseconds = quota.untilFullMilliseconds
     }
 }

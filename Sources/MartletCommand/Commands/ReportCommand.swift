@@ -6,6 +6,7 @@
 import ArgumentParser
 import FoundationEssentials
 import Martlet
+import MartletAnswers
 
 struct ReportCommand: ReportingCommand {
     static let configuration = CommandConfiguration(

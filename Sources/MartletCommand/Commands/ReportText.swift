@@ -3,33 +3,7 @@
 // Reports for people: tables, and in a terminal bars and courses beside the numbers (REP-1). Rests on Table and Bars.
 
 import Martlet
-
-/// The counts of a project's messages over several days.
-struct ProjectReport: Sendable {
-    var project: String
-    var days: ClosedRange<Day>
-    var entries: [DailyCounts]
-
-    var total: DeliveryCounts { entries.reduce(into: DeliveryCounts()) { $0 += $1.counts } }
-
-    /// Sums of the entries with equal `key`, in the order in which keys first appear.
-    func sums<Key: Hashable>(
-        by key: (DailyCounts) -> Key
-    ) -> [(key: Key, counts: DeliveryCounts)] {
-        var places: [Key: Int] = [:]
-        var sums: [(key: Key, counts: DeliveryCounts)] = []
-        for entry in entries {
-            let key = key(entry)
-            if let place = places[key] {
-                sums[place].counts += entry.counts
-            } else {
-                places[key] = sums.count
-                sums.append((key, entry.counts))
-            }
-        }
-        return sums
-    }
-}
+import MartletAnswers
 
 struct ReportText {
     /// Whether the report has bars, for a terminal.

@@ -5,6 +5,7 @@
 import ArgumentParser
 import FoundationEssentials
 import Martlet
+import MartletAnswers
 
 struct SendCommand: ReportingCommand {
     static let configuration = CommandConfiguration(
@@ -240,32 +241,6 @@ struct SendCommand: ReportingCommand {
             throw MartletError(
                 .notFound, "'\(path)' cannot be read; check the path and who may read it.",
                 field: "file")
-        }
-    }
-}
-
-private struct SendAnswer: Encodable {
-    /// nil after a mere validation.
-    var messageID: String?
-    var recipients: UInt64
-    var rateLimited: UInt64
-    var inactive: UInt64
-    /// FAN-1: place among the deferred messages; nil: not deferred.
-    var deferredPlace: Int?
-    /// GRP-5: members of the group, or tokens among several targets, for which the message was accepted. nil for any
-    /// other target, as `failures` is.
-    var successes: Int?
-    var failures: [TokenFailure]?
-
-    init(_ receipt: SendReceipt) {
-        messageID = receipt.messageID
-        recipients = receipt.recipientCount
-        rateLimited = receipt.rateLimitedCount
-        inactive = receipt.inactiveCount
-        deferredPlace = receipt.deferredPlace
-        successes = receipt.tokens?.successCount
-        failures = receipt.tokens?.failures.map {
-            TokenFailure(token: $0.token, error: $0.word.name)
         }
     }
 }

@@ -5,6 +5,7 @@
 import ArgumentParser
 import FoundationEssentials
 import Martlet
+import MartletAnswers
 
 enum SendInstant: ExpressibleByArgument {
     case at(Martlet.Instant)

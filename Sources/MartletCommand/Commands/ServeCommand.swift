@@ -6,6 +6,7 @@
 import ArgumentParser
 import Logging
 import Martlet
+import MartletAnswers
 
 struct ServeCommand: ReportingCommand {
     static let configuration = CommandConfiguration(
@@ -58,6 +59,13 @@ private struct Serving {
     var output: OutputOptions
     var httpOtherwise: String?
 
+    /// Whether the gateway serves the console, at the address in use.
+    private var servesConsole: Bool {
+        var options = http
+        options.http = options.http ?? httpOtherwise
+        return options.servesConsole
+    }
+
     private struct Ready: Encodable {
         /// The first address.
         var host: String
@@ -69,6 +77,8 @@ private struct Serving {
         var transport: String
         /// The gateway's URL; nil without a gateway.
         var http: String?
+        /// The URL of the console; nil without a console.
+        var console: String?
         /// The URL of the metrics; nil without an address for them.
         var metrics: String?
     }
@@ -201,6 +211,7 @@ private struct Serving {
                 Ready(
                     host: listeners[0].address.host, port: broker.ports[0], listening: places,
                     data: folder, transport: broker.transport.rawValue, http: http,
+                    console: servesConsole ? http.map { $0 + ConsoleAddress.path } : nil,
                     metrics: metricsURL))
         } else {
             for (listener, place) in zip(listeners, places)
@@ -217,6 +228,8 @@ private struct Serving {
             Terminal.print(
                 "Martlet listens on \(places.joined(separator: ", "))\(gateway)\(measured), data in "
                     + "\(folder)\(source.map { " (by \($0))" } ?? ""). Ctrl-C stops it.")
+            guard let http, servesConsole else { return }
+            Terminal.print(ConsoleAddress(url: http, folder: folder).line(at: broker.now))
         }
     }
 

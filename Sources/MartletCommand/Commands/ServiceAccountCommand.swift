@@ -5,6 +5,7 @@
 
 import ArgumentParser
 import Martlet
+import MartletAnswers
 
 struct ServiceAccountCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -127,21 +128,7 @@ struct ServiceAccountCommand: AsyncParsableCommand {
     }
 }
 
-private struct ServiceAccountAnswer: ListedKeyAnswer {
-    var keyID: String
-    var name: String
-    var clientEmail: String
-    var created: String
-    var revoked: Bool
-
+extension ServiceAccountAnswer: ListedKeyAnswer {
     static var ownTitle: String? { "E-MAIL" }
     var ownCell: String? { clientEmail }
-
-    init(_ key: ServiceAccountSummary) {
-        keyID = key.keyID
-        name = key.name
-        clientEmail = key.clientEmail
-        created = key.created.iso8601
-        revoked = key.isRevoked
-    }
 }

@@ -6,6 +6,7 @@
 
 import ArgumentParser
 import Martlet
+import MartletAnswers
 
 struct SettingsCommand: ReportingCommand {
     static let configuration = CommandConfiguration(

@@ -5,6 +5,7 @@
 
 import ArgumentParser
 import Martlet
+import MartletAnswers
 
 struct SizeCommand: ReportingCommand {
     static let configuration = CommandConfiguration(

@@ -5,6 +5,7 @@
 
 import ArgumentParser
 import Martlet
+import MartletAnswers
 
 struct TicketKeyCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -124,22 +125,7 @@ struct TicketKeyCommand: AsyncParsableCommand {
     }
 }
 
-private struct TicketKeyAnswer: ListedKeyAnswer {
-    var keyID: String
-    var name: String
-    /// HS256, RS256 or ES256.
-    var algorithm: String
-    var created: String
-    var revoked: Bool
-
+extension TicketKeyAnswer: ListedKeyAnswer {
     static var ownTitle: String? { "ALGORITHM" }
     var ownCell: String? { algorithm }
-
-    init(_ key: TicketKeySummary) {
-        keyID = key.id
-        name = key.name
-        algorithm = key.algorithm.name
-        created = key.created.iso8601
-        revoked = key.isRevoked
-    }
 }

@@ -4,22 +4,9 @@
 // the names in the JSON output. Rests on Lists.
 
 import Martlet
+import MartletAnswers
 
-struct TokenList: Encodable {
-    /// Subject of the list: either `topic`, `condition` or `messageID` is set.
-    var topic: String?
-    var condition: String?
-    var messageID: String?
-    var tokens: [String] = []
-    /// Cursor for the next page; nil at the end of the list.
-    var next: String?
-
-    init(topic: String? = nil, condition: String? = nil, messageID: String? = nil) {
-        self.topic = topic
-        self.condition = condition
-        self.messageID = messageID
-    }
-
+extension TokenList {
     mutating func read(
         _ what: String, after: String, limit: Int,
         _ page: (String, Int) async throws -> ListPage<String>

@@ -5,6 +5,7 @@
 
 import ArgumentParser
 import Martlet
+import MartletAnswers
 import MartletClient
 
 struct TopCommand: ReportingCommand {

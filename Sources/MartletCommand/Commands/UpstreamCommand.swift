@@ -4,6 +4,7 @@
 
 import ArgumentParser
 import Martlet
+import MartletAnswers
 
 struct UpstreamCommand: ReportingCommand {
     static let configuration = CommandConfiguration(

@@ -5,6 +5,7 @@
 
 import FoundationEssentials
 import Martlet
+import MartletAnswers
 import MartletClient
 
 struct DemoRun {

@@ -4,6 +4,7 @@
 // SIGHUP changes the level while loggers are in use (OPS-11). Rests on swift-log.
 
 import ArgumentParser
+import MartletAnswers
 import FoundationEssentials
 import Logging
 import Synchronization

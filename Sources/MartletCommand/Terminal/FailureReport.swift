@@ -4,6 +4,7 @@
 // fault. The report never holds a token or a key. Rests on MartletError and Caret.
 
 import Martlet
+import MartletAnswers
 
 /// An error about a condition, with the condition's text for the report.
 struct ConditionFailure: Error {
@@ -24,45 +25,26 @@ func pointing<Result>(
 }
 
 struct FailureReport {
-    private struct Body: Encodable {
-        var code: String
-        var message: String
-        var field: String?
-        var byteOffset: UInt32?
-        var retryDelayMilliseconds: UInt32?
-    }
-
-    private struct Envelope: Encodable {
-        var error: Body
-    }
-
-    private let body: Body
+    private let body: FailureAnswer.Body
     private let people: String
 
     init(_ failure: any Error) {
         switch failure {
         case let failure as ConditionFailure:
-            body = Self.body(failure.error)
+            body = .init(failure.error)
             people =
                 failure.error.description + "\n"
                 + Caret.pointing(at: Int(failure.error.byteOffset ?? 0), of: failure.condition)
         case let error as MartletError:
-            body = Self.body(error)
+            body = .init(error)
             people = error.description
         default:
-            body = Body(code: "FAILED", message: "\(failure)")
+            body = .init(code: "FAILED", message: "\(failure)")
             people = "\(failure)"
         }
     }
 
-    private static func body(_ error: MartletError) -> Body {
-        Body(
-            code: error.word.name, message: error.message,
-            field: error.field.isEmpty ? nil : error.field, byteOffset: error.byteOffset,
-            retryDelayMilliseconds: error.retryDelayMilliseconds)
-    }
-
     func text(asJSON: Bool) -> String {
-        asJSON ? JSON.line(Envelope(error: body)) : "martlet: \(people)"
+        asJSON ? JSON.line(FailureAnswer(error: body)) : "martlet: \(people)"
     }
 }

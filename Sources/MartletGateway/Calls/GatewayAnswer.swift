@@ -17,6 +17,8 @@ public struct GatewayAnswer: Sendable {
     public var headers: [(name: String, value: String)]
     /// Bytes of the body, as they go to the caller; empty for an answer without a body.
     public var body: [UInt8]
+    /// The parts of a body without a known end, such as events, in place of `body`.
+    package var stream: AsyncStream<[UInt8]>?
 
     /// Makes an answer with any content. The headers must name the body's type.
     public init(

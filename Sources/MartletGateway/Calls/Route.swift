@@ -18,21 +18,22 @@ package struct Route: Sendable {
         case bearer
         /// `bearer`, and also `Authorization: key=SERVER_KEY`.
         case bearerOrKey
-        /// The route judges a head by itself, by a credential in the path for example.
-        case judged(@Sendable (GatewayCall) throws -> Caller)
-
-        /// Whether the head must have a credential.
-        var isOfCallers: Bool {
-            switch self {
-            case .anyone, .exchange: false
-            case .bearer, .bearerOrKey, .judged: true
-            }
-        }
+        /// The route's door judges a head by itself: by a credential in the path, or by a session.
+        case judged(@Sendable (GatewayCall) throws -> Judgement)
 
         /// Whether a server key is taken as `key=SERVER_KEY`.
         var takesKey: Bool { if case .bearerOrKey = self { true } else { false } }
         var isExchange: Bool { if case .exchange = self { true } else { false } }
         var isOfAnyone: Bool { if case .anyone = self { true } else { false } }
+    }
+
+    /// The result of judging a head.
+    package enum Judgement: Sendable {
+        /// A caller with a right credential of a sender.
+        case sender(Caller)
+        /// A caller with a right credential of another kind. Bodies count under the name.
+        case other(name: String)
+        case stranger
     }
 
     /// Name of the route in the metrics.
@@ -67,7 +68,7 @@ package struct Route: Sendable {
         self.refusal = refusal
         self.handler = handler
         self.bodyBytesMax = bodyBytesMax
-        parts = pattern.split(separator: "/").map { part in
+        parts = pattern.split(separator: "/", omittingEmptySubsequences: false).map { part in
             guard part.first == "{", let end = part.firstIndex(of: "}") else {
                 return .text(String(part))
             }

@@ -18,11 +18,23 @@ package protocol GatewayDoor: Sendable {
 
     /// GW-15: whether a request's path holds a right credential of the door, so that the request is not a stranger's.
     /// - Parameter path: as written on the request line.
-    func recognises(_ path: String) -> Bool
+    func recognises(path: String) -> Bool
+
+    /// GW-15: whether a request's headers hold a right credential of the door, so that no request of the connection is a
+    /// stranger's. Nothing is logged or counted.
+    /// - Parameter header: finds a header by a name in lower case.
+    func recognises(_ header: (_ name: String) -> String?) -> Bool
 
     /// Decides about a request for a WebSocket.
     /// - Returns: nil if the path is not the door's.
     func webSocket(for call: GatewayCall) -> WebSocketOffer?
+}
+
+extension GatewayDoor {
+    package func begin(with metrics: any MetricsFactory) {}
+    package func recognises(path: String) -> Bool { false }
+    package func recognises(_ header: (_ name: String) -> String?) -> Bool { false }
+    package func webSocket(for call: GatewayCall) -> WebSocketOffer? { nil }
 }
 
 /// A door's answer to a request for a WebSocket that it takes over.

@@ -36,11 +36,14 @@ final class GatewayPeer: Sendable {
     /// - Returns: nil for a caller with a right credential; for others the address to which the request counts.
     func stranger(of head: HTTPRequest) -> PeerAddress? {
         if isTrusted { return nil }
-        if let presented = head.headerFields[.authorization], gateway.recognises(presented) {
+        let isRecognised = gateway.recognises { name in
+            HTTPField.Name(name).flatMap { head.headerFields[$0] }
+        }
+        if isRecognised {
             if !isProxy { hasRightCredential.store(true, ordering: .relaxed) }
             return nil
         }
-        if let path = head.path, gateway.doors.contains(where: { $0.recognises(path) }) {
+        if let path = head.path, gateway.doors.contains(where: { $0.recognises(path: path) }) {
             return nil
         }
         guard isProxy else { return address }

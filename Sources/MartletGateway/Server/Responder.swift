@@ -9,6 +9,7 @@ import HummingbirdCore
 import Martlet
 import MartletTransport
 import NIOCore
+import ServiceLifecycle
 
 /// Answers the requests of a server.
 final class Responder: Sendable {
@@ -56,14 +57,14 @@ final class Responder: Sendable {
             return try await refuse(answer, request, writer, on: channel)
         }
         let most =
-            admitted.call.caller == nil
+            admitted.owner == nil
             ? min(Limits.httpStrangerBodyBytesMax, gateway.configuration.bodyBytesMax)
             : min(admitted.route.bodyBytesMax, gateway.configuration.bodyBytesMax)
         if expectsContinue, declaredBytes(request) ?? 0 <= most {
             try await writer.writeInformationalHead(HTTPResponse(status: .continue))
         }
-        let stranger = admitted.call.caller == nil ? part(of: admitted.call, on: channel) : nil
-        let owner = admitted.call.caller?.projectID ?? admitted.call.peer ?? ""
+        let stranger = admitted.owner == nil ? part(of: admitted.call, on: channel) : nil
+        let owner = admitted.owner ?? admitted.call.peer ?? ""
         var held = 0
         defer {
             stranger?.giveBack()
@@ -195,11 +196,28 @@ final class Responder: Sendable {
                 fields.append(HTTPField(name: name, value: header.value))
             }
         }
-        // RFC 9110, section 8.6: an answer of status 204 has no length.
-        if answer.status != 204 { fields[.contentLength] = String(answer.body.count) }
+        let body: ResponseBody
+        if let stream = answer.stream {
+            body = isHeadOnly ? ResponseBody() : Self.body(of: stream)
+        } else {
+            // RFC 9110, section 8.6: an answer of status 204 has no length.
+            if answer.status != 204 { fields[.contentLength] = String(answer.body.count) }
+            body = ResponseBody(byteBuffer: ByteBuffer(bytes: isHeadOnly ? [] : answer.body))
+        }
         try await writer.write(
             response: HTTPResponse(
                 status: HTTPResponse.Status(code: answer.status), headerFields: fields),
-            body: ResponseBody(byteBuffer: ByteBuffer(bytes: isHeadOnly ? [] : answer.body)))
+            body: body)
+    }
+
+    /// A body that ends with its stream, and at a graceful shutdown of the server. A part is taken from the stream when
+    /// the connection has room for it.
+    private static func body(of stream: AsyncStream<[UInt8]>) -> ResponseBody {
+        ResponseBody { writer in
+            for await part in stream.cancelOnGracefulShutdown() {
+                try await writer.write(ByteBuffer(bytes: part))
+            }
+            try await writer.finish(nil)
+        }
     }
 }

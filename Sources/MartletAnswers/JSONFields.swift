@@ -3,27 +3,32 @@
 // Takes the fields of a JSON object one by one, each by either of its spellings, and refuses the remaining fields.
 // Rests on JSONValue and SharedFields.
 
-import Martlet
+package import Martlet
 
 /// A value and its path in the object.
-struct JSONField: MessageField {
-    var value: JSONValue
-    var path: String
+package struct JSONField: MessageField {
+    package var value: JSONValue
+    package var path: String
 
-    func text() throws(MartletError) -> String {
+    package init(value: JSONValue, path: String) {
+        self.value = value
+        self.path = path
+    }
+
+    package func text() throws(MartletError) -> String {
         guard case .string(let text) = value else {
             throw refusal("It takes a string in double quotes.")
         }
         return text
     }
 
-    func flag() throws(MartletError) -> Bool {
+    package func flag() throws(MartletError) -> Bool {
         guard case .bool(let flag) = value else { throw refusal("It takes true or false.") }
         return flag
     }
 
     /// A flag as Apple writes flags, 1 or 0; true and false are accepted too.
-    func mark() throws(MartletError) -> Bool {
+    package func mark() throws(MartletError) -> Bool {
         switch value {
         case .integer(1), .bool(true): true
         case .integer(0), .bool(false): false
@@ -31,17 +36,17 @@ struct JSONField: MessageField {
         }
     }
 
-    func number() throws(MartletError) -> UInt32 {
+    package func number() throws(MartletError) -> UInt32 {
         guard case .integer(let number) = value, let number = UInt32(exactly: number) else {
             throw refusal("It takes a whole number.")
         }
         return number
     }
 
-    func fields() throws(MartletError) -> JSONFields { try JSONFields(value, path) }
+    package func fields() throws(MartletError) -> JSONFields { try JSONFields(value, path) }
 
     /// The entries of a map of texts.
-    func entries() throws(MartletError) -> [Message.DataEntry] {
+    package func entries() throws(MartletError) -> [Message.DataEntry] {
         var fields = try fields()
         var entries: [Message.DataEntry] = []
         for field in fields.rest() {
@@ -50,16 +55,19 @@ struct JSONField: MessageField {
         return entries
     }
 
-    func refusal(_ message: String) -> MartletError {
+    package func refusal(_ message: String) -> MartletError {
         MartletError(.invalidArgument, message, field: path)
     }
 }
 
-struct JSONFields: MessageObject {
+package struct JSONFields: MessageObject {
     private var members: [String: JSONValue]
-    var path: String
+    package var path: String
 
-    init(_ value: JSONValue, _ path: String) throws(MartletError) {
+    /// An object without members.
+    package init() { (members, path) = ([:], "") }
+
+    package init(_ value: JSONValue, _ path: String) throws(MartletError) {
         guard case .object(let members) = value else {
             throw MartletError(
                 .invalidArgument, "It takes an object, {\"…\": …}.", field: path)
@@ -71,7 +79,7 @@ struct JSONFields: MessageObject {
     private func place(_ name: String) -> String { path.isEmpty ? name : "\(path).\(name)" }
 
     /// Takes a member by its name in snake_case or lowerCamelCase.
-    mutating func take(_ name: String) -> JSONField? {
+    package mutating func take(_ name: String) -> JSONField? {
         for spelling in [name, name.inCamelCase] {
             if let value = members.removeValue(forKey: spelling) {
                 return JSONField(value: value, path: place(spelling))
@@ -81,13 +89,13 @@ struct JSONFields: MessageObject {
     }
 
     /// Takes all remaining members, in the order of names.
-    mutating func rest() -> [(name: String, field: JSONField)] {
+    package mutating func rest() -> [(name: String, field: JSONField)] {
         defer { members = [:] }
         return members.sorted { $0.key < $1.key }
             .map { ($0.key, JSONField(value: $0.value, path: place($0.key))) }
     }
 
-    func finish(among names: [String]) throws(MartletError) {
+    package func finish(among names: [String]) throws(MartletError) {
         guard let unknown = members.keys.min() else { return }
         throw MartletError(
             .invalidArgument,
@@ -96,7 +104,7 @@ struct JSONFields: MessageObject {
     }
 
     /// Takes the remaining members of a notification: texts unchanged, other values as JSON.
-    mutating func options() -> [Message.DataEntry] {
+    package mutating func options() -> [Message.DataEntry] {
         rest().map { .init(key: $0.name, value: $0.field.value.plainText) }
     }
 }

@@ -3,33 +3,33 @@
 // The answer of `martlet top`: the status of a broker and the broker's metrics (FAN-8, OPS-10), with rates and
 // durations since an earlier look. Rests on MetricsReading.
 
-import Martlet
+package import Martlet
 
 /// A look at a broker.
-struct StatusAnswer: Encodable, Sendable {
-    struct Project: Encodable, Sendable {
-        var project: String
-        var weight: Int
-        var connections: UInt64
-        var delivered: UInt64
-        var deliveriesPerSecond: Double
-        var fanoutsInProgress: Int
-        var fanoutsDeferred: Int
-        var fanoutBytes: UInt64
-        var frameBytes: UInt64
-        var requestBytes: UInt64
-        var share: Double
+package struct StatusAnswer: Encodable, Sendable {
+    package struct Project: Encodable, Sendable {
+        package var project: String
+        package var weight: Int
+        package var connections: UInt64
+        package var delivered: UInt64
+        package var deliveriesPerSecond: Double
+        package var fanoutsInProgress: Int
+        package var fanoutsDeferred: Int
+        package var fanoutBytes: UInt64
+        package var frameBytes: UInt64
+        package var requestBytes: UInt64
+        package var share: Double
     }
 
     /// Durations between two looks, in seconds, as Prometheus works them out of the broker's histograms.
-    struct Durations: Encodable, Sendable {
+    package struct Durations: Encodable, Sendable {
         /// Number of durations.
-        var count: UInt64
+        package var count: UInt64
         /// nil: there was no duration.
-        var p50: Double?
-        var p99: Double?
+        package var p50: Double?
+        package var p99: Double?
 
-        init(_ histogram: MetricsReading.Histogram) {
+        package init(_ histogram: MetricsReading.Histogram) {
             count = histogram.count
             p50 = histogram.quantile(0.5)
             p99 = histogram.quantile(0.99)
@@ -37,13 +37,13 @@ struct StatusAnswer: Encodable, Sendable {
     }
 
     /// Changes that the broker refused between two looks.
-    struct Refusals: Encodable, Sendable {
+    package struct Refusals: Encodable, Sendable {
         /// The error word.
-        var cause: String
-        var count: UInt64
+        package var cause: String
+        package var count: UInt64
     }
 
-    enum StoreState: String, Encodable, Sendable {
+    package enum StoreState: String, Encodable, Sendable {
         case ok
         /// The store refused a change in the last ten seconds.
         case refusing
@@ -52,33 +52,33 @@ struct StatusAnswer: Encodable, Sendable {
     }
 
     /// Milliseconds since 1970, by the broker's clock.
-    var now: Int64
-    var connections: UInt64
-    var delivered: UInt64
-    var deliveriesPerSecond: Double
-    var acknowledged: UInt64
-    var fellBehind: UInt64
-    var commandsWaiting: UInt64
-    var frameBytes: UInt64
-    var requestBytes: UInt64
-    var storeBytes: UInt64
+    package var now: Int64
+    package var connections: UInt64
+    package var delivered: UInt64
+    package var deliveriesPerSecond: Double
+    package var acknowledged: UInt64
+    package var fellBehind: UInt64
+    package var commandsWaiting: UInt64
+    package var frameBytes: UInt64
+    package var requestBytes: UInt64
+    package var storeBytes: UInt64
     /// nil: the figure is not known.
-    var allocatedBytes: UInt64?
-    var storeState: StoreState
-    var storeMapBytes: UInt64
-    var storeFileBytes: UInt64
-    var diskBytes: UInt64
-    var diskFreeBytes: UInt64
-    var commit: Durations
-    var journalWrite: Durations
-    var firstDelivery: Durations
-    var lastDelivery: Durations
+    package var allocatedBytes: UInt64?
+    package var storeState: StoreState
+    package var storeMapBytes: UInt64
+    package var storeFileBytes: UInt64
+    package var diskBytes: UInt64
+    package var diskFreeBytes: UInt64
+    package var commit: Durations
+    package var journalWrite: Durations
+    package var firstDelivery: Durations
+    package var lastDelivery: Durations
     /// The most frequent cause first.
-    var refusals: [Refusals]
-    var tlsHandshakes: UInt64
-    var tlsHandshakesPerSecond: Double
-    var tlsFailures: UInt64
-    var projects: [Project]
+    package var refusals: [Refusals]
+    package var tlsHandshakes: UInt64
+    package var tlsHandshakesPerSecond: Double
+    package var tlsFailures: UInt64
+    package var projects: [Project]
     private var metrics: MetricsReading
 
     private enum CodingKeys: CodingKey {
@@ -90,7 +90,7 @@ struct StatusAnswer: Encodable, Sendable {
     }
 
     /// The answer with rates of delivery since an earlier answer, by the broker's clock.
-    func after(_ earlier: StatusAnswer) -> StatusAnswer {
+    package func after(_ earlier: StatusAnswer) -> StatusAnswer {
         let seconds = Double(max(now - earlier.now, 1)) / 1000
         func rate(_ value: UInt64, _ before: UInt64) -> Double {
             value > before ? Double(value - before) / seconds : 0
@@ -125,7 +125,7 @@ struct StatusAnswer: Encodable, Sendable {
 
     /// The answer without an earlier look: rates are 0, and there are no durations and no refusals.
     /// - Parameter metrics: metrics of about the time of `status`.
-    init(_ status: BrokerStatus, _ metrics: MetricsReading) {
+    package init(_ status: BrokerStatus, _ metrics: MetricsReading) {
         self.metrics = metrics
         storeState =
             metrics.value("martlet_disk_short") > 0

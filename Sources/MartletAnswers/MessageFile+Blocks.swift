@@ -3,10 +3,10 @@
 // The blocks of a message file, in each platform's own terms (MSG-5, TTL-1, PRI-1, COL-1). Rests on
 // JSONFields and SharedFields.
 
-import Martlet
+package import Martlet
 
 extension Message.Android {
-    init(_ block: JSONField) throws(MartletError) {
+    package init(_ block: JSONField) throws(MartletError) {
         self.init()
         var fields = try block.fields()
         if let field = fields.take("ttl") {
@@ -34,7 +34,7 @@ extension Message.Android {
 }
 
 extension Message.APNS {
-    init(_ block: JSONField) throws(MartletError) {
+    package init(_ block: JSONField) throws(MartletError) {
         self.init()
         var fields = try block.fields()
         if let field = fields.take("headers") {
@@ -95,7 +95,7 @@ extension Message.APNS {
 }
 
 extension Message.WebPush {
-    init(_ block: JSONField) throws(MartletError) {
+    package init(_ block: JSONField) throws(MartletError) {
         self.init()
         var fields = try block.fields()
         if let field = fields.take("headers") {

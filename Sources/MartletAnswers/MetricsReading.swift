@@ -60,7 +60,7 @@ package struct MetricsReading: Sendable {
 
     /// Buckets in the order of their ends. The count of a bucket is that of all values up to the end.
     package struct Histogram: Sendable {
-        var buckets: [(end: Double, count: Double)]
+        package var buckets: [(end: Double, count: Double)]
 
         package var count: UInt64 { UInt64(exactly: (buckets.last?.count ?? 0).rounded()) ?? 0 }
 

@@ -4,16 +4,16 @@
 // lowerCamelCase. An unknown key is refused with its place, because a misspelled field must not be lost silently.
 // Rests on JSONValue.
 
-import FoundationEssentials
-import Martlet
+package import FoundationEssentials
+package import Martlet
 
-struct MessageFile {
+package struct MessageFile {
     /// All targets in the file; a message must have exactly one (MSG-1).
-    private(set) var targets: [MessageTarget] = []
-    private(set) var message = Message()
-    private(set) var validateOnly = false
+    package private(set) var targets: [MessageTarget] = []
+    package private(set) var message = Message()
+    package private(set) var validateOnly = false
 
-    init(json: Data) throws(MartletError) {
+    package init(json: Data) throws(MartletError) {
         let value: JSONValue
         do {
             value = try JSONValue(parsing: String(decoding: json, as: UTF8.self))
@@ -22,6 +22,11 @@ struct MessageFile {
                 .invalidArgument, "This is no JSON (\(error.message)).", field: "file",
                 byteOffset: UInt32(clamping: error.byteOffset))
         }
+        try self.init(value)
+    }
+
+    /// Reads a parsed message.
+    package init(_ value: JSONValue) throws(MartletError) {
         var fields = try JSONFields(value, "file")
         if let inner = fields.take("message") {
             if let flag = fields.take("validate_only") { validateOnly = try flag.flag() }

@@ -3,28 +3,28 @@
 // The JSON that `martlet report` prints (REP-1), from either kind of access. Counts of 0 are printed too. Property
 // names are the names in the JSON output. Pure.
 
-import Martlet
+package import Martlet
 
-struct CountsAnswer: Encodable, Sendable {
-    var targeted: UInt64
-    var sent: UInt64
-    var displayed: UInt64
-    var opened: UInt64
-    var acknowledged: UInt64
-    var collapsed: UInt64
-    var expired: UInt64
-    var rateLimited: UInt64
+package struct CountsAnswer: Encodable, Sendable {
+    package var targeted: UInt64
+    package var sent: UInt64
+    package var displayed: UInt64
+    package var opened: UInt64
+    package var acknowledged: UInt64
+    package var collapsed: UInt64
+    package var expired: UInt64
+    package var rateLimited: UInt64
     /// Sum of `discardedTooMany` and `discardedInactive`.
-    var discarded: UInt64
-    var discardedTooMany: UInt64
-    var discardedInactive: UInt64
-    var unregistered: UInt64
-    var cancelled: UInt64
-    var nowOrNever: UInt64
+    package var discarded: UInt64
+    package var discardedTooMany: UInt64
+    package var discardedInactive: UInt64
+    package var unregistered: UInt64
+    package var cancelled: UInt64
+    package var nowOrNever: UInt64
     /// Targeted instances without any of the nine outcomes.
-    var pending: UInt64
+    package var pending: UInt64
 
-    init(_ counts: DeliveryCounts) {
+    package init(_ counts: DeliveryCounts) {
         targeted = counts.targeted
         sent = counts.sent
         displayed = counts.displayed
@@ -43,15 +43,15 @@ struct CountsAnswer: Encodable, Sendable {
     }
 }
 
-struct MessageReportAnswer: Encodable, Sendable {
-    var messageID: String
+package struct MessageReportAnswer: Encodable, Sendable {
+    package var messageID: String
     /// Instant of acceptance, in milliseconds since 1970.
-    var accepted: Int64
+    package var accepted: Int64
     /// Pending instances whose mailboxes were not looked into.
-    var unsettled: UInt64
-    var counts: CountsAnswer
+    package var unsettled: UInt64
+    package var counts: CountsAnswer
 
-    init(_ report: DeliveryReport) {
+    package init(_ report: DeliveryReport) {
         messageID = report.messageID
         accepted = report.accepted.millisecondsSince1970
         unsettled = report.unsettledCount
@@ -59,24 +59,24 @@ struct MessageReportAnswer: Encodable, Sendable {
     }
 }
 
-struct ProjectReportAnswer: Encodable, Sendable {
-    struct Entry: Encodable, Sendable {
+package struct ProjectReportAnswer: Encodable, Sendable {
+    package struct Entry: Encodable, Sendable {
         /// A day in UTC: `2026-11-21`.
-        var day: String
-        var app: String
-        var platform: String
-        var counts: CountsAnswer
+        package var day: String
+        package var app: String
+        package var platform: String
+        package var counts: CountsAnswer
     }
 
-    var project: String
-    var firstDay: String
+    package var project: String
+    package var firstDay: String
     /// The last day that the report includes.
-    var lastDay: String
-    var total: CountsAnswer
+    package var lastDay: String
+    package var total: CountsAnswer
     /// Counts by day and app. Entries with only zeros are left out.
-    var days: [Entry]
+    package var days: [Entry]
 
-    init(_ report: ProjectReport) {
+    package init(_ report: ProjectReport) {
         project = report.project
         firstDay = report.days.lowerBound.description
         lastDay = report.days.upperBound.description

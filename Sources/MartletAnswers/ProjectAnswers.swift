@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The JSON of a project, and of a new project with its registration key. Property names are the names in the JSON
+// output. Pure.
+
+package import Martlet
+
+package struct ProjectAnswer: Encodable {
+    package var project: String
+    package var senderID: UInt64
+    package var conditionTopicsMax: Int
+    package var instances: UInt64
+    package var topics: UInt64
+    package var weight: Int
+    /// `defer` or `refuse`.
+    package var onOverload: String
+    /// REG-7: `key`, `ticket` or `open`.
+    package var registration: String
+    /// TOP-10: `all`, `none`, or prefixes with a comma between them.
+    package var deviceTopics: String
+
+    package init(_ project: ProjectSummary, _ policies: ProjectPolicies) {
+        self.project = project.id
+        senderID = project.senderID
+        conditionTopicsMax = project.conditionTopicsMax
+        instances = project.instanceCount
+        topics = project.topicCount
+        weight = project.weight
+        onOverload =
+            switch project.overload {
+            case .defer: "defer"
+            case .refuse: "refuse"
+            }
+        registration = policies.registration.name
+        deviceTopics = policies.topics.text
+    }
+}
+
+package struct NewProjectAnswer: Encodable {
+    package var project: String
+    package var senderID: UInt64
+    package var conditionTopicsMax: Int
+    package var instances: UInt64
+    package var topics: UInt64
+    package var weight: Int
+    /// `defer` or `refuse`.
+    package var onOverload: String
+    /// REG-7: `key`, `ticket` or `open`.
+    package var registration: String
+    /// TOP-10: `all`, `none`, or prefixes with a comma between them.
+    package var deviceTopics: String
+    /// REG-7: lets devices register. No later answer has it.
+    package var registrationKey: String
+
+    package init(_ new: NewProject) {
+        let answer = ProjectAnswer(new.summary, ProjectPolicies())
+        project = answer.project
+        senderID = answer.senderID
+        conditionTopicsMax = answer.conditionTopicsMax
+        instances = answer.instances
+        topics = answer.topics
+        weight = answer.weight
+        onOverload = answer.onOverload
+        registration = answer.registration
+        deviceTopics = answer.deviceTopics
+        registrationKey = new.registrationKey
+    }
+}

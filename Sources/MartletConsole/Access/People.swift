@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Users and sessions of a console. Sessions are kept in `console.sessions` of the data folder, so that an open page goes on
+// after a restart of the broker; the file has digests of the sessions' secrets alone. Rests on AccessFile and SessionTable.
+
+import FoundationEssentials
+import Glibc
+import Martlet
+import MartletAccess
+import MartletCrypto
+import Synchronization
+
+/// Who may use a console, and who does.
+final class People: Sendable {
+    private struct State {
+        var table = SessionTable()
+        var list = AccessList()
+        var stamp: AccessFile.Stamp?
+        /// Milliseconds since 1970 at which the file of sessions was written last.
+        var written: Int64 = 0
+    }
+
+    /// A silent session's time is written to the file at most once in this many milliseconds.
+    private static let writtenMilliseconds: Int64 = 60_000
+
+    let file: AccessFile
+    private let path: String
+    private let clock: @Sendable () -> Instant
+    private let state: Mutex<State>
+
+    init(folder: String, clock: @escaping @Sendable () -> Instant) {
+        file = AccessFile(in: folder)
+        path = folder + "/console.sessions"
+        self.clock = clock
+        var state = State()
+        if let bytes = FileManager.default.contents(atPath: path),
+            let kept = try? JSONDecoder().decode([Session].self, from: bytes)
+        {
+            state.table = SessionTable(kept)
+        }
+        self.state = Mutex(state)
+    }
+
+    // MARK: Sessions
+
+    static func cookieName(isSecure: Bool) -> String {
+        isSecure ? "__Host-martlet" : "martlet-console"
+    }
+
+    /// The person whose session a cookie has.
+    /// - Throws: `UNAUTHENTICATED` without an open session, `UNAVAILABLE` if the file of users cannot be read.
+    func session(in cookie: String, isSecure: Bool) throws(MartletError) -> Person {
+        let name = Self.cookieName(isSecure: isSecure) + "="
+        for part in cookie.split(separator: ";") {
+            let part = part.drop { $0 == " " }
+            guard part.hasPrefix(name) else { continue }
+            return try person(String(part.dropFirst(name.count)))
+        }
+        throw Self.noSession
+    }
+
+    private static let noSession = MartletError(
+        .unauthenticated, "There is no open session; sign in.")
+
+    private func person(_ secret: String) throws(MartletError) -> Person {
+        let digest = Self.digest(secret)
+        let now = clock()
+        let (session, isDue) = try state.withLock { (state) throws(MartletError) in
+            try refresh(&state)
+            let session = state.table.use(digest, state.list, at: now)
+            let isDue = now.millisecondsSince1970 > state.written + Self.writtenMilliseconds
+            return (session, isDue && session != nil)
+        }
+        guard let session else { throw Self.noSession }
+        if isDue { write() }
+        return Self.person(session, secret)
+    }
+
+    private static func person(_ session: Session, _ secret: String) -> Person {
+        Person(
+            name: session.user ?? "link", role: session.role, project: session.project,
+            csrf: digest("csrf " + secret), session: session.digest,
+            ends: Instant(
+                millisecondsSince1970: session.began + Limits.consoleSessionSeconds * 1000))
+    }
+
+    /// Whether a session is still open. A look does not prolong the session.
+    func isOpen(_ person: Person) -> Bool {
+        let now = clock()
+        return state.withLock { state in
+            guard (try? refresh(&state)) != nil else { return false }
+            var table = state.table
+            guard let session = table.use(person.session, state.list, at: now) else { return false }
+            return session.role == person.role && session.project == person.project
+        }
+    }
+
+    /// Begins a session of a user whose password was right.
+    /// - Returns: the secret for the cookie, and the person.
+    func begin(_ user: ConsoleUser) -> (secret: String, person: Person) {
+        begin(user: user.name, password: user.password, role: user.role, project: user.project)
+    }
+
+    /// Begins a session of a one-time link.
+    /// - Returns: nil for a link that is unknown, used or too old.
+    /// - Throws: `UNAVAILABLE` if the file of users cannot be changed.
+    func begin(link secret: String) throws(MartletError) -> (secret: String, person: Person)? {
+        let now = clock()
+        let link = try file.change { (list) throws(MartletError) in list.useLink(secret, at: now) }
+        return link.map { begin(user: nil, password: nil, role: $0.role, project: $0.project) }
+    }
+
+    private func begin(
+        user: String?, password: PasswordRecord?, role: ConsoleRole, project: String?
+    ) -> (secret: String, person: Person) {
+        let secret = Base64URL.encode(RandomBytes.make(32))
+        let now = clock().millisecondsSince1970
+        let session = Session(
+            digest: Self.digest(secret), user: user, password: password, role: role,
+            project: project, began: now, seen: now)
+        state.withLock { $0.table.add(session) }
+        write()
+        return (secret, Self.person(session, secret))
+    }
+
+    func end(_ person: Person) {
+        state.withLock { $0.table.end(person.session) }
+        write()
+    }
+
+    /// The list of users. The file is read again if another process has changed it.
+    func list() throws(MartletError) -> AccessList {
+        try state.withLock { (state) throws(MartletError) in
+            try refresh(&state)
+            return state.list
+        }
+    }
+
+    private func refresh(_ state: inout State) throws(MartletError) {
+        let stamp = file.stamp
+        guard stamp != state.stamp else { return }
+        state.list = try file.read()
+        state.stamp = stamp
+    }
+
+    /// Writes the sessions. Without the file sessions end with the broker, so a failure has no other effect.
+    private func write() {
+        let now = clock().millisecondsSince1970
+        state.withLock { state in
+            state.written = now
+            let sessions = state.table.sessions.values.sorted { $0.digest < $1.digest }
+            guard let bytes = try? JSONEncoder().encode(sessions) else { return }
+            let temporary = path + ".new"
+            unlink(temporary)
+            guard let file = try? PrivateFile(creating: temporary),
+                (try? file.write(String(decoding: bytes, as: UTF8.self))) != nil
+            else { return }
+            rename(temporary, path)
+        }
+    }
+
+    private static func digest(_ secret: String) -> String {
+        Base64URL.encode(SHA256.hash(Array(secret.utf8)))
+    }
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The console (GW-9): people see and steer a broker in a browser. The console is a door of the gateway's server: pages
+// from files inside the program, and an API of its own below `/console/api/v1`. Rests on MartletGateway and MartletAccess.
+
+public import Logging
+public import Martlet
+import MartletAccess
+package import MartletGateway
+
+/// The settings of a console.
+public struct ConsoleConfiguration: Sendable {
+    /// Whether browsers reach the console over TLS, at the gateway itself or at a proxy. Cookies then go over TLS alone.
+    public var isSecure: Bool
+    /// Logger of the console.
+    public var logger: Logger
+
+    /// Makes the settings of a console.
+    public init(isSecure: Bool, logger: Logger = Logger(label: "martlet.console")) {
+        self.isSecure = isSecure
+        self.logger = logger
+    }
+}
+
+/// The console of one broker.
+public final class Console: Sendable {
+    let broker: Broker
+    let configuration: ConsoleConfiguration
+    let people: People
+    let sampler: Sampler
+    let viewers = Viewers()
+    let logins = LoginTurns()
+    private let log: AuditLog
+
+    /// Makes the console of an open broker, which reads users and sessions in the broker's data folder.
+    public init(_ broker: Broker, _ configuration: ConsoleConfiguration) {
+        self.broker = broker
+        self.configuration = configuration
+        log = AuditLog(in: broker.folder)
+        people = People(folder: broker.folder) { broker.now }
+        sampler = Sampler(broker)
+    }
+
+    /// The console as a door of a gateway.
+    package var door: any GatewayDoor { ConsoleDoor(console: self) }
+
+    /// Takes the broker's figures once a second, for the plots. Returns when the task is cancelled.
+    public func run() async { await sampler.run() }
+
+    // MARK: The log of actions
+
+    /// Writes an action to the log. The action is done, so a failure is logged only.
+    func note(_ action: String, _ what: String, in project: String?, by person: Person) {
+        do {
+            try log.append(
+                AuditEntry(
+                    at: broker.now, who: person.name, from: person.address, project: project,
+                    action: action, what: what))
+        } catch {
+            configuration.logger.error(
+                "an action of the console is not in the log of actions",
+                metadata: [
+                    "who": "\(person.name)", "action": "\(action)", "what": "\(what)",
+                    "error": "\(error)",
+                ])
+        }
+    }
+
+    func actions(in project: String?, before: UInt64?, limit: Int) -> AuditPage {
+        log.page(project: project, before: before, limit: limit)
+    }
+}
