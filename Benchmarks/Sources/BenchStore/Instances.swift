@@ -90,6 +90,8 @@ enum Instances {
         var configuration = BrokerConfiguration(folder: folder)
         // Ten thousand subscribe at once, and not as fast as a project's senders may ask for it.
         configuration.limits.topicChangesPerSecond = 0
+        // A project of ten million takes no more instances by default.
+        configuration.limits.instancesPerProjectMax = 0
         let broker = try await Broker.open(configuration)
         var devices: [InstanceCredentials] = []
         try await withThrowingTaskGroup(of: InstanceCredentials.self) { group in
