@@ -527,15 +527,26 @@ struct CheckTests {
         #expect(report.counts.recipients == 698 + 7 + 1)
     }
 
-    @Test("A damaged index is found, and nothing else is said", arguments: Damage.all)
-    func damaged(damage: Damage) throws {
+    /// A bench on a copy of the filled store.
+    /// - Parameter damage: changes rows of the closed copy.
+    private func damagedBench(_ damage: (RawStore, [Instance]) throws -> Void) throws -> StoredBench
+    {
         let (filled, instances) = try Self.filled.get()
         let bench = try StoredBench()
         try bench.reopen { folder in
             try FileManager.default.removeItem(atPath: folder + "/data.mdb")
             try FileManager.default.copyItem(
                 atPath: filled.data + "/data.mdb", toPath: folder + "/data.mdb")
-            let raw = RawStore(folder: folder)
+            // The journal belongs to the file before.
+            for name in ["journal.0", "journal.1"] { unlink(folder + "/" + name) }
+            try damage(RawStore(folder: folder), instances)
+        }
+        return bench
+    }
+
+    @Test("A damaged index is found, and nothing else is said", arguments: Damage.all)
+    func damaged(damage: Damage) throws {
+        let bench = try damagedBench { raw, instances in
             let key =
                 switch damage.table {
                 case "tokens": instances[9].token.bytes
@@ -554,26 +565,15 @@ struct CheckTests {
     @Test(
         "Two tokens that lead to each other's instances are found, and no other project is accused")
     func exchanged() throws {
-        let (filled, instances) = try Self.filled.get()
-        let bench = try StoredBench()
-        try bench.reopen { folder in
-            try FileManager.default.removeItem(atPath: folder + "/data.mdb")
-            try FileManager.default.copyItem(
-                atPath: filled.data + "/data.mdb", toPath: folder + "/data.mdb")
-            // The journal belongs to the file before.
-            for name in ["journal.0", "journal.1"] { unlink(folder + "/" + name) }
-        }
-        // The bench of the filled store gave the same tokens.
-        for _ in 0..<1000 { _ = bench.newInstance(in: "other") }
-        let other = try bench.register(3, in: "other")
-        #expect(other.count == 3)
-        try bench.reopen { folder in
-            let raw = RawStore(folder: folder)
+        let bench = try damagedBench { raw, instances in
             let keys = [instances[9].token.bytes, instances[10].token.bytes]
             let places = try keys.map { try raw.get("tokens", $0) }
             try raw.change("tokens", keys[0], places[1])
             try raw.change("tokens", keys[1], places[0])
         }
+        // The bench of the filled store gave the same tokens.
+        for _ in 0..<1000 { _ = bench.newInstance(in: "other") }
+        #expect(try bench.register(3, in: "other").count == 3)
         let report = try bench.store.check()
         #expect(report.problems.map(\.kind) == Array(repeating: .tokenIndex, count: 4))
         #expect(Set(report.problems.map(\.project)) == [ProjectNumber(0)])
