@@ -45,6 +45,9 @@ package struct StoreConfiguration: Sendable {
     /// Called after each write to the journal that is on disk, with its duration in nanoseconds.
     package var journalWritten: (@Sendable (UInt64) -> Void)?
 
+    /// Called when the store has opened its folder again after a failure of the disk, on the writing thread.
+    package var reopened: (@Sendable () -> Void)?
+
     /// Called as a folder of an older format is migrated.
     package var migrating: @Sendable (MigrationEvent) -> Void = { _ in }
 
@@ -108,7 +111,7 @@ package final class Store: Sendable {
     package init(_ configuration: StoreConfiguration) throws {
         let folder = try OpenFolder.open(configuration)
         environment = Environment(
-            folder, faults: configuration.faults, journalWritten: configuration.journalWritten)
+            folder, faults: configuration.faults, configuration: configuration)
         faults = configuration.faults
         ledgers = Ledgers()
     }

@@ -103,6 +103,9 @@ public final class Broker: Sendable {
             MigrationLog.log(event, to: logger)
             if let progress = MigrationProgress(event) { migrating?(progress) }
         }
+        storing.reopened = {
+            logger.notice("the store was opened again after a failure of the disk; nothing is lost")
+        }
         try DataFolder.requireData(in: configuration.folder)
         store = try Store(storing)
         // A killed broker may have left its address and the URL of its gateway. This broker and its gateway write

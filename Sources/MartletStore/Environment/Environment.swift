@@ -13,9 +13,11 @@ import Synchronization
 
 /// An open data folder.
 final class Environment: @unchecked Sendable {
-    let environment: OpaquePointer
+    /// Guarded by the gate; not to be used if `lost` is set.
+    private var environment: OpaquePointer
     /// The handle of the first table. The handles of the other tables follow in the order of `Table.rawValue`.
-    private let firstHandle: MDB_dbi
+    /// Guarded by the gate.
+    private var firstHandle: MDB_dbi
     private let lockDescriptor: Int32
     /// The owner beside whom the process reads; nil: the process itself holds the folder.
     private let owner: StoreOwner?
@@ -26,9 +28,23 @@ final class Environment: @unchecked Sendable {
     private let writing: UnsafeMutablePointer<pthread_mutex_t>
     /// The changes of the writing transaction; nil without a journal.
     private let changes: UnsafeMutablePointer<ChangeBuffer>?
-    private let journal: Journal?
+    /// Guarded by the gate.
+    private var journal: Journal?
     /// Guarded by the gate.
     private var isClosed = false
+    /// What opens the folder again after a failure; nil: nothing does.
+    private let configuration: StoreConfiguration?
+    /// Whether only a recovery mends the last failure. Guarded by `writing`.
+    private var isToBeReopened = false
+    /// The time of the last attempt to open the folder again, and its error. Guarded by `writing`.
+    private var lastReopening: (at: UInt64, error: StorageError)?
+    /// The failure that left the folder closed; the next attempt may open the folder. Guarded by the gate.
+    private var lost: StorageError?
+    /// Guarded by the gate.
+    private var mapBytesBefore = 0
+    /// A recovery sets LMDB's numbers of transactions back, and the numbers of the store rise all the same: caches of
+    /// sets compare them. Guarded by the gate.
+    private var numberOffset: UInt64 = 0
     /// nil: the process does not write to the folder.
     private let reserve: Mutex<DiskReserve?>
     private let isShort = Atomic<Bool>(false)
@@ -40,12 +56,14 @@ final class Environment: @unchecked Sendable {
     /// - Parameters:
     ///   - folder: the open folder. The environment closes the folder.
     ///   - faults: faults that a simulation injects.
-    ///   - journalWritten: called with the duration of each durable write to the journal, in nanoseconds.
+    ///   - configuration: opens the folder again after a failure of the disk (OPS-12), and is told of each write to
+    ///     the journal; nil: a failure lasts.
     init(
         _ folder: consuming OpenFolder, faults: StoreFaults?,
-        journalWritten: (@Sendable (UInt64) -> Void)? = nil
+        configuration: StoreConfiguration? = nil
     ) {
-        self.journalWritten = journalWritten
+        self.configuration = configuration
+        journalWritten = configuration?.journalWritten
         environment = folder.environment
         firstHandle = folder.firstHandle
         lockDescriptor = folder.lockDescriptor
@@ -54,9 +72,7 @@ final class Environment: @unchecked Sendable {
         var status = MDB_stat()
         mdb_env_stat(environment, &status)
         pageBytes = Int(status.ms_psize)
-        var file: mdb_filehandle_t = -1
-        let isWritten = folder.isWritten && mdb_env_get_fd(environment, &file) == 0
-        reserve = Mutex(isWritten ? DiskReserve(file: file, refuses: faults?.hasNoRoom) : nil)
+        reserve = Mutex(Self.reserve(of: folder, faults))
         if journal != nil {
             let buffer = UnsafeMutablePointer<ChangeBuffer>.allocate(capacity: 1)
             buffer.initialize(to: ChangeBuffer())
@@ -79,6 +95,14 @@ final class Environment: @unchecked Sendable {
         lookForRoom()
     }
 
+    private static func reserve(
+        of folder: borrowing OpenFolder, _ faults: StoreFaults?
+    ) -> DiskReserve? {
+        var file: mdb_filehandle_t = -1
+        guard folder.isWritten, mdb_env_get_fd(folder.environment, &file) == 0 else { return nil }
+        return DiskReserve(file: file, refuses: faults?.hasNoRoom)
+    }
+
     deinit {
         close()
         if let changes {
@@ -97,9 +121,11 @@ final class Environment: @unchecked Sendable {
         defer { pthread_rwlock_unlock(gate) }
         guard !isClosed else { return }
         isClosed = true
-        journal?.close()
-        dropIdleReaders()
-        mdb_env_close(environment)
+        if lost == nil {
+            journal?.close()
+            dropIdleReaders()
+            mdb_env_close(environment)
+        }
         Glibc.close(lockDescriptor)
     }
 
@@ -112,14 +138,18 @@ final class Environment: @unchecked Sendable {
 
     /// Enters the gate for a transaction.
     ///
-    /// - Throws: `StorageError` if the store is closed.
+    /// - Throws: `StorageError` if the store is closed, or was lost.
     private func enter() throws(StorageError) {
         pthread_rwlock_rdlock(gate)
-        guard !isClosed else {
+        guard !isClosed, lost == nil else {
+            let error = isClosed ? Self.closed : lost
             pthread_rwlock_unlock(gate)
-            throw StorageError(
-                operation: "begin", code: 0, text: "the store is closed", isFull: false)
+            throw error ?? Self.closed
         }
+    }
+
+    private static var closed: StorageError {
+        StorageError(operation: "begin", code: 0, text: "the store is closed", isFull: false)
     }
 
     func requireSameOwner() throws {
@@ -183,7 +213,8 @@ final class Environment: @unchecked Sendable {
         var transaction: OpaquePointer?
         let code = mdb_txn_begin(environment, nil, UInt32(MDB_RDONLY), &transaction)
         guard code == 0, let transaction else { throw failure("begin read", code) }
-        return LMDBTransaction(transaction, firstHandle: firstHandle)
+        return LMDBTransaction(
+            transaction, firstHandle: firstHandle, numberOffset: numberOffset)
     }
 
     func endRead(_ raw: LMDBTransaction) {
@@ -199,7 +230,7 @@ final class Environment: @unchecked Sendable {
 
     func beginWrite() throws(StorageError) -> LMDBTransaction {
         pthread_mutex_lock(writing)
-        do throws(StorageError) { try enter() } catch {
+        do throws(StorageError) { try enterForWriting() } catch {
             pthread_mutex_unlock(writing)
             throw error
         }
@@ -207,10 +238,12 @@ final class Environment: @unchecked Sendable {
         var transaction: OpaquePointer?
         let code = mdb_txn_begin(environment, nil, 0, &transaction)
         guard code == 0, let transaction else {
+            if code == MDB_PANIC { isToBeReopened = true }
             endWrite()
             throw failure("begin write", code)
         }
-        return LMDBTransaction(transaction, firstHandle: firstHandle, changes: changes)
+        return LMDBTransaction(
+            transaction, firstHandle: firstHandle, changes: changes, numberOffset: numberOffset)
     }
 
     private func endWrite() {
@@ -241,12 +274,15 @@ final class Environment: @unchecked Sendable {
         let began = Self.nanoseconds()
         do throws(StorageError) { try journal.append(&changes.pointee) } catch {
             mdb_txn_abort(raw.transaction)
+            isToBeReopened = journal.isInTrouble
             throw error
         }
         journalWritten?(Self.nanoseconds() - began)
         let code = mdb_txn_commit(raw.transaction)
         guard code == 0 else {
             journal.takeBack()
+            // LMDB refuses everything after a failed write of its meta page. A full disk is no such failure.
+            isToBeReopened = journal.isInTrouble || ![ENOSPC, EDQUOT, MDB_MAP_FULL].contains(code)
             throw failure("commit", code)
         }
         journal.beginCheckpointIfDue(isShortOfRoom: isShortOfRoom)
@@ -255,6 +291,90 @@ final class Environment: @unchecked Sendable {
     func abort(_ raw: LMDBTransaction) {
         mdb_txn_abort(raw.transaction)
         endWrite()
+    }
+
+    // MARK: Reopening
+
+    /// Time between two attempts to open the folder again, in nanoseconds. An attempt may repeat all records of the
+    /// journal, and readers wait meanwhile.
+    private static let reopeningRestNanoseconds: UInt64 = 1_000_000_000
+
+    /// Enters the gate with an environment that takes transactions, if there is a way to one. The caller holds
+    /// `writing`.
+    private func enterForWriting() throws(StorageError) {
+        if !isToBeReopened {
+            try enter()
+            journal?.endCheckpointIfDone()
+            guard journal?.isInTrouble == true else { return }
+            pthread_rwlock_unlock(gate)
+            isToBeReopened = true
+        }
+        try reopen()
+        try enter()
+    }
+
+    /// OPS-12: opens the folder again, as after a crash. After a failed write the kernel may have dropped pages, and
+    /// LMDB may refuse all transactions. All that was acknowledged is in the journal, so a recovery mends both. Until
+    /// the disk takes writes the folder stays open, because readers need no writes. The caller holds `writing`.
+    private func reopen() throws(StorageError) {
+        guard let configuration, configuration.durability == .fsync else { return }
+        let now = Self.nanoseconds()
+        if let (at, error) = lastReopening, now - at < Self.reopeningRestNanoseconds { throw error }
+        do throws(StorageError) {
+            try requireWritableDisk()
+            try reopenWhileAlone(configuration)
+        } catch {
+            lastReopening = (Self.nanoseconds(), error)
+            throw error
+        }
+        lastReopening = nil
+        configuration.reopened?()
+    }
+
+    private func requireWritableDisk() throws(StorageError) {
+        pthread_rwlock_rdlock(gate)
+        defer { pthread_rwlock_unlock(gate) }
+        // A folder that was lost has no record of a refused transaction any more: nothing was written since.
+        guard !isClosed, lost == nil else { return }
+        try journal?.prepareRecovery()
+    }
+
+    private func reopenWhileAlone(_ configuration: StoreConfiguration) throws(StorageError) {
+        pthread_rwlock_wrlock(gate)
+        defer { pthread_rwlock_unlock(gate) }
+        guard !isClosed else { throw Self.closed }
+        if lost == nil {
+            var info = MDB_envinfo()
+            mdb_env_info(environment, &info)
+            mapBytesBefore = info.me_mapsize
+            // The last transaction of all may have been abandoned; its number is one more.
+            numberOffset += UInt64(info.me_last_txnid) + 1
+            journal?.abandon()
+            journal = nil
+            dropIdleReaders()
+            mdb_env_close(environment)
+        }
+        do {
+            let folder = try OpenFolder.reopen(
+                configuration, mapBytes: mapBytesBefore, held: lockDescriptor)
+            (environment, firstHandle) = (folder.environment, folder.firstHandle)
+            journal = folder.journal
+            reserve.withLock { $0 = Self.reserve(of: folder, configuration.faults) }
+            lost = nil
+        } catch {
+            let known = error as? StorageError
+            let again = StorageError(
+                operation: "open the folder again", code: known?.code ?? EIO, text: "\(error)",
+                isFull: false)
+            lost = again
+            throw again
+        }
+        isToBeReopened = false
+        // The disk failed again while the journal began anew. Reading goes on.
+        if let trouble = journal?.trouble {
+            isToBeReopened = true
+            throw trouble
+        }
     }
 
     // MARK: Size
@@ -301,7 +421,7 @@ final class Environment: @unchecked Sendable {
     var size: (map: Int, used: Int) {
         pthread_rwlock_rdlock(gate)
         defer { pthread_rwlock_unlock(gate) }
-        return isClosed ? (0, 0) : sizeWhileOpen
+        return isClosed || lost != nil ? (0, 0) : sizeWhileOpen
     }
 
     private var sizeWhileOpen: (map: Int, used: Int) {
@@ -317,8 +437,9 @@ final class Environment: @unchecked Sendable {
         try checkpointWhileWriting()
         pthread_rwlock_wrlock(gate)
         defer { pthread_rwlock_unlock(gate) }
-        guard !isClosed else { return }
+        guard !isClosed, lost == nil else { return }
         if let journal {
+            defer { isToBeReopened = journal.isInTrouble }
             try journal.withoutSnapshot { () throws(StorageError) in try growWhileAlone() }
         } else {
             try growWhileAlone()
@@ -334,10 +455,12 @@ final class Environment: @unchecked Sendable {
     }
 
     private func checkpointWhileWriting() throws(StorageError) {
-        guard let journal else { return }
-        try enter()
+        try enterForWriting()
         defer { pthread_rwlock_unlock(gate) }
-        try journal.checkpoint()
+        do throws(StorageError) { try journal?.checkpoint() } catch {
+            isToBeReopened = journal?.isInTrouble == true
+            throw error
+        }
     }
 
     private func growWhileAlone() throws(StorageError) {

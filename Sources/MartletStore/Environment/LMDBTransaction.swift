@@ -16,19 +16,22 @@ final class LMDBTransaction: RowTransaction, @unchecked Sendable {
     private let firstHandle: MDB_dbi
     /// The changes noted for the journal; nil without a journal or in a reading transaction.
     private let changes: UnsafeMutablePointer<ChangeBuffer>?
+    /// Added to LMDB's number of the transaction.
+    private let numberOffset: UInt64
 
     init(
         _ transaction: OpaquePointer, firstHandle: MDB_dbi,
-        changes: UnsafeMutablePointer<ChangeBuffer>? = nil
+        changes: UnsafeMutablePointer<ChangeBuffer>? = nil, numberOffset: UInt64 = 0
     ) {
         self.transaction = transaction
         self.firstHandle = firstHandle
         self.changes = changes
+        self.numberOffset = numberOffset
     }
 
     private func handle(_ table: Table) -> MDB_dbi { firstHandle + MDB_dbi(table.rawValue) }
 
-    var number: UInt64 { UInt64(mdb_txn_id(transaction)) }
+    var number: UInt64 { numberOffset + UInt64(mdb_txn_id(transaction)) }
 
     func get(
         _ table: Table, _ key: UnsafeRawBufferPointer

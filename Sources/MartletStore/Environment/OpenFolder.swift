@@ -22,10 +22,12 @@ struct OpenFolder {
     /// The owner beside whom the process reads; nil: the process itself holds the folder.
     let owner: StoreOwner?
 
+    /// - Parameter held: the lock of a process that opens its folder again, and keeps the lock if the opening fails;
+    ///   nil: the lock is taken.
     /// - Throws: `StoreOpenError` or `StorageError`.
     init(
         _ folder: String, mapBytes: Int, durability: StoreConfiguration.Durability,
-        purpose: StoreConfiguration.Purpose,
+        purpose: StoreConfiguration.Purpose, held: Int32? = nil,
         checkpointCommitsMax: Int = Journal.commitsPerCheckpoint, faults: StoreFaults? = nil,
         migrating: @escaping @Sendable (MigrationEvent) -> Void = { _ in }
     ) throws {
@@ -43,7 +45,11 @@ struct OpenFolder {
         if mkdir(folder, 0o700) != 0 && errno != EEXIST {
             throw StoreOpenError.folder(folder, errno: errno)
         }
-        if purpose == .beside {
+        if let held {
+            // A reader beside the owner must not trust its snapshot over a recovery.
+            try StoreOwner.write(to: held)
+            (lockDescriptor, owner) = (held, nil)
+        } else if purpose == .beside {
             (lockDescriptor, owner) = try Self.besideOwner(folder)
         } else {
             (lockDescriptor, owner) = (try Self.lock(folder), nil)
@@ -59,6 +65,7 @@ struct OpenFolder {
             }
             let dataFile = folder + "/data.mdb"
             let keepsJournal = durability == .fsync && !purpose.isReading
+            if held != nil, DataFile.isNew(at: dataFile) { throw StoreOpenError.lost(folder) }
             if purpose == .serving, DataFile.isNew(at: dataFile) {
                 // A new store must not use records of a former store.
                 for name in Journal.names { unlink(folder + "/" + name) }
@@ -67,6 +74,9 @@ struct OpenFolder {
             let isAlone = purpose != .beside
             let files = isAlone ? try Self.journalFiles(in: folder, creating: keepsJournal) : []
             var recovery = try Recovery(files, dataFile: dataFile)
+            if held != nil, recovery.result.base == nil {
+                throw StoreOpenError.damaged(dataFile, text: "its journal is missing")
+            }
             if isAlone {
                 try DataFile.requireSound(at: dataFile, mayBeNew: purpose == .serving)
             }
@@ -112,7 +122,7 @@ struct OpenFolder {
                 keepsJournal
                 ? try Journal(
                     environment, files, recovery.result, snapshot: snapshot,
-                    checkpointCommitsMax, faults) : nil
+                    isReopened: held != nil, checkpointCommitsMax, faults) : nil
             isWithJournal = keepsJournal
             if !keepsJournal, !purpose.isReading, !files.isEmpty {
                 try check(mdb_env_sync(environment, 1), "sync")
@@ -121,13 +131,27 @@ struct OpenFolder {
             }
         } catch {
             if let opened { mdb_env_close(opened) }
-            Glibc.close(lockDescriptor)
+            if held == nil { Glibc.close(lockDescriptor) }
             throw StoreOpenError(openingOf: folder, error) ?? error
         }
         environment = opened!
         self.firstHandle = firstHandle
         self.journal = journal
         isWritten = !purpose.isReading
+    }
+
+    /// Opens a folder again whose lock the process holds, and recovers the store as after a crash. A failure leaves
+    /// the lock held.
+    ///
+    /// - Parameter mapBytes: the size of the map before.
+    /// - Throws: `StoreOpenError` or `StorageError`.
+    static func reopen(
+        _ configuration: StoreConfiguration, mapBytes: Int, held: Int32
+    ) throws -> OpenFolder {
+        try OpenFolder(
+            configuration.folder, mapBytes: mapBytes, durability: configuration.durability,
+            purpose: configuration.purpose, held: held,
+            checkpointCommitsMax: configuration.checkpointCommitsMax, faults: configuration.faults)
     }
 
     private static func requireNoRestore(in folder: String) throws(StoreOpenError) {

@@ -50,8 +50,8 @@ package enum StoreOpenError: Error, Sendable, CustomStringConvertible {
             """
         case .restarted(let folder):
             """
-            The broker of the data folder '\(folder)' ended or was started again meanwhile, so what was read \
-            may not belong together. Begin anew.
+            The broker of the data folder '\(folder)' ended, was started again or opened the folder again \
+            meanwhile, so what was read may not belong together. Begin anew.
             """
         case .elsewhere(let folder):
             """

@@ -61,15 +61,19 @@ final class Journal {
     private var snapshot: OpaquePointer?
     /// The checkpoint in progress, with its base and the snapshot for that base.
     private var running: (checkpoint: Checkpoint, base: JournalFile.Base, snapshot: OpaquePointer)?
-    /// Set after a failure that leaves the state on disk unknown; `append` then refuses every transaction.
-    private var trouble: StorageError?
+    /// Set after a failure that leaves the state on disk unknown; `append` then refuses every transaction until a
+    /// recovery.
+    private(set) var trouble: StorageError?
 
     /// Continues after a recovery.
-    /// - Parameter snapshot: the state before the changes of records were repeated. The journal ends the snapshot,
-    ///   unless `init` throws.
+    /// - Parameters:
+    ///   - snapshot: the state before the changes of records were repeated. The journal ends the snapshot, unless
+    ///     `init` throws.
+    ///   - isReopened: a disk that fails again is no error, because the process goes on reading.
     init(
         _ environment: OpaquePointer, _ files: [JournalFile], _ recovered: Recovery.Result,
-        snapshot: OpaquePointer, _ checkpointCommitsMax: Int, _ faults: StoreFaults?
+        snapshot: OpaquePointer, isReopened: Bool, _ checkpointCommitsMax: Int,
+        _ faults: StoreFaults?
     ) throws(StorageError) {
         invariant(files.count == Self.names.count, "A journal has two files.")
         self.environment = environment
@@ -96,12 +100,19 @@ final class Journal {
             commitCount = Int(number - base.number)
             return
         }
-        for file in files {
-            try file.reserve(2 * JournalFile.blockBytes)
-            // A full disk may have no room for the rest now; `append` reserves room again.
-            try? file.reserve(Self.firstBytes)
+        do throws(StorageError) {
+            for file in files {
+                try file.reserve(2 * JournalFile.blockBytes)
+                // A full disk may have no room for the rest now; `append` reserves room again.
+                try? file.reserve(Self.firstBytes)
+            }
+            try checkpoint()
+        } catch {
+            guard isReopened else { throw error }
+            trouble = trouble ?? Self.lasting(error)
+            // The records of both files are still needed, so the next one would follow the last.
+            (current, offset) = (recovered.lastFile, recovered.end)
         }
-        try checkpoint()
     }
 
     // MARK: Transactions
@@ -109,7 +120,6 @@ final class Journal {
     /// Writes the changes as a record. On return the record is on disk, and a recovery would repeat the changes.
     func append(_ changes: inout ChangeBuffer) throws(StorageError) {
         if let trouble { throw trouble }
-        if running?.checkpoint.isDone == true { try endCheckpoint() }
         invariant(snapshot != nil, "The pages of the checkpoint are protected from transactions.")
         invariant(number >= base.number, "The records of the journal follow its checkpoint.")
         let record = changes.record(number: number + 1, seed: base.seed)
@@ -169,7 +179,40 @@ final class Journal {
         try? beginCheckpoint()
     }
 
+    // MARK: Trouble
+
+    var isInTrouble: Bool { trouble != nil }
+
+    /// Makes the folder ready for a recovery, and finds out whether the recovery can write. No transaction is open.
+    ///
+    /// The block behind the last record is overwritten, so that a recovery ends with the last record, also if the
+    /// record of a refused transaction is still on disk. The bytes of LMDB's first page are written once more.
+    /// - Throws: `StorageError` if the disk takes no writes.
+    func prepareRecovery() throws(StorageError) {
+        try files[current].clearEnd(at: offset)
+        var page = [UInt8](repeating: 0, count: DataFile.metaBytes)
+        guard pread(dataFile, &page, page.count, 0) == page.count,
+            pwrite(dataFile, page, page.count, 0) == page.count
+        else { throw failure("write the data file", errno) }
+    }
+
+    /// Ends the journal without a write. The files stay as after a crash.
+    func abandon() {
+        if let running {
+            _ = running.checkpoint.wait()
+            mdb_txn_abort(running.snapshot)
+        }
+        running = nil
+        if let snapshot { mdb_txn_abort(snapshot) }
+        snapshot = nil
+    }
+
     // MARK: Checkpoints
+
+    /// Takes over the result of a checkpoint that has ended. A failure is told by `isInTrouble`.
+    func endCheckpointIfDone() {
+        if running?.checkpoint.isDone == true { try? endCheckpoint() }
+    }
 
     /// Runs a checkpoint to its end: on return all committed changes are on disk in the data file.
     func checkpoint() throws(StorageError) {
@@ -225,7 +268,7 @@ final class Journal {
     private static func lasting(_ error: StorageError) -> StorageError {
         StorageError(
             operation: error.operation, code: error.code,
-            text: "\(error.text); nothing is written any more until the broker is started again",
+            text: "\(error.text); nothing is written until the disk takes writes again",
             isFull: false)
     }
 

@@ -276,6 +276,11 @@ final class JournalFile {
             UnsafeRawBufferPointer(rebasing: Self.zeros.bytes[..<Self.blockBytes]), at: offset)
     }
 
+    /// As `clearBlock`, if the file has the block at all. A full disk has no room for another block.
+    func clearEnd(at offset: Int) throws(StorageError) {
+        if offset + Self.blockBytes <= byteCount { try clearBlock(at: offset) }
+    }
+
     /// Writes blocks; on return the bytes are on disk.
     /// - Parameter bytes: whole blocks, at an address that is a multiple of a block.
     func write(_ bytes: UnsafeRawBufferPointer, at offset: Int) throws(StorageError) {
