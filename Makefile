@@ -115,3 +115,6 @@ clean:
 include Benchmarks/bench.mk
 
 include Packaging/package.mk
+
+# On other kernels of Debian: Tests/README.md.
+include Tests/Kernels/kernel.mk

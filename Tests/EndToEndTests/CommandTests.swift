@@ -127,12 +127,13 @@ struct CommandTests {
         #expect(desk.finish(broker).status == 0)
     }
 
-    @Test("CON-2 the demo's numbers are right")
-    func demo() throws {
+    @Test("CON-2 the demo's numbers are right on either transport", arguments: ["auto", "epoll"])
+    func demo(transport: String) throws {
         let desk = try Desk()
         defer { desk.remove() }
-        let demo = try desk.run("demo", "--devices", "100", "--exit")
+        let demo = try desk.run("demo", "--devices", "100", "--exit", "--transport", transport)
         #expect(demo.status == 0, "\(demo.out)")
+        #expect(transport == "auto" || demo.out.contains(" over epoll "), "\(demo.out)")
     }
 
     @Test("OPS-1 the administrator key does not go to an address that a crash left")

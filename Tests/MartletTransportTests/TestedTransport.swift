@@ -15,7 +15,16 @@ enum Kernel: String, CaseIterable {
     case ioUringWithShutdown
     case epoll
 
-    static let usual: [Kernel] = [.ioUring, .epoll]
+    /// All three, or those of the transport that `MARTLET_TRANSPORT` names.
+    static let allCases: [Kernel] = {
+        let all: [Kernel] = [.ioUring, .ioUringWithShutdown, .epoll]
+        guard let wanted = getenv("MARTLET_TRANSPORT").map({ String(cString: $0) }) else {
+            return all
+        }
+        return all.filter { ($0 == .epoll) == (wanted == "epoll") }
+    }()
+
+    static let usual = allCases.filter { $0 != .ioUringWithShutdown }
 }
 
 /// Sizes that every transport has in some form.

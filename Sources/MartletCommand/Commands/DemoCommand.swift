@@ -27,6 +27,9 @@ struct DemoCommand: ReportingCommand {
     @Option(help: "The seed of the random subscriptions.")
     var seed: UInt64 = 1
 
+    @Option(help: "How the devices' connections are served: io_uring, epoll, or auto.")
+    var transport = TransportOption.auto
+
     @Flag(help: "End after the demo, in a terminal too.")
     var exit = false
 
@@ -56,6 +59,7 @@ struct DemoCommand: ReportingCommand {
         defer { try? FileManager.default.removeItem(atPath: folder) }
         var configuration = BrokerConfiguration(folder: folder, address: .init(port: 0))
         configuration.logger = .standardError(.warning)
+        configuration.transport = transport.kind
         configuration.connectionsPerLoopMax = devices + 1000
         configuration.reconnectDelayMilliseconds = 100
         // The demo makes in seconds the subscriptions of weeks, so changes of topics have no limit here.
@@ -76,7 +80,8 @@ struct DemoCommand: ReportingCommand {
         let broker = try await Broker.open(configuration)
         if !output.json {
             Terminal.print(
-                "A broker on 127.0.0.1:\(broker.port ?? 0) with an empty store in \(folder)")
+                "A broker on 127.0.0.1:\(broker.port ?? 0) over \(broker.transport.rawValue) with an "
+                    + "empty store in \(folder)")
         }
         let isRight: Bool
         do {
@@ -101,6 +106,7 @@ struct DemoCommand: ReportingCommand {
     private func serve(_ folder: String, _ interrupt: Interrupt.Waiter) async throws {
         var configuration = BrokerConfiguration(folder: folder, address: .init())
         configuration.logger = .standardError(.warning)
+        configuration.transport = transport.kind
         let broker: Broker
         do {
             broker = try await Broker.open(configuration)
