@@ -116,5 +116,6 @@ include Benchmarks/bench.mk
 
 include Packaging/package.mk
 
-# On other kernels of Debian: Tests/README.md.
+# On other kernels of Debian, and before a real Prometheus: Tests/README.md.
 include Tests/Kernels/kernel.mk
+include Tests/Alerts/alerts.mk

@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The alert rules before a real Prometheus: Tests/Alerts/alert_test.py.
+
+.PHONY: alert-test
+
+# Fires each rule of Examples/prometheus-alerts.yml by its cause, within two minutes once the program is built.
+alert-test: deps python
+	@Benchmarks/install-peers.sh prometheus openssl
+	swift build -c release --product martlet-core
+	python3 Tests/Alerts/alert_test.py .build/release/martlet-core .build/alert-test
