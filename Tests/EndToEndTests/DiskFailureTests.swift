@@ -154,10 +154,11 @@ struct DiskFailureTests {
             for _ in 0..<1300 { try world.send() }
         } else {
             // The store tries to open the folder again every second.
-            for _ in 0..<5000 where world.refusals.count < 15 {
+            for _ in 0..<1500 where world.refusals.count < 15 {
                 if try !world.send() { usleep(100_000) }
             }
-            #expect(world.refusals.count == 15)
+            // A checkpoint begins after a thousand transactions, and its failure may leave room for some more.
+            #expect(world.refusals.count == 15 || failure.calls == "s")
             #expect(world.refusals.allSatisfy { $0.word == .unavailable }, "\(world.refusals)")
             try world.disk.mend()
         }
