@@ -148,6 +148,12 @@ final class Environment: @unchecked Sendable {
         }
     }
 
+    private static var failedAgain: StorageError {
+        StorageError(
+            operation: "write", code: EIO, text: "the disk has failed twice within a second",
+            isFull: false)
+    }
+
     private static var closed: StorageError {
         StorageError(operation: "begin", code: 0, text: "the store is closed", isFull: false)
     }
@@ -327,7 +333,8 @@ final class Environment: @unchecked Sendable {
             lastReopening = (Self.nanoseconds(), error)
             throw error
         }
-        lastReopening = nil
+        // A disk whose checkpoints fail again and again must not cost a recovery for each transaction.
+        lastReopening = (Self.nanoseconds(), Self.failedAgain)
         configuration.reopened?()
     }
 
