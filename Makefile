@@ -22,6 +22,8 @@ OVER_SOCKETS := '^(MartletClientTests|MartletTests|MartletGatewayTests|EndToEndT
 # Tests of brokers run once more on epoll; those of the transports themselves run on both at once.
 ON_EPOLL := '^(MartletTests|EndToEndTests)\.'
 
+# What the tests need beside what the programs need.
+test: PACKAGES += liblz4-dev
 test: deps python python-sdks
 	swift build -c release --build-tests
 	swift test -c release --skip-build --skip $(OVER_SOCKETS)
@@ -33,6 +35,7 @@ test: deps python python-sdks
 
 # Random histories of mailboxes beside a naive broker: COUNT of them from seed FIRST on, or the one
 # with SEED, told; with FIRST those before it are run in the same environment.
+mailbox-histories: PACKAGES += liblz4-dev
 mailbox-histories: deps
 	swift build -c release --build-tests
 	MARTLET_MAILBOX_COUNT=$(or $(COUNT),100000) MARTLET_MAILBOX_SEED=$(SEED) \

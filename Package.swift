@@ -62,6 +62,9 @@ let package = Package(
         .systemLibrary(
             name: "COpenSSL", path: "CModules/COpenSSL", pkgConfig: "openssl",
             providers: [.apt(["libssl-dev"])]),
+        .systemLibrary(
+            name: "CLZ4", path: "CModules/CLZ4", pkgConfig: "liblz4",
+            providers: [.apt(["liblz4-dev"])]),
         .target(name: "CBitKernels", path: "CModules/CBitKernels"),
 
         .target(name: "MartletBase", swiftSettings: memorySafe),
@@ -95,6 +98,8 @@ let package = Package(
                 "MartletBase", "MartletRows", "MartletEngine", "MartletCrypto", "CLMDB",
             ],
             swiftSettings: common),
+        .target(
+            name: "MartletLZ4", dependencies: ["MartletStore", "CLZ4"], swiftSettings: common),
         .target(name: "MartletTransport", swiftSettings: common),
         .target(
             name: "MartletRing", dependencies: ["MartletTransport", "CLiburing"],
@@ -257,6 +262,13 @@ let package = Package(
                 "MartletStore", "MartletEngine", "MartletRows", "MartletBase", "CLMDB",
             ],
             path: "Tests/FormerStores", swiftSettings: common),
+        .target(
+            name: "RedoBench",
+            dependencies: [
+                "EngineBench", "MartletLZ4", "MartletStore", "MartletEngine", "MartletRows",
+                "MartletBase",
+            ],
+            path: "Tests/RedoBench", swiftSettings: common),
         .testTarget(
             name: "MartletBitsTests", dependencies: ["MartletBits", "MartletBase"],
             swiftSettings: common),
@@ -300,15 +312,16 @@ let package = Package(
         .testTarget(
             name: "MartletStoreTests",
             dependencies: [
-                "MartletStore", "MartletEngine", "MartletRows", "EngineBench", "FormerStores",
-                "MartletCondition", "MartletBits", "MartletBase", "CLMDB",
+                "MartletStore", "MartletLZ4", "MartletEngine", "MartletRows", "EngineBench",
+                "FormerStores", "RedoBench", "MartletCondition", "MartletBits", "MartletBase",
+                "CLMDB",
             ],
             swiftSettings: common),
         .testTarget(
             name: "MartletMailboxTests",
             dependencies: [
-                "EngineBench", "MartletStore", "MartletDelivery", "MartletEngine", "MartletRows",
-                "MartletBase",
+                "EngineBench", "RedoBench", "MartletStore", "MartletDelivery", "MartletEngine",
+                "MartletRows", "MartletBase",
             ],
             swiftSettings: common),
         .testTarget(

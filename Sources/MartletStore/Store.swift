@@ -6,6 +6,7 @@
 
 package import MartletEngine
 package import MartletRows
+import Synchronization
 
 /// The place of a store, its initial size, and its durability.
 package struct StoreConfiguration: Sendable {
@@ -84,6 +85,8 @@ package struct StoreFaults: Sendable {
     /// Called when the pages of a checkpoint are on disk, before its base is written; an error fails the
     /// checkpoint.
     package var beforeBase: (@Sendable () -> StorageError?)?
+    /// Called when the log of a cluster has the transaction, before the commit; an error fails the commit.
+    package var afterLog: (@Sendable () -> StorageError?)?
 
     package init(
         beforeRead: @escaping @Sendable () -> StorageError?,
@@ -101,7 +104,9 @@ package struct StoreFaults: Sendable {
 /// An open data folder.
 package final class Store: Sendable {
     let environment: Environment
-    private let faults: StoreFaults?
+    let faults: StoreFaults?
+    /// Used by the writing thread of a cluster's node.
+    let redoMaker = Mutex(RedoMaker())
     /// The memory of the engine's rules between transactions.
     package let ledgers: Ledgers
 

@@ -54,12 +54,12 @@ enum HistoryRunner {
         seed: UInt64, first: UInt64, rule: EagerMailbox.BrokenRule = .none
     ) throws -> ToldHistory? {
         for steps in 0...stepsMax {
-            let world = try World(isStored: true)
+            let world = try World(.store)
             guard difference(world, seed: seed, steps: steps, rule) != nil else { continue }
-            return try told(try World(isStored: true), seed: seed, first: seed, steps: steps, rule)
+            return try told(try World(.store), seed: seed, first: seed, steps: steps, rule)
         }
         guard first < seed else { return nil }
-        let world = try World(isStored: true)
+        let world = try World(.store)
         for before in first..<seed { _ = difference(world, seed: before, steps: stepsMax, rule) }
         return try told(world, seed: seed, first: first, steps: stepsMax, rule)
     }
@@ -76,10 +76,11 @@ enum HistoryRunner {
     }
 
     /// Runs the histories of a range of seeds, each once, as many of them as there is time for.
+    /// - Parameter place: where the rows of all environments are; nil: mostly in memory.
     /// - Returns: how many it ran, and those that differed, about `failuresMax` at most.
     static func run(
         _ seeds: Range<UInt64>, workers: Int, until end: Date = .distantFuture,
-        failuresMax: Int = 1, rule: EagerMailbox.BrokenRule = .none
+        failuresMax: Int = 1, rule: EagerMailbox.BrokenRule = .none, in place: World.Place? = nil
     ) throws -> (count: Int, failed: [FailedHistory]) {
         let failed = Mutex<[FailedHistory]>([])
         let count = Atomic(0)
@@ -90,8 +91,9 @@ enum HistoryRunner {
             while true {
                 let first = next.wrappingAdd(historiesPerWorld, ordering: .relaxed).oldValue
                 guard first < seeds.upperBound else { return }
-                let isStored = first / historiesPerWorld % worldsPerStore == 0
-                var world = try World(isStored: isStored)
+                let rows =
+                    place ?? (first / historiesPerWorld % worldsPerStore == 0 ? .store : .memory)
+                var world = try World(rows)
                 var begun = first
                 for seed in first..<min(first + historiesPerWorld, seeds.upperBound) {
                     if failed.withLock({ $0.count }) >= failuresMax || Date() >= end { return }
@@ -102,7 +104,7 @@ enum HistoryRunner {
                     failed.withLock {
                         $0.append(FailedHistory(seed: seed, first: begun, difference: text))
                     }
-                    world = try World(isStored: isStored)
+                    world = try World(rows)
                     begun = seed + 1
                 }
             }

@@ -59,6 +59,16 @@ struct HistoryTests {
     }
 
     @Test(
+        "OPS-7: every device gets the same from a store that has its rows from a log, and both stores are equal after each row"
+    )
+    func redone() throws {
+        let (count, failed) = try HistoryRunner.run(
+            500_000_000..<500_000_200, workers: 2, in: .redoneStore)
+        #expect(count == 200)
+        #expect(failed.isEmpty, "\(failed.map { "\($0.seed): \($0.difference.suffix(800))" })")
+    }
+
+    @Test(
         "a mailbox is read to its end, however much of it was delivered on connections before",
         arguments: [1_182_818] as [UInt64])
     func readsOn(seed: UInt64) throws {

@@ -15,7 +15,7 @@ final class Example {
     private var nextID: UInt64 = 0
 
     init(limits: MailboxLimits = MailboxLimits()) throws {
-        world = try World(isStored: false)
+        world = try World(.memory)
         try world.beginHistory(limits: limits, rowsMax: 1024)
         instance = try world.register(app: "com.a", platform: .android)
     }

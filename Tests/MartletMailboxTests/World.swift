@@ -12,8 +12,7 @@ import MartletDelivery
 import MartletEngine
 import MartletRows
 import MartletStore
-
-extension Store: RowStore {}
+import RedoBench
 
 /// A folder of its own that vanishes.
 final class TemporaryFolder: Sendable {
@@ -77,15 +76,28 @@ final class World {
     /// nil: production's, and a batch of acknowledgements is done before anything else happens.
     private var acknowledgingBounds: AcknowledgingBounds?
 
-    /// - Parameter isStored: the rows are in a store; otherwise they are in memory, which is faster.
-    init(isStored: Bool) throws {
-        if isStored {
+    /// Where the rows of a world are.
+    enum Place {
+        /// Faster than the others.
+        case memory
+        case store
+        /// In a store that has them from the log of another one alone.
+        case redoneStore
+    }
+
+    init(_ place: Place) throws {
+        switch place {
+        case .memory:
+            folder = nil
+            store = MemoryStore()
+        case .store:
             let folder = TemporaryFolder()
             self.folder = folder
             store = try Self.open(folder)
-        } else {
-            folder = nil
-            store = MemoryStore()
+        case .redoneStore:
+            let folder = TemporaryFolder()
+            self.folder = folder
+            store = try RedoneStore(folder: folder.path)
         }
         engine = Engine()
     }
@@ -130,6 +142,7 @@ final class World {
             open.close()
             store = try Self.open(folder)
         }
+        if isReopened, let redone = store as? RedoneStore { try redone.reopen() }
         forgetMemory()
         _ = try apply([])
     }

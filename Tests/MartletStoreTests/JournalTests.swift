@@ -62,28 +62,6 @@ struct JournalTests {
         return try RawStore(folder: folder.data).rows()
     }
 
-    /// Commands of all sorts, some of which have large rows.
-    private static func commit(_ bench: StoredBench, _ random: inout SeededGenerator) throws {
-        let project = ProjectNumber(0)
-        switch random.number(0...9) {
-        case 0...1:
-            let instances = try bench.register(random.number(1...40), in: "tides")
-            try bench.change(.subscribe, "storm\(random.number(0...3))", instances, in: project)
-        case 2:
-            let tokens = try bench.members(of: "storm1", in: project)
-            guard let token = tokens.randomElement(using: &random) else { return }
-            _ = try bench.apply(.unregisterToken(project: project, token: token.text))
-        case 3:
-            try bench.sweep()
-            bench.now = bench.now.advanced(bySeconds: Int64(random.number(0...10)))
-        default:
-            let body = [UInt8](repeating: 7, count: random.number(0...3000))
-            _ = try bench.accepted(
-                .topic("storm\(random.number(0...3))"), in: project, body: body,
-                timeToLive: UInt32(random.number(5...100)))
-        }
-    }
-
     private static func bench(checkpointCommitsMax: Int = 1_000_000) throws -> StoredBench {
         let bench = try StoredBench(checkpointCommitsMax: checkpointCommitsMax)
         try bench.project("tides")
@@ -107,10 +85,10 @@ struct JournalTests {
         var random = SeededGenerator(seed: seed)
         let bench = try Self.bench()
         for _ in 0..<random.number(1...6) {
-            for _ in 0..<random.number(0...30) { try Self.commit(bench, &random) }
+            for _ in 0..<random.number(0...30) { try bench.applyRandom(&random) }
             try bench.files.checkpoint()
             let before = try Files(of: bench.folder.data)
-            for _ in 0..<random.number(0...30) { try Self.commit(bench, &random) }
+            for _ in 0..<random.number(0...30) { try bench.applyRandom(&random) }
             let after = try Files(of: bench.folder.data)
             var left = after
             left.files["data.mdb"] = Self.mixed(
@@ -131,11 +109,11 @@ struct JournalTests {
                 beforeRead: { nil }, beforeCommit: { nil }, beforeBase: { disk.wait() }))
         try bench.project("tides")
         try bench.files.checkpoint()
-        for _ in 0..<random.number(0...20) { try Self.commit(bench, &random) }
+        for _ in 0..<random.number(0...20) { try bench.applyRandom(&random) }
         try bench.files.checkpoint()
         let before = try Files(of: bench.folder.data)
         disk.stop()
-        for _ in 0..<random.number(1...60) { try Self.commit(bench, &random) }
+        for _ in 0..<random.number(1...60) { try bench.applyRandom(&random) }
         // Of what came behind the checkpoint any part has come to disk, and of the next base nothing.
         var left = try Files(of: bench.folder.data)
         let rows = try Self.rows(left)
@@ -161,7 +139,7 @@ struct JournalTests {
     func torn(seed: UInt64) throws {
         var random = SeededGenerator(seed: seed)
         let bench = try Self.bench()
-        for _ in 0..<random.number(1...20) { try Self.commit(bench, &random) }
+        for _ in 0..<random.number(1...20) { try bench.applyRandom(&random) }
         let before = try Files(of: bench.folder.data)
         _ = try bench.accepted(.topic("nobody"), in: ProjectNumber(0))
         var left = try Files(of: bench.folder.data)
@@ -184,7 +162,7 @@ struct JournalTests {
         let bench = try Self.bench()
         try bench.files.checkpoint()
         let before = try Files(of: bench.folder.data)
-        for _ in 0..<random.number(2...40) { try Self.commit(bench, &random) }
+        for _ in 0..<random.number(2...40) { try bench.applyRandom(&random) }
         _ = try bench.accepted(.topic("nobody"), in: ProjectNumber(0))
         _ = try bench.accepted(.topic("nobody"), in: ProjectNumber(0))
         var left = try Files(of: bench.folder.data)
@@ -212,7 +190,7 @@ struct JournalTests {
         var random = SeededGenerator(seed: 4711)
         let bench = try Self.bench(checkpointCommitsMax: 7)
         for _ in 0..<12 {
-            for _ in 0..<40 { try Self.commit(bench, &random) }
+            for _ in 0..<40 { try bench.applyRandom(&random) }
             let files = try Files(of: bench.folder.data)
             #expect(try Self.crash(bench, leaving: files) == Self.rows(files))
         }
@@ -224,7 +202,7 @@ struct JournalTests {
         let bench = try StoredBench(mapBytes: 1 << 19, checkpointCommitsMax: 1_000_000)
         try bench.project("tides")
         let mapBytes = bench.files.size.map
-        while bench.files.size.map < 4 * mapBytes { try Self.commit(bench, &random) }
+        while bench.files.size.map < 4 * mapBytes { try bench.applyRandom(&random) }
         let files = try Files(of: bench.folder.data)
         #expect(try Self.crash(bench, leaving: files) == Self.rows(files))
     }
@@ -269,7 +247,7 @@ struct JournalTests {
         var random = SeededGenerator(seed: 3)
         let bench = try Self.bench()
         let early = try Files(of: bench.folder.data)
-        for _ in 0..<10 { try Self.commit(bench, &random) }
+        for _ in 0..<10 { try bench.applyRandom(&random) }
         try bench.files.checkpoint()
         var files = try Files(of: bench.folder.data)
         files.files["data.mdb"] = early.files["data.mdb"]
@@ -283,7 +261,7 @@ struct JournalTests {
         expectRefused()
         // A newer one, that does not follow from its base.
         files = early
-        for _ in 0..<200 { try Self.commit(bench, &random) }
+        for _ in 0..<200 { try bench.applyRandom(&random) }
         files.files["data.mdb"] = try Files(of: bench.folder.data).files["data.mdb"]
         try files.write(to: folder.data)
         expectRefused()

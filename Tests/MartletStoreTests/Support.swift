@@ -8,6 +8,7 @@ import MartletBase
 import MartletEngine
 import MartletRows
 import MartletStore
+import RedoBench
 import Testing
 
 /// A folder of its own for one test.
@@ -55,9 +56,29 @@ final class StoredBench: Bench {
     }
 }
 
-extension Store: RowStore {}
-
 extension Bench {
+    /// Commands of all sorts in the first project, which is `tides`; some of them have large rows.
+    func applyRandom(_ random: inout SeededGenerator) throws {
+        let project = ProjectNumber(0)
+        switch random.number(0...9) {
+        case 0...1:
+            let instances = try register(random.number(1...40), in: "tides")
+            try change(.subscribe, "storm\(random.number(0...3))", instances, in: project)
+        case 2:
+            let tokens = try members(of: "storm1", in: project)
+            guard let token = tokens.randomElement(using: &random) else { return }
+            _ = try apply(.unregisterToken(project: project, token: token.text))
+        case 3:
+            try sweep()
+            now = now.advanced(bySeconds: Int64(random.number(0...10)))
+        default:
+            let body = [UInt8](repeating: 7, count: random.number(0...3000))
+            _ = try accepted(
+                .topic("storm\(random.number(0...3))"), in: project, body: body,
+                timeToLive: UInt32(random.number(5...100)))
+        }
+    }
+
     func expectClean(_ location: SourceLocation = #_sourceLocation) throws {
         let report = try store.check()
         #expect(report.problemCount == 0, "\(report.problems)", sourceLocation: location)

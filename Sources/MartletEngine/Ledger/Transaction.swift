@@ -114,6 +114,12 @@ package final class Ledgers: Sendable {
         return result
     }
 
+    /// Notes a writing transaction that changes a set of the project without a ledger, before its commit.
+    /// - Parameter transaction: the number of the transaction.
+    package func noteSetChange(of transaction: UInt64, in project: ProjectNumber) {
+        setChanges.note(transaction, in: project)
+    }
+
     /// Forgets the progress and the counts after a transaction without a commit.
     package func forget() {
         settlings.forget()

@@ -294,6 +294,24 @@ final class Environment: @unchecked Sendable {
         journal.beginCheckpointIfDue(isShortOfRoom: isShortOfRoom)
     }
 
+    /// The operations of the writing transaction for the log of a cluster. The transaction stays open.
+    func operations(
+        of raw: LMDBTransaction, _ maker: inout RedoMaker
+    ) throws(StorageError) -> [UInt8] {
+        guard let changes else {
+            throw StorageError(
+                operation: "log", code: 0, text: "the store of a cluster's node has a journal",
+                isFull: false)
+        }
+        guard !changes.pointee.isEmpty else { return [] }
+        // The writing transaction is inside the gate, so the snapshot needs no place there.
+        let snapshot = try Journal.snapshot(of: environment)
+        defer { mdb_txn_abort(snapshot) }
+        return try maker.operations(
+            of: changes.pointee.changes,
+            before: LMDBTransaction(snapshot, firstHandle: firstHandle))
+    }
+
     func abort(_ raw: LMDBTransaction) {
         mdb_txn_abort(raw.transaction)
         endWrite()

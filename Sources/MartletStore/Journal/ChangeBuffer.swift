@@ -100,34 +100,49 @@ struct ChangeBuffer: ~Copyable {
         return UnsafeRawBufferPointer(start: start, count: whole)
     }
 
+    /// The changes noted so far. Valid until the next change of the buffer.
+    var changes: UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(start: start + Self.headerBytes, count: end - Self.headerBytes)
+    }
+
     /// Repeats the changes of a record.
     /// - Parameter changes: the bytes behind the record's header.
     /// - Throws: `StorageError` if the bytes are not changes, or if a row cannot be written.
     static func apply(
         _ changes: UnsafeRawBufferPointer, to raw: Rows
     ) throws(StorageError) {
-        var rest = changes[...]
-        while !rest.isEmpty {
-            let at = rest.startIndex
-            guard rest.count >= Self.changeBytes,
+        try forEach(changes) { (table, key, value) throws(StorageError) in
+            if let value {
+                try raw.transaction.put(table, key, value)
+            } else {
+                _ = try raw.transaction.delete(table, key)
+            }
+        }
+    }
+
+    /// Calls `body` with each change. The bytes are those of `changes`; a value of nil is a deletion.
+    /// - Parameter changes: the bytes behind a record's header.
+    /// - Throws: `StorageError` if the bytes are not changes, or the error of `body`.
+    static func forEach(
+        _ changes: UnsafeRawBufferPointer,
+        _ body: (Table, UnsafeRawBufferPointer, UnsafeRawBufferPointer?) throws(StorageError) ->
+            Void
+    ) throws(StorageError) {
+        var at = 0
+        while at < changes.count {
+            guard changes.count - at >= Self.changeBytes,
                 let table = Table(rawValue: Int(changes[at] & ~Self.deletedBit))
             else { throw JournalFile.damaged }
+            let isDeleted = changes[at] & Self.deletedBit != 0
             let keyBytes = Int(changes.loadLittleEndian(UInt16.self, at: at + 1))
             let valueBytes = Int(changes.loadLittleEndian(UInt32.self, at: at + 3))
-            guard rest.count >= Self.changeBytes + keyBytes + valueBytes else {
-                throw JournalFile.damaged
-            }
-            let keyStart = at + Self.changeBytes
-            let key = Key(bytes: Array(changes[keyStart..<(keyStart + keyBytes)]))
-            let valueStart = keyStart + keyBytes
-            if changes[at] & Self.deletedBit != 0 {
-                try raw.delete(table, key)
-            } else {
-                let value = UnsafeRawBufferPointer(
-                    rebasing: changes[valueStart..<(valueStart + valueBytes)])
-                try raw.put(table, key, value)
-            }
-            rest = rest[(valueStart + valueBytes)...]
+            at += Self.changeBytes
+            guard changes.count - at >= keyBytes + valueBytes else { throw JournalFile.damaged }
+            let key = UnsafeRawBufferPointer(rebasing: changes[at..<(at + keyBytes)])
+            at += keyBytes
+            let value = UnsafeRawBufferPointer(rebasing: changes[at..<(at + valueBytes)])
+            at += valueBytes
+            try body(table, key, isDeleted ? nil : value)
         }
     }
 }
