@@ -232,6 +232,8 @@ package struct Engine: ~Copyable {
         _ connection: ConnectionStart, now: Instant,
         _ storage: borrowing Transaction
     ) throws(StorageError) -> Outcome {
+        // A copy: the compiler checks reads of a noncopyable value's properties slowly.
+        let limits = self.limits
         if try storage.instances.instance(ordinal, in: project)?.holder == holder {
             try storage.presence.connected(
                 ordinal, in: project, connection, now: now, limits: limits)

@@ -91,6 +91,7 @@ extension Engine {
         _ tokens: [String], to group: inout Group, in number: ProjectNumber,
         _ storage: borrowing Transaction
     ) throws(Obstacle) {
+        let limits = self.limits
         try checked(checkCount(tokens))
         for (index, text) in tokens.enumerated() {
             let ordinal = try audiences.instance(text, at: "tokens[\(index)]", in: number, storage)

@@ -119,6 +119,8 @@ extension Engine {
         _ progress: TopicChangeProgress, now: Instant,
         _ storage: borrowing Transaction, _ goesOn: () -> Bool
     ) throws(StorageError) -> Outcome {
+        // Copies: between many exits, the compiler checks reads of a noncopyable value's properties for seconds.
+        let (limits, quotas) = (self.limits, self.quotas)
         // A request that goes on was within the limit when it came.
         guard !tokens.isEmpty,
             tokens.count <= limits.tokensPerTopicRequestMax || progress.doneCount > 0
