@@ -24,9 +24,13 @@ package import MartletBase
 
 /// The record of a message, borrowed from its row.
 package struct MessageRecord {
-    package struct Flags: OptionSet {
+    /// Bits of a record. No `OptionSet`: its generic methods would be called unspecialised from the engine, with a look-up
+    /// of witnesses for each record.
+    package struct Flags {
         package var rawValue: UInt8
         package init(rawValue: UInt8) { self.rawValue = rawValue }
+
+        package static let none = Flags(rawValue: 0)
 
         /// Bits 0 and 1 count the variants.
         package static let variantCountMask: UInt8 = 3
@@ -42,6 +46,15 @@ package struct MessageRecord {
         package static let isExpired = Flags(rawValue: 1 << 7)
 
         package var variantCount: Int { Int(rawValue & Self.variantCountMask) }
+
+        /// Whether all bits of `other` are set.
+        package func contains(_ other: Flags) -> Bool {
+            rawValue & other.rawValue == other.rawValue
+        }
+
+        package func union(_ other: Flags) -> Flags { Flags(rawValue: rawValue | other.rawValue) }
+
+        package mutating func insert(_ other: Flags) { rawValue |= other.rawValue }
     }
 
     package enum Collapse: Hashable {
@@ -247,7 +260,7 @@ package struct MessageRecord {
 
     package static func bytes(
         of message: StoredMessage, owners: [Ordinal], isInLine: Bool, hasReport: Bool = false,
-        flags other: Flags = []
+        flags other: Flags = .none
     ) -> [UInt8] {
         invariant(
             message.variants.count <= Int(Flags.variantCountMask),
@@ -260,7 +273,7 @@ package struct MessageRecord {
             other.contains(.hasBlob) == owners.isEmpty,
             "A message has owners or a blob of recipients.")
         var flags = other
-        flags.formUnion(Flags(rawValue: UInt8(message.variants.count)))
+        flags.insert(Flags(rawValue: UInt8(message.variants.count)))
         if message.wantsReceipts { flags.insert(.wantsReceipts) }
         if message.number != message.sequence.rawValue { flags.insert(.hasNumber) }
         assert(
@@ -323,8 +336,9 @@ package struct MessageRecord {
     /// The record without bodies. With `end`, each variant expires at `end` at the latest, and the message leaves the
     /// expiry line. A variant whose time was over at `end` expires before `end`, so that `end` marks the variants whose
     /// time was cut short.
-    package func dropped(expiring end: Instant?, _ more: Flags = []) throws(StorageError) -> [UInt8]
-    {
+    package func dropped(
+        expiring end: Instant?, _ more: Flags = .none
+    ) throws(StorageError) -> [UInt8] {
         var copy = Array(bytes.prefix(try places().owners + ownerCount * 4 + fromBytes))
         invariant(copy.count <= bytes.count, "A record loses its bodies and gains nothing.")
         copy[Self.flagsOffset] |= more.union(.isDropped).rawValue

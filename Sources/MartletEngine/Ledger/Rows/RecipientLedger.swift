@@ -31,7 +31,7 @@ package struct RecipientLedger: Ledger {
         // collection. The answer must not depend on the collection.
         guard let found = try raw.get(.messages, key),
             case let flags = try MessageRecord(found).flags, flags.contains(.hasBlob),
-            flags.isDisjoint(with: [.isExpired, .isDropped]),
+            !flags.contains(.isExpired), !flags.contains(.isDropped),
             let blob = try raw.get(.recipients, key)
         else { return nil }
         guard let isMember = RecipientSetView.contains(ordinal, in: blob) else {

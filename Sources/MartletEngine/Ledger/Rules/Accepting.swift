@@ -96,7 +96,7 @@ package struct Accepting: Ledger {
         let value = row.isDiscarded ? InboxRow.discarded : InboxRow.message
         switch recipients {
         case .one(let ordinal):
-            let bytes = record([ordinal], isInLine, [])
+            let bytes = record([ordinal], isInLine, .none)
             try putLast(.messages, key, bytes)
             let digest = bytes.withUnsafeBytes { MessageRecord.onlyDigest($0) }
             try raw.put(
@@ -109,7 +109,7 @@ package struct Accepting: Ledger {
                 block.view.forEachBit { ordinals.append(Ordinal(block: block.block, bit: $0)) }
             }
             invariant(ordinals.count == Int(set.count), "A set has as many members as it counts.")
-            try putLast(.messages, key, record(ordinals, isInLine, []))
+            try putLast(.messages, key, record(ordinals, isInLine, .none))
             for ordinal in ordinals {
                 try raw.put(.inbox, .inbox(ordinal, row.sequence, in: project), value)
             }

@@ -36,7 +36,7 @@ package struct Outcomes: Ledger {
         else { return nil }
         let record = try MessageRecord(bytes)
         // The expiry of the fanout has counted all recipients without an acknowledgement.
-        if record.flags.isSuperset(of: [.hasBlob, .isExpired]) { return nil }
+        if record.flags.contains(.hasBlob), record.flags.contains(.isExpired) { return nil }
         if replay.pushedOut.contains(entry.sequence) { return .discardedTooMany }
         if replay.replaced.contains(entry.sequence) { return .collapsed }
         if replay.isDiscarded(entry) { return .discardedTooMany }
@@ -58,7 +58,7 @@ package struct Outcomes: Ledger {
         var isCancelled = tally?.cancelled.contains(message) ?? false
         if !isCancelled {
             isCancelled =
-                record.flags.isSuperset(of: .isDropped)
+                record.flags.contains(.isDropped)
                 && !record.flags.contains(.isExpired)
         }
         guard isCancelled else { return .expired }
