@@ -133,7 +133,8 @@ public enum BlockView {
         case (.full, let view), (let view, .full): return view.count
         case (.bitmap(let a), .bitmap(let b)): return BitKernels.current.countAnd(a, b)
         case (.runs(let a), .runs(let b)): return Self.commonCount(a, b)
-        case (.runs, .bitmap(let words)):
+        case (.runs(let toggles), .bitmap(let words)):
+            if count <= Self.countedByWordMax { return Self.commonCount(toggles, words) }
             let runs = BlockBuffer(self)
             return BitKernels.current.countAnd(runs.words, words)
         case (.bitmap, _), (.runs, _): return other.intersectionCount(with: self)
@@ -221,6 +222,28 @@ public enum BlockView {
                 0, min(x.upperBound, y.upperBound) - max(x.lowerBound, y.lowerBound))
             if x.upperBound <= y.upperBound { i += 1 }
             if y.upperBound <= x.upperBound { j += 1 }
+        }
+        return count
+    }
+
+    /// The most bits of runs that are counted word by word. A kernel is cheaper for more, though it needs a bitmap of the
+    /// runs.
+    private static let countedByWordMax = 1024
+
+    /// Counts the bits of runs that a bitmap of 510 words has.
+    private static func commonCount(
+        _ toggles: UnsafeBufferPointer<UInt16>, _ words: UnsafePointer<UInt64>
+    ) -> Int {
+        var count = 0
+        for index in 0..<toggles.count / 2 {
+            var rest = run(toggles, index)
+            while !rest.isEmpty {
+                let (word, first) = (rest.lowerBound &>> 6, rest.lowerBound & 63)
+                let end = min(rest.upperBound, (word &+ 1) &<< 6)
+                let mask = ~(0 as UInt64) &>> UInt64(64 &- (end &- rest.lowerBound))
+                count &+= (words[word] & mask &<< UInt64(first)).nonzeroBitCount
+                rest = end..<rest.upperBound
+            }
         }
         return count
     }
