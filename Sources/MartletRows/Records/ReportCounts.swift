@@ -52,6 +52,11 @@ public struct ReportCounts: Sendable, Hashable {
         set { lanes[Int(event.rawValue)] = newValue }
     }
 
+    static var laneCount: Int { Int(ReportEvent.nowOrNever.rawValue) + 1 }
+
+    /// Count of the event with a raw value.
+    subscript(lane lane: Int) -> UInt64 { lanes[lane] }
+
     /// Adds event by event. The sums wrap around at 2^64.
     @inlinable public static func += (left: inout ReportCounts, right: ReportCounts) {
         left.lanes &+= right.lanes

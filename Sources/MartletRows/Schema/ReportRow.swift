@@ -52,14 +52,23 @@ package struct ReportRow {
 extension RecordWriter {
     /// Appends the counts in the order of the events. Zeros behind the last other count are left out.
     package mutating func append(_ counts: ReportCounts) {
-        guard let last = ReportEvent.allCases.last(where: { counts[$0] != 0 }) else { return }
-        for event in ReportEvent.allCases where event.rawValue <= last.rawValue {
-            var rest = counts[event]
-            while rest >= 0x80 {
-                append(UInt8(truncatingIfNeeded: rest) | 0x80)
-                rest >>= 7
+        // Of one count: ten bytes of seven bits.
+        withUnsafeTemporaryAllocation(byteCount: 10 * ReportCounts.laneCount, alignment: 1) {
+            (encoded) in
+            var (end, used) = (0, 0)
+            for lane in 0..<ReportCounts.laneCount {
+                var rest = counts[lane: lane]
+                let isZero = rest == 0
+                while rest >= 0x80 {
+                    encoded[end] = UInt8(truncatingIfNeeded: rest) | 0x80
+                    rest >>= 7
+                    end += 1
+                }
+                encoded[end] = UInt8(rest)
+                end += 1
+                if !isZero { used = end }
             }
-            append(UInt8(rest))
+            bytes.append(contentsOf: UnsafeRawBufferPointer(rebasing: encoded[..<used]))
         }
     }
 }

@@ -55,7 +55,7 @@ final class ReportTally {
     /// Reports of messages whose records were deleted in the transaction. Such a report may have no row.
     var left: [Message: ReportRow] = [:]
     /// The reports that begin in the transaction: the number of reports, and the message of the first.
-    private(set) var begun: [ProjectNumber: (count: UInt64, first: MessageSequence)] = [:]
+    private(set) var begun = ByProject<(count: UInt64, first: MessageSequence)>()
     /// The number of reports kept for a project; 0: no limit.
     var reportsMax = 0
     /// Messages that expire in the transaction because of a cancellation. Afterwards the records do not tell a
@@ -69,7 +69,7 @@ final class ReportTally {
     /// The other changed projects. The record of a project is written once.
     private(set) var projects: [ProjectNumber: Project] = [:]
     /// The changed expiry lines.
-    var lines: [ProjectNumber: ExpiryLineRow] = [:]
+    var lines = ByProject<ExpiryLineRow>()
 
     // MARK: Counting
 
@@ -154,7 +154,8 @@ final class ReportTally {
         invariant(
             before.map { $0.first <= message.sequence } ?? true,
             "Reports of a project begin in the order of the sequences.")
-        begun[message.project] = ((before?.count ?? 0) + 1, before?.first ?? message.sequence)
+        begun.set(
+            ((before?.count ?? 0) + 1, before?.first ?? message.sequence), of: message.project)
     }
 
     func setLast(_ project: Project) {
@@ -183,9 +184,40 @@ final class ReportTally {
     /// Tables in which an append has failed, because the last row belongs to another project.
     var notAppended: Set<Table> = []
     /// Bytes of new blobs and of blobs with expired messages, and the time of the last event.
-    var blobs: [ProjectNumber: (bytes: UInt64, now: Instant)] = [:]
+    var blobs = ByProject<(bytes: UInt64, now: Instant)>()
     /// Cursors for the searches of many acknowledgements, closed before the transaction ends.
     var cursors: [Table: HeldCursor] = [:]
+}
+
+/// A value for each of several projects. The commands of a project come together, so the value of the last project is
+/// found without a hash.
+struct ByProject<Value> {
+    private var last: (project: ProjectNumber, value: Value)?
+    private var others: [ProjectNumber: Value] = [:]
+
+    var isEmpty: Bool { last == nil && others.isEmpty }
+
+    subscript(project: ProjectNumber) -> Value? {
+        if let last, last.project == project { return last.value }
+        return others.isEmpty ? nil : others[project]
+    }
+
+    mutating func set(_ value: Value, of project: ProjectNumber) {
+        if let last, last.project != project {
+            others[last.project] = last.value
+            others[project] = nil
+        }
+        last = (project, value)
+    }
+
+    /// All values, in the order of their projects.
+    var sorted: [(project: ProjectNumber, value: Value)] {
+        guard let last else { return [] }
+        var all = others.map { (project: $0.key, value: $0.value) }
+        all.append(last)
+        all.sort { $0.project < $1.project }
+        return all
+    }
 }
 
 /// A cursor for several searches of a transaction.

@@ -107,14 +107,14 @@ package struct ExpiryLines: Ledger {
         _ line: ExpiryLineRow, in project: ProjectNumber
     ) throws(StorageError) {
         guard let tally else { return try write(line, in: project) }
-        tally.lines[project] = line
+        tally.lines.set(line, of: project)
     }
 
     /// Writes the lines that changed in the transaction.
     func write() throws(StorageError) {
         guard let tally else { return }
-        for project in tally.lines.keys.sorted() { try write(tally.lines[project]!, in: project) }
-        tally.lines.removeAll()
+        for (project, line) in tally.lines.sorted { try write(line, in: project) }
+        tally.lines = ByProject()
     }
 
     private func write(

@@ -39,6 +39,7 @@ package struct MailboxLog: Ledger {
         let recipients = try Cursor(raw, .recipients)
         var direct = try inbox.seek(.inbox(ordinal, first, in: project))
         var fanout = try recipients.seek(.sequence(first, in: project))
+        let messages = try Cursor(raw, .messages)
         let singles = try hasSingleAcknowledgements(ordinal, in: project)
         var rows = 0
         var through = sequence
@@ -78,7 +79,7 @@ package struct MailboxLog: Ledger {
                 if single.count == 1 { continue }
                 isSingle = true
             }
-            guard let found = try raw.get(.messages, .log(row, in: project)) else { continue }
+            guard let found = try messages.value(of: .log(row, in: project)) else { continue }
             guard var entry = try logEntry(row, found, for: owner) else { continue }
             entry.isAcknowledged = isSingle || next <= marks[entry.lane]
             body(LoggedRow(row: row, isDirect: isDirect, entry: entry))

@@ -76,8 +76,9 @@ package struct MessageLedger: Ledger {
     }
 
     /// Deletes all rows of a message, except for inbox rows.
+    /// - Parameter isUnmarked: whether the message is known to have no row in `live`.
     func removeMessage(
-        _ row: LogRow, _ record: MessageRecord, in project: ProjectNumber
+        _ row: LogRow, _ record: MessageRecord, in project: ProjectNumber, isUnmarked: Bool = false
     ) throws(StorageError) {
         let key = Key.log(row, in: project)
         if !record.isInLine, !record.flags.contains(.isExpired) {
@@ -94,7 +95,7 @@ package struct MessageLedger: Ledger {
         }
         if record.flags.contains(.hasBlob) {
             try raw.delete(.recipients, key)
-            try raw.delete(.live, key)
+            if !isUnmarked { try raw.delete(.live, key) }
         }
         try raw.deleteFound(.messages, key)
     }

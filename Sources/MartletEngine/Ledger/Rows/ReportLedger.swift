@@ -168,7 +168,7 @@ package struct ReportLedger: Ledger {
         // Write in the order of the keys, so that equal commands produce equal files.
         let days = tally.takeDays()
         for day in days.keys.sorted() { try add(days[day]!, to: day) }
-        for (number, begun) in tally.begun.sorted(by: { $0.key < $1.key }) {
+        for (number, begun) in tally.begun.sorted {
             guard var project = try projects.project(number) else { continue }
             let isFirst = project.reportCount == 0
             if isFirst { project.reportsFrom = begun.first }

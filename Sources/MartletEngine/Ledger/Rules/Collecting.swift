@@ -27,7 +27,7 @@ package struct Collecting: Ledger {
     private static let blobBytesMin: UInt64 = 1024
 
     /// The least bytes of new blobs that begin a collection before a day is over.
-    private static let freshMin: UInt64 = 64 * blobBytesMin
+    private static let freshMin: UInt64 = 256 * blobBytesMin
 
     /// Bytes of new blobs, per instance of the project, that a collection waits for: a collection looks at every
     /// instance.
@@ -42,12 +42,12 @@ package struct Collecting: Ledger {
     /// Notes that a blob came, or that the message of a blob expired.
     func noteBlob(of bytes: Int, in project: ProjectNumber, now: Instant) {
         let before = tally?.blobs[project]?.bytes ?? 0
-        tally?.blobs[project] = (before + max(UInt64(bytes), Self.blobBytesMin), now)
+        tally?.blobs.set((before + max(UInt64(bytes), Self.blobBytesMin), now), of: project)
     }
 
     /// Writes the noted bytes at the end of a transaction.
     func writeBlobs() throws(StorageError) {
-        for (project, blobs) in (tally?.blobs ?? [:]).sorted(by: { $0.key < $1.key }) {
+        for (project, blobs) in tally?.blobs.sorted ?? [] {
             try note(blobs.bytes, in: project, now: blobs.now)
         }
     }
@@ -246,7 +246,8 @@ package struct Collecting: Ledger {
             if try raw.delete(.live, key) {
                 row.left += max(UInt64(bytes), Self.blobBytesMin)
             } else if let found = try raw.get(.messages, key) {
-                try messages.removeMessage(log, try MessageRecord(found), in: project)
+                try messages.removeMessage(
+                    log, try MessageRecord(found), in: project, isUnmarked: true)
             }
             let next = (log.sequence.rawValue << 1 | (log.isDiscarded ? 1 : 0)) + 1
             invariant(next > row.position, "Each step of a deletion goes forward.")

@@ -104,6 +104,7 @@ package struct Passes: Ledger {
     ) throws(StorageError) -> (looked: Int, counted: Int) {
         let prefix = Key(project)
         let recipients = try Cursor(raw, .recipients)
+        let messages = try Cursor(raw, .messages)
         var (looked, counted) = (0, 0)
         let ranges = table.ranges()
         for range in ranges { tally?.expect(range.end.rawValue - range.start.rawValue) }
@@ -114,7 +115,7 @@ package struct Passes: Ledger {
                 let row = LogRow(entry.key)
                 guard row.sequence <= range.end else { break }
                 if !row.isDiscarded, let set = CheckedRecipientSet(entry.value),
-                    try count(row, for: set, passedBy: table, in: project, now: now)
+                    try count(row, messages, for: set, passedBy: table, in: project, now: now)
                 {
                     counted += 1
                 }
@@ -127,8 +128,8 @@ package struct Passes: Ledger {
 
     /// - Returns: whether the recipients include an instance that passed the fanout.
     private func count(
-        _ row: LogRow, for set: CheckedRecipientSet, passedBy table: PassTable,
-        in project: ProjectNumber, now: Instant
+        _ row: LogRow, _ messages: borrowing Cursor, for set: CheckedRecipientSet,
+        passedBy table: PassTable, in project: ProjectNumber, now: Instant
     ) throws(StorageError) -> Bool {
         let sequence = row.sequence
         var record: MessageRecord?
@@ -140,7 +141,7 @@ package struct Passes: Ledger {
             guard number > 0 else { continue }
             wasFound = true
             if record == nil {
-                guard let bytes = try raw.get(.messages, .log(row, in: project)) else {
+                guard let bytes = try messages.value(of: .log(row, in: project)) else {
                     return true
                 }
                 record = try MessageRecord(bytes)
