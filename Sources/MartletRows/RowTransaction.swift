@@ -166,6 +166,14 @@ package struct Cursor: ~Copyable {
     }
 }
 
+extension UnsafeRawBufferPointer {
+    /// Whether the bytes are equal to those of `other`.
+    package func hasBytes(of other: UnsafeRawBufferPointer) -> Bool {
+        guard count == other.count, let start = baseAddress else { return count == other.count }
+        return memcmp(start, other.baseAddress!, count) == 0
+    }
+}
+
 extension Key {
     /// Whether `other` begins with this key.
     package func isPrefix(of other: RowKey) -> Bool {

@@ -173,23 +173,23 @@ extension Message {
     static func checkedEntry(
         _ field: Field, _ place: Place
     ) throws(MartletError) -> (key: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer) {
-        let path = place.path(of: field.tag)
         let parts: (key: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer)
         do {
             parts = try entry(field.content)
         } catch {
-            throw refusal(error.martletError.message, path)
+            throw refusal(error.martletError.message, place.path(of: field.tag))
         }
-        try checkText(parts.key, "A key", path)
-        try checkText(parts.value, "A value", path)
+        try checkText(parts.key, "A key", place.path(of: field.tag))
+        try checkText(parts.value, "A value", place.path(of: field.tag))
         return parts
     }
 
+    /// - Parameter path: made for a refusal alone.
     static func checkText(
-        _ text: UnsafeRawBufferPointer, _ what: String, _ path: String
+        _ text: UnsafeRawBufferPointer, _ what: String, _ path: @autoclosure () -> String
     ) throws(MartletError) {
         guard UTF8Check.isValid(text) else {
-            throw refusal("\(what) is not UTF-8; encode text as UTF-8.", path)
+            throw refusal("\(what) is not UTF-8; encode text as UTF-8.", path())
         }
     }
 

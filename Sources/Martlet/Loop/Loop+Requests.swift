@@ -16,24 +16,28 @@ extension Loop where Kernel: ~Copyable {
     mutating func handle(
         _ frame: ClientFrame, of connection: UnsafeMutablePointer<Connection>
     ) throws {
-        switch (connection.pointee.phase, frame) {
-        case (.hello, .hello(let hello)):
+        // A tuple of phase and frame would copy each frame.
+        let phase = connection.pointee.phase
+        switch frame {
+        case .hello(let hello):
+            guard phase == .hello else {
+                throw MartletError(.protocolViolation, "HELLO comes once, as the first frame.")
+            }
             do { try open(hello, connection) } catch let error as MartletError {
                 try refuse(hello, error, connection)
             }
             return
-        case (.hello, _):
+        case _ where phase == .hello:
             throw MartletError(.protocolViolation, "The first frame must be HELLO.")
-        case (_, .hello):
-            throw MartletError(.protocolViolation, "HELLO comes once, as the first frame.")
-        case (_, .ping(let ping)):
+        case .ping(let ping):
             send(.pong(Pong(value: ping.value)), to: connection)
             return
-        case (_, .pong):
+        case .pong:
             return
-        case (.registering, _):
-            preconditionFailure("No frame is taken from a connection that waits for WELCOME.")
-        default: break
+        default:
+            precondition(
+                phase != .registering,
+                "No frame is taken from a connection that waits for WELCOME.")
         }
         do {
             if isDraining, frame.correlation != nil {

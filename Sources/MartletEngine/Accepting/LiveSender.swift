@@ -50,6 +50,8 @@ package struct LiveSender: ~Copyable {
     private var changeCount: UInt64
     /// The sets in `audiences` were read in the snapshot of this number or later.
     private var rememberedSince: UInt64 = 0
+    /// The project of the last message.
+    private var lastProject = RememberedProject()
 
     /// Makes a sender that has read no sets yet.
     package init(_ shared: LiveSending) {
@@ -79,7 +81,7 @@ package struct LiveSender: ~Copyable {
             changeCount = shared.limits.changeCount
             audiences.limits = shared.limits.value
         }
-        guard let project = try storage.projects.project(number) else {
+        guard let project = try storage.projects.project(number, remembered: &lastProject) else {
             return .refused(.noProject)
         }
         if storage.lastSetChange(in: number) > rememberedSince {
@@ -122,9 +124,13 @@ package struct LiveSender: ~Copyable {
         }
         let distribution = try audiences.distribution(
             of: dispatch, to: recipients, in: project.number, storage)
-        shared.counts.add(
-            try audiences.shares(of: recipients, in: project, storage), of: project.number,
-            at: now)
+        if let app = audiences.onlyApp(of: recipients, in: project) {
+            shared.counts.add(recipients.count, of: app, in: project.number, at: now)
+        } else {
+            shared.counts.add(
+                try audiences.shares(of: recipients, in: project, storage), of: project.number,
+                at: now)
+        }
         let progress = enter(dispatch, stored, distribution, in: project)
         invariant(
             dispatch.variants.count == distribution.perVariant.count,
@@ -132,9 +138,10 @@ package struct LiveSender: ~Copyable {
         var fanouts: [Fanout] = []
         for (variant, recipients) in zip(dispatch.variants, distribution.perVariant) {
             guard let recipients else { continue }
-            fanouts += dispatch.fanouts(
+            let more = dispatch.fanouts(
                 of: variant, stored.header(of: variant.stored), to: recipients, in: project,
                 progress)
+            fanouts = fanouts.isEmpty ? more : fanouts + more
         }
         return .accepted(acceptance, fanouts: fanouts)
     }

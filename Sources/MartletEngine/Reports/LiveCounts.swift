@@ -45,14 +45,25 @@ package final class LiveCounts: Sendable {
     func add(_ shares: [AppNumber: UInt64], of project: ProjectNumber, at now: Instant) {
         counts.withLock { counts in
             for (app, number) in shares {
-                var count = ReportCounts()
-                count[.targeted] = number
-                count[.nowOrNever] = number
-                assert(count.isConsistent, "A recipient has one outcome of a message.")
-                counts[Key(project: project, day: now.day, app: app), default: ReportCounts()] +=
-                    count
+                Self.add(number, to: Key(project: project, day: now.day, app: app), in: &counts)
             }
         }
+    }
+
+    /// Counts an accepted now-or-never message whose recipients all have one app.
+    func add(_ number: UInt64, of app: AppNumber, in project: ProjectNumber, at now: Instant) {
+        let key = Key(project: project, day: now.day, app: app)
+        counts.withLock { Self.add(number, to: key, in: &$0) }
+    }
+
+    private static func add(
+        _ number: UInt64, to key: Key, in counts: inout [Key: ReportCounts]
+    ) {
+        var count = ReportCounts()
+        count[.targeted] = number
+        count[.nowOrNever] = number
+        assert(count.isConsistent, "A recipient has one outcome of a message.")
+        counts[key, default: ReportCounts()] += count
     }
 
     /// Adds counts again after a transaction could not write them.

@@ -33,6 +33,25 @@ package struct ProjectLedger: Ledger {
         _ number: ProjectNumber
     ) throws(StorageError) -> Project? {
         guard let found = try raw.get(.projects, Key(number)) else { return nil }
+        return try Self.project(number, found)
+    }
+
+    /// The project in a snapshot. A record equal to the remembered record is not decoded again.
+    func project(
+        _ number: ProjectNumber, remembered: inout RememberedProject
+    ) throws(StorageError) -> Project? {
+        guard let found = try raw.get(.projects, Key(number)) else { return nil }
+        if let known = remembered.project, known.number == number, remembered.isEqual(to: found) {
+            return known
+        }
+        let project = try Self.project(number, found)
+        remembered.remember(project, found)
+        return project
+    }
+
+    private static func project(
+        _ number: ProjectNumber, _ found: UnsafeRawBufferPointer
+    ) throws(StorageError) -> Project {
         var reader = RecordReader(found, of: .projects)
         let senderID = try reader.read(UInt64.self)
         let lastSequence = try reader.read(UInt64.self)
@@ -278,6 +297,22 @@ package struct ProjectLedger: Ledger {
         guard let found = try raw.get(.projects, Key(project)) else { return .none }
         guard found.count >= 16 else { throw RecordReader(found, of: .projects).damaged() }
         return MessageSequence(found.loadLittleEndian(UInt64.self, at: 8))
+    }
+}
+
+/// A project, and the record that the project was decoded from.
+struct RememberedProject {
+    private(set) var project: Project?
+    private var record: [UInt8] = []
+
+    func isEqual(to other: UnsafeRawBufferPointer) -> Bool {
+        record.withUnsafeBytes { other.hasBytes(of: $0) }
+    }
+
+    mutating func remember(_ new: Project, _ bytes: UnsafeRawBufferPointer) {
+        project = new
+        record.removeAll(keepingCapacity: true)
+        record.append(contentsOf: bytes)
     }
 }
 
