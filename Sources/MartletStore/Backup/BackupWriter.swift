@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Writes the stream of a backup to a descriptor, not faster than told: a running broker waits for the same disk. A
-// file is brought to disk in small pieces, one after another, because a journal's fdatasync waits for all writes that
-// the disk has received before. Rests on BackupStream.
+// file is brought to disk in pieces, because a journal's fdatasync waits for all writes that the disk has received
+// before. Rests on BackupStream.
 
 internal import CLMDB
 import Glibc
@@ -12,8 +12,8 @@ import MartletRows
 
 struct BackupWriter: ~Copyable {
     private static let bufferBytes = 1 << 20
-    /// Bytes of a file that the disk receives at once: two milliseconds of a disk with 250 MB in a second.
-    private static let pieceBytes = 512 << 10
+    /// Bytes of a file that wait for the disk, at most.
+    private static let unsyncedBytesMax = 4 << 20
 
     private let descriptor: Int32
     /// 0: no bound.
@@ -24,7 +24,7 @@ struct BackupWriter: ~Copyable {
         byteCount: BackupWriter.bufferBytes, alignment: 16)
     private var filled = 0
     private var digest = SHA256()
-    private var syncedBytes = 0
+    private var unsynced = 0
     private(set) var byteCount = 0
     /// The row before in the table, without bytes before the first.
     private var (lastKey, lastValue) = (nothing, nothing)
@@ -196,18 +196,10 @@ struct BackupWriter: ~Copyable {
             done += count
         }
         byteCount += done
-        if isFile, byteCount - syncedBytes >= Self.pieceBytes { try bringToDisk() }
-    }
-
-    /// Writes the pieces of a file to the disk, and waits for each. Only `end` makes the file survive a loss of power.
-    private mutating func bringToDisk() throws(StorageError) {
-        for start in stride(from: syncedBytes, to: byteCount, by: Self.pieceBytes) {
-            let count = min(Self.pieceBytes, byteCount - start)
-            if try writePages(of: descriptor, from: start, count: count, "write the backup") {
-                continue
-            }
+        unsynced += done
+        if isFile, unsynced >= Self.unsyncedBytesMax {
+            unsynced = 0
             guard fdatasync(descriptor) == 0 else { throw failure("write the backup", errno) }
         }
-        syncedBytes = byteCount
     }
 }

@@ -92,7 +92,7 @@ struct OpenFolder {
                 "set mapsize")
             try check(
                 mdb_env_open(
-                    environment, folder, purpose.environmentFlags, 0o600),
+                    environment, folder, Self.flags | purpose.environmentFlags, 0o600),
                 "open \(folder)")
             if recovery.result.base != nil {
                 mdb_env_set_flags(environment, UInt32(MDB_NOSYNC), 1)
@@ -160,6 +160,10 @@ struct OpenFolder {
         }
     }
 
+    private static var flags: UInt32 {
+        UInt32(MDB_NOTLS) | UInt32(MDB_NORDAHEAD)
+    }
+
     /// Opens the tables and checks the format version.
     ///
     /// - Returns: the handle of the first table.
@@ -168,7 +172,7 @@ struct OpenFolder {
     ) throws -> MDB_dbi {
         var transaction: OpaquePointer?
         try check(
-            mdb_txn_begin(environment, nil, purpose.transactionFlags, &transaction), "begin")
+            mdb_txn_begin(environment, nil, purpose.environmentFlags, &transaction), "begin")
         var firstHandle: MDB_dbi = 0
         do {
             for table in Table.allCases {
@@ -334,13 +338,12 @@ struct OpenFolder {
 }
 
 extension StoreConfiguration.Purpose {
-    /// A broker reads pages here and there, so the kernel reads none ahead. A process that only reads goes through whole
-    /// tables: reading ahead lets the disk read more than a page at a time.
     fileprivate var environmentFlags: UInt32 {
-        UInt32(MDB_NOTLS) | (isReading ? 0 : UInt32(MDB_NORDAHEAD)) | transactionFlags
+        switch self {
+        case .serving, .recovery, .migration: 0
+        case .trial, .beside: UInt32(MDB_RDONLY)
+        }
     }
-
-    fileprivate var transactionFlags: UInt32 { isReading ? UInt32(MDB_RDONLY) : 0 }
 
     fileprivate var tableFlags: UInt32 {
         switch self {

@@ -87,10 +87,18 @@ final class Checkpoint: Sendable {
         guard fstat(work.dataFile, &status) == 0 else { throw failure("checkpoint", errno) }
         let size = Int(status.st_size)
         let pieceBytes = max(Self.bytesPerPiece, (size / Self.piecesMax + 4095) / 4096 * 4096)
+        let flags =
+            MARTLET_SYNC_FILE_RANGE_WAIT_BEFORE | MARTLET_SYNC_FILE_RANGE_WRITE
+            | MARTLET_SYNC_FILE_RANGE_WAIT_AFTER
         for start in stride(from: 0, to: size, by: pieceBytes) {
-            guard
-                try writePages(of: work.dataFile, from: start, count: pieceBytes, "checkpoint")
-            else { break }
+            guard sync_file_range(work.dataFile, start, pieceBytes, UInt32(flags)) == 0 else {
+                // The kernel reports a failed write only once, so a write error is a failure already here. Any
+                // other error means that the system has no sync_file_range.
+                guard ![EIO, ENOSPC, EDQUOT].contains(errno) else {
+                    throw failure("checkpoint", errno)
+                }
+                break
+            }
         }
         guard fdatasync(work.dataFile) == 0 else { throw failure("checkpoint", errno) }
     }
