@@ -18,8 +18,29 @@ package struct ProjectAnswer: Encodable {
     package var registration: String
     /// TOP-10: `all`, `none`, or prefixes with a comma between them.
     package var deviceTopics: String
+    /// OPS-2: the limits in force, by their names.
+    package var limits: [String: LimitAnswer]
 
-    package init(_ project: ProjectSummary, _ policies: ProjectPolicies) {
+    package struct LimitAnswer: Encodable {
+        package var value: Int
+        /// True for the project's own value, false for the broker's.
+        package var own: Bool
+    }
+
+    /// The project's own limits for people: `none`, or `name=value` with a comma between them.
+    package var ownLimits: String {
+        let own = limits.filter(\.value.own).sorted { $0.key < $1.key }
+        return own.isEmpty
+            ? "none" : own.map { "\($0.key)=\($0.value.value)" }.joined(separator: ", ")
+    }
+
+    package init(
+        _ project: ProjectSummary, _ policies: ProjectPolicies, _ limits: [ProjectLimitSummary]
+    ) {
+        self.limits = Dictionary(
+            uniqueKeysWithValues: limits.map {
+                ($0.limit.name, LimitAnswer(value: $0.value, own: $0.isOwn))
+            })
         self.project = project.id
         senderID = project.senderID
         conditionTopicsMax = project.conditionTopicsMax
@@ -53,7 +74,7 @@ package struct NewProjectAnswer: Encodable {
     package var registrationKey: String
 
     package init(_ new: NewProject) {
-        let answer = ProjectAnswer(new.summary, ProjectPolicies())
+        let answer = ProjectAnswer(new.summary, ProjectPolicies(), [])
         project = answer.project
         senderID = answer.senderID
         conditionTopicsMax = answer.conditionTopicsMax

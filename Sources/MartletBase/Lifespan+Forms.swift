@@ -5,7 +5,7 @@
 
 extension Lifespan {
     /// Android: seconds with an optional fraction and the suffix `s`, such as `4500s` or `3.5s`; rounded down to
-    /// whole seconds. nil for any other text and above the maximum of 28 days.
+    /// whole seconds. nil for any other text. The broker refuses a time above the project's longest.
     public init?(androidDuration text: some StringProtocol) {
         guard text.hasSuffix("s") else { return nil }
         let parts = text.dropLast().split(separator: ".", omittingEmptySubsequences: false)
@@ -17,7 +17,8 @@ extension Lifespan {
         self.init(wholeSeconds: parts[0])
     }
 
-    /// The web's header `TTL`: a number of seconds. nil for any other text and above the maximum of 28 days.
+    /// The web's header `TTL`: a number of seconds. nil for any other text. The broker refuses a time above the
+    /// project's longest.
     public init?(webTTL text: some StringProtocol) {
         guard Self.isDigits(text) else { return nil }
         self.init(wholeSeconds: text)
@@ -33,9 +34,9 @@ extension Lifespan {
     /// 9999-12-31T23:59:59Z.
     private static let lastUnixSecond: Int64 = 253_402_300_799
 
-    private init?(wholeSeconds text: some StringProtocol) {
-        guard let seconds = UInt32(text), seconds <= Limits.timeToLiveSecondsMax else { return nil }
-        self = .seconds(seconds)
+    /// - Parameter digits: one digit or more. A number beyond 32 bits becomes the highest, which no project allows.
+    private init(wholeSeconds digits: some StringProtocol) {
+        self = .seconds(UInt32(digits) ?? .max)
     }
 
     private static func isDigits(_ text: some StringProtocol) -> Bool {

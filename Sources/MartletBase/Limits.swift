@@ -26,9 +26,9 @@ public enum Limits {
     /// TTL-1: longest and default time to live of a stored message (28 days).
     public static let timeToLiveSecondsMax: UInt32 = 2_419_200
 
-    /// TTL-1: farthest expiration instant that a message may name, in seconds after its acceptance (30 days, the
-    /// default of SDKs of other platforms). The broker still stores the message for at most `timeToLiveSecondsMax`.
-    public static let expirationSecondsMax: UInt32 = 2_592_000
+    /// TTL-1: how far a message's expiration instant may lie beyond the longest time to live, in seconds (2 days). The
+    /// default of SDKs of other platforms is 30 days. The broker still stores the message for the longest time to live.
+    public static let expirationSpareSeconds: UInt32 = 172_800
 
     /// COL-3: collapse keys stored per instance.
     public static let collapseKeysPerInstanceMax = 4
@@ -41,7 +41,7 @@ public enum Limits {
     /// STO-2: an instance is inactive when its last connection is longer ago than this (30 days).
     public static let inactiveSeconds = 2_592_000
     /// STO-2: how long the broker keeps the notice that a message to an inactive instance was discarded (28 days).
-    public static let discardNoticeSeconds: UInt32 = 2_419_200
+    public static let discardNoticeSeconds = 2_419_200
     /// QUO-1: messages to one device in a minute.
     public static let deviceMessagesPerMinute = 240
     /// QUO-1: messages to one device in an hour.
@@ -75,6 +75,14 @@ public enum Limits {
     public static let tokensPerTopicRequestCeiling = 10_000
     /// GRP-2: highest limit of members of a group that can be configured: the members fit into one row and one frame.
     public static let groupMembersCeiling = 1000
+    /// MSG-3: highest limit of a payload that can be configured. A device's message with 256 entries has at most 2 KiB
+    /// beside its payload, so the message fits into the device's frame of 16 KiB.
+    public static let payloadBytesCeiling = 12 * 1024
+    /// TTL-1: longest time to live that can be configured: 365 days, less than the 400 days for which a project's daily
+    /// counts are kept.
+    public static let timeToLiveSecondsCeiling: UInt32 = 31_536_000
+    /// OPS-2: highest value of a limit without a bound of its own.
+    public static let limitCeiling = 1_000_000_000
 
     /// GRP-1: longest name of a group, in bytes.
     public static let groupNameBytesMax = 255
@@ -135,13 +143,15 @@ public enum Limits {
     public static let idempotencyKeyBytesMax = 128
     /// COL-1: longest collapse key, in bytes.
     public static let collapseKeyBytesMax = 256
-    /// MSG-5: longest encoded platform block, in bytes, with its overrides and free-form parts.
+    /// MSG-5: longest encoded platform block, in bytes, with its overrides and free-form parts. A payload limit above
+    /// the documented one adds the difference, because a block can hold the whole payload.
     public static let platformBlockBytesMax = 4096
     /// MSG-10: how far ahead a message may be scheduled, in seconds (28 days).
     public static let scheduleSecondsMax: UInt32 = 2_419_200
     /// MSG-10: waiting scheduled messages of one project.
     public static let scheduledPerProjectMax = 100_000
-    /// RCP-1: how long after a message's acceptance the broker takes its receipts, in seconds (28 days).
+    /// RCP-1: how long after a message's acceptance the broker takes its receipts, in seconds (28 days), or as long as
+    /// the project's messages may live, if that is longer.
     public static let receiptsWantedSeconds: UInt32 = 2_419_200
     /// RCP-1: receipts kept for one project until a sender takes them. Past the bound, the oldest are removed.
     public static let receiptsPerProjectMax = 1_000_000
@@ -155,8 +165,6 @@ public enum Limits {
     public static let reportDaysAskedMax = 3660
     /// UPS-1: longest message ID that a device may choose, in bytes.
     public static let upstreamIDBytesMax = 128
-    /// UPS-1: longest and default time to live of a message from a device (28 days).
-    public static let upstreamSecondsMax: UInt32 = 2_419_200
     /// UPS-1: messages from a project's devices, kept until a sender takes them.
     public static let upstreamKeptMax = 1_000_000
     /// UPS-1: retry delay for a device while `upstreamKeptMax` messages are kept, in milliseconds. The broker

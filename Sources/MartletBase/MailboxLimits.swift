@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The documented limits of mailboxes, rates and fanouts that a configuration may change. 0 turns a limit off. Rests
-// on Limits.
+// The documented limits that a configuration may change. 0 turns a limit off, where the limit says so. A project may
+// have some of them of its own (ProjectLimits). Rests on Limits.
 
 /// Configurable limits of one broker: storage and rates per instance, fanouts in progress per project, and
 /// requests.
@@ -16,6 +16,8 @@ public struct MailboxLimits: Sendable, Hashable {
     public var collapsibleRefillSeconds = Limits.collapsibleRefillSeconds
     /// STO-2: seconds since the last connection after which an instance is inactive; 0: never.
     public var inactiveSeconds = Limits.inactiveSeconds
+    /// STO-2: seconds for which an inactive instance is told of the last message that was discarded for it, at least 1.
+    public var discardNoticeSeconds = Limits.discardNoticeSeconds
     /// QUO-1: messages to one device in a minute; 0: unlimited.
     public var deviceMessagesPerMinute = Limits.deviceMessagesPerMinute
     /// QUO-1: messages to one device in an hour; 0: unlimited.
@@ -41,6 +43,13 @@ public struct MailboxLimits: Sendable, Hashable {
     /// REG-8: registered instances of a project; 0: unlimited.
     public var instancesPerProjectMax = Limits.instancesPerProjectMax
 
+    /// MSG-3: payload of a message, in bytes, 1 to 12,288.
+    public var payloadBytesMax = Limits.payloadBytesMax
+    /// TTL-1: longest and default time to live of a message, in seconds, 1 to 31,536,000. Stored messages keep their
+    /// time to live when the limit changes.
+    public var timeToLiveSecondsMax = Int(Limits.timeToLiveSecondsMax)
+    /// CON-3: distinct topics in one condition, 1 to 64.
+    public var conditionTopicsMax = Limits.conditionTopicsMax
     /// TOP-3: topics that one instance may subscribe to, 1 to 20,000.
     public var topicsPerInstanceMax = Limits.topicsPerInstanceMax
     /// TOP-4: tokens in one topic management request, 1 to 10,000.

@@ -160,12 +160,15 @@ public struct OutgoingVariant: Sendable, Hashable {
     public var restrictedPackageName: String?
     /// A valid message in wire form, without platform blocks.
     public var body: [UInt8]
+    /// MSG-3: sizes of the message, for the project's limit. The sizes are 0 once the broker has accepted the message.
+    public var size: MessageSize
 
-    /// The defaults are a message for all platforms that lives 28 days, has normal priority and is not collapsible.
+    /// The defaults are a message for all platforms that lives as long as the project's messages may, has normal
+    /// priority and is not collapsible.
     public init(
         platforms: PlatformSet = .all, lifespan: Lifespan = .longest,
         priority: MessagePriority = .normal, collapse: CollapseKey = .none,
-        restrictedPackageName: String? = nil, body: [UInt8]
+        restrictedPackageName: String? = nil, body: [UInt8], size: MessageSize = MessageSize()
     ) {
         self.platforms = platforms
         self.lifespan = lifespan
@@ -173,6 +176,20 @@ public struct OutgoingVariant: Sendable, Hashable {
         self.collapse = collapse
         self.restrictedPackageName = restrictedPackageName
         self.body = body
+        self.size = size
+    }
+}
+
+/// MSG-3: what a project's limit bounds of a message, in bytes.
+public struct MessageSize: Sendable, Hashable {
+    /// UTF-8 bytes of title, body, image, data keys and data values.
+    public var payloadBytes: Int
+    /// Bytes of the encoded block that was merged into the message; 0 without a block.
+    public var blockBytes: Int
+
+    public init(payloadBytes: Int = 0, blockBytes: Int = 0) {
+        self.payloadBytes = payloadBytes
+        self.blockBytes = blockBytes
     }
 }
 

@@ -25,7 +25,9 @@ extension MartletDevice {
     ///   - message: a message with data alone.
     ///   - messageID: 1 to 128 bytes, told to the receiver. The broker takes a message once per ID. nil: a random
     ///     ID.
-    ///   - timeToLiveSeconds: at most 28 days, counted from the call; nil is 28 days.
+    ///   - timeToLiveSeconds: at most the project's longest time to live (28 days, unless configured otherwise), counted
+    ///     from the call; nil is the longest. Without a number the device gives up after 28
+    ///     days.
     /// - Throws: RESOURCE_EXHAUSTED while 20 messages wait; DEADLINE_EXCEEDED after the time to live, when the
     ///   broker may or may not have the message; UNAVAILABLE for a now-or-never message without a connection;
     ///   NOT_FOUND for a now-or-never message that no sender can take; any error with which the broker refuses for
@@ -34,12 +36,7 @@ extension MartletDevice {
         _ message: Message, to target: UpstreamTarget = .project, messageID: String? = nil,
         timeToLiveSeconds: UInt32? = nil
     ) async throws {
-        let seconds = timeToLiveSeconds ?? Limits.upstreamSecondsMax
-        guard seconds <= Limits.upstreamSecondsMax else {
-            throw MartletError(
-                .invalidArgument,
-                "The time to live is 0 to \(Limits.upstreamSecondsMax) seconds.", field: "ttl")
-        }
+        let seconds = timeToLiveSeconds ?? Limits.timeToLiveSecondsMax
         let body = try message.encodedUpstream()
         guard upstreamCount < Limits.upstreamQueueMax else {
             throw MartletError(
@@ -51,7 +48,7 @@ extension MartletDevice {
         defer { upstreamCount -= 1 }
         let upstream = OutgoingUpstream(
             group: target.group, messageID: messageID ?? randomMessageID(), body: body,
-            deadline: .now() + .seconds(Int64(seconds)))
+            isForLongest: timeToLiveSeconds == nil, deadline: .now() + .seconds(Int64(seconds)))
         guard seconds > 0 else { return try await sendNowOrNever(upstream) }
         // The deadline cancels the task.
         let sending = Task { try await send(upstream) }
@@ -85,7 +82,9 @@ extension MartletDevice {
         var backoff = options.backoff
         while true {
             do {
-                return try await sendOnce(upstream, timeToLiveSeconds: upstream.secondsLeft)
+                return try await sendOnce(
+                    upstream,
+                    timeToLiveSeconds: upstream.isForLongest ? nil : upstream.secondsLeft)
             } catch let error as MartletError {
                 if case .ended = state { throw error }
                 if error.isFinal { throw error }
@@ -96,7 +95,7 @@ extension MartletDevice {
     }
 
     private func sendOnce(
-        _ upstream: OutgoingUpstream, timeToLiveSeconds: UInt32
+        _ upstream: OutgoingUpstream, timeToLiveSeconds: UInt32?
     ) async throws {
         let answer = try await request { correlation in
             .upstream(
@@ -118,6 +117,8 @@ private struct OutgoingUpstream: Sendable {
     var group: String
     var messageID: String
     var body: [UInt8]
+    /// The broker decides how long the message lives.
+    var isForLongest: Bool
     var deadline: NIODeadline
 
     /// Remaining seconds of the time to live, at least 1, because 0 would mean now or never.

@@ -10,7 +10,8 @@ package import MartletRows
 /// A change of state. The enum is indirect, because a command changes hands five times on its way and the payload
 /// then stays in place.
 package indirect enum Command: Sendable {
-    /// REG-7: creates a project with a registration policy. `key` is the project's first registration key.
+    /// REG-7: creates a project with a registration policy. `key` is the project's first registration key. 0 topics per
+    /// condition leave the broker's value in force (CON-3).
     case createProject(
         id: String, senderID: UInt64, conditionTopicsMax: Int,
         registration: RegistrationPolicy = .key, key: NewKey? = nil)

@@ -115,17 +115,22 @@ public enum FrameType: UInt8, Sendable, CaseIterable, Hashable {
     case findPolicies = 0xAD
     case policies = 0xAE
     case changePolicies = 0xAF
+    case findLimits = 0xB0
+    case limits = 0xB1
+    case changeLimits = 0xB2
 }
 
 extension FrameType {
     /// All requests of senders and administrators that have one answer, of one type.
     package static let requests: [any WireRequest.Type] = [
         AddTicketKeyRequest.self, AudienceRequest.self, CancelRequest.self, ChangeGroupRequest.self,
-        ChangePoliciesRequest.self, ChangeProjectRequest.self, ChangeTopicRequest.self,
+        ChangeLimitsRequest.self, ChangePoliciesRequest.self, ChangeProjectRequest.self,
+        ChangeTopicRequest.self,
         CreateAppRequest.self, CreateGroupRequest.self, CreateKeyRequest.self,
         CreateProjectRequest.self, CreateRegistrationKeyRequest.self,
         CreateServiceAccountRequest.self, DeleteAppRequest.self, ExplainRequest.self,
-        FindGroupRequest.self, FindPoliciesRequest.self, ListAppsRequest.self,
+        FindGroupRequest.self, FindLimitsRequest.self, FindPoliciesRequest.self,
+        ListAppsRequest.self,
         ListAudienceRequest.self, ListDaysRequest.self, ListFanoutsRequest.self,
         ListGroupsRequest.self, ListInstanceTopicsRequest.self, ListKeysRequest.self,
         ListNotReceivedRequest.self, ListProjectsRequest.self, ListRegistrationKeysRequest.self,

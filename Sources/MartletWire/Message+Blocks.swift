@@ -36,6 +36,7 @@ extension Message {
             default: try take(field, place, platform, &traits)
             }
         }
+        guard ownData.count <= Limits.dataEntriesMax else { throw tooManyEntries(place.path) }
         if ownData.count > 1 { try refuseRepeatedKeys(bytes, Tag.data, place) }
         for tag in entries.keys.sorted() where entries[tag, default: 0] > 1 {
             try refuseRepeatedKeys(bytes, tag, place)
@@ -53,7 +54,6 @@ extension Message {
         case Tag.timeToLive:
             guard content.count == 4 else { throw wrongLength(field, 4, place) }
             let seconds = UInt32(littleEndian: content.loadUnaligned(as: UInt32.self))
-            guard seconds <= Limits.timeToLiveSecondsMax else { throw timeToLiveTooLong(path) }
             traits.lifespan = .seconds(seconds)
         case Tag.expiration:
             guard content.count == 8 else { throw wrongLength(field, 8, place) }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks the bytes of a message: form, known tags, UTF-8, size (MSG-3), reserved and repeated keys (MSG-4). The
-// checks read the bytes in place and build a string only for a refusal. Every fault is an INVALID_ARGUMENT that
-// names the field and says what to do. Rests on `UTF8Check` and `Limits`.
+// Checks the bytes of a message: form, known tags, UTF-8, number of data entries, reserved and repeated keys (MSG-4).
+// The size is counted here and checked by the engine, because the limit depends on the project (MSG-3). The checks
+// read the bytes in place and build a string only for a refusal. Every fault is an INVALID_ARGUMENT that names the
+// field and says what to do. Rests on `UTF8Check` and `Limits`.
 
 import MartletBase
 
@@ -109,18 +110,12 @@ extension Message {
         }
     }
 
-    /// Checks everything outside the blocks except the size.
+    /// Checks everything outside the blocks. The sizes are left to the engine.
     static func checkedOutline(_ bytes: UnsafeRawBufferPointer) throws(MartletError) -> Outline {
         var outline = Outline()
         var fields = Fields(bytes)
         while let field = try next(&fields, .common) {
             if let platform = Tag.platform(ofBlock: field.tag) {
-                guard field.content.count <= Limits.platformBlockBytesMax else {
-                    throw refusal(
-                        "The block has \(field.content.count) bytes; at most "
-                            + "\(Limits.platformBlockBytesMax) are allowed.",
-                        Place.block(platform).path)
-                }
                 outline.blocks.append(Block(platform: platform, content: field.content))
                 continue
             }
@@ -135,19 +130,15 @@ extension Message {
             try checkContent(field, .common)
             outline.summary.count(field)
         }
+        // Merging only adds entries, so no block can lower their number.
+        guard outline.summary.dataEntries <= Limits.dataEntriesMax else {
+            throw tooManyEntries("message")
+        }
         if outline.summary.dataEntries > 1 {
             try refuseRepeatedKeys(
                 UnsafeRawBufferPointer(rebasing: bytes[..<outline.plainBytes]), Tag.data, .common)
         }
         return outline
-    }
-
-    /// Checks the payload bytes (MSG-3) and the count of data entries, as the instances of one platform get them.
-    static func checkSize(_ summary: Summary, _ field: String) throws(MartletError) {
-        guard summary.payloadBytes <= Limits.payloadBytesMax else {
-            throw tooLong(summary.payloadBytes, field: field)
-        }
-        guard summary.dataEntries <= Limits.dataEntriesMax else { throw tooManyEntries(field) }
     }
 
     static func next(
@@ -299,20 +290,10 @@ extension Message {
                 + "google. or gcm.", place.path(of: tag))
     }
 
-    static func tooLong(_ bytes: Int, field: String) -> MartletError {
-        refusal(
-            "The payload has \(bytes) bytes; at most \(Limits.payloadBytesMax) are allowed for title, "
-                + "body, image, data keys and values together.", field)
-    }
-
     static func tooManyEntries(_ path: String) -> MartletError {
         refusal(
             "There are too many entries; at most \(Limits.dataEntriesMax) are allowed.",
             path + ".data")
-    }
-
-    static func timeToLiveTooLong(_ field: String) -> MartletError {
-        refusal("The time to live is 0 to \(Limits.timeToLiveSecondsMax) seconds.", field)
     }
 
     static var clipped: MartletError {

@@ -7,7 +7,8 @@
 public import MartletBase
 
 extension Message {
-    /// Checks an encoded message by the broker's rules and merges the blocks.
+    /// Checks an encoded message by the broker's rules and merges the blocks. Sizes and times to live are left to
+    /// the engine, because their limits depend on the project.
     ///
     /// A message without blocks has one variant, for all platforms. Else each platform with a block has a variant,
     /// and the other platforms share a variant of the common fields. Equal variants become one. If the common
@@ -29,7 +30,6 @@ extension Message {
                 return [try opaqueVariant(opaque, outline, common, kind)]
             }
             guard !outline.blocks.isEmpty else {
-                try checkSize(outline.summary, "message")
                 return [common.variant(.all, kind, outline.summary, bytes)]
             }
             let plain = UnsafeRawBufferPointer(rebasing: memory[..<outline.plainBytes])
@@ -87,28 +87,35 @@ extension Message {
             let ownData = try checkBlock(block.content, block.platform, &traits)
             let body = merge(plain, block.content, ownData)
             let summary = count(body)
-            try checkSize(summary, place.path)
-            variants.append(traits.variant(.init(block.platform), kind, summary, body))
+            guard summary.dataEntries <= Limits.dataEntriesMax else {
+                throw tooManyEntries(place.path)
+            }
+            var variant = traits.variant(.init(block.platform), kind, summary, body)
+            variant.size.blockBytes = block.content.count
+            variants.append(variant)
             rest.remove(.init(block.platform))
         }
         if !rest.isEmpty, outline.summary.hasContent {
-            try checkSize(outline.summary, "message")
             variants.append(common.variant(rest, kind, outline.summary, [UInt8](plain)))
         }
         return joined(variants)
     }
 
-    /// Joins equal variants into a single variant for all their platforms.
+    /// Joins equal variants into a single variant for all their platforms. Variants may be equal although their blocks
+    /// were not; the longest block counts.
     private static func joined(_ variants: [OutgoingVariant]) -> [OutgoingVariant] {
         var distinct: [OutgoingVariant] = []
         for variant in variants {
             let same = distinct.firstIndex { other in
                 var other = other
                 other.platforms = variant.platforms
+                other.size.blockBytes = variant.size.blockBytes
                 return other == variant
             }
             if let same {
                 distinct[same].platforms.formUnion(variant.platforms)
+                distinct[same].size.blockBytes = max(
+                    distinct[same].size.blockBytes, variant.size.blockBytes)
             } else {
                 distinct.append(variant)
             }
@@ -210,13 +217,10 @@ extension Message {
                 platforms: platforms, lifespan: lifespan, priority: priority,
                 collapse: collapse(kind, summary),
                 restrictedPackageName: restrictedPackageName.isEmpty ? nil : restrictedPackageName,
-                body: body)
+                body: body, size: MessageSize(payloadBytes: summary.payloadBytes))
         }
 
         func check() throws(MartletError) {
-            if case .seconds(let seconds) = lifespan, seconds > Limits.timeToLiveSecondsMax {
-                throw Message.timeToLiveTooLong("time_to_live")
-            }
             try Message.checkLength(
                 collapseKey.utf8.count, Limits.collapseKeyBytesMax, "collapse key", "collapse_key")
             try Message.checkLength(

@@ -101,7 +101,8 @@ public struct Message: Sendable, Hashable {
         data.first { $0.key == key }?.value
     }
 
-    /// MSG-3: bytes that count against the limit of 4000, if no block changes the payload.
+    /// MSG-3: bytes that count against the project's limit (4000, unless configured otherwise), if no block changes the
+    /// payload.
     public var payloadBytes: Int {
         var bytes = data.reduce(0) { $0 + $1.key.utf8.count + $1.value.utf8.count }
         bytes += notification?.title?.utf8.count ?? 0
@@ -110,13 +111,10 @@ public struct Message: Sendable, Hashable {
         return bytes
     }
 
-    /// The encoded message for SEND, after all checks that the broker makes (MSG-2…MSG-5).
+    /// The encoded message for SEND, after the checks that need no project (MSG-2, MSG-4, MSG-5). The broker also checks
+    /// the sizes and the time to live, whose limits depend on the project (MSG-3, TTL-1).
     /// - Throws: `INVALID_ARGUMENT` with the field at fault.
     public func encoded() throws(MartletError) -> [UInt8] {
-        // Checked before the encoding, because a field's length ends at 65,535 bytes.
-        guard payloadBytes <= Limits.payloadBytesMax || hasBlocks else {
-            throw Self.tooLong(payloadBytes, field: "message")
-        }
         guard data.count <= Limits.dataEntriesMax else { throw Self.tooManyEntries("message") }
         var writer = WireWriter()
         encode(into: &writer)
@@ -124,8 +122,6 @@ public struct Message: Sendable, Hashable {
         _ = try Self.variants(of: writer.bytes, target: .token)
         return writer.bytes
     }
-
-    private var hasBlocks: Bool { android != nil || apns != nil || webpush != nil }
 
     /// Appends all fields to the writer, without checks.
     public func encode(into writer: inout WireWriter) {

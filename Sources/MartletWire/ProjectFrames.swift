@@ -10,7 +10,7 @@ public struct CreateProjectRequest: WireRequest {
 
     public var correlation: UInt32
     public var projectID: String
-    /// CON-3: distinct topics that a condition may name; 0 is the default, 5.
+    /// CON-3: distinct topics that a condition may name; 0 leaves the broker's limit in force.
     public var conditionTopicsMax: UInt8
 
     public init(correlation: UInt32 = 0, projectID: String, conditionTopicsMax: UInt8 = 0) {
@@ -197,15 +197,18 @@ extension AdministratorInterface {
     /// Creates a project with a first registration key. New devices must present the key (REG-7).
     /// - Parameters:
     ///   - id: 1 to 64 characters of `[a-z0-9-]`.
-    ///   - conditionTopicsMax: CON-3: limit of distinct topics in a condition, 1 to 64.
+    ///   - conditionTopicsMax: CON-3: the project's own limit of distinct topics in a condition, 1 to 64; nil leaves the
+    ///     broker's limit in force.
     /// - Throws: `ALREADY_EXISTS`, `INVALID_ARGUMENT`.
     @discardableResult
     public func createProject(
-        _ id: String, conditionTopicsMax: Int = Limits.conditionTopicsMax
+        _ id: String, conditionTopicsMax: Int? = nil
     ) async throws(Failure) -> NewProject {
+        // A value outside of the type becomes the largest value, which the broker refuses. So does 0.
+        let topicsMax = conditionTopicsMax.map { UInt8(exactly: $0) ?? .max }
         let result = try await requests.ask(
             CreateProjectRequest(
-                projectID: id, conditionTopicsMax: UInt8(exactly: conditionTopicsMax) ?? .max))
+                projectID: id, conditionTopicsMax: topicsMax.map { $0 == 0 ? .max : $0 } ?? 0))
         return NewProject(summary: result.project, registrationKey: result.registrationKey)
     }
 
@@ -214,7 +217,7 @@ extension AdministratorInterface {
     ///   - weight: FAN-2: share of capacity relative to other projects, 1 to 1000.
     ///   - overload: FAN-1: whether a message is deferred or refused while too many fanouts of the project are
     ///     in progress.
-    ///   - conditionTopicsMax: CON-3: limit of distinct topics in a condition, 1 to 64.
+    ///   - conditionTopicsMax: CON-3: the project's own limit of distinct topics in a condition, 1 to 64.
     /// - Throws: `NOT_FOUND`, `INVALID_ARGUMENT`.
     @discardableResult
     public func changeProject(

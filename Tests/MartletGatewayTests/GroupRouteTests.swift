@@ -209,6 +209,8 @@ struct GroupRouteTests {
             (#""to":"?""#, "InvalidRegistration"),
             (#""to":"TOKEN","data":{"from":"x"}"#, "InvalidDataKey"),
             (#""to":"TOKEN","data":{"k":"LONG"}"#, "MessageTooBig"),
+            (#""to":"TOKEN","time_to_live":2419201"#, "InvalidTtl"),
+            (#""to":"TOKEN","content_available":true,"time_to_live":2419201"#, "InvalidTtl"),
             (#""to":"TOKEN","restricted_package_name":"other.app""#, "InvalidPackageName"),
             (#""to":"GONE""#, "NotRegistered"),
         ])
@@ -242,7 +244,7 @@ struct GroupRouteTests {
         "GW-4 what is no request of this interface is 400, and 401 without a credential",
         arguments: [
             "{}", "[", #"{"to":"a","condition":"b"}"#, #"{"registration_ids":[]}"#,
-            #"{"to":"a","time_to_live":-1}"#, #"{"to":"a","time_to_live":2419201}"#,
+            #"{"to":"a","time_to_live":-1}"#,
             #"{"to":"a","priority":"urgent"}"#,
         ])
     func malformed(_ body: String) async throws {

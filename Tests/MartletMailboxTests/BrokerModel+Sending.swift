@@ -145,6 +145,7 @@ extension BrokerModel {
         return switch variant.lifespan {
         case .seconds(let seconds): start + Int64(seconds) * 1000
         case .until(let instant): min(max(instant.millisecondsSince1970, start), longest)
+        case .longest: longest
         }
     }
 

@@ -212,14 +212,23 @@ struct Damage: CustomTestStringConvertible, Sendable {
             "project record cut off", "projects", big(1 as UInt32),
             [.damagedRecord, .projectIndex, .rowsWithoutProject], .prefix(20)),
         Damage(
+            "limit of a project cut off", "projects", big(1 as UInt32),
+            [.damagedRecord, .projectIndex, .rowsWithoutProject], .prefix(80)),
+        Damage(
+            "limit of a project out of bounds", "projects", big(1 as UInt32),
+            [.damagedRecord, .projectIndex, .rowsWithoutProject], .patch(77, little(0 as UInt32))),
+        Damage(
+            "limit that no project has", "projects", big(1 as UInt32),
+            [.damagedRecord, .projectIndex, .rowsWithoutProject], .patch(76, [99])),
+        Damage(
             "instance count", "projects", p0, [.projectCounter], .patch(16, little(697 as UInt64))),
         Damage(
             "topic count of a project", "projects", p0, [.projectCounter],
             .patch(24, little(4 as UInt64))),
         Damage(
-            "count of reports", "projects", p0, [.report], .patch(53, little(9 as UInt64))),
+            "count of reports", "projects", p0, [.report], .patch(49, little(9 as UInt64))),
         Damage(
-            "count of apps", "projects", p0, [.projectCounter], .patch(69, little(2 as UInt32))),
+            "count of apps", "projects", p0, [.projectCounter], .patch(65, little(2 as UInt32))),
         Damage("policies cut off", "policies", p0, [.damagedRecord], .prefix(1)),
         Damage(
             "used ticket that is never forgotten", "spentTickets",
@@ -448,6 +457,9 @@ struct CheckTests {
     static func fill(_ bench: StoredBench) throws -> [Instance] {
         let project = try bench.project("tides")
         try bench.project("other")
+        _ = try bench.apply(
+            .changeRegistry(
+                project: "other", .limits([ProjectLimitChange(.groupMembers, to: 5)])))
         let instances = try bench.register(700, in: "tides")
         _ = try bench.apply(
             .createKey(

@@ -14,7 +14,7 @@ import Testing
 
 @Suite("Migration")
 struct MigrationTests {
-    private static let formats: [UInt32] = [6, 7, 8, 9, 10]
+    private static let formats: [UInt32] = [6, 7, 8, 9, 10, 11]
 
     private func exists(_ name: String, in folder: TemporaryFolder) -> Bool {
         access(folder.data + "/" + name, F_OK) == 0
@@ -175,7 +175,7 @@ struct MigrationTests {
         }
     }
 
-    @Test("Formats that no program migrates are refused, with what to do", arguments: [0, 5, 12])
+    @Test("Formats that no program migrates are refused, with what to do", arguments: [0, 5, 13])
     func refused(format: UInt32) throws {
         let folder = TemporaryFolder()
         try FormerStore(format: 6).write(to: folder.data, format: format)
@@ -187,7 +187,7 @@ struct MigrationTests {
                 error.description.contains(
                     format > storeFormatVersion
                         ? "Use the newer Martlet"
-                        : "migrates formats 6 to 10. Choose another folder"))
+                        : "migrates formats 6 to 11. Choose another folder"))
         }
         #expect(!exists("store-format-\(format)", in: folder))
     }

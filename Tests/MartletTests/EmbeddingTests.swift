@@ -241,6 +241,9 @@ struct EmbeddingTests {
         let changed = try await administrator.changeProject(id, weight: 3, overload: .refuse)
         var answers = [
             "\(project.conditionTopicsMax)", "\(changed.weight) \(changed.overload)",
+            "\(try await administrator.changeLimits([.init(.groupMembers, to: 9)], in: id))",
+            "\(try await administrator.changeLimits([.init(.groupMembers, to: nil)], in: id))",
+            "\(try await administrator.limits(of: id))",
             "\(keys.map(\.name))", "\(try await administrator.serverKeys(in: id)[0].isRevoked)",
             "\(try await administrator.serviceAccounts(in: id))",
             "\(try await administrator.fanouts().entries)",
@@ -250,6 +253,7 @@ struct EmbeddingTests {
         for change in [
             { try await administrator.createProject(id).summary },
             { try await administrator.createProject("new", conditionTopicsMax: -1).summary },
+            { try await administrator.createProject("new", conditionTopicsMax: 0).summary },
             { try await administrator.changeProject(id, weight: 1001) },
             { try await administrator.changeProject("nowhere") },
         ] as [() async throws -> ProjectSummary] {

@@ -224,7 +224,9 @@ struct RandomFrames {
             .request(
                 RevokeKeyRequest(correlation: correlation(), projectID: text(), keyID: text()))
         case 18:
-            .request(ListKeysRequest(correlation: correlation(), projectID: text()))
+            flag()
+                ? .request(ListKeysRequest(correlation: correlation(), projectID: text()))
+                : .request(FindLimitsRequest(correlation: correlation(), projectID: text()))
         case 19: .deviceState(DeviceStateReport(state: one()))
         case 20:
             .receipt(ReceiptRequest(correlation: correlation(), kind: one(), streamID: u64()))
@@ -237,11 +239,16 @@ struct RandomFrames {
         case 23: .listenReceipts(ListenReceiptsRequest(correlation: correlation()))
         case 24: .receiptAcknowledge(ReceiptAcknowledge(through: u64()))
         case 25:
-            .request(
-                ChangeProjectRequest(
-                    correlation: correlation(), projectID: text(),
-                    weight: flag() ? nil : u32() | 1, overload: flag() ? nil : one(),
-                    conditionTopicsMax: flag() ? nil : u8() | 1))
+            flag()
+                ? .request(
+                    ChangeProjectRequest(
+                        correlation: correlation(), projectID: text(),
+                        weight: flag() ? nil : u32() | 1, overload: flag() ? nil : one(),
+                        conditionTopicsMax: flag() ? nil : u8() | 1))
+                : .request(
+                    ChangeLimitsRequest(
+                        correlation: correlation(), projectID: text(),
+                        changes: list { .init($0.one(), to: $0.flag() ? nil : $0.size() >> 1) }))
         case 26:
             .request(
                 ListFanoutsRequest(
@@ -341,7 +348,15 @@ struct RandomFrames {
                 TokenPage(
                     correlation: correlation(), total: u64(), nextCursor: text(),
                     tokens: list { $0.text() }))
-        case 13: .answer(ProjectResult(correlation: correlation(), project: project()))
+        case 13:
+            flag()
+                ? .answer(ProjectResult(correlation: correlation(), project: project()))
+                : .answer(
+                    LimitsResult(
+                        correlation: correlation(),
+                        limits: list {
+                            .init(limit: $0.one(), value: $0.size(), isOwn: $0.flag())
+                        }))
         case 14:
             .answer(
                 ProjectPage(

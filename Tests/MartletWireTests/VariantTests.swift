@@ -209,20 +209,36 @@ private let common = Message(
                 data: ["k": String(repeating: "v", count: common)],
                 android: .init(data: [.init(key: key, value: String(repeating: "w", count: own))]))
         }
-        #expect(refusal(message(1999, 1999, key: "o")) == nil)
-        let tooLong = try #require(refusal(message(1999, 2000, key: "o")))
-        #expect(tooLong.field == "message.android" && tooLong.message.contains("4001"))
-        #expect(refusal(message(3999, 3999, key: "k")) == nil)
-        let everywhere = try #require(refusal(message(4000, 1, key: "k")))
-        #expect(everywhere.field == "message")
+        func sizes(_ message: Message) throws -> [MessageSize] {
+            try variants(message).map(\.size)
+        }
+        // A field takes three bytes before its content, an entry two more for the length of its key.
+        #expect(
+            try sizes(message(1999, 2000, key: "o")) == [
+                MessageSize(payloadBytes: 4001, blockBytes: 2006),
+                MessageSize(payloadBytes: 2000),
+            ])
+        #expect(
+            try sizes(message(4000, 1, key: "k")) == [
+                MessageSize(payloadBytes: 2, blockBytes: 7), MessageSize(payloadBytes: 4001),
+            ])
         // Nobody gets the common text where every platform has its own.
         let long = String(repeating: "v", count: 4001)
         let short = Message.Notification(body: "")
         #expect(
-            refusal(
+            try sizes(
                 Message(
                     notification: .init(body: long), android: .init(notification: short),
-                    apns: .init(notification: short), webpush: .init(notification: short))) == nil)
+                    apns: .init(notification: short), webpush: .init(notification: short)))
+                == [MessageSize(payloadBytes: 0, blockBytes: 3)])
+        // Equal variants of unequal blocks are one, and the longer block counts.
+        let again = Message.DataEntry(key: "k", value: "v")
+        #expect(
+            try sizes(
+                Message(
+                    data: [again], android: .init(data: [again]), apns: .init(),
+                    webpush: .init(data: [again])))
+                == [MessageSize(payloadBytes: 2, blockBytes: 7)])
     }
 
     /// what is wrong | a message | field
@@ -267,14 +283,6 @@ private let common = Message(
                 android: .init(
                     options: [.init(key: "icon", value: ""), .init(key: "icon", value: "")])),
             "message.android.notification"
-        ),
-        (
-            "a time to live past 28 days", Message(android: .init(timeToLiveSeconds: 2_419_201)),
-            "message.android.ttl"
-        ),
-        (
-            "one of the web", Message(webpush: .init(timeToLiveSeconds: .max)),
-            "message.webpush.headers.TTL"
         ),
         (
             "a member of aps that is no JSON",
@@ -376,7 +384,7 @@ private let common = Message(
         #expect(error.field == field, "\(what)")
     }
 
-    @Test("MSG-3, COL-1, MSG-8 what SEND itself may not say")
+    @Test("COL-1, MSG-8 what SEND itself may not say")
     func sendItself() {
         func refused(
             _ lifespan: Lifespan = .longest, _ key: Int = 0, _ package: Int = 0
@@ -392,7 +400,6 @@ private let common = Message(
             }
         }
         #expect(refused(.seconds(2_419_200), 256, 255) == nil)
-        #expect(refused(.seconds(2_419_201)) == "time_to_live")
         #expect(refused(.longest, 257) == "collapse_key")
         #expect(refused(.longest, 0, 256) == "restricted_package_name")
     }

@@ -457,6 +457,31 @@ private let administrators: [String: AnyFrame] = [
     "change-project-weight": .client(
         .request(
             ChangeProjectRequest(correlation: 28, projectID: "tides", weight: 1000))),
+    "find-limits": .client(.request(FindLimitsRequest(correlation: 63, projectID: "tides"))),
+    "limits": .broker(
+        .answer(
+            LimitsResult(
+                correlation: 63,
+                limits: [
+                    .init(limit: .topicsPerInstance, value: 2000, isOwn: false),
+                    .init(limit: .tokensPerTopicRequest, value: 1000, isOwn: false),
+                    .init(limit: .groupMembers, value: 50, isOwn: true),
+                    .init(limit: .payloadBytes, value: 4000, isOwn: false),
+                    .init(limit: .timeToLiveSeconds, value: 2_419_200, isOwn: false),
+                    .init(limit: .topicChangesPerSecond, value: 0, isOwn: true),
+                    .init(limit: .topicsPerCondition, value: 5, isOwn: false),
+                    .init(limit: .registrationsPerSecond, value: 3000, isOwn: false),
+                    .init(limit: .instancesPerProject, value: 10_000_000, isOwn: false),
+                ]))),
+    "change-limits": .client(
+        .request(
+            ChangeLimitsRequest(
+                correlation: 64, projectID: "tides",
+                changes: [
+                    ProjectLimitChange(.groupMembers, to: 50),
+                    ProjectLimitChange(.topicChangesPerSecond, to: 0),
+                    ProjectLimitChange(.payloadBytes, to: nil),
+                ]))),
     "metrics": .client(.request(MetricsRequest(correlation: 31))),
     "metrics-result": .broker(
         .answer(

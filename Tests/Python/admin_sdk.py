@@ -133,8 +133,10 @@ def refused_topic(tokens, topic):
     return {}
 
 
-def refused(**fields):
+def refused(ttl_seconds=None, **fields):
     """What a send throws that cannot be."""
+    if ttl_seconds is not None:
+        fields["android"] = messaging.AndroidConfig(ttl=ttl_seconds)
     try:
         return {"name": messaging.send(messaging.Message(**fields))}
     except exceptions.FirebaseError as error:

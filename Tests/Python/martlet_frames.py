@@ -35,6 +35,10 @@ OVERLOADS = {1: "defer", 2: "refuse"}
 REGISTRATIONS = {1: "key", 2: "ticket", 3: "open"}
 # The prefixes of policy 3 follow; for the others their list is empty.
 TOPIC_POLICIES = {1: "all", 2: "none", 3: "prefixes"}
+LIMITS = {1: "topics-per-instance-max", 2: "tokens-per-topic-request", 3: "group-members",
+          4: "payload-bytes-max", 5: "time-to-live-seconds-max", 6: "topic-changes-per-second",
+          7: "topics-per-condition-max", 8: "registrations-per-second",
+          9: "instances-per-project-max"}
 TICKET_ALGORITHMS = {1: "HS256", 2: "RS256", 3: "ES256"}
 
 INTEGERS = {"u8": "<B", "u16": "<H", "u32": "<I", "u64": "<Q", "i64": "<q"}
@@ -238,6 +242,11 @@ FRAMES = [
                                ("registration", "u8", {0: "", **REGISTRATIONS}),
                                ("topics", "u8", {0: "", **TOPIC_POLICIES}),
                                ("prefixes", [("prefix", "str")])]),
+    (0xB0, "FIND_LIMITS", [C, ("project ID", "str")]),
+    (0xB1, "LIMITS", [C, ("limits", [("limit", "u8", LIMITS), ("value", "u32"),
+                                     ("own", "u8", {0: "", 1: ""})])]),
+    (0xB2, "CHANGE_LIMITS", [C, ("project ID", "str"),
+                             ("limits", [("limit", "u8", LIMITS), ("value", "u32")])]),
 ]
 NAMES = {number: name for number, name, _ in FRAMES}
 NUMBERS = {name: number for number, name, _ in FRAMES}

@@ -28,7 +28,7 @@ extension Broker: AdministratorInterface {
     /// Finds a project by its ID.
     /// - Throws: `NOT_FOUND`.
     public func project(_ id: String) throws(MartletError) -> ProjectSummary {
-        ProjectSummary(try ask { try Authentication.project(id: id, in: $0) })
+        ProjectSummary(try ask { try Authentication.project(id: id, in: $0) }, limits)
     }
 
     func number(of id: String) throws(MartletError) -> ProjectNumber {

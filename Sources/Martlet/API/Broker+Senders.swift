@@ -51,7 +51,7 @@ extension Broker {
             let sender = try senderCredentials.sender(
                 presenting: credential, of: nil, now: clock())
             return SenderIdentity(
-                project: ProjectSummary(sender.project), keyID: sender.keyID,
+                project: ProjectSummary(sender.project, limits), keyID: sender.keyID,
                 isAccessToken: sender.isToken)
         } catch let error as MartletError {
             throw error
@@ -78,7 +78,7 @@ extension Broker {
         _ keyID: String
     ) throws(MartletError) -> (project: ProjectSummary, account: ServiceAccountDetails) {
         let found = try ask { try Authentication.serviceAccount(keyID: keyID, in: $0) }
-        return (ProjectSummary(found.project), ServiceAccountDetails(found.key))
+        return (ProjectSummary(found.project, limits), ServiceAccountDetails(found.key))
     }
 
     /// Mints an access token. Its bearer may send for the key's project until the token expires or the key is

@@ -24,7 +24,8 @@ extension Broker {
     ///   - message: a message of data alone.
     ///   - token: token of the device.
     ///   - messageID: message ID chosen by the device, 1 to 128 bytes.
-    ///   - timeToLiveSeconds: at most 28 days. nil: 28 days. 0: only if a listener can take the message now.
+    ///   - timeToLiveSeconds: at most the project's longest time to live (28 days, unless configured otherwise). nil: the
+    ///     longest. 0: only if a listener can take the message now.
     /// - Returns: the message's number among the messages of the project's devices.
     /// - Throws: `INVALID_ARGUMENT` naming the field; `NOT_FOUND` for the project, for a token that is not
     ///   registered in the project, and for a now-or-never message without a listener; with a retry delay
@@ -46,7 +47,8 @@ extension Broker {
             .upstream(
                 UpstreamCommand(
                     project: number, ordinal: ordinal, holder: holder, target: .project,
-                    messageID: messageID, timeToLiveSeconds: timeToLiveSeconds, body: body)))
+                    messageID: messageID, timeToLiveSeconds: timeToLiveSeconds, body: body,
+                    size: MessageSize(payloadBytes: message.payloadBytes))))
         guard case .upstreamAccepted(let acceptance, _) = outcome else { throw .unexpected }
         return acceptance.number
     }

@@ -12,7 +12,8 @@ extension AudienceRequest: ServedQuestion {
     func answer(to principal: Principal, _ answerer: Answerer) throws -> AudienceResult {
         let project = try principal.senderProject()
         let audience = try answerer.read {
-            try Audience(of: condition, in: project, answerer.programs, $0)
+            try Audience(
+                of: condition, in: project, answerer.programs, limits: answerer.limits, $0)
         }
         return AudienceResult(
             total: audience.total, android: audience.perPlatform[.android] ?? 0,
@@ -28,7 +29,8 @@ extension ExplainRequest: ServedQuestion {
     func answer(to principal: Principal, _ answerer: Answerer) throws -> MartletWire.Explanation {
         let project = try principal.senderProject()
         let explanation = try answerer.read {
-            try Audience.explain(condition, in: project, answerer.programs, $0)
+            try Audience.explain(
+                condition, in: project, answerer.programs, limits: answerer.limits, $0)
         }
         return MartletWire.Explanation(
             tree: explanation.treeText, bytecode: explanation.bytecode.joined(separator: "\n"),
@@ -48,7 +50,7 @@ extension ListAudienceRequest: ServedQuestion {
             try answerer.read {
                 try Listing.audience(
                     of: condition, in: project, from: start, limit: Int(limit),
-                    answerer.programs, $0)
+                    answerer.programs, limits: answerer.limits, $0)
             })
     }
 }

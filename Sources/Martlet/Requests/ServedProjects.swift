@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An administrator's requests about projects. Rests on ServedRequest.
+// An administrator's requests about projects and their limits. Rests on ServedRequest.
 
 import MartletBase
 import MartletEngine
@@ -17,11 +17,12 @@ extension CreateProjectRequest: ServedRequest {
             id: projectID, senderID: Credentials.senderID(),
             conditionTopicsMax: Int(conditionTopicsMax),
             key: NewKey(id: key.id, name: "first", digest: Credentials.digest(key.text)))
+        let limits = answerer.limits
         return .command(command) { outcome throws(MartletError) in
-            guard case .project(let project) = outcome else { throw .unexpected }
-            return .answer(
+            .answer(
                 ProjectResult(
-                    project: ProjectSummary(project), registrationKey: key.text))
+                    project: ProjectSummary(try outcome.project(), limits),
+                    registrationKey: key.text))
         }
     }
 }
@@ -31,10 +32,14 @@ extension ChangeProjectRequest: ServedRequest {
         for principal: Principal, _ answerer: Answerer
     ) throws(MartletError) -> Plan<ProjectResult> {
         try principal.checkAdministrator()
+        let limits = answerer.limits
         return .command(
             .changeProject(
                 id: projectID, weight: weight.map { Int($0) }, overload: overload,
-                conditionTopicsMax: conditionTopicsMax.map { Int($0) }), then: ProjectResult.reply)
+                conditionTopicsMax: conditionTopicsMax.map { Int($0) })
+        ) { outcome throws(MartletError) in
+            .answer(ProjectResult(project: ProjectSummary(try outcome.project(), limits)))
+        }
     }
 }
 
@@ -44,24 +49,49 @@ extension ListProjectsRequest: ServedQuestion {
         let page = try answerer.read {
             try Listing.projects(after: after, limit: Int(limit), $0)
         }
+        let limits = answerer.limits
         return ProjectPage(
-            hasMore: page.hasMore, projects: page.entries.map { ProjectSummary($0) })
+            hasMore: page.hasMore, projects: page.entries.map { ProjectSummary($0, limits) })
     }
 }
 
-extension ProjectResult {
-    fileprivate static let reply: @Sendable (Outcome) throws(MartletError) -> Reply<Self> = {
-        outcome throws(MartletError) in
-        guard case .project(let project) = outcome else { throw .unexpected }
-        return .answer(ProjectResult(project: ProjectSummary(project)))
+extension FindLimitsRequest: ServedQuestion {
+    func answer(to principal: Principal, _ answerer: Answerer) throws -> LimitsResult {
+        try principal.checkAdministrator()
+        let project = try answerer.read { try Authentication.project(id: projectID, in: $0) }
+        return LimitsResult(limits: answerer.limits.summaries(with: project.limits))
+    }
+}
+
+extension ChangeLimitsRequest: ServedRequest {
+    func plan(
+        for principal: Principal, _ answerer: Answerer
+    ) throws(MartletError) -> Plan<LimitsResult> {
+        try principal.checkAdministrator()
+        let limits = answerer.limits
+        return .command(
+            .changeRegistry(project: projectID, .limits(changes))
+        ) { outcome throws(MartletError) in
+            .answer(LimitsResult(limits: limits.summaries(with: try outcome.project().limits)))
+        }
+    }
+}
+
+extension Outcome {
+    /// The project of a command that makes or changes one.
+    fileprivate func project() throws(MartletError) -> Project {
+        guard case .project(let project) = self else { throw .unexpected }
+        return project
     }
 }
 
 extension ProjectSummary {
-    init(_ project: Project) {
+    /// - Parameter limits: the broker's limits, for those that the project has not of its own.
+    init(_ project: Project, _ limits: MailboxLimits) {
         self.init(
             id: project.id, senderID: project.senderID,
-            conditionTopicsMax: project.conditionTopicsMax, instanceCount: project.instanceCount,
-            topicCount: project.topicCount, weight: project.weight, overload: project.overload)
+            conditionTopicsMax: project.conditionTopicsMax(limits),
+            instanceCount: project.instanceCount, topicCount: project.topicCount,
+            weight: project.weight, overload: project.overload)
     }
 }

@@ -65,18 +65,11 @@ extension MetricsRequest: ServedQuestion {
 }
 
 extension QuotasRequest: ServedQuestion {
-    /// The quotas are in memory, so the answer is ready at once.
-    func plan(
-        for principal: Principal, _ answerer: Answerer
-    ) throws(MartletError) -> Plan<QuotaList> {
-        .reply(.answer(try answer(to: principal, answerer)))
-    }
-
-    func answer(
-        to principal: Principal, _ answerer: Answerer
-    ) throws(MartletError) -> QuotaList {
+    func answer(to principal: Principal, _ answerer: Answerer) throws -> QuotaList {
+        let number = try principal.senderProject()
+        let own = try answerer.read { try $0.projects.project(number)?.limits }
         let amounts = answerer.quotas.amounts(
-            of: try principal.senderProject(), at: answerer.gauges.clock(),
+            of: number, with: own ?? ProjectLimits(), at: answerer.gauges.clock(),
             book: answerer.gauges.committer.book)
         return QuotaList(
             quotas: amounts.map {

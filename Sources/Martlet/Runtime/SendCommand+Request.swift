@@ -46,12 +46,12 @@ extension UpstreamCommand {
         _ request: UpstreamRequest, from ordinal: Ordinal, _ holder: Holder,
         in project: ProjectNumber
     ) throws(MartletError) {
-        try Message.checkUpstream(request.message)
+        let size = try Message.checkUpstream(request.message)
         self.init(
             project: project, ordinal: ordinal, holder: holder,
             target: request.group.isEmpty ? .project : .group(request.group),
             messageID: request.messageID, timeToLiveSeconds: request.timeToLiveSeconds,
-            body: request.message)
+            body: request.message, size: size)
     }
 }
 

@@ -19,14 +19,17 @@ struct ProjectCommand: AsyncParsableCommand {
 
         @Option(
             name: .customLong("condition-topics"),
-            help: "Distinct topics that one of its conditions may name, 1 to 64.")
-        var conditionTopicsMax = Limits.conditionTopicsMax
+            help: """
+                Distinct topics that one of its conditions may name, 1 to 64, in place of the broker's \
+                limit.
+                """)
+        var conditionTopicsMax: Int?
 
         @OptionGroup var folder: FolderOptions
         @OptionGroup var output: OutputOptions
 
         func validate() throws {
-            guard (1...Limits.conditionTopicsCeiling).contains(conditionTopicsMax) else {
+            guard (1...Limits.conditionTopicsCeiling).contains(conditionTopicsMax ?? 1) else {
                 throw ValidationError(
                     "--condition-topics takes a number from 1 to \(Limits.conditionTopicsCeiling).")
             }
@@ -53,7 +56,10 @@ struct ProjectCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "set",
             abstract: "Set a project's share, its limits and its rules for devices.",
-            discussion: "What is not given stays as it is. Holds at once.")
+            discussion: """
+                What is not given stays as it is. Holds at once, on every connection. A limit of the project's own stays \
+                when the broker's limit changes; '--limit name=broker' gives the project the broker's limit again.
+                """)
 
         @Argument(help: "Its ID.")
         var id: String
@@ -84,6 +90,13 @@ struct ProjectCommand: AsyncParsableCommand {
                     + "prefix of a list with commas.", valueName: "policy"))
         var topics: TopicPolicyArgument?
 
+        @Option(
+            name: .customLong("limit"),
+            help: ArgumentHelp(
+                "Sets a limit of the project's own, in place of the broker's. Names: "
+                    + ProjectLimitSetting.list + ".", valueName: "name=value|broker"))
+        var limits: [String] = []
+
         enum Overload: String, ExpressibleByArgument, CaseIterable {
             case `defer`, refuse
 
@@ -108,9 +121,14 @@ struct ProjectCommand: AsyncParsableCommand {
         func validate() throws {
             guard
                 weight != nil || onOverload != nil || conditionTopicsMax != nil || setsPolicies
+                    || !limits.isEmpty
             else {
                 throw ValidationError(
-                    "Give --weight, --on-overload, --condition-topics, --registration or --topics.")
+                    "Give --weight, --on-overload, --condition-topics, --registration, --topics or --limit."
+                )
+            }
+            for text in limits where ProjectLimitSetting(text) == nil {
+                throw ValidationError(ProjectLimitSetting.fault(in: text))
             }
             guard (1...Limits.conditionTopicsCeiling).contains(conditionTopicsMax ?? 1) else {
                 throw ValidationError(
@@ -120,7 +138,7 @@ struct ProjectCommand: AsyncParsableCommand {
                 throw ValidationError(
                     "--weight takes a number from 1 to \(Limits.projectWeightMax).")
             }
-            // The broker gets two requests, so a wrong prefix must be found before the first.
+            // The broker gets several requests, so a wrong prefix must be found before the first.
             do throws(MartletError) { _ = try topics?.policy.validated() } catch {
                 throw ValidationError("--topics: \(error.message)")
             }
@@ -130,6 +148,10 @@ struct ProjectCommand: AsyncParsableCommand {
 
         func perform() async throws {
             let project = try await folder.access.administrator { administrator in
+                if !limits.isEmpty {
+                    try await administrator.changeLimits(
+                        limits.compactMap { ProjectLimitSetting($0)?.change }, in: id)
+                }
                 let summary = try await administrator.changeProject(
                     id, weight: weight, overload: onOverload?.policy,
                     conditionTopicsMax: conditionTopicsMax)
@@ -137,13 +159,16 @@ struct ProjectCommand: AsyncParsableCommand {
                     try await administrator.setPolicies(
                         registration: registration?.policy, topics: topics?.policy, in: id)
                 }
-                return ProjectAnswer(summary, try await administrator.policies(of: id))
+                return ProjectAnswer(
+                    summary, try await administrator.policies(of: id),
+                    try await administrator.limits(of: id))
             }
             if output.json { return JSON.print(project) }
             Terminal.print(
                 "Project \(project.project): weight \(project.weight), on overload "
                     + "\(project.onOverload), up to \(project.conditionTopicsMax) topics in a condition."
             )
+            if !limits.isEmpty { Terminal.print("Limits of its own: \(project.ownLimits).") }
             guard setsPolicies else { return }
             Terminal.print(
                 "Registration: \(project.registration). Topics that devices choose: "
@@ -165,7 +190,9 @@ struct ProjectCommand: AsyncParsableCommand {
                 var projects: [ProjectAnswer] = []
                 for summary in summaries {
                     projects.append(
-                        ProjectAnswer(summary, try await administrator.policies(of: summary.id)))
+                        ProjectAnswer(
+                            summary, try await administrator.policies(of: summary.id),
+                            try await administrator.limits(of: summary.id)))
                 }
                 return projects
             }
@@ -173,12 +200,14 @@ struct ProjectCommand: AsyncParsableCommand {
             var table = Table(
                 ("PROJECT", .left), ("SENDER ID", .right), ("INSTANCES", .right),
                 ("TOPICS", .right), ("TOPICS PER CONDITION", .right), ("WEIGHT", .right),
-                ("ON OVERLOAD", .left), ("REGISTRATION", .left), ("DEVICE TOPICS", .left))
+                ("ON OVERLOAD", .left), ("REGISTRATION", .left), ("DEVICE TOPICS", .left),
+                ("OWN LIMITS", .left))
             for project in projects {
                 table.add(
                     project.project, "\(project.senderID)", "\(project.instances)",
                     "\(project.topics)", "\(project.conditionTopicsMax)", "\(project.weight)",
-                    project.onOverload, project.registration, project.deviceTopics)
+                    project.onOverload, project.registration, project.deviceTopics,
+                    project.ownLimits)
             }
             Terminal.print(table.text)
         }

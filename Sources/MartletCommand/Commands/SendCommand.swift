@@ -66,7 +66,7 @@ struct SendCommand: ReportingCommand {
 
     @Option(
         help: ArgumentHelp(
-            "For how many seconds the message is of interest, 0 to \(Limits.timeToLiveSecondsMax).",
+            "For how many seconds the message is of interest; by default as long as the project allows.",
             valueName: "seconds"))
     var ttl: UInt32?
 

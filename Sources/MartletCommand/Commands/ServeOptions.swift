@@ -111,7 +111,7 @@ struct ServeOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Set a limit of mailboxes, rates and fanouts, 0 for none; may be given again. Names: "
+            "Set a limit, for all projects without one of their own; 0 turns most limits off. May be given again. Names: "
                 + LimitSetting.list + ".", valueName: "name=value"))
     var limit: [String] = []
 

@@ -19,12 +19,14 @@ extension ConsoleRoute {
             } else {
                 page = try await call.broker.projects(after: call.after, limit: try call.limit)
             }
-            var policies: [String: ProjectPolicies] = [:]
+            var answers: [ProjectAnswer] = []
             for project in page.entries {
-                policies[project.id] = try await call.broker.policies(of: project.id)
+                answers.append(
+                    ProjectAnswer(
+                        project, try await call.broker.policies(of: project.id),
+                        try await call.broker.limits(of: project.id)))
             }
-            return .json(
-                PageAnswer(page) { ProjectAnswer($0, policies[$0.id] ?? ProjectPolicies()) })
+            return .json(PageAnswer(ListPage(entries: answers, next: page.next)) { $0 })
         },
         ConsoleRoute(
             "projects.create", .post, "projects", .everywhere(.administrator), "Create a project.",
@@ -40,7 +42,7 @@ extension ConsoleRoute {
             let topics = try call.number(inBody: "conditionTopicsMax")
             try call.finish()
             let new = try await call.broker.createProject(
-                id, conditionTopicsMax: topics ?? Limits.conditionTopicsMax)
+                id, conditionTopicsMax: topics)
             try call.note("project.create", id, in: id)
             return .json(NewProjectAnswer(new))
         },
@@ -138,6 +140,7 @@ extension ConsoleRoute {
         ]
         try call.note(
             "project.change", changes.compactMap { $0 }.joined(separator: ", "), in: call.project)
-        return .json(ProjectAnswer(summary, policies))
+        return .json(
+            ProjectAnswer(summary, policies, try await call.broker.limits(of: call.project)))
     }
 }

@@ -43,7 +43,8 @@ extension Audiences {
                     let name = try checked(TopicName(validating: text))
                     sets.append(try rows(subscribers(of: name, in: project.number, storage)))
                 case .condition(let text):
-                    let condition = try condition(text, of: project)
+                    let condition = try condition(
+                        text, of: project, hasWaited: dispatch.number != nil)
                     sets.append(try rows(matches(of: condition, in: project.number, storage)))
                 case .group(let text):
                     let key = try checked(Self.groupKey(text))

@@ -66,7 +66,8 @@ extension Audiences {
             return ResolvedTarget(
                 kind: .topic, from: TopicAudience.from(name), instances: .many(set))
         case .condition(let text):
-            let condition = try condition(text, of: project)
+            let condition = try condition(
+                text, of: project, hasWaited: dispatch.number != nil)
             let set = try rows(matches(of: condition, in: project.number, storage))
             return ResolvedTarget(
                 kind: .condition, from: sender(of: project), instances: .many(set))
@@ -82,8 +83,15 @@ extension Audiences {
         }
     }
 
-    func condition(_ text: String, of project: Project) throws(Obstacle) -> Condition {
-        try checked(programs.condition(parsing: text, topicsMax: project.conditionTopicsMax))
+    /// - Parameter hasWaited: the message was accepted earlier, perhaps under a higher limit of topics.
+    func condition(
+        _ text: String, of project: Project, hasWaited: Bool = false
+    ) throws(Obstacle) -> Condition {
+        try checked(
+            programs.condition(
+                parsing: text,
+                topicsMax: hasWaited
+                    ? Limits.conditionTopicsCeiling : project.conditionTopicsMax(limits)))
     }
 
     /// REG-4: the instance of a token now; for a message that has waited, at acceptance.

@@ -17,34 +17,13 @@ struct DispatchVariant {
     /// TTL-2: false for a now-or-never variant.
     var isStored: Bool
 
-    /// - Parameter start: the beginning of the time to live.
-    /// - Throws: `MartletError` if the time to live is too long.
-    init(_ variant: OutgoingVariant, from start: Instant) throws(MartletError) {
+    init(_ variant: OutgoingVariant, from start: Instant, until expires: Instant) {
         self.variant = variant
-        let longest = start.advanced(bySeconds: Int64(Limits.timeToLiveSecondsMax))
-        switch variant.lifespan {
-        case .seconds(let seconds):
-            guard seconds <= Limits.timeToLiveSecondsMax else {
-                throw MartletError(
-                    .invalidArgument,
-                    "The time to live is 0 to \(Limits.timeToLiveSecondsMax) seconds.",
-                    field: "time_to_live")
-            }
-            expires = start.advanced(bySeconds: Int64(seconds))
-        case .until(let end):
-            let latest = start.advanced(bySeconds: Int64(Limits.expirationSecondsMax))
-            guard end <= latest else {
-                throw MartletError(
-                    .invalidArgument,
-                    """
-                    A message expires at most \(Limits.expirationSecondsMax) seconds ahead; stored \
-                    it is for \(Limits.timeToLiveSecondsMax) seconds at most.
-                    """, field: "time_to_live")
-            }
-            expires = min(max(end, start), longest)
-        }
+        self.expires = expires
         invariant(
-            expires >= start && expires <= longest, "TTL-1: a message lives for 0 to 28 days.")
+            expires >= start
+                && expires <= start.advanced(bySeconds: Int64(Limits.timeToLiveSecondsCeiling)),
+            "TTL-1: a message lives no longer than the longest time that can be configured.")
         isStored = expires > start
     }
 
@@ -65,11 +44,16 @@ struct Dispatch {
     /// For a message that has waited, the instances of its tokens at acceptance.
     var addressees = Addressees.unknown
 
+    /// Checks a message that a sender sends now.
+    /// - Parameters:
+    ///   - start: the beginning of the time to live.
+    ///   - bounds: limits of the message's project.
     /// - Throws: `MartletError` for a fault of the variants.
-    init(_ message: SendCommand, from start: Instant, number: UInt64?) throws(MartletError) {
+    init(
+        _ message: SendCommand, from start: Instant, within bounds: MessageBounds
+    ) throws(MartletError) {
         target = message.target
         wantsReceipts = message.wantsReceipts
-        self.number = number
         variants = []
         variants.reserveCapacity(message.variants.count)
         var platforms: PlatformSet = []
@@ -80,12 +64,43 @@ struct Dispatch {
                     field: "message")
             }
             platforms.formUnion(variant.platforms)
-            variants.append(try DispatchVariant(variant, from: start))
+            try bounds.check(variant.size, for: variant.platforms)
+            let expires = try bounds.expiry(
+                of: variant.lifespan, from: start, for: message.platforms(with: variant.lifespan))
+            variants.append(DispatchVariant(variant, from: start, until: expires))
         }
         guard !variants.isEmpty else {
             throw MartletError(
                 .invalidArgument, "A message is for one platform at least.", field: "message")
         }
+    }
+
+    /// Continues a message that was checked when it was accepted, and has waited since.
+    /// - Parameter start: the beginning of the time to live.
+    init(waiting message: SendCommand, from start: Instant, number: UInt64) {
+        target = message.target
+        wantsReceipts = message.wantsReceipts
+        self.number = number
+        variants = message.variants.map { variant in
+            DispatchVariant(
+                variant, from: start,
+                until: variant.lifespan.end(
+                    from: start, longestSeconds: Limits.timeToLiveSecondsCeiling))
+        }
+    }
+
+    /// The message in the form in which it waits: with its times to live as they were checked, because the limits may
+    /// change before the message is sent.
+    /// - Parameter message: the message that was checked.
+    func settled(_ message: SendCommand) -> SendCommand {
+        invariant(
+            message.variants.count == variants.count, "A message waits with the variants it had.")
+        var message = message
+        for (index, variant) in variants.enumerated() {
+            if case .seconds = variant.variant.lifespan { continue }
+            message.variants[index].lifespan = .until(variant.expires)
+        }
+        return message
     }
 
     var isStored: Bool { variants.contains(where: \.isStored) }

@@ -100,6 +100,8 @@ extension SendCommand {
             switch variant.lifespan {
             case .seconds(let seconds): add("s\(seconds)".utf8)
             case .until(let end): add("u\(end.millisecondsSince1970)".utf8)
+            // A sender without a time to live means the project's longest: the form of earlier programs for 28 days.
+            case .longest: add("s\(Limits.timeToLiveSecondsMax)".utf8)
             }
             switch variant.collapse {
             case .none: add([0])

@@ -40,7 +40,8 @@ extension Engine {
         let target: ResolvedTarget
         let recipients: Recipients?
         do throws(Obstacle) {
-            dispatch = try checked(Dispatch(message, from: now, number: nil))
+            dispatch = try checked(
+                Dispatch(message, from: now, within: MessageBounds(project, limits)))
             target = try audiences.resolve(dispatch, in: project, storage)
             recipients = try self.recipients(
                 of: &dispatch, among: target.instances, without: message.notReceived,
@@ -140,7 +141,7 @@ extension Engine {
         if let recipients = distribution.inactive {
             try storage.accepting.appendDiscarded(
                 message.sequence, accepted: now,
-                expires: now.advanced(bySeconds: Int64(Limits.discardNoticeSeconds)),
+                expires: now.advanced(bySeconds: Int64(limits.discardNoticeSeconds)),
                 recipients: recipients, in: project)
         }
     }
@@ -165,8 +166,11 @@ extension Engine {
                 try storage.receipts.putWanted(
                     of: header.sequence, number: header.number,
                     expires: message.accepted.advanced(
-                        bySeconds: Int64(Limits.receiptsWantedSeconds)), from: recipients,
-                    in: project.number)
+                        bySeconds: Int64(
+                            max(
+                                Limits.receiptsWantedSeconds,
+                                MessageBounds(project, limits).timeToLiveSecondsMax))),
+                    from: recipients, in: project.number)
             }
             let more = dispatch.fanouts(
                 of: variant, header, to: recipients, in: project, progress)

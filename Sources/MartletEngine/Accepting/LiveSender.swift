@@ -95,7 +95,9 @@ package struct LiveSender: ~Copyable {
             if message.target.isFanout {
                 try checked(checkRoom(project, inProgressCount, now))
             }
-            dispatch = try checked(Dispatch(message, from: now, number: nil))
+            dispatch = try checked(
+                Dispatch(
+                    message, from: now, within: MessageBounds(project, audiences.limits)))
             target = try audiences.resolve(dispatch, in: project, storage)
             recipients = try audiences.recipients(
                 of: &dispatch, among: target.instances, in: project.number, storage)
@@ -187,6 +189,7 @@ extension Lifespan {
         switch self {
         case .seconds(let seconds): seconds == 0
         case .until(let end): end <= now
+        case .longest: false
         }
     }
 }

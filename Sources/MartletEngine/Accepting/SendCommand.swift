@@ -50,6 +50,13 @@ package struct SendCommand: Sendable {
         self.notReceived = notReceived
     }
 
+    /// TTL-1: the platforms whose instances get the message with this time to live.
+    func platforms(with lifespan: Lifespan) -> PlatformSet {
+        variants.reduce(into: []) { platforms, variant in
+            if variant.lifespan == lifespan { platforms.formUnion(variant.platforms) }
+        }
+    }
+
     /// Makes a message with one variant for all platforms.
     package init(
         target: Target, body: [UInt8], lifespan: Lifespan = .longest,

@@ -51,9 +51,11 @@ extension Engine {
             return nil
         }
         guard try mustWait(project.number, storage) else { return nil }
+        let dispatch: Dispatch
         var named: NamedResults
         do throws(Obstacle) {
-            let dispatch = try checked(Dispatch(message, from: now, number: nil))
+            dispatch = try checked(
+                Dispatch(message, from: now, within: MessageBounds(project, limits)))
             named = try audiences.check(dispatch, in: project, storage)
             // GRP-5: the group's present members are counted, because 0 successes and 0 failures would mean an empty
             // group.
@@ -82,7 +84,7 @@ extension Engine {
             ScheduledMessage(
                 project: project.number, number: project.lastSequence.rawValue, due: now,
                 bytes: ScheduledSend.bytes(
-                    of: message,
+                    of: dispatch.settled(message),
                     to: try Addressees(of: message.target, in: project.number, storage))),
             named: named, storage)
     }

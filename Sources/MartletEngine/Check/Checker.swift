@@ -13,7 +13,7 @@ struct Checker {
     var report = CheckReport()
 
     /// The project being checked.
-    var project = Project(number: ProjectNumber(0), id: "", senderID: 0, conditionTopicsMax: 1)
+    var project = Project(number: ProjectNumber(0), id: "", senderID: 0)
     var apps: [UInt32: Platform] = [:]
     var universe = Universe()
     /// The expected number of members of each standing set, by set number.

@@ -93,6 +93,10 @@ extension Engine {
     ) throws(Obstacle) {
         let limits = self.limits
         try checked(checkCount(tokens))
+        guard let project = try rows(storage.projects.project(number)) else {
+            throw .refusal(.noProject)
+        }
+        let membersMax = project.limits[.groupMembers] ?? limits.groupMembersMax
         for (index, text) in tokens.enumerated() {
             let ordinal = try audiences.instance(text, at: "tokens[\(index)]", in: number, storage)
                 .ordinal
@@ -109,12 +113,12 @@ extension Engine {
             }
             group.members.append(ordinal)
         }
-        guard group.members.count <= limits.groupMembersMax else {
+        guard group.members.count <= membersMax else {
             throw .refusal(
                 MartletError(
                     .invalidArgument,
                     """
-                    A group has \(limits.groupMembersMax) members at most (group-members); this one would have \
+                    A group has \(membersMax) members at most (group-members); this one would have \
                     \(group.members.count).
                     """, field: "tokens"))
         }

@@ -26,14 +26,15 @@ package struct Audience: Sendable, Hashable {
     package var perApp: [AppCount] = []
 
     /// Counts the instances that a condition selects.
+    /// - Parameter limits: the broker's limits.
     /// - Throws: `MartletError` for an invalid condition, `StorageError`.
     package init(
         of text: String, in number: ProjectNumber, _ programs: SharedPrograms,
-        _ storage: borrowing Transaction
+        limits: MailboxLimits = MailboxLimits(), _ storage: borrowing Transaction
     ) throws {
         let project = try Self.project(number, storage)
         let condition = try programs.condition(
-            parsing: text, topicsMax: project.conditionTopicsMax)
+            parsing: text, topicsMax: project.conditionTopicsMax(limits))
         var apps: [App] = []
         for app in 0..<project.nextApp.rawValue {
             if let app = try storage.projects.app(AppNumber(app), in: number) { apps.append(app) }
@@ -75,14 +76,15 @@ package struct Audience: Sendable, Hashable {
     }
 
     /// CON-9: the parts of a condition, with the number of instances of each part.
+    /// - Parameter limits: the broker's limits.
     /// - Throws: `MartletError` for an invalid condition, `StorageError`.
     package static func explain(
         _ text: String, in number: ProjectNumber, _ programs: SharedPrograms,
-        _ storage: borrowing Transaction
+        limits: MailboxLimits, _ storage: borrowing Transaction
     ) throws -> Explanation {
         let project = try project(number, storage)
         let condition = try programs.condition(
-            parsing: text, topicsMax: project.conditionTopicsMax)
+            parsing: text, topicsMax: project.conditionTopicsMax(limits))
         var known: Set<TopicName> = []
         for name in condition.topics where try storage.topics.topic(named: name, in: number) != nil
         {

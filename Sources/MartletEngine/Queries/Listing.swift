@@ -165,12 +165,12 @@ package enum Listing {
     /// CON-8: tokens of the instances that a condition selects.
     package static func audience(
         of text: String, in number: ProjectNumber, from start: Ordinal, limit: Int,
-        _ programs: SharedPrograms, _ storage: borrowing Transaction
+        _ programs: SharedPrograms, limits: MailboxLimits, _ storage: borrowing Transaction
     ) throws -> Tokens {
         try check(limit)
         let project = try Audience.project(number, storage)
         let condition = try programs.condition(
-            parsing: text, topicsMax: project.conditionTopicsMax)
+            parsing: text, topicsMax: project.conditionTopicsMax(limits))
         let total = try Audience.count(condition, in: number, storage)
         let slots = try Audiences.slots(of: condition, in: number, storage)
         let blocks = try storage.sets.blocks(of: slots, in: number)

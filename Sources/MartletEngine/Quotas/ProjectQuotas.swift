@@ -2,6 +2,8 @@
 //
 // Quotas of one project: changes of subscriptions (TOP-6, QUO-4), connections of its senders (QUO-3), and messages of
 // its devices (QUO-2), and registrations (REG-8). The quotas are kept only in memory, so a broker begins with full buckets.
+// A project may have a rate of its own for changes and for registrations. The caller names the rate, and a full bucket
+// takes the place of a bucket of another rate.
 //
 // The engine takes from the quotas in transactions that may fail. The loops count connections. Questions about the
 // remaining amounts come from other threads. The lock is taken once for a request or a connection, never for a
@@ -60,14 +62,8 @@ package final class ProjectQuotas: Sendable {
         limitsInForce.withLock { $0 = new }
         state.withLock { state in
             for project in state.projects.keys {
-                if new.topicChangesPerSecond != old.topicChangesPerSecond {
-                    state.projects[project]?.topicChanges = nil
-                }
                 if new.upstreamPerMinute != old.upstreamPerMinute {
                     state.projects[project]?.upstream = nil
-                }
-                if new.registrationsPerSecond != old.registrationsPerSecond {
-                    state.projects[project]?.registrations = nil
                 }
                 if new.senderConnectionsPerMinute != old.senderConnectionsPerMinute {
                     state.projects[project]?.newConnections = nil
@@ -79,28 +75,38 @@ package final class ProjectQuotas: Sendable {
     // MARK: Changes of subscriptions
 
     /// Takes changes of subscriptions from a project's bucket, all `count` of them or none.
+    /// - Parameter perSecond: the project's quota; 0: unlimited.
     /// - Throws: `MartletError` with a retry delay if the bucket has too few.
     func takeTopicChanges(
-        _ count: Int, in project: ProjectNumber, at now: Instant
+        _ count: Int, in project: ProjectNumber, perSecond: Int, at now: Instant
     ) throws(MartletError) {
-        let perSecond = limits.topicChangesPerSecond
-        guard perSecond > 0 else { return }
-        let delay = state.withLock { state in
-            var bucket =
-                state.projects[project]?.topicChanges
-                ?? TokenBucket(count: perSecond, milliseconds: 1000, at: now)
-            state.keepBefore(project)
-            let delay = bucket.take(count, at: now)
-            state.projects[project, default: Project()].topicChanges = bucket
-            return delay
-        }
+        let delay = take(count, from: \.topicChanges, of: project, perSecond: perSecond, at: now)
         guard delay > 0 else { return }
         throw .exhausted(
             """
             The project's subscriptions may change \(perSecond) times in a second \
             (topic-changes-per-second); nothing of this request was applied. Repeat it later. The \
-            broker's operator sets the quota: --limit topic-changes-per-second=N of 'martlet serve'.
+            broker's operator sets the quota: --limit topic-changes-per-second=N of 'martlet serve', \
+            or of 'martlet project set' for this project.
             """, field: "topic", after: delay)
+    }
+
+    /// Takes from a bucket that is full again after a second.
+    /// - Returns: 0 if `count` was taken; else the milliseconds until a repetition can succeed.
+    private func take(
+        _ count: Int, from bucket: WritableKeyPath<Project, TokenBucket?>,
+        of project: ProjectNumber, perSecond: Int, at now: Instant
+    ) -> UInt64 {
+        guard perSecond > 0 else { return 0 }
+        return state.withLock { state in
+            state.keepBefore(project)
+            var mine =
+                state.projects[project]?[keyPath: bucket].ofRate(perSecond)
+                ?? TokenBucket(count: perSecond, milliseconds: 1000, at: now)
+            let delay = mine.take(count, at: now)
+            state.projects[project, default: Project()][keyPath: bucket] = mine
+            return delay
+        }
     }
 
     /// Notes that all amounts taken since the last call of `committed` or `abandon` are final.
@@ -121,19 +127,12 @@ package final class ProjectQuotas: Sendable {
     // MARK: Registrations
 
     /// REG-8: takes the registration of a new device from a project's bucket.
+    /// - Parameter perSecond: the project's quota; 0: unlimited.
     /// - Throws: `MartletError` with a retry delay if the bucket is empty.
-    func takeRegistration(in project: ProjectNumber, at now: Instant) throws(MartletError) {
-        let perSecond = limits.registrationsPerSecond
-        guard perSecond > 0 else { return }
-        let delay = state.withLock { state in
-            var bucket =
-                state.projects[project]?.registrations
-                ?? TokenBucket(count: perSecond, milliseconds: 1000, at: now)
-            state.keepBefore(project)
-            let delay = bucket.take(at: now)
-            state.projects[project, default: Project()].registrations = bucket
-            return delay
-        }
+    func takeRegistration(
+        in project: ProjectNumber, perSecond: Int, at now: Instant
+    ) throws(MartletError) {
+        let delay = take(1, from: \.registrations, of: project, perSecond: perSecond, at: now)
         guard delay > 0 else { return }
         throw .exhausted(
             """
@@ -236,10 +235,13 @@ package final class ProjectQuotas: Sendable {
     // MARK: Questions
 
     /// The amounts of each quota that is not turned off.
-    /// - Parameter book: the fanouts in progress (QUO-5).
+    /// - Parameters:
+    ///   - own: limits that the project has of its own.
+    ///   - book: the fanouts in progress (QUO-5).
     package func amounts(
-        of project: ProjectNumber, at now: Instant, book: FanoutBook
+        of project: ProjectNumber, with own: ProjectLimits, at now: Instant, book: FanoutBook
     ) -> [QuotaAmount] {
+        let limits = limits.with(own)
         let mine = state.withLock { $0.projects[project] } ?? Project()
         var amounts: [QuotaAmount] = []
         func add(_ name: String, _ limit: Int, _ bucket: TokenBucket?) {
@@ -250,8 +252,12 @@ package final class ProjectQuotas: Sendable {
                     remaining: UInt64(bucket?.remaining(at: now) ?? limit),
                     untilFullMilliseconds: bucket?.untilFull(at: now) ?? 0))
         }
-        add("topic-changes-per-second", limits.topicChangesPerSecond, mine.topicChanges)
-        add("registrations-per-second", limits.registrationsPerSecond, mine.registrations)
+        add(
+            ProjectLimit.topicChangesPerSecond.name, limits.topicChangesPerSecond,
+            mine.topicChanges.ofRate(limits.topicChangesPerSecond))
+        add(
+            ProjectLimit.registrationsPerSecond.name, limits.registrationsPerSecond,
+            mine.registrations.ofRate(limits.registrationsPerSecond))
         add("upstream-per-minute", limits.upstreamPerMinute, mine.upstream)
         add("sender-connections-per-minute", limits.senderConnectionsPerMinute, mine.newConnections)
         func add(_ name: String, _ limit: Int, used: Int) {
@@ -266,6 +272,13 @@ package final class ProjectQuotas: Sendable {
             "fanouts-in-progress", limits.fanoutsInProgressMax,
             used: book.inProgressCount(of: project))
         return amounts
+    }
+}
+
+extension TokenBucket? {
+    /// nil for a bucket of an earlier rate, because a changed rate begins with a full bucket.
+    fileprivate func ofRate(_ count: Int) -> TokenBucket? {
+        flatMap { $0.count == count ? $0 : nil }
     }
 }
 

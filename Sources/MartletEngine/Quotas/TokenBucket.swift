@@ -11,6 +11,8 @@ package struct TokenBucket: Sendable {
     /// Bound of a span, so that any count has a whole number of units in 64 bits.
     private static let spanMax: UInt64 = 1 << 62
 
+    /// Tokens of the full bucket.
+    let count: Int
     private let limit: RateLimit
     /// Missing tokens, in units of the limit. The value exceeds the span after a request for more tokens than the
     /// bucket holds.
@@ -20,6 +22,7 @@ package struct TokenBucket: Sendable {
     /// Makes a full bucket.
     package init(count: Int, milliseconds: UInt64, at now: Instant) {
         invariant(count > 0, "A quota of nothing is no quota.")
+        self.count = count
         limit = RateLimit(count: count, milliseconds: milliseconds, spanMax: Self.spanMax)
         last = now
     }

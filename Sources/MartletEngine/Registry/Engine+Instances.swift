@@ -27,14 +27,17 @@ extension Engine {
         if let channel = new.channel, let refusal = try refusal(of: channel, in: project, storage) {
             return .refused(refusal)
         }
-        let instancesMax = limits.instancesPerProjectMax
+        let instancesMax = project.limits[.instancesPerProject] ?? limits.instancesPerProjectMax
         guard instancesMax == 0 || project.instanceCount < UInt64(instancesMax) else {
             return .refused(.tooManyInstances(instancesMax))
         }
         if !new.proof.isTrusted {
-            do { try quotas.takeRegistration(in: project.number, at: now) } catch {
-                return .refused(error)
-            }
+            do {
+                try quotas.takeRegistration(
+                    in: project.number,
+                    perSecond: project.limits[.registrationsPerSecond]
+                        ?? limits.registrationsPerSecond, at: now)
+            } catch { return .refused(error) }
         }
         let ordinal: Ordinal
         if let free = try storage.instances.takeFree(.ordinal, in: project.number) {

@@ -22,8 +22,7 @@ extension Engine {
                     "A project ID has 1 to \(Limits.projectIDBytesMax) characters of [a-z0-9-].",
                     field: "project"))
         }
-        let topicsMax = conditionTopicsMax == 0 ? Limits.conditionTopicsMax : conditionTopicsMax
-        guard (1...Limits.conditionTopicsCeiling).contains(topicsMax) else {
+        guard (0...Limits.conditionTopicsCeiling).contains(conditionTopicsMax) else {
             return .refused(Self.badTopicsMax)
         }
         guard try storage.projects.project(id: id) == nil else {
@@ -40,9 +39,8 @@ extension Engine {
                     "The broker has given out all numbers of projects; start another broker.",
                     field: "project"))
         }
-        let project = Project(
-            number: number, id: id, senderID: senderID,
-            conditionTopicsMax: topicsMax)
+        var project = Project(number: number, id: id, senderID: senderID)
+        if conditionTopicsMax > 0 { project.limits[.topicsPerCondition] = conditionTopicsMax }
         try storage.projects.put(project, isNew: true)
         try storage.registrations.put(
             ProjectPolicies(registration: registration), of: project.number)
@@ -78,9 +76,25 @@ extension Engine {
         guard (1...Limits.conditionTopicsCeiling).contains(conditionTopicsMax ?? 1) else {
             return .refused(Self.badTopicsMax)
         }
-        project.conditionTopicsMax = conditionTopicsMax ?? project.conditionTopicsMax
+        if let conditionTopicsMax { project.limits[.topicsPerCondition] = conditionTopicsMax }
         project.weight = weight ?? project.weight
         project.overload = overload ?? project.overload
+        try storage.projects.put(project, isNew: false)
+        return .project(project)
+    }
+
+    /// OPS-2: gives a project limits of its own, or takes them back. A change holds from this transaction on: what the
+    /// project has beyond a lower limit stays, and nothing is added to it.
+    func changeLimits(
+        _ changes: [ProjectLimitChange], of project: Project, in storage: borrowing Transaction
+    ) throws(StorageError) -> Outcome {
+        var project = project
+        for change in changes {
+            if let value = change.value, !change.limit.bounds.contains(value) {
+                return .refused(.outOfBounds(change.limit, value))
+            }
+            project.limits[change.limit] = change.value
+        }
         try storage.projects.put(project, isNew: false)
         return .project(project)
     }
@@ -130,6 +144,15 @@ extension Engine {
 }
 
 extension MartletError {
+    static func outOfBounds(_ limit: ProjectLimit, _ value: Int) -> MartletError {
+        MartletError(
+            .invalidArgument,
+            """
+            The limit \(limit.name) takes a number from \(limit.bounds.lowerBound) to \
+            \(limit.bounds.upperBound), not \(value).
+            """, field: limit.name)
+    }
+
     /// The refusal of one more key or app of a project.
     static func tooMany(_ nouns: String, _ count: Int, field: String) -> MartletError {
         MartletError(

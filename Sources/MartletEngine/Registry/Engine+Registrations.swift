@@ -101,6 +101,8 @@ extension Engine {
             }
             try storage.registrations.put(policies, of: project.number)
             return .done
+        case .limits(let changes):
+            return try changeLimits(changes, of: project, in: storage)
         case .createRegistrationKey(let key):
             return try createRegistrationKey(key, in: project, now: now, storage)
         case .revokeRegistrationKey(let id):

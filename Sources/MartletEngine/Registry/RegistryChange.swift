@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Changes that an administrator makes to the registrations of a project (REG-7, REG-8). Rests on NewKey.
+// Changes that an administrator makes to the registrations (REG-7, REG-8) and the limits of a project. Rests on NewKey.
 
 package import MartletBase
 import MartletRows
 
-/// A change of a project's policies, keys or apps.
+/// A change of a project's policies, limits, keys or apps.
 package enum RegistryChange: Sendable {
     /// REG-7, TOP-10: changes the policies. nil leaves a policy unchanged.
     case policies(registration: RegistrationPolicy?, topics: TopicPolicy?)
+    /// OPS-2: sets limits of the project's own.
+    case limits([ProjectLimitChange])
     case createRegistrationKey(NewKey)
     case revokeRegistrationKey(id: String)
     /// REG-7: adds a key that verifies tickets. The caller has checked that the material is a key of the algorithm.
@@ -23,7 +25,7 @@ package enum RegistryChange: Sendable {
     /// OPS-12: whether the change keeps new data.
     var takesRoom: Bool {
         switch self {
-        case .policies, .createRegistrationKey, .createTicketKey, .createApp: true
+        case .policies, .limits, .createRegistrationKey, .createTicketKey, .createApp: true
         case .revokeRegistrationKey, .revokeTicketKey, .deleteApp: false
         }
     }

@@ -99,9 +99,11 @@ extension Engine {
                     "A message can be scheduled \(Limits.scheduleSecondsMax) seconds ahead at most.",
                     field: "send_at"))
         }
+        let dispatch: Dispatch
         let named: NamedResults
         do throws(Obstacle) {
-            let dispatch = try checked(Dispatch(message, from: due, number: nil))
+            dispatch = try checked(
+                Dispatch(message, from: due, within: MessageBounds(project, limits)))
             named = try audiences.check(dispatch, in: project, storage)
         } catch {
             return .refused(try error.refusal())
@@ -127,7 +129,7 @@ extension Engine {
             ScheduledMessage(
                 project: project.number, number: number, due: due,
                 bytes: ScheduledSend.bytes(
-                    of: message,
+                    of: dispatch.settled(message),
                     to: try Addressees(of: message.target, in: project.number, storage))))
         return .accepted(
             Acceptance(messageNumber: number, recipientCount: 0, named: named), fanouts: [])
@@ -143,14 +145,13 @@ extension Engine {
             return .refused(.noProject)
         }
         let (message, addressees) = try ScheduledSend.read(due.bytes)
-        var dispatch: Dispatch
+        var dispatch = Dispatch(waiting: message, from: due.due, number: due.number)
+        dispatch.addressees = addressees
+        // The broker may have been stopped for longer than the time to live.
+        dispatch.variants.removeAll { (isLate || $0.isStored) && $0.expires <= now }
         let target: ResolvedTarget
         let recipients: Recipients?
         do throws(Obstacle) {
-            dispatch = try checked(Dispatch(message, from: due.due, number: due.number))
-            dispatch.addressees = addressees
-            // The broker may have been stopped for longer than the time to live.
-            dispatch.variants.removeAll { (isLate || $0.isStored) && $0.expires <= now }
             target = try audiences.resolve(dispatch, in: project, storage)
             recipients = try self.recipients(
                 of: &dispatch, among: target.instances, without: message.notReceived,

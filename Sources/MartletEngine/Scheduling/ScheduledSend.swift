@@ -35,6 +35,7 @@ enum ScheduledSend {
             switch variant.lifespan {
             case .seconds(let seconds): writer.append(0, Int64(seconds))
             case .until(let end): writer.append(1, end.millisecondsSince1970)
+            case .longest: invariantFailure("A message waits with the end of its life.")
             }
             switch variant.collapse {
             case .none: writer.append(0, [])

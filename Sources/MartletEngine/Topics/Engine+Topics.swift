@@ -40,10 +40,12 @@ extension Engine {
             return .refused(tooManyChanges(after: delay))
         }
         do {
-            try quotas.takeTopicChanges(names.count, in: number, at: now)
+            try quotas.takeTopicChanges(
+                names.count, in: number, perSecond: topicChangesPerSecond(of: project), at: now)
         } catch { return .refused(error) }
         topicRates.take(names.count, ordinal, in: number, at: now)
         let choice = try topicChoice(of: ordinal, change, in: number, storage)
+        let topicsMax = topicsPerInstanceMax(of: project)
         var numbers = try storage.topics.topicNumbers(of: ordinal, in: number)
         var result = TopicChangeResult(successCount: 0, failures: [])
         for (index, text) in names.enumerated() {
@@ -60,7 +62,7 @@ extension Engine {
             let isSubscribed = topic.map { numbers.containsSorted($0.number.rawValue) } ?? false
             switch change {
             case .subscribe where !isSubscribed:
-                guard numbers.count < limits.topicsPerInstanceMax else {
+                guard numbers.count < topicsMax else {
                     result.failures.append(.init(index: index, word: .tooManyTopics))
                     continue
                 }
@@ -86,6 +88,14 @@ extension Engine {
         try storage.topics.setTopicNumbers(numbers, of: ordinal, in: number)
         try storage.projects.put(project, isNew: false)
         return .topicsChanged(result)
+    }
+
+    private func topicsPerInstanceMax(of project: Project) -> Int {
+        project.limits[.topicsPerInstance] ?? limits.topicsPerInstanceMax
+    }
+
+    private func topicChangesPerSecond(of project: Project) -> Int {
+        project.limits[.topicChangesPerSecond] ?? limits.topicChangesPerSecond
     }
 
     /// TOP-10: the topics that an instance may change itself. Leaving is always allowed.
@@ -121,30 +131,32 @@ extension Engine {
     ) throws(StorageError) -> Outcome {
         // Copies: between many exits, the compiler checks reads of a noncopyable value's properties for seconds.
         let (limits, quotas) = (self.limits, self.quotas)
+        guard var project = try storage.projects.project(number) else {
+            return .refused(.noProject)
+        }
+        let tokensMax = project.limits[.tokensPerTopicRequest] ?? limits.tokensPerTopicRequestMax
         // A request that goes on was within the limit when it came.
-        guard !tokens.isEmpty,
-            tokens.count <= limits.tokensPerTopicRequestMax || progress.doneCount > 0
-        else {
+        guard !tokens.isEmpty, tokens.count <= tokensMax || progress.doneCount > 0 else {
             return .refused(
                 MartletError(
                     .invalidArgument,
                     """
-                    A request names 1 to \(limits.tokensPerTopicRequestMax) tokens \
-                    (tokens-per-topic-request); this one names \(tokens.count). Split it.
+                    A request names 1 to \(tokensMax) tokens (tokens-per-topic-request); this one names \
+                    \(tokens.count). Split it.
                     """, field: "tokens"))
         }
         let name: TopicName
         do { name = try TopicName(validating: text) } catch { return .refused(error) }
-        guard var project = try storage.projects.project(number) else {
-            return .refused(.noProject)
-        }
         let first = progress.doneCount
         if first == 0 {
             do {
-                try quotas.takeTopicChanges(tokens.count, in: number, at: now)
+                try quotas.takeTopicChanges(
+                    tokens.count, in: number, perSecond: topicChangesPerSecond(of: project),
+                    at: now)
             } catch { return .refused(error) }
         }
 
+        let topicsMax = topicsPerInstanceMax(of: project)
         var topic = try storage.topics.topic(named: name, in: number)
         var (order, result) = (progress.order, progress.result)
         if first == 0, progress.stepMax < tokens.count {
@@ -174,7 +186,7 @@ extension Engine {
             let isSubscribed = topic.map { numbers.containsSorted($0.number.rawValue) } ?? false
             switch change {
             case .subscribe where !isSubscribed:
-                guard numbers.count < limits.topicsPerInstanceMax else {
+                guard numbers.count < topicsMax else {
                     result.failures.append(.init(index: index, word: .tooManyTopics))
                     continue
                 }
@@ -241,7 +253,7 @@ extension Engine {
             }
             ordinals.append(place?.ordinal.rawValue ?? .max)
         }
-        // A request has at most 1000 tokens (TOP-4), so `UInt16` holds each index.
+        // A request has at most 10,000 tokens (TOP-4), so `UInt16` holds each index.
         return (0..<UInt16(tokens.count)).sorted {
             (ordinals[Int($0)], $0) < (ordinals[Int($1)], $1)
         }

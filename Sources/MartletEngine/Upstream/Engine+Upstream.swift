@@ -32,8 +32,12 @@ extension Engine {
         _ storage: borrowing Transaction
     ) throws(Obstacle) -> Outcome {
         let project = message.project
-        let seconds = message.timeToLiveSeconds ?? Limits.upstreamSecondsMax
-        try checked(Self.check(message, seconds))
+        guard let owner = try rows(storage.projects.project(project)) else {
+            throw .refusal(.noProject)
+        }
+        let bounds = MessageBounds(owner, limits)
+        try checked(Self.check(message, within: bounds))
+        let seconds = try checked(bounds.seconds(ofUpstream: message.timeToLiveSeconds))
         let known = try rows(
             storage.upstream.number(
                 ofID: message.messageID, of: instance.ordinal, in: project, now: now))
@@ -45,7 +49,8 @@ extension Engine {
         }
         if case .group(let key) = message.target {
             return try acceptUpstream(
-                message, toGroup: key, seconds: seconds, from: instance, now: now, storage)
+                message, toGroup: key, seconds: seconds, from: instance, in: owner, now: now,
+                storage)
         }
         let isKept = seconds > 0
         if isKept {
@@ -80,13 +85,12 @@ extension Engine {
     /// like any message to the group, except that its `from` is the notification key.
     private mutating func acceptUpstream(
         _ message: UpstreamCommand, toGroup text: String, seconds: UInt32, from instance: Instance,
-        now: Instant, _ storage: borrowing Transaction
+        in project: Project, now: Instant, _ storage: borrowing Transaction
     ) throws(Obstacle) -> Outcome {
-        let number = message.project
+        let number = project.number
         guard let key = try? Audiences.groupKey(text),
             let group = try rows(storage.groups.group(key, in: number)),
-            group.members.contains(instance.ordinal),
-            let project = try rows(storage.projects.project(number))
+            group.members.contains(instance.ordinal)
         else {
             throw .refusal(
                 MartletError(
@@ -98,7 +102,7 @@ extension Engine {
             Dispatch(
                 SendCommand(
                     target: .group(text), body: message.body, lifespan: .seconds(seconds)),
-                from: now, number: nil))
+                from: now, within: MessageBounds(project, limits)))
         let others = group.members.filter { $0 != instance.ordinal }
         let target = ResolvedTarget(kind: .group, from: text, instances: .many(.of(others)))
         let recipients = try audiences.recipients(
@@ -119,7 +123,7 @@ extension Engine {
     }
 
     private static func check(
-        _ message: UpstreamCommand, _ seconds: UInt32
+        _ message: UpstreamCommand, within bounds: MessageBounds
     ) throws(MartletError) {
         guard (1...Limits.upstreamIDBytesMax).contains(message.messageID.utf8.count) else {
             throw MartletError(
@@ -127,11 +131,7 @@ extension Engine {
                 "A message ID has 1 to \(Limits.upstreamIDBytesMax) bytes of UTF-8.",
                 field: "message_id")
         }
-        guard seconds <= Limits.upstreamSecondsMax else {
-            throw MartletError(
-                .invalidArgument,
-                "The time to live is 0 to \(Limits.upstreamSecondsMax) seconds.", field: "ttl")
-        }
+        try bounds.check(message.size)
     }
 
     private func checkKept(

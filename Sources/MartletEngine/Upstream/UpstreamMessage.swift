@@ -35,10 +35,13 @@ package struct UpstreamCommand: Sendable {
     package var timeToLiveSeconds: UInt32?
     /// A valid message with only data, in wire form.
     package var body: [UInt8]
+    /// MSG-3: size of the message, for the project's limit.
+    package var size: MessageSize
 
     package init(
         project: ProjectNumber, ordinal: Ordinal, holder: Holder, target: Target,
-        messageID: String, timeToLiveSeconds: UInt32?, body: [UInt8]
+        messageID: String, timeToLiveSeconds: UInt32?, body: [UInt8],
+        size: MessageSize = MessageSize()
     ) {
         self.project = project
         self.ordinal = ordinal
@@ -47,6 +50,7 @@ package struct UpstreamCommand: Sendable {
         self.messageID = messageID
         self.timeToLiveSeconds = timeToLiveSeconds
         self.body = body
+        self.size = size
     }
 }
 

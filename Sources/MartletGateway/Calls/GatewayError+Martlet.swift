@@ -66,6 +66,11 @@ extension GatewayError {
             result = .invalid(
                 "Request contains an invalid argument.", field: "message.condition",
                 "Invalid condition expression provided. " + error.message + place)
+        case "message", "message.android", "message.apns", "message.webpush":
+            // MSG-3: the broker refuses a whole message or block only for its size.
+            result = GatewayError(
+                .invalidArgument, "Message is too large. " + error.message,
+                code: .invalidArgument, violations: [])
         case let field:
             result = .invalid(error.message, field: Self.path(of: field))
         }

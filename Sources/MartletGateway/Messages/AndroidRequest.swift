@@ -69,8 +69,7 @@ extension Message.Android {
     }
 
     private static func badTimeToLive(_ field: RequestField) -> GatewayError {
-        field.refusal(
-            "TTL must be between 0 and \(Limits.timeToLiveSecondsMax) seconds (28 days).")
+        field.refusal("TTL must be a non-negative duration, such as 3600s.")
     }
 
     private mutating func addFlag(

@@ -76,12 +76,12 @@ package struct LegacyRequest {
     ) throws(GatewayError) -> UInt32? {
         guard let field = try fields.take("time_to_live") else { return nil }
         let seconds = try field.integer()
-        guard seconds >= 0, seconds <= Limits.timeToLiveSecondsMax else {
+        guard seconds >= 0 else {
             throw field.refusal(
-                "InvalidTtl: Invalid value (\(seconds)) for \"time_to_live\": must be between 0 and "
-                    + "\"\(Limits.timeToLiveSecondsMax)\"")
+                "InvalidTtl: Invalid value (\(seconds)) for \"time_to_live\": must be 0 or more.")
         }
-        return UInt32(seconds)
+        // The broker refuses a time above the project's longest.
+        return UInt32(clamping: seconds)
     }
 
     private static func priority(

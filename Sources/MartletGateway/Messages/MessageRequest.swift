@@ -23,7 +23,6 @@ package struct MessageRequest {
         message.message = try Self.message(&fields)
         try fields.finish()
         message.setUsualPriority()
-        try Self.checkSize(message.message)
     }
 
     private static let noTarget = GatewayError.invalid(
@@ -73,16 +72,6 @@ package struct MessageRequest {
         }
         if let label { message.setCommonLabel(label) }
         return message
-    }
-
-    /// MSG-3: checks the size of the payload for each platform.
-    private static func checkSize(_ message: Message) throws(GatewayError) {
-        let bytes = Platform.allCases.map { message.payloadBytes(for: $0) }.max() ?? 0
-        guard bytes > Limits.payloadBytesMax else { return }
-        throw GatewayError(
-            .invalidArgument,
-            "Message is too large. The maximum is \(Limits.payloadBytesMax) bytes; this one has "
-                + "\(bytes).", code: .invalidArgument, violations: [])
     }
 }
 
@@ -135,24 +124,6 @@ extension Message {
         var webpush = webpush ?? WebPush()
         add(to: &webpush.options)
         self.webpush = webpush
-    }
-
-    /// MSG-3: bytes that count against the maximum on one platform.
-    fileprivate func payloadBytes(for platform: Platform) -> Int {
-        let own: (notification: Notification?, data: [DataEntry]) =
-            switch platform {
-            case .android: (android?.notification, android?.data ?? [])
-            case .apple: (apns?.notification, apns?.data ?? [])
-            case .web: (webpush?.notification, webpush?.data ?? [])
-            }
-        let ownKeys = Set(own.data.map(\.key))
-        return Message(
-            notification: .init(
-                title: own.notification?.title ?? notification?.title,
-                body: own.notification?.body ?? notification?.body,
-                image: own.notification?.image ?? notification?.image),
-            data: data.filter { !ownKeys.contains($0.key) } + own.data
-        ).payloadBytes
     }
 }
 

@@ -43,12 +43,8 @@ extension Message.WebPush {
     /// Martlet.
     private mutating func take(headers: inout RequestObject) throws(GatewayError) {
         if let field = headers.takeHeader("TTL") {
-            let isNumber = field.value.string.flatMap { UInt64($0) } != nil
             timeToLiveSeconds = try field.converted(
-                { Lifespan(webTTL: $0)?.seconds },
-                else: isNumber
-                    ? "TTL must be at most \(Limits.timeToLiveSecondsMax) seconds (28 days)."
-                    : "TTL must be a non-negative integer.")
+                { Lifespan(webTTL: $0)?.seconds }, else: "TTL must be a non-negative integer.")
         }
         if let field = headers.takeHeader("Urgency") {
             priority = try field.converted(

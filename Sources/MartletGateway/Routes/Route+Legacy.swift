@@ -102,7 +102,8 @@ extension MartletError {
 
     private var legacyWordOfField: String {
         if field.hasSuffix("restricted_package_name") { return "InvalidPackageName" }
-        if field.hasSuffix("time_to_live") || field.hasSuffix("ttl") { return "InvalidTtl" }
+        let times = ["time_to_live", "ttl", "apns-expiration", "TTL"]
+        if times.contains(where: { field.hasSuffix($0) }) { return "InvalidTtl" }
         if field.hasSuffix(".data") { return "InvalidDataKey" }
         if field == "message" || field.hasPrefix("message.") { return "MessageTooBig" }
         let isToken = field.hasPrefix("to") && !field.hasPrefix("topic")

@@ -14,8 +14,8 @@ public struct Project: Sendable, Hashable {
     public var id: String
     /// The numeric sender ID (REG-5).
     public var senderID: UInt64
-    /// CON-3: the number of distinct topics allowed in one condition.
-    public var conditionTopicsMax: Int
+    /// The limits that the project has of its own.
+    public var limits: ProjectLimits
     /// FAN-2: the project's share beside the shares of other projects, 1 to 1000.
     public var weight: Int
     /// FAN-1: whether messages past the bound of fanouts are deferred or refused.
@@ -41,8 +41,8 @@ public struct Project: Sendable, Hashable {
 
     /// Makes a project. By default, the counters are those of a new project.
     public init(
-        number: ProjectNumber, id: String, senderID: UInt64, conditionTopicsMax: Int,
-        weight: Int = 1, overload: OverloadPolicy = .defer,
+        number: ProjectNumber, id: String, senderID: UInt64,
+        limits: ProjectLimits = ProjectLimits(), weight: Int = 1, overload: OverloadPolicy = .defer,
         lastSequence: MessageSequence = .none, instanceCount: UInt64 = 0, topicCount: UInt64 = 0,
         reportCount: UInt64 = 0, reportsFrom: MessageSequence = .none,
         nextOrdinal: Ordinal = Ordinal(0), nextTopic: TopicNumber = TopicNumber(0),
@@ -51,7 +51,7 @@ public struct Project: Sendable, Hashable {
         self.number = number
         self.id = id
         self.senderID = senderID
-        self.conditionTopicsMax = conditionTopicsMax
+        self.limits = limits
         self.weight = weight
         self.overload = overload
         self.lastSequence = lastSequence
@@ -63,6 +63,14 @@ public struct Project: Sendable, Hashable {
         self.nextTopic = nextTopic
         self.nextApp = nextApp
         self.appCount = appCount
+    }
+}
+
+extension Project {
+    /// CON-3: distinct topics in one condition of the project.
+    /// - Parameter broker: the broker's limits, for a project without a value of its own.
+    package func conditionTopicsMax(_ broker: MailboxLimits) -> Int {
+        limits[.topicsPerCondition] ?? broker.conditionTopicsMax
     }
 }
 

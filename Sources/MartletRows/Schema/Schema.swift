@@ -94,7 +94,7 @@ import MartletCrypto
 public import MartletBase
 
 /// The version of the tables, keys and values above. A store folder with another version is refused.
-package let storeFormatVersion: UInt32 = 11
+package let storeFormatVersion: UInt32 = 12
 
 /// The tables, in the order in which they are opened.
 public enum Table: Int, CaseIterable, Sendable {

@@ -78,7 +78,7 @@ extension Oracle {
         let now = clock.instant
         sent.number = acceptance.number
         sent.expires = now.advanced(
-            bySeconds: Int64(sent.timeToLiveSeconds ?? Limits.upstreamSecondsMax))
+            bySeconds: Int64(sent.timeToLiveSeconds ?? Limits.timeToLiveSecondsMax))
         guard let group = sent.group, let message = sent.message else { return }
         if !group.members.contains(sent.instance.number) {
             fail("\(sent.messageID) is for a group that its device is no member of (GRP-7)")

@@ -12,6 +12,8 @@
 //   9 → 10   nothing: recipients may be stored as runs
 //  10 → 11   a project counts its apps. Projects get an open policy of registration, because programs of format 10
 //            let every device register
+//  11 → 12   the limits of a project's own stand behind its ID, each u8 limit ‖ u32 value. The topics per condition are
+//            one of them, except the 5 that a project had from its creation: the broker's value holds for such a project
 
 import MartletBase
 import MartletEngine
@@ -20,9 +22,15 @@ import MartletRows
 struct MigrationSteps {
     /// Rows that one transaction reads or changes.
     static let rowsMax = 1024
-    /// Offset behind the fields of a project's record that all formats have: u64 sender ID, last sequence, instances,
+    /// Offset behind the fields of a project's record that the formats 6 to 11 have: u64 sender ID, last sequence, instances,
     /// topics; u32 next ordinal, topic, app, topics per condition, weight; u8 policy.
     private static let projectBytes6 = 53
+    /// Offset of the topics per condition, up to format 11.
+    private static let conditionTopicsOffset = 44
+    /// The topics per condition that a project had from its creation, up to format 11.
+    private static let conditionTopicsDefault: UInt32 = 5
+    /// The number of that limit from format 12 on.
+    private static let conditionTopicsLimit: UInt8 = 7
     /// Bit 6 of the kind of target in a message's record: the record is the message's report.
     private static let reportBit: UInt8 = 1 << 6
     private static let kindOffset = 12
@@ -41,6 +49,7 @@ struct MigrationSteps {
         case 6: try moveReportCounts(advance)
         case 8: try countCarriedReports(advance)
         case 10: try countApps()
+        case 11: try moveConditionTopics()
         default: break
         }
     }
@@ -152,6 +161,22 @@ struct MigrationSteps {
             try rows.put(.policies, Key(project), Self.openPolicy)
             return try Self.inserting(
                 Self.little(apps[project] ?? 0), into: record, at: Self.projectBytes6 + 16)
+        }
+    }
+
+    // MARK: 11 → 12
+
+    private func moveConditionTopics() throws {
+        try forEachProject { (_, record, _) throws(StorageError) in
+            let at = Self.conditionTopicsOffset
+            guard record.count >= Self.projectBytes6 else { throw Self.damaged(record, .projects) }
+            let count = record.withUnsafeBytes { $0.loadLittleEndian(UInt32.self, at: at) }
+            var changed = record
+            changed.removeSubrange(at..<(at + 4))
+            if count != Self.conditionTopicsDefault {
+                changed += [Self.conditionTopicsLimit] + Self.little(count)
+            }
+            return changed
         }
     }
 

@@ -60,7 +60,6 @@ package struct ProjectLedger: Ledger {
         let nextOrdinal = try reader.read(UInt32.self)
         let nextTopic = try reader.read(UInt32.self)
         let nextApp = try reader.read(UInt32.self)
-        let conditionTopicsMax = try reader.read(UInt32.self)
         let weight = try reader.read(UInt32.self)
         guard let overload = OverloadPolicy(rawValue: try reader.read(UInt8.self)) else {
             throw reader.damaged()
@@ -70,14 +69,30 @@ package struct ProjectLedger: Ledger {
         // Shares of turns are multiples of the weight, so a weight of 0 would never give a turn.
         guard weight > 0 else { throw reader.damaged() }
         let appCount = try reader.read(UInt32.self)
+        let id = try reader.text()
         return Project(
-            number: number, id: try reader.text(), senderID: senderID,
-            conditionTopicsMax: Int(conditionTopicsMax), weight: Int(weight), overload: overload,
+            number: number, id: id, senderID: senderID, limits: try Self.limits(&reader),
+            weight: Int(weight), overload: overload,
             lastSequence: MessageSequence(lastSequence), instanceCount: instanceCount,
             topicCount: topicCount, reportCount: reportCount,
             reportsFrom: MessageSequence(reportsFrom), nextOrdinal: Ordinal(nextOrdinal),
             nextTopic: TopicNumber(nextTopic), nextApp: AppNumber(nextApp),
             appCount: appCount)
+    }
+
+    private static func limits(
+        _ reader: inout RecordReader
+    ) throws(StorageError) -> ProjectLimits {
+        var limits = ProjectLimits()
+        while !reader.isAtEnd {
+            guard let limit = ProjectLimit(rawValue: try reader.read(UInt8.self)) else {
+                throw reader.damaged()
+            }
+            let value = Int(try reader.read(UInt32.self))
+            guard limit.bounds.contains(value) else { throw reader.damaged() }
+            limits[limit] = value
+        }
+        return limits
     }
 
     /// The projects after `id`, in the order of their IDs, at most `limit`.
@@ -147,13 +162,17 @@ package struct ProjectLedger: Ledger {
         writer.append(project.nextOrdinal.rawValue)
         writer.append(project.nextTopic.rawValue)
         writer.append(project.nextApp.rawValue)
-        writer.append(UInt32(project.conditionTopicsMax))
         writer.append(UInt32(project.weight))
         writer.append(project.overload.rawValue)
         writer.append(project.reportCount)
         writer.append(project.reportsFrom.rawValue)
         writer.append(project.appCount)
         writer.append(text: project.id)
+        for limit in ProjectLimit.allCases {
+            guard let value = project.limits[limit] else { continue }
+            writer.append(limit.rawValue)
+            writer.append(UInt32(value))
+        }
         try raw.put(.projects, Key(project.number), writer.bytes)
     }
 

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The limits of a project for one message: its size (MSG-3) and its time to live (TTL-1). The engine checks both in the
+// transaction that accepts the message, from the project's record of this transaction. So a change of a limit holds
+// for the next message on every connection, and no thread keeps a copy of a project's limits. A message that has waited
+// was within the limits when it was accepted, and keeps its time to live. Rests on the records.
+
+import MartletBase
+import MartletRows
+
+/// The limits of one project for a message.
+struct MessageBounds {
+    private let payloadBytesMax: Int
+    /// TTL-1: the longest and default time to live.
+    let timeToLiveSecondsMax: UInt32
+
+    init(_ project: Project, _ limits: MailboxLimits) {
+        payloadBytesMax = min(
+            project.limits[.payloadBytes] ?? limits.payloadBytesMax, Limits.payloadBytesCeiling)
+        timeToLiveSecondsMax = min(
+            UInt32(clamping: project.limits[.timeToLiveSeconds] ?? limits.timeToLiveSecondsMax),
+            Limits.timeToLiveSecondsCeiling)
+    }
+
+    // MARK: MSG-3
+
+    /// - Parameter platforms: the platforms whose instances get the message of this size.
+    func check(_ size: MessageSize, for platforms: PlatformSet = .all) throws(MartletError) {
+        guard size.payloadBytes <= payloadBytesMax else {
+            throw MartletError(
+                .invalidArgument,
+                """
+                The payload has \(size.payloadBytes) bytes; at most \(payloadBytesMax) are allowed for title, \
+                body, image, data keys and values together (payload-bytes-max).
+                """, field: platforms.messageField)
+        }
+        let blockBytesMax =
+            Limits.platformBlockBytesMax + max(0, payloadBytesMax - Limits.payloadBytesMax)
+        guard size.blockBytes <= blockBytesMax else {
+            throw MartletError(
+                .invalidArgument,
+                "The block has \(size.blockBytes) bytes; at most \(blockBytesMax) are allowed.",
+                field: platforms.messageField)
+        }
+    }
+
+    // MARK: TTL-1
+
+    /// The end of a message's life.
+    /// - Parameters:
+    ///   - start: the beginning of the time to live.
+    ///   - platforms: the platforms whose instances get the message with this time to live.
+    func expiry(
+        of lifespan: Lifespan, from start: Instant, for platforms: PlatformSet
+    ) throws(MartletError) -> Instant {
+        switch lifespan {
+        case .longest: break
+        case .seconds(let seconds):
+            guard seconds <= timeToLiveSecondsMax else {
+                throw tooLong(platforms.timeToLiveField)
+            }
+        case .until(let end):
+            let farthest = Int64(timeToLiveSecondsMax) + Int64(Limits.expirationSpareSeconds)
+            guard end <= start.advanced(bySeconds: farthest) else {
+                throw MartletError(
+                    .invalidArgument,
+                    """
+                    A message expires at most \(farthest) seconds ahead; stored it is for \
+                    \(timeToLiveSecondsMax) seconds at most (time-to-live-seconds-max).
+                    """, field: platforms.timeToLiveField)
+            }
+        }
+        return lifespan.end(from: start, longestSeconds: timeToLiveSecondsMax)
+    }
+
+    /// UPS-1: the time to live of a device's message, in seconds.
+    func seconds(ofUpstream seconds: UInt32?) throws(MartletError) -> UInt32 {
+        guard let seconds else { return timeToLiveSecondsMax }
+        guard seconds <= timeToLiveSecondsMax else { throw tooLong("ttl") }
+        return seconds
+    }
+
+    private func tooLong(_ field: String) -> MartletError {
+        MartletError(
+            .invalidArgument,
+            "The time to live is 0 to \(timeToLiveSecondsMax) seconds (time-to-live-seconds-max).",
+            field: field)
+    }
+}
+
+extension Lifespan {
+    /// The end of a life that begins at `start` and is bounded.
+    func end(from start: Instant, longestSeconds: UInt32) -> Instant {
+        let longest = start.advanced(bySeconds: Int64(longestSeconds))
+        return switch self {
+        case .longest: longest
+        case .seconds(let seconds): min(start.advanced(bySeconds: Int64(seconds)), longest)
+        case .until(let end): min(max(end, start), longest)
+        }
+    }
+}
+
+extension PlatformSet {
+    /// The part of a sender's message that instances of these platforms get.
+    fileprivate var messageField: String {
+        switch self {
+        case PlatformSet(.android): "message.android"
+        case PlatformSet(.apple): "message.apns"
+        case PlatformSet(.web): "message.webpush"
+        default: "message"
+        }
+    }
+
+    /// The place of the time to live in that part.
+    fileprivate var timeToLiveField: String {
+        switch self {
+        case PlatformSet(.android): "message.android.ttl"
+        case PlatformSet(.apple): "message.apns.headers.apns-expiration"
+        case PlatformSet(.web): "message.webpush.headers.TTL"
+        default: "time_to_live"
+        }
+    }
+}
