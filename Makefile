@@ -6,7 +6,7 @@ PACKAGES := liburing-dev libjemalloc-dev liblmdb-dev libssl-dev
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 SOURCES := Package.swift Sources Tests Benchmarks/Sources
 
-.PHONY: run build test mailbox-histories simulate deps python python-sdks format format-check clean
+.PHONY: run build test browser-test mailbox-histories simulate deps python python-sdks format format-check clean
 
 # The demo; in a terminal it goes on serving until Ctrl-C.
 run: deps
@@ -104,6 +104,20 @@ $(SDKS)/installed: Tests/Python/requirements.txt
 	python3 -m venv $(SDKS)
 	$(SDKS)/bin/pip install --quiet --requirement $<
 	touch $@
+
+# Firefox from Debian, unmodified but for preferences, at the Web Push door. Its log is kept below .build.
+browser-test: python-sdks
+	@command -v firefox-esr >/dev/null || { \
+	    echo "Installing the Debian package firefox-esr"; \
+	    { $(SUDO) apt-get update -q \
+	        && $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -q \
+	            --no-install-recommends firefox-esr; } >/dev/null 2>&1 || true; \
+	}
+	@command -v firefox-esr >/dev/null || { \
+	    echo "browser-test: skipped, the package firefox-esr cannot be installed"; exit 0; } \
+	    && swift build --product martlet \
+	    && $(SDKS)-push/bin/python -B Tests/Python/push_browser.py \
+	        "$$(swift build --show-bin-path)/martlet" firefox-esr .build/browser-test.log
 
 format:
 	swift format format --in-place --parallel --recursive $(SOURCES)

@@ -26,7 +26,8 @@ extension Message {
             guard outline.blocks.isEmpty, outline.opaque == nil, !outline.summary.hasNotification
             else {
                 throw refusal(
-                    "A device sends data, and no notification, no blocks and no opaque content.", "message")
+                    "A device sends data, and no notification, no blocks and no opaque content.",
+                    "message")
             }
             return MessageSize(payloadBytes: outline.summary.payloadBytes)
         }

@@ -74,7 +74,8 @@ struct OpaqueTests {
         #expect(ids(try example.frames()) == [6])
         try example.leave()
         let frames = try example.connect()
-        #expect(ids(frames).suffix(3) == [3, 4, 5] || ids(frames) == [3, 4, 5, 6], "\(ids(frames))")
+        #expect(
+            ids(frames).suffix(3) == [3, 4, 5] || ids(frames) == [3, 4, 5, 6], "\(ids(frames))")
         #expect(counts(frames) == [])
     }
 }

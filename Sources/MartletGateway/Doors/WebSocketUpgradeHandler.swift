@@ -85,7 +85,8 @@ final class WebSocketUpgradeHandler: ChannelInboundHandler, RemovableChannelHand
         ] {
             if let deadlines { pipeline.removeHandler(context: deadlines, promise: nil) }
         }
-        var answer = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        var answer =
+            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
         answer += "Sec-WebSocket-Accept: \(Self.acceptance(of: key))\r\n"
         if let subprotocol = offer.subprotocol {
             answer += "Sec-WebSocket-Protocol: \(subprotocol)\r\n"

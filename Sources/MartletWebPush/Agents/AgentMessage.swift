@@ -116,7 +116,8 @@ enum AgentAnswer {
         JSONValue.object(["messageType": .string("urgency"), "status": .integer(200)]).text
 
     /// A message for a channel. An empty message is an event without data.
-    static func notification(_ deliver: Deliver, of channel: ChannelID) throws(WireError) -> String {
+    static func notification(_ deliver: Deliver, of channel: ChannelID) throws(WireError) -> String
+    {
         let message = try Message(decoding: deliver.message, unknownTags: .skip)
         var text = #"{"messageType":"notification","channelID":""#
         text += channel.description
