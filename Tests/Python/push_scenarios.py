@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 import urllib.parse
+import uuid
 
 import py_vapid
 import pywebpush
@@ -417,12 +418,8 @@ def absence(server):
 
 
 def wait_until_away(server):
-    """Until the broker knows that nobody is connected."""
-    for _ in range(200):
-        status = server.run("status", "--json")
-        if status["connections"] == 0 or status.get("connectionCount") == 0:
-            return
-        time.sleep(0.02)
+    """The broker hears of the end of a connection a moment later."""
+    time.sleep(0.3)
 
 
 def repetition(server):
@@ -458,12 +455,15 @@ def repetition(server):
 
 def identities(server):
     """GW-13 nothing is written before a register; an unknown ID is answered with a new one; of two connections the older hears 4774"""
-    before = server.run("status", "--json")
+    def written():
+        return {path.name: (path.stat().st_size, path.stat().st_mtime_ns)
+                for path in pathlib.Path(server.data).iterdir() if path.suffix != ".address"}
+
+    before = written()
     for _ in range(300):
         agent = server.agent().connect()
         agent.close()
-    after = server.run("status", "--json")
-    assert before["storeBytes"] == after["storeBytes"] if "storeBytes" in before else True
+    assert written() == before, (before, written())
     uaid = agent.uaid
     unknown = server.agent("kde", "f" * 32).connect()
     assert unknown.uaid not in ("f" * 32, uaid) and len(unknown.uaid) <= 128
@@ -495,8 +495,8 @@ def registrations(server):
     sender = ApplicationServer()
     two = agent.register(sender.public)
     assert agent.register(sender.public, channel=two.channel).endpoint == two.endpoint
-    for channel in ("", "x", one.channel.upper(), one.channel.replace("-", ""), "0" * 36):
-        assert agent.register(channel=channel or None if channel else "x")["status"] == 400
+    for channel in ("x", one.channel.upper(), one.channel.replace("-", ""), "0" * 36):
+        assert agent.register(channel=channel)["status"] == 400
     for key in (b"short", b"\4" * 64, b"\2" * 65):
         assert agent.register(key)["status"] == 400
     agent.say({"messageType": "unregister", "channelID": "nobody"})
@@ -507,7 +507,7 @@ def registrations(server):
         assert stranger.register()["status"] == 403
         stranger.close()
     for _ in range(200):
-        agent.say({"messageType": "register", "channelID": str(__import__("uuid").uuid4())})
+        agent.say({"messageType": "register", "channelID": str(uuid.uuid4())})
     for _ in range(200):
         assert agent.answer("register")["status"] == 200
     assert len({one.endpoint, two.endpoint}) == 2
@@ -540,8 +540,9 @@ def mailbox(server):
         server.push(topics.endpoint, struct.pack(">I", index), Topic=f"u{index}")
     for index in range(30):
         assert unb64(agent.notification(5)["data"]) == struct.pack(">I", index)
-    dropped, delivered = server.report(locations[0]), server.report(locations[50])
-    assert "discard" in json.dumps(dropped).lower() and dropped != delivered
+    dropped, delivered = (server.report(locations[index])["counts"] for index in (0, 50))
+    assert dropped["discardedTooMany"] == 1 and dropped["acknowledged"] == 0, dropped
+    assert delivered["acknowledged"] == 1 and delivered["discarded"] == 0, delivered
 
 
 def urgency(server):
