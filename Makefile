@@ -6,7 +6,7 @@ PACKAGES := liburing-dev libjemalloc-dev liblmdb-dev libssl-dev
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 SOURCES := Package.swift Sources Tests Benchmarks/Sources
 
-.PHONY: run build test browser-test mailbox-histories simulate deps python python-sdks format format-check clean
+.PHONY: run build test browser-test mailbox-histories simulate deps python python-sdks browser format format-check clean
 
 # The demo; in a terminal it goes on serving until Ctrl-C.
 run: deps
@@ -24,7 +24,7 @@ ON_EPOLL := '^(MartletTests|EndToEndTests)\.'
 
 # What the tests need beside what the programs need.
 test: PACKAGES += liblz4-dev
-test: deps python python-sdks
+test: deps python python-sdks browser
 	swift build -c release --build-tests
 	swift test -c release --skip-build --skip $(OVER_SOCKETS)
 	swift test -c release --skip-build --filter $(OVER_SOCKETS) \
@@ -118,6 +118,23 @@ browser-test: python-sdks
 	    && swift build --product martlet \
 	    && $(SDKS)-push/bin/python -B Tests/Python/push_browser.py \
 	        "$$(swift build --show-bin-path)/martlet" firefox-esr .build/browser-test.log
+
+# A browser with its driver, and Selenium, for the test of the console. Where the three cannot be had, and in CI, the
+# test is skipped.
+BROWSER := .build/python-browser
+browser: python
+	@[ -n "$(CI)" ] || [ -e $(BROWSER)/installed ] || $(MAKE) --no-print-directory $(BROWSER)/installed \
+	    || echo "Without Chromium and Selenium the test of the console in a browser is skipped."
+
+$(BROWSER)/installed: Tests/Python/requirements-browser.txt
+	@echo "Installing chromium, chromium-driver and into $(BROWSER): $$(tr '\n' ' ' < $<)"
+	[ -x /usr/bin/chromedriver ] || { $(SUDO) apt-get update -q \
+	    && $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -q \
+	        --no-install-recommends chromium chromium-driver python3-venv; }
+	rm -rf $(BROWSER)
+	python3 -m venv $(BROWSER)
+	$(BROWSER)/bin/pip install --quiet --requirement $<
+	touch $@
 
 format:
 	swift format format --in-place --parallel --recursive $(SOURCES)

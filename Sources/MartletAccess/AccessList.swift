@@ -96,7 +96,8 @@ package struct AccessList: Codable, Sendable, Hashable {
         }
         guard isValid, (1...64).contains(name.utf8.count) else {
             throw MartletError(
-                .invalidArgument, "A user's name has 1 to 64 characters of a-z, A-Z, 0-9, '.', '_', "
+                .invalidArgument,
+                "A user's name has 1 to 64 characters of a-z, A-Z, 0-9, '.', '_', "
                     + "'@' and '-'.", field: "name")
         }
     }

@@ -35,7 +35,8 @@ struct ConsoleCommand: AsyncParsableCommand {
         @Option(help: "viewer, sender or administrator.")
         var role = ConsoleRole.administrator
 
-        @Option(help: "The gateway's URL, as the browser reaches it (default: of the running gateway).")
+        @Option(
+            help: "The gateway's URL, as the browser reaches it (default: of the running gateway).")
         var url: String?
 
         @OptionGroup var folder: FolderOptions

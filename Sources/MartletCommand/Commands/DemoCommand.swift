@@ -136,7 +136,24 @@ struct DemoCommand: ReportingCommand {
 
             Ctrl-C ends and removes the folder.
             """)
-        await interrupt.wait()
-        try await broker.close()
+        guard let part = try? ProgramParts.requiredGateway() else {
+            Terminal.print(
+                "`make build` builds the program with a console for browsers: martlet gateway.")
+            await interrupt.wait()
+            return try await broker.close()
+        }
+        let gateway: any PreparedGateway
+        do {
+            let options = try GatewayOptions.parse(["--http", "127.0.0.1:0"])
+            gateway = try part.prepare(broker, options, logger: configuration.logger)
+        } catch {
+            try? await broker.close()
+            throw error
+        }
+        try await gateway.serve { url in
+            Terminal.print(ConsoleAddress(url: url, folder: folder).line(at: broker.now))
+        } until: {
+            await interrupt.wait()
+        }
     }
 }

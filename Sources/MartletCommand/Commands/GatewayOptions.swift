@@ -74,7 +74,9 @@ package struct GatewayOptions: ParsableArguments {
 
     @Flag(
         inversion: .prefixedNo,
-        help: "Serve the console for browsers at /console (default: where only this machine reaches it).")
+        help:
+            "Serve the console for browsers at /console (default: where only this machine reaches it)."
+    )
     package var console: Bool?
 
     /// Whether the gateway serves the console. Without a word of the user, only for this machine.

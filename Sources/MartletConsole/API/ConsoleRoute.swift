@@ -125,7 +125,8 @@ struct ConsoleRoute: Sendable {
             try Origin.require(call)
             guard call.header("x-martlet-csrf") == person.csrf else {
                 throw MartletError(
-                    .permissionDenied, "The header x-martlet-csrf has not the value of the session.")
+                    .permissionDenied, "The header x-martlet-csrf has not the value of the session."
+                )
             }
         }
         return person

@@ -27,7 +27,8 @@ struct MessageDraft {
         .init("restrictedPackageName", .string, "Only to instances of this app."),
         .init("sendAt", .integer, "Milliseconds since 1970; without it, now."),
         .init("notReceived", .string, "Only to those that have not got this earlier message."),
-        .init("idempotencyKey", .string, "Sends once, however often the request comes in 24 hours."),
+        .init(
+            "idempotencyKey", .string, "Sends once, however often the request comes in 24 hours."),
         .init("wantsReceipts", .boolean, "Keep what becomes of the message for receipts."),
         .init("validateOnly", .boolean, "Check everything and send nothing."),
     ]

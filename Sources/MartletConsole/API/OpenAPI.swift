@@ -71,7 +71,8 @@ enum OpenAPI {
                 "200": .object([
                     "description": .string(route.answer),
                     "content": .object([
-                        route.name == "events" ? "text/event-stream" : "application/json": .object([:])
+                        route.name == "events" ? "text/event-stream" : "application/json": .object(
+                            [:])
                     ]),
                 ]),
                 "default": .object([

@@ -31,7 +31,8 @@ extension ConsoleRoute {
         },
         ConsoleRoute(
             "keys.create", .post, "projects/{project}/keys/server", .role(.administrator),
-            "Create a server key.", body: [name], answer: "As `martlet key create --json` prints it."
+            "Create a server key.", body: [name],
+            answer: "As `martlet key create --json` prints it."
         ) { call in
             try await created(call, "key.create") { (broker, name, project) in
                 try await broker.createServerKey(named: name, in: project)

@@ -31,7 +31,8 @@ extension ConsoleRoute {
             "Tell what became of a message.",
             answer: "As `martlet report MESSAGE --json` prints it."
         ) { call in
-            .json(MessageReportAnswer(try call.broker.report(of: call["message"], in: call.project)))
+            .json(
+                MessageReportAnswer(try call.broker.report(of: call["message"], in: call.project)))
         },
         ConsoleRoute(
             "messages.cancel", .delete, "projects/{project}/messages/{message}", .role(.sender),
@@ -59,7 +60,9 @@ extension ConsoleRoute {
         ConsoleRoute(
             "reports.days", .get, "projects/{project}/reports", .role(.viewer),
             "Tell what became of the project's messages, by day and app.",
-            query: [Field("days", .integer, "Days up to today, 1 to 366; 30 without the parameter.")],
+            query: [
+                Field("days", .integer, "Days up to today, 1 to 366; 30 without the parameter.")
+            ],
             answer: "As `martlet report PROJECT --json` prints it."
         ) { call in
             let count = try call.number("days") ?? 30

@@ -30,7 +30,8 @@ private struct SessionAnswer: Encodable {
 extension ConsoleRoute {
     static let session = [
         ConsoleRoute(
-            "session.begin", .post, "session", .anyone, "Sign in with a password or a one-time link.",
+            "session.begin", .post, "session", .anyone,
+            "Sign in with a password or a one-time link.",
             body: [
                 Field("name", .string, "Name of the user."),
                 Field("password", .string, "Password of the user."),
@@ -50,7 +51,8 @@ extension ConsoleRoute {
                 guard let began = try call.console.people.begin(link: link) else {
                     throw wrong(
                         "one-time link",
-                        "The link was used already, or is too old. `martlet console link` prints another.")
+                        "The link was used already, or is too old. `martlet console link` prints another."
+                    )
                 }
                 (secret, person) = began
             } else {
@@ -66,9 +68,16 @@ extension ConsoleRoute {
                 cookie: cookie(secret, seconds: Limits.consoleSessionSeconds, call.console))
         },
         ConsoleRoute(
-            "session.show", .get, "session", .role(.viewer), "Tell who is signed in.",
-            answer: "The signed-in user."
-        ) { call in .json(SessionAnswer(try call.person)) },
+            "session.show", .get, "session", .anyone, "Tell who is signed in.",
+            answer: "The signed-in user; an empty object for nobody."
+        ) { call in
+            // A page asks before it knows: nobody is no error then.
+            let person = call.call.header("cookie").flatMap {
+                try? call.console.people.session(
+                    in: $0, isSecure: call.console.configuration.isSecure)
+            }
+            return person.map { .json(SessionAnswer($0)) } ?? .done
+        },
         ConsoleRoute(
             "session.end", .delete, "session", .role(.viewer), "Sign out.",
             answer: "An empty object; the cookie is removed."

@@ -41,7 +41,8 @@ actor LoginTurns {
             var known = failures[user.name] ?? Failures()
             known.count += 1
             if known.count > Self.freeCount {
-                let doubled = Duration.milliseconds(250) * (1 << min(known.count - Self.freeCount, 6))
+                let doubled =
+                    Duration.milliseconds(250) * (1 << min(known.count - Self.freeCount, 6))
                 known.next = now + min(doubled, Self.waitMax)
             }
             if failures.count >= Self.failuresMax { failures = [:] }

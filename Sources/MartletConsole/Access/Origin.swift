@@ -12,7 +12,8 @@ enum Origin {
     static func require(_ call: GatewayCall) throws(MartletError) {
         if let site = call.header("sec-fetch-site"), site != "same-origin" { throw foreign }
         guard let origin = call.header("origin") else { return }
-        guard let host = call.header("host"), origin == "https://" + host || origin == "http://" + host
+        guard let host = call.header("host"),
+            origin == "https://" + host || origin == "http://" + host
         else { throw foreign }
     }
 

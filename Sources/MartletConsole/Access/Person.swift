@@ -25,7 +25,8 @@ struct Person: Sendable {
     func require(_ role: ConsoleRole, in project: String?) throws(MartletError) {
         guard self.role >= role else {
             throw MartletError(
-                .permissionDenied, "This takes the role \(role.rawValue), and yours is "
+                .permissionDenied,
+                "This takes the role \(role.rawValue), and yours is "
                     + "\(self.role.rawValue).")
         }
         guard self.project == nil || self.project == project else {

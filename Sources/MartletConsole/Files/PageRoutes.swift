@@ -40,7 +40,9 @@ struct PageFile: Sendable {
 
     func answer(to call: GatewayCall) -> GatewayAnswer {
         let headers = SafetyHeaders.ofPages + [("etag", tag)]
-        if call.header("if-none-match") == tag { return GatewayAnswer(status: 304, headers: headers) }
+        if call.header("if-none-match") == tag {
+            return GatewayAnswer(status: 304, headers: headers)
+        }
         return GatewayAnswer(headers: [("content-type", contentType)] + headers, body: bytes)
     }
 }

@@ -35,12 +35,14 @@ function place() {
   const parts = path.split("/").map(decodeURIComponent);
   const query = new URLSearchParams(search);
   if (parts[0] === "project" && parts[1]) {
-    return { project: parts[1], page: parts[2] || "compose", rest: parts.slice(3).join("/"), query };
+    return { project: parts[1], page: parts[2] || "audience", rest: parts.slice(3).join("/"), query };
   }
   return { page: parts[0], rest: parts.slice(1).join("/"), query };
 }
 
-const home = () => (state.session.project ? `#/project/${encodeURIComponent(state.session.project)}/compose` : "#/overview");
+/** The first page of a project that is for this person. */
+const first = () => (may("sender") ? "compose" : "audience");
+const home = () => (state.session.project ? `#/project/${encodeURIComponent(state.session.project)}/${first()}` : "#/overview");
 
 function current() {
   const found = place();
@@ -74,7 +76,7 @@ function drawSide() {
       project ? [h("label", { class: "group", for: "project" }, "Project"),
         h("select", { id: "project", onchange: (event) => {
           choice = event.target.value;
-          const page = place().project ? place().page : "compose";
+          const page = place().project ? place().page : first();
           location.hash = `#/project/${encodeURIComponent(choice)}/${page}`;
         } }, state.projects.map((one) => h("option", { value: one.project, selected: one.project === project }, one.project))),
         h("ul", {}, own.map(([name, page]) => link(`#/project/${encodeURIComponent(project)}/${name}`, page, name)))]
@@ -129,21 +131,25 @@ async function begin(message) {
   if (link) history.replaceState(null, "", "/console/");
   let session;
   try {
-    session = link ? await api.post("session", { link }) : message ? undefined : await api.get("session");
+    session = link ? await api.post("session", { link }) : message ? {} : await api.get("session");
   } catch (error) {
     if (link) message = error.message;
   }
-  if (!session) session = await signIn(root, message);
+  if (!session?.user) session = await signIn(root, message);
   api.useSession(session);
   state.session = session;
   await loadProjects();
+  // Nothing of the person before stays.
+  put(main);
+  put(side);
+  choice = undefined;
   put(root, banner, h("div", { class: "frame" }, side, main));
   if (current()) show(); else location.replace(home());
 }
 
 function over(isUnsure) {
   // A closed stream may be a restart or a bound; a question to the server tells whether the session is over.
-  if (isUnsure === true) api.get("session").then(api.useSession).catch(() => {});
+  if (isUnsure === true) api.get("session").then((session) => { if (session.user) api.useSession(session); else over(); }).catch(() => {});
   else if (state.session) begin("Your session is over. Sign in again.");
 }
 

@@ -103,7 +103,7 @@ export function conditionEditor(project, text, changed) {
   if (text) count();
   const node = h("div", { class: "field" }, h("label", { for: "condition" }, "Condition"),
     h("div", { class: "hint", id: "condition-hint" }, "Such as 'tides' in topics && !('silent' in topics)"),
-    h("div", { class: "editor" }, h("div", { class: "back" }), back, input), told, choices);
+    h("div", { class: "editor" }, back, input), told, choices);
   return { node, text: () => input.value.trim(), set: (value) => { input.value = value; later(); } };
 }
 

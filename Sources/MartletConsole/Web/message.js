@@ -62,7 +62,7 @@ async function one(body, context) {
     const steps = [["Targeted", counts.targeted], ["Sent to the device", counts.sent], ["Received", counts.acknowledged], ["Displayed", counts.displayed], ["Opened", counts.opened]];
     put(funnel, h("div", { class: "funnel" }, steps.map(([name, value]) => [h("span", {}, name),
       bar(counts.targeted ? value / counts.targeted : 0, `${name}: ${value} of ${counts.targeted}`),
-      h("span", { "data-count": name }, `${number(value)}  ${counts.targeted ? percent(value / counts.targeted) : ""}`)])));
+      h("span", {}, h("strong", { "data-count": name }, number(value)), h("span", { class: "part" }, counts.targeted ? percent(value / counts.targeted) : ""))])));
     const rows = OUTCOMES.filter(([name]) => counts[name] > 0 || name === "acknowledged" || name === "pending");
     put(sums, table("Outcomes", [{ title: "Outcome" }, { title: "Devices", number: true }], [
       ...rows.map(([name, label]) => [label, number(counts[name])]),

@@ -25,12 +25,12 @@ export async function show(body, context) {
   const password = h("input", { id: "user-password", type: "password", autocomplete: "new-password" });
   const role = h("select", { id: "user-role" }, ["viewer", "sender", "administrator"].map((one) => h("option", {}, one)));
   const project = h("select", { id: "user-project" }, h("option", { value: "" }, "all projects"), context.projects.map((one) => h("option", {}, one.project)));
-  put(body, told, card(null, place), card("New user", field("Name", name), field("Password", password, "8 characters or more."),
+  put(body, told, card(null, place), card("New user", h("form", { onsubmit: (event) => event.preventDefault() }, field("Name", name), field("Password", password, "8 characters or more."),
     field("Role", role, "A viewer reads; a sender sends too; an administrator changes everything."), field("Project", project),
     action("Add", {}, told, async () => {
       await api.post("users", { name: name.value, password: password.value, role: role.value, project: project.value || undefined });
       name.value = password.value = "";
       await draw();
-    })));
+    }))));
   await draw();
 }

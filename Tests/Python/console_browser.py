@@ -1,0 +1,359 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The console in a real browser, against a real broker with real devices: the main way of each page, attacks, a broker that
+# goes and comes back, accessibility, and a picture of each page. Errors of scripts and warnings of the browser fail.
+#
+#   python console_browser.py PROGRAM FOLDER_OF_PICTURES
+
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import Select, WebDriverWait
+
+PROGRAM, PICTURES = sys.argv[1], pathlib.Path(sys.argv[2])
+PASSWORD = "a long password"
+STORED = "<img src=x onerror=document.title='owned'>"
+DEVICES = 6
+
+
+class Broker:
+    """The program with a gateway, on a folder of its own."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.process = None
+        self.http = "127.0.0.1:0"
+
+    def run(self, *words, text=None):
+        done = subprocess.run(
+            [PROGRAM, *words, "--data-folder", self.folder], input=text, capture_output=True, text=True)
+        assert done.returncode == 0, (words, done.stderr)
+        return done.stdout
+
+    def json(self, *words, text=None):
+        return json.loads(self.run(*words, "--json", text=text))
+
+    def start(self):
+        self.process = subprocess.Popen(
+            [PROGRAM, "gateway", "--data", self.folder, "--port", "0", "--http", self.http, "--json"],
+            stdout=subprocess.PIPE, text=True)
+        ready = json.loads(self.process.stdout.readline())
+        self.port, self.url = ready["port"], ready["http"]
+        self.http = self.url.split("//")[1]
+
+    def stop(self, how=signal.SIGTERM):
+        self.process.send_signal(how)
+        self.process.wait()
+
+
+class Devices:
+    """Devices that listen, each with its topics, and what they print."""
+
+    def __init__(self, broker, key):
+        self.broker, self.key, self.all = broker, key, []
+
+    def start(self, number):
+        topics = ["tides"] if number < 3 else ["tides", "silent"] if number < 5 else ["weather"]
+        platform = ["android", "apple", "web"][number % 3]
+        words = [PROGRAM, "listen", "--data", self.broker.folder, "--port", str(self.broker.port),
+                 "--project", "tides", "--app", f"com.example.{platform}", "--platform", platform,
+                 "--state", f"{self.broker.folder}/device{number}.json"]
+        for topic in topics:
+            words += ["--topic", topic]
+        process = subprocess.Popen(
+            words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+            env={**os.environ, "MARTLET_REGISTRATION_KEY": self.key})
+        token = process.stdout.readline().split()[1]
+        process.stdout.readline()
+        self.all.append((process, token))
+
+    def stop(self):
+        for process, _ in self.all:
+            if process.poll() is None:
+                process.terminate()
+                process.wait()
+
+
+class Page:
+    """A browser."""
+
+    def __init__(self):
+        options = webdriver.ChromeOptions()
+        options.binary_location = os.environ.get("MARTLET_CHROMIUM", "/usr/bin/chromium")
+        for word in ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"]:
+            options.add_argument(word)
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+        self.driver = webdriver.Chrome(options=options, service=Service("/usr/bin/chromedriver"))
+        self.size(1440, 1000)
+
+    def size(self, width, height):
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
+            "width": width, "height": height, "deviceScaleFactor": 1, "mobile": False})
+
+    def find(self, selector):
+        return self.driver.find_element(By.CSS_SELECTOR, selector)
+
+    def text(self):
+        return self.find("body").text
+
+    def wait(self, what, test, seconds=15):
+        try:
+            return WebDriverWait(self.driver, seconds, ignored_exceptions=[Exception]).until(lambda _: test())
+        except Exception as error:
+            raise AssertionError(f"{what}: did not happen. The page says:\n{self.text()}") from error
+
+    def see(self, text):
+        self.wait(f"see {text!r}", lambda: text in self.text())
+
+    def heading(self, text):
+        self.wait(f"heading {text!r}", lambda: self.find("h1").text == text)
+
+    def go(self, url, fragment, heading):
+        self.driver.get(f"{url}/console/{fragment}")
+        self.heading(heading)
+
+    def press(self, label):
+        def click():
+            for button in self.driver.find_elements(By.XPATH, f"//button[normalize-space()='{label}']|//a[normalize-space()='{label}']"):
+                if button.is_displayed() and button.is_enabled():
+                    button.click()
+                    return True
+            return False
+        self.wait(f"press {label!r}", click)
+
+    def type(self, selector, text):
+        field = self.wait(f"field {selector}", lambda: self.find(selector))
+        field.clear()
+        field.send_keys(text)
+
+    def fetch(self, method, path, body=None, headers=None):
+        """A request of a script of the page."""
+        return self.driver.execute_async_script("""
+            const [method, path, body, headers, done] = arguments;
+            fetch(path, {method, headers, body: body ?? undefined}).then((answer) => done(answer.status));
+            """, method, path, body, headers or {})
+
+    def clean(self, when):
+        """No error of a script, and no warning. The browser also notes each refusal of the API, which pages explain."""
+        entries = [entry for entry in self.driver.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")
+                   and not (entry["source"] == "network" and "/console/api/v1/" in entry["message"])]
+        assert not entries, (when, entries)
+
+
+def sign_in(page, name):
+    page.type("#name", name)
+    page.type("#password", PASSWORD)
+    page.press("Sign in")
+
+
+def newcomer(page, broker, devices):
+    """From the printed link to the device, and again to those that have not got it. Nothing is read before."""
+    page.driver.get(broker.json("console", "link")["url"])
+    page.heading("Overview")
+    page.see("Deliveries a second")
+    page.wait("live data", lambda: page.find(".tile .value").text == str(DEVICES))
+    assert "link=" not in page.driver.current_url
+
+    page.press("Audience")
+    page.heading("Audience")
+    page.type("#condition", "'tides' in topics &&& 'x'")
+    page.wait("a wrong condition is marked", lambda: page.find("#condition").get_attribute("aria-invalid") == "true")
+    page.see("At character ")
+    page.find(".t-wrong")
+    condition = "'tides' in topics && !('silent' in topics)"
+    page.type("#condition", condition)
+    exact = broker.json("audience", condition, "--project", "tides")["total"]
+    page.wait("exact audience", lambda: page.find("[data-total]").get_attribute("data-total") == str(exact))
+    page.see("How it is read")
+    page.press("List tokens")
+    page.see(devices.all[0][1])
+
+    page.press("Send to these")
+    page.heading("Compose")
+    page.wait("exact audience", lambda: page.find("[data-total]").get_attribute("data-total") == str(exact))
+    page.type("#title", "x" * 1025)
+    page.see("1025 of 1024 characters")
+    page.press("Send")
+    page.see("1024 are allowed")
+    page.type("#title", "High tide")
+    page.type("#body", "at 14:05")
+    page.press("Check")
+    page.see(f"accepted for {exact} devices")
+    page.press("Send")
+    page.wait("the message's page", lambda: page.find("h1").text.startswith("Message "))
+    number = page.find("h1").text.split()[1]
+    page.wait("received", lambda: page.find('[data-count="Received"]').text == str(exact), 30)
+    for process, _ in devices.all[:3]:
+        assert "High tide" in process.stdout.readline() + process.stdout.readline()
+    report = broker.json("report", number, "--project", "tides")["counts"]
+    assert report["acknowledged"] == exact and report["targeted"] == exact, report
+    page.see("Targeted, the sum")
+    page.driver.refresh()
+    page.wait("the same after a reload", lambda: page.find('[data-count="Received"]').text == str(exact), 30)
+
+    process, token = devices.all[0]
+    process.terminate()
+    process.wait()
+    number = broker.json("send", "--project", "tides", "--condition", condition, "--title", "Ebb")["messageID"].split("/")[-1]
+    page.go(broker.url, f"#/project/tides/messages/{number}", f"Message {number}")
+    page.wait("two of three", lambda: page.find('[data-count="Received"]').text == "2", 30)
+    page.press("List them")
+    page.see(token)
+    page.press("Send again to these")
+    page.heading("Compose")
+    page.wait("exactly the missing one", lambda: page.find("[data-total]").get_attribute("data-total") == "1")
+    page.clean("the newcomer's way")
+    return number, token
+
+
+def schedule(page, broker):
+    page.go(broker.url, "#/project/tides/compose?topic=tides", "Compose")
+    page.type("#title", "Later")
+    page.driver.execute_script("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    page.driver.execute_script("""
+        const at = new Date(Date.now() + 3600e3 - new Date().getTimezoneOffset() * 60e3).toISOString().slice(0, 16);
+        document.querySelector('#at').value = at;""")
+    page.press("Send")
+    page.see("There is no report of this message: it is scheduled")
+    page.press("Cancel it")
+    page.see("The message is cancelled.")
+    page.clean("schedule")
+
+
+def attacks(page, broker, devices):
+    """Stored scripts in all texts that the pages show, and requests from outside."""
+    tokens = ["--token", devices.all[1][1]]
+    broker.run("group", "create", STORED, *tokens, "--project", "tides")
+    broker.run("key", "create", "--project", "tides", "--name", STORED)
+    broker.run("send", "--project", "tides", "--topic", "tides", "--title", STORED, "--body", STORED)
+    for fragment, heading in [("groups", "Groups"), ("keys", "Keys")]:
+        page.go(broker.url, f"#/project/tides/{fragment}", heading)
+        page.see(STORED)
+        assert not page.driver.find_elements(By.CSS_SELECTOR, "main img")
+    page.go(broker.url, "#/project/tides/compose?" + "condition=%3Cimg%20src%3Dx%20onerror%3D1%3E", "Compose")
+    page.type("#title", STORED)
+    assert not page.driver.find_elements(By.CSS_SELECTOR, "main img")
+    assert page.driver.title != "owned"
+    page.clean("stored scripts")
+    assert page.fetch("POST", "/console/api/v1/projects", '{"project":"forged"}') == 403
+    assert page.fetch("POST", "/console/api/v1/projects", "x" * (1 << 20)) in (403, 413)
+    assert "forged" not in broker.run("project", "list")
+
+
+def roles(page, broker):
+    page.size(1440, 1000)
+    page.press("Sign out")
+    page.see("You are signed out.")
+    sign_in(page, "vic")
+    page.heading("Audience")
+    links = page.find("nav").text
+    assert "Keys" not in links and "Compose" not in links and "Overview" not in links, links
+    assert page.fetch("GET", "/console/api/v1/projects/tides/topics") == 403
+    broker.run("console", "user", "remove", "vic")
+    page.see("Sign in again.")
+    page.type("#name", "ann")
+    page.type("#password", "wrong password")
+    page.press("Sign in")
+    page.see("The name or the password is wrong.")
+    sign_in(page, "ann")
+    page.see("People")
+    page.clean("roles")
+
+
+def restart(page, broker):
+    page.go(broker.url, "#/overview", "Overview")
+    page.see("Deliveries a second")
+    broker.stop(signal.SIGKILL)
+    page.see("The broker does not answer.")
+    broker.start()
+    page.wait("back by itself", lambda: "The broker does not answer." not in page.text(), 30)
+    page.heading("Overview")
+    page.driver.get_log("browser")
+
+
+def pictures(page, broker, message, token):
+    """Each page in light and dark, narrow and wide: no page is wider than the screen, and each passes axe."""
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    axe = next(pathlib.Path(sys.prefix).glob("lib/python3*/site-packages/axe_selenium_python/node_modules/axe-core/axe.min.js"))
+    pages = ["overview", "projects", "people", "log", "project/tides/compose?topic=tides", "project/tides/audience?condition='tides'+in+topics",
+             f"project/tides/messages/{message}", "project/tides/messages", "project/tides/reports", f"project/tides/devices/{token}",
+             "project/tides/topics", "project/tides/groups", "project/tides/keys"]
+    for mode in ["light", "dark"]:
+        page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": mode}]})
+        for width in [1440, 390]:
+            page.size(width, 900)
+            for one in pages:
+                page.driver.get(f"{broker.url}/console/#/{one}")
+                time.sleep(0.5)
+                broad = page.driver.execute_script("return document.documentElement.scrollWidth")
+                assert broad <= width, f"{one} is {broad} pixels wide at {width}"
+                name = re.sub(r"[^a-z]+", "-", one.split("?")[0].split(token)[0].lower()).strip("-")
+                page.driver.save_screenshot(str(PICTURES / f"{name}-{mode}-{width}.png"))
+                if width == 1440:
+                    # The policy of the pages admits no script of others: the driver runs axe itself.
+                    page.driver.execute_script(axe.read_text())
+                    found = page.driver.execute_async_script(
+                        "axe.run({runOnly: ['wcag2a', 'wcag2aa']}).then(arguments[0]);")["violations"]
+                    assert not found, (one, mode, [(v["id"], [n["html"][:120] for n in v["nodes"][:3]]) for v in found])
+    page.clean("pictures")
+
+
+def keyboard(page, broker):
+    """From the address to the sending of a message without a mouse: each stop has a name and is seen."""
+    page.size(1440, 1000)
+    page.go(broker.url, "#/project/tides/compose", "Compose")
+    names = set()
+    for _ in range(60):
+        page.driver.switch_to.active_element.send_keys("\ue004")
+        name = page.driver.execute_script("""
+            const one = document.activeElement;
+            return one === document.body ? '' : one.labels?.[0]?.innerText || one.getAttribute('aria-label') || one.innerText || one.tagName;""")
+        names.add(name.strip())
+    for needed in ["Title", "Body", "Send", "Condition", "Target"]:
+        assert needed in names, (needed, names)
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix="martlet-console-") as folder:
+        broker = Broker(folder)
+        key = broker.json("project", "create", "tides")["registrationKey"]
+        broker.run("project", "create", "waves")
+        broker.run("console", "user", "add", "ann", "--role", "administrator", text=PASSWORD + "\n")
+        broker.run("console", "user", "add", "vic", "--project", "waves", text=PASSWORD + "\n")
+        broker.start()
+        devices = Devices(broker, key)
+        page = None
+        try:
+            for number in range(DEVICES):
+                devices.start(number)
+            page = Page()
+            message, token = newcomer(page, broker, devices)
+            schedule(page, broker)
+            attacks(page, broker, devices)
+            keyboard(page, broker)
+            pictures(page, broker, message, devices.all[1][1])
+            roles(page, broker)
+            restart(page, broker)
+            log = broker.run("audit")
+            for action in ["link.open", "session.begin", "message.send", "message.cancel", "user.remove"]:
+                assert action in log, (action, log)
+        finally:
+            if page:
+                page.driver.quit()
+            devices.stop()
+            if broker.process.poll() is None:
+                broker.stop()
+    print("The console works in a browser.")
+
+
+main()
