@@ -345,7 +345,8 @@ let package = Package(
             swiftSettings: common),
         .testTarget(
             name: "MartletCommandTests",
-            dependencies: ["MartletAnswers", "MartletCommand", "Martlet", "CLMDB"], swiftSettings: common),
+            dependencies: ["MartletAnswers", "MartletCommand", "Martlet", "CLMDB"],
+            swiftSettings: common),
         .testTarget(name: "TidyTests", swiftSettings: common),
         .testTarget(
             name: "SimulationTests", dependencies: ["MartletSimulator"], swiftSettings: common),

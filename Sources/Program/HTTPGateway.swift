@@ -18,7 +18,8 @@ struct HTTPGateway: GatewayPart {
         let configuration = options.configuration(logger: logger)
         let console =
             options.servesConsole
-            ? Console(broker, ConsoleConfiguration(isSecure: options.isSecure, logger: logger)) : nil
+            ? Console(broker, ConsoleConfiguration(isSecure: options.isSecure, logger: logger))
+            : nil
         var doors: [any GatewayDoor] = console.map { [$0.door] } ?? []
         if !options.webPushOrigin.isEmpty {
             var origins: [PushOrigin] = []
