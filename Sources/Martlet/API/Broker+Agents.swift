@@ -37,12 +37,14 @@ extension Broker {
     ) throws(MartletError) -> [AgentInstance] {
         let number = try number(of: project)
         return try ask { (transaction) throws in
-            try transaction.agents.channels(of: agent, in: number).compactMap {
-                (found) throws(StorageError) in
-                try transaction.instances.instance(found.ordinal, in: number).map {
-                    AgentInstance(channel: found.channel.channel, token: $0.token)
+            var found: [AgentInstance] = []
+            for (channel, ordinal) in try transaction.agents.channels(of: agent, in: number) {
+                guard let instance = try transaction.instances.instance(ordinal, in: number) else {
+                    continue
                 }
+                found.append(AgentInstance(channel: channel.channel, token: instance.token))
             }
+            return found
         }
     }
 
