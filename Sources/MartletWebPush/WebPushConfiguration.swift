@@ -2,8 +2,6 @@
 //
 // The settings of the Web Push door. Rests on PushOrigin.
 
-public import Martlet
-
 /// The settings of a Web Push door.
 public struct WebPushConfiguration: Sendable {
     /// Origins under which senders reach the gateway. New endpoints begin with the first; a sender's token may name any.

@@ -74,9 +74,10 @@ package final class WebPushDoor: GatewayDoor {
             call.path[1] == "connect"
         else { return nil }
         let key = call.path.count == 3 && !call.path[2].isEmpty ? call.path[2] : nil
-        let offered = call.headers.filter { $0.name == "sec-websocket-protocol" }
-            .flatMap { $0.value.split(separator: ",") }
-            .map { $0.filter { $0 != " " } }
+        var offered: [String] = []
+        for header in call.headers where header.name == "sec-websocket-protocol" {
+            offered += header.value.split(separator: ",").map { $0.filter { $0 != " " } }
+        }
         let agents = agents
         return WebSocketOffer(
             subprotocol: offered.contains("push-notification") ? "push-notification" : nil,

@@ -98,7 +98,7 @@ enum AgentAnswer {
 
     /// A refused registration has no endpoint, because a user agent keeps any endpoint that it is told.
     static func notRegistered(_ channel: String, status: Int64) -> String {
-        status(status, of: "register", channel)
+        self.status(status, of: "register", channel)
     }
 
     static func unregistered(_ channel: String, status: Int64) -> String {
