@@ -459,6 +459,8 @@ def identities(server):
         return {path.name: (path.stat().st_size, path.stat().st_mtime_ns)
                 for path in pathlib.Path(server.data).iterdir() if path.suffix != ".address"}
 
+    # A broker writes something of its own soon after its start.
+    time.sleep(2.5)
     before = written()
     for _ in range(300):
         agent = server.agent().connect()
