@@ -335,8 +335,8 @@ let package = Package(
         .testTarget(
             name: "MartletGatewayTests",
             dependencies: [
-                "MartletGateway", "Martlet", "MartletClient", "MartletTransport", "MartletWire",
-                "MartletBase", "COpenSSL",
+                "MartletGateway", "Martlet", "MartletAccess", "MartletAnswers", "MartletClient",
+                "MartletConsole", "MartletTransport", "MartletWire", "MartletBase", "COpenSSL",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),

@@ -36,6 +36,18 @@ struct CryptoTests {
         }
     }
 
+    /// Source: RFC 7914, section 12, the first 32 of 64 bytes: the bytes are those of one block of PBKDF2.
+    @Test("The digest of a password is the standard's")
+    func passwords() throws {
+        let salt = Array("SodiumChloride".utf8)
+        let digest = try #require(Scrypt.hash("pleaseletmein", salt: salt, cost: 14))
+        #expect(
+            hexadecimal(digest)
+                == "7023bdcb3afd7348461c06cd81fd38ebfda8fbba904f8e3ea9b543f6545da1f2")
+        #expect(Scrypt.isEqual(digest, digest) && !Scrypt.isEqual(digest, Array(digest.dropLast())))
+        #expect(Scrypt.hash("a", salt: salt, cost: 30) == nil)
+    }
+
     @Test("A long digest is the standard's")
     func longDigest() {
         var hash = SHA256()

@@ -6,6 +6,7 @@
 
 import Martlet
 import MartletAccess
+import Synchronization
 
 /// Compares passwords in turns.
 actor LoginTurns {
@@ -20,12 +21,31 @@ actor LoginTurns {
     /// Users with wrong passwords that are kept, at most. Only users that exist are kept.
     private static let failuresMax = Limits.consoleUsersMax
 
+    /// Logins that wait for their turn: some two seconds.
+    private static let waitingMax = 32
+
+    private let waitingCount = Atomic<Int>(0)
     private var failures: [String: Failures] = [:]
 
     /// Whether a password is the one of the user.
     /// - Parameter user: nil: there is no such user. The answer takes as long.
-    /// - Throws: `RESOURCE_EXHAUSTED` with a retry delay, if the user had too many wrong passwords.
-    func isRight(_ password: String, of user: ConsoleUser?) throws(MartletError) -> Bool {
+    /// - Throws: with a retry delay `RESOURCE_EXHAUSTED`, if the user had too many wrong passwords, and `UNAVAILABLE`, if
+    ///   too many logins wait.
+    nonisolated func isRight(
+        _ password: String, of user: ConsoleUser?
+    ) async throws(MartletError) -> Bool {
+        defer { waitingCount.subtract(1, ordering: .relaxed) }
+        guard waitingCount.add(1, ordering: .relaxed).newValue <= Self.waitingMax else {
+            throw MartletError(
+                .unavailable, "Too many people sign in at a time; try again in a moment.",
+                retryDelayMilliseconds: 2000)
+        }
+        return try await compare(password, with: user)
+    }
+
+    private func compare(
+        _ password: String, with user: ConsoleUser?
+    ) throws(MartletError) -> Bool {
         let now = ContinuousClock.now
         if let user, let known = failures[user.name], known.next > now {
             let milliseconds = (known.next - now) / .milliseconds(1)
